@@ -1,0 +1,44 @@
+# The commands we promise; each works in a fresh clone with nothing but Python 3.11+ and the package registry.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: demo test check bench soak slow clean
+
+demo: $(VENV)/.base
+	$(BIN)/whispertide demo
+
+test: $(VENV)/.test
+	$(BIN)/pytest
+
+slow: $(VENV)/.test
+	$(BIN)/pytest -m slow
+
+check: $(VENV)/.test
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/pytest tests/test_imports.py
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/engine.py --quick
+
+soak: $(VENV)/.test
+	$(BIN)/python benchmarks/soak.py
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "whispertide needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml $(VENV)/.base
+	$(BIN)/pip install --quiet --editable '.[test]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,64 @@
+"""whispertide: live speech-to-text with Whisper models on your own machine.
+
+    import whispertide
+
+    model = whispertide.load("base.en")
+    print(model.transcribe("talk.mp3").text)
+
+Importing the package is cheap: what a name needs is imported when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from whispertide import events
+    from whispertide.api import Transcriber, load
+    from whispertide.errors import WhispertideError
+    from whispertide.options import DecodeOptions, EngineOptions
+    from whispertide.session import Session
+    from whispertide.streaming.recipes import RECIPES, Recipe, get_recipe
+    from whispertide.types import SAMPLE_RATE, Word
+
+_HOMES = {
+    "Transcriber": "whispertide.api",
+    "load": "whispertide.api",
+    "WhispertideError": "whispertide.errors",
+    "DecodeOptions": "whispertide.options",
+    "EngineOptions": "whispertide.options",
+    "Session": "whispertide.session",
+    "RECIPES": "whispertide.streaming.recipes",
+    "Recipe": "whispertide.streaming.recipes",
+    "get_recipe": "whispertide.streaming.recipes",
+    "SAMPLE_RATE": "whispertide.types",
+    "Word": "whispertide.types",
+}
+
+__all__ = [
+    "RECIPES",
+    "SAMPLE_RATE",
+    "DecodeOptions",
+    "EngineOptions",
+    "Recipe",
+    "Session",
+    "Transcriber",
+    "WhispertideError",
+    "Word",
+    "events",
+    "get_recipe",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name == "events":
+        return import_module("whispertide.events")
+    raise AttributeError(f"module 'whispertide' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

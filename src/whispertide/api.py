@@ -1,0 +1,200 @@
+"""The public face: load a model, then transcribe a file, stream from anything that yields audio, or open a session.
+
+    model = whispertide.load("base.en")
+    print(model.transcribe("talk.mp3").text)
+    for event in model.stream(blocks): ...
+    session = model.session(); events = session.push(samples)
+
+It wires model, recipe and session; the command line and the server use nothing below it for that.
+"""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from io import IOBase
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from whispertide.checkpoint import ModelDims, Tokenizer
+from whispertide.decoding.longform import OfflineSegment
+from whispertide.document import Document, TextSegment
+from whispertide.events import Event
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.offline import transcribe_blocks
+from whispertide.options import DecodeOptions, EngineOptions, Precision, ProviderName
+from whispertide.session import Session
+from whispertide.streaming.executor import SerialExecutor
+from whispertide.streaming.framing import get_framing
+from whispertide.streaming.recipes import DEFAULT_RECIPE, Recipe, get_recipe, make_gate
+from whispertide.types import FloatArray
+
+DEFAULT_MODEL = "base.en"
+BUNDLED_MODEL = "nano.en"
+
+Audio = str | Path | BinaryIO | FloatArray | Iterable[FloatArray]  # a file, samples at 16 kHz, or blocks of them
+
+
+class Transcriber:
+    """A loaded model with everything that can be done with it. Any number of sessions may share it, one call at a
+    time.
+    """
+
+    def __init__(self, model: WhisperModel) -> None:
+        self.model = model
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.model.name
+
+    @property
+    def is_bundled(self) -> bool:
+        """Whether this is the small model of the package, which was trained on synthetic speech."""
+        return self.model.name == BUNDLED_MODEL
+
+    @property
+    def dims(self) -> ModelDims:
+        """The model's dimensions; `dims.is_multilingual` tells whether it knows more than English."""
+        return self.model.dims
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's vocabulary; `tokenizer.language_tokens` has the languages it knows."""
+        return self.model.tokenizer
+
+    def warm_up(self) -> None:
+        """Open all graphs now, so that the first words of a live stream do not wait for them."""
+        self.model.decoder(self.model.encode(np.zeros((self.dims.n_mels, 2 * self.dims.n_audio_ctx), np.float32)))
+
+    # --- whole recordings ------------------------------------------------------------------------------------------
+
+    def transcribe(
+        self,
+        audio: Audio,
+        *,
+        options: DecodeOptions | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Document:
+        """Transcribe a whole recording: a path, an open file, samples [n] at 16 kHz, or blocks of such samples.
+
+        `progress(done, total)` counts samples. Raises `AudioError` for audio that cannot be used (a truncated file
+        included: use `transcribe_segments` to keep what came before), `UnknownLanguageError` and `GraphError`.
+        """
+        segments = tuple(self.transcribe_segments(audio, options=options, progress=progress))
+        return Document(
+            segments=tuple(
+                TextSegment(segment.span.start, segment.span.end, segment.text, segment.words, _scores(segment))
+                for segment in segments
+            ),
+            language=segments[0].language if segments else None,
+            duration=max((segment.span.end for segment in segments), default=0),
+            model=self.name,
+            recipe="offline",
+            source=str(audio) if isinstance(audio, str | Path) else "",
+        )
+
+    def transcribe_segments(
+        self,
+        audio: Audio,
+        *,
+        options: DecodeOptions | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[OfflineSegment]:
+        """The same, segment by segment as each 30 s window is done; whoever stops early keeps what there is."""
+        return transcribe_blocks(self.model, _blocks(audio), options or DecodeOptions(), progress=progress)
+
+    # --- streams -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _executors(self) -> dict[str, SerialExecutor]:
+        return {}
+
+    def session(
+        self,
+        recipe: str | Recipe = DEFAULT_RECIPE,
+        *,
+        options: DecodeOptions | None = None,
+        vad: bool | None = None,
+    ) -> Session:
+        """A session for one stream. `vad` overrides the recipe's voice gate.
+
+        Raises `UnknownRecipeError`, and `UnknownLanguageError` for a language that this model cannot write.
+        """
+        recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
+        if vad is not None:
+            recipe = recipe.replace(vad=vad)
+        options = options or DecodeOptions()
+        if options.language is not None:
+            options = replace(options, language=self.tokenizer.language(options.language))
+        executor = self._executors.setdefault(recipe.framing, SerialExecutor(self.model, get_framing(recipe.framing)))
+        return Session(recipe, executor, make_gate(recipe), options=options)
+
+    def stream(
+        self,
+        blocks: Iterable[FloatArray],
+        recipe: str | Recipe = DEFAULT_RECIPE,
+        *,
+        options: DecodeOptions | None = None,
+        vad: bool | None = None,
+    ) -> Iterator[Event]:
+        """Events of a stream of blocks [n] of 16 kHz samples, the last one being `End`."""
+        session = self.session(recipe, options=options, vad=vad)
+        for block in blocks:
+            yield from session.push(block)
+        yield from session.finish()
+
+    async def astream(
+        self,
+        blocks: AsyncIterable[FloatArray],
+        recipe: str | Recipe = DEFAULT_RECIPE,
+        *,
+        options: DecodeOptions | None = None,
+        vad: bool | None = None,
+    ) -> AsyncIterator[Event]:
+        """Like `stream`, for asyncio: the model computes in a worker thread and the event loop stays free."""
+        session = self.session(recipe, options=options, vad=vad)
+        async for block in blocks:
+            for event in await asyncio.to_thread(session.push, block):
+                yield event
+        for event in await asyncio.to_thread(session.finish):
+            yield event
+
+
+def load(
+    model: str = DEFAULT_MODEL,
+    *,
+    precision: Precision = "int8",
+    provider: ProviderName = "auto",
+    threads: int = 0,
+    revision: str | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> Transcriber:
+    """Load a model: "nano.en" (bundled), a short name like "base.en", a hub id, a folder, or an OpenAI `.pt`.
+
+    Downloads it and builds its graphs if this is the first time; `announce` is told so before. Raises `CheckpointError`
+    and its kin, `ProviderError`, `GraphError` and `OptionError`, each with what to do.
+    """
+    options = EngineOptions(precision=precision, provider=provider, threads=threads)
+    return Transcriber(load_model(model, options, revision=revision, announce=announce))
+
+
+def _blocks(audio: Audio) -> Iterable[FloatArray]:
+    if isinstance(audio, np.ndarray):
+        return (audio,)
+    if isinstance(audio, Iterable) and not isinstance(audio, str | BinaryIO | IOBase):
+        return audio
+    from whispertide.audio.file import decode_blocks
+
+    return decode_blocks(audio)
+
+
+def _scores(segment: OfflineSegment) -> dict[str, float]:
+    return {
+        "avg_logprob": segment.avg_logprob,
+        "compression_ratio": segment.compression_ratio,
+        "no_speech_prob": segment.no_speech_prob,
+        "temperature": segment.temperature,
+    }

@@ -1,0 +1,330 @@
+"""Audio from files, pipes and file objects: whatever ffmpeg's libraries read, as a stream of 16 kHz mono blocks.
+
+Memory is constant however long the file is. Time is counted in decoded samples: gaps and offsets between the time
+stamps of a container are not filled. Of several audio tracks the one ffmpeg prefers is taken; channels are mixed
+by their mean. Zero-length audio (a header without samples) is no error: it yields nothing. Of a file that is still
+being written, what was there when it was opened is decoded. Decoding never follows a reference from the file to another
+file or to the network (playlists), so files from strangers are safe to open.
+
+Knows nothing of speech. Resampling and repair are `audio.resample`'s.
+"""
+
+import io
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from whispertide.audio.container import promised_size
+from whispertide.audio.pcm import PcmDecoder, to_float
+from whispertide.audio.resample import StreamingResampler
+from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+AudioSource = str | os.PathLike[str] | BinaryIO
+
+_HEAD = 2**20  # bytes kept from the start of a file: a WAV or MP3 header may stand behind tags with a cover picture
+_READ = 2**16  # bytes asked for at a time
+# Containers that state the exact length of a track; elsewhere a duration is an estimate from the bit rate.
+_EXACT = frozenset({"flac", "mov", "mp4", "aiff", "au", "matroska"})
+# Encoders pad and trim by some tens of milliseconds; what is missing beyond this was cut off.
+_TOLERANCE_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class AudioInfo:
+    """What a file says about its audio, before decoding; `duration_s` is None where it does not say."""
+
+    duration_s: float | None
+    sample_rate: int
+    channels: int
+    codec: str
+
+
+def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE) -> Iterator[FloatArray]:
+    """Decode `source` to 16 kHz mono float32, [block] samples at a time (the last block may be shorter).
+
+    A path, or a binary file object from its current position on (which need not be seekable, and stays open).
+    Full scale is +-1; samples beyond it are kept. Samples that are no numbers become silence; a `UserWarning`
+    at the end says how many. Nothing is opened before the first block is asked for.
+
+    Raises `AudioFileError` if there is nothing to decode: missing, unreadable, a directory, empty, not audio, without
+    an audio track. Raises `TruncatedAudioError` *after* the last block if the file is cut off or parts of it are
+    damaged.
+    """
+    if block < 1:
+        raise OptionError(f"expected a block of at least 1 sample; got {block}")
+    with _opened(source) as track:
+        yield from _reblock(track.samples(), block)
+        track.complain()
+
+
+def load_audio(source: AudioSource) -> FloatArray:
+    """All of `source` at once: 16 kHz mono float32, [n] (230 MB per hour). Raises what `decode_blocks` raises.
+
+    To keep what a truncated file still holds, collect the blocks of `decode_blocks` instead.
+    """
+    blocks = list(decode_blocks(source, block=60 * SAMPLE_RATE))
+    return np.concatenate(blocks) if blocks else np.zeros(0, np.float32)
+
+
+def probe(source: AudioSource) -> AudioInfo:
+    """What the file says about its audio, without decoding it. Raises `AudioFileError` as `decode_blocks` does.
+
+    The file behind a seekable file object can be decoded afterwards; a pipe cannot, because it has been read from.
+    """
+    with _opened(source) as track:
+        return track.info()
+
+
+def pcm_blocks(
+    stream: BinaryIO,
+    rate: int,
+    *,
+    channels: int = 1,
+    sample_format: str = "s16le",
+    block: int = SAMPLE_RATE // 10,
+) -> Iterator[FloatArray]:
+    """Raw interleaved PCM from a pipe or socket -> 16 kHz mono float32, [block] samples at a time.
+
+    Waits for input as the stream does, and takes what has arrived: nothing is held back but the unfinished block.
+    Raises `OptionError` for a rate, channel count or format that cannot be; `TruncatedAudioError` after the last block
+    if the input ends inside a sample; `AudioError` if the stream does not wait (non-blocking mode).
+    """
+    decoder = PcmDecoder(rate, channels=channels, sample_format=sample_format)
+    yield from _reblock(_pcm_parts(stream, decoder), block)
+    _warn_replaced("the input", decoder.replaced)
+    if decoder.leftover:
+        raise TruncatedAudioError(
+            f"the input ended inside a sample: expected a multiple of {decoder.bytes_per_frame} bytes "
+            f"({channels} x {sample_format}), got {decoder.leftover} more; all whole samples were used"
+        )
+
+
+def _pcm_parts(stream: BinaryIO, decoder: PcmDecoder) -> Iterator[FloatArray]:
+    # A buffered reader's read(n) waits for all n bytes; read1 gives what is there.
+    read = getattr(stream, "read1", stream.read)
+    while (data := read(_READ)) != b"":
+        if data is None:
+            raise AudioError(
+                "expected a stream that waits for its input; got one in non-blocking mode: make it blocking"
+            )
+        yield decoder.feed(data)
+    yield decoder.flush()
+
+
+def _reblock(parts: Iterable[FloatArray], block: int) -> Iterator[FloatArray]:
+    """The same samples in portions of exactly `block`; the rest at the end."""
+    waiting: list[FloatArray] = []
+    count = 0
+    for part in parts:
+        waiting.append(part)
+        count += len(part)
+        if count >= block:
+            audio = np.concatenate(waiting)
+            whole = count - count % block
+            yield from (audio[at : at + block] for at in range(0, whole, block))
+            waiting, count = [audio[whole:]], count - whole
+    if count:
+        yield np.concatenate(waiting)
+
+
+def _warn_replaced(name: str, count: int) -> None:
+    if count:
+        warnings.warn(f"{name}: {count} samples were not numbers (NaN or infinite) and became silence", stacklevel=3)
+
+
+class _Source:
+    """The bytes of a file as they are at opening time, in the shape that PyAV reads from."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._at = 0
+        self.seen = 0
+        self.head = b""
+        self.size: int | None = None
+        if file.seekable():
+            self._base = file.tell()
+            self.size = file.seek(0, io.SEEK_END) - self._base
+            file.seek(self._base)
+
+    def seekable(self) -> bool:
+        return self.size is not None
+
+    def read(self, count: int) -> bytes:
+        if self.size is not None:
+            count = min(count, max(0, self.size - self._at))
+        data = self._file.read(count)
+        if data is None:
+            raise AudioError(
+                "expected a stream that waits for its input; got one in non-blocking mode: make it blocking"
+            )
+        if self._at == len(self.head) < _HEAD:
+            self.head += data
+        self._at += len(data)
+        self.seen = max(self.seen, self._at)
+        return data
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size or 0}[whence]
+        self._at = base + offset
+        self._file.seek(self._base + self._at)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+
+@contextmanager
+def _opened(source: AudioSource) -> Iterator["_Track"]:
+    """Open `source` down to its audio track; every failure becomes an `AudioFileError` that names it."""
+    import av
+
+    if not isinstance(source, str | os.PathLike):
+        with _opened_container(_Source(source), getattr(source, "name", "the input"), av) as track:
+            yield track
+        return
+    name = os.fspath(source)
+    try:
+        file = open(name, "rb")  # noqa: SIM115 (closed below; only the opening belongs into this try)
+    except OSError as error:
+        raise AudioFileError(f"{name}: {_why_not_opened(error)}") from error
+    with file, _opened_container(_Source(file), name, av) as track:
+        yield track
+
+
+def _why_not_opened(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file; check the path"
+    if isinstance(error, IsADirectoryError):
+        return "expected an audio file, got a directory; name the files in it"
+    if isinstance(error, PermissionError):
+        return "the file may not be read; check its permissions"
+    return f"the file cannot be opened: {error.strerror or error}"
+
+
+@contextmanager
+def _opened_container(source: _Source, name: object, av: Any) -> Iterator["_Track"]:
+    if source.size == 0:
+        raise AudioFileError(f"{name}: the file is empty (0 bytes); expected audio")
+    try:
+        # Reading through an object keeps ffmpeg's own protocols out; `io_open` refuses files that this one refers to.
+        container = av.open(source, metadata_errors="ignore", io_open=_refuse)
+    except (av.FFmpegError, OSError, ValueError) as error:
+        what = "nothing came" if not source.seen else f"not audio, or damaged or cut off ({_reason(error)})"
+        raise AudioFileError(
+            f"{name}: expected audio that ffmpeg reads (WAV, FLAC, MP3, Ogg, M4A …); {what}"
+        ) from error
+    with container:
+        yield _Track(container, source, name, av)
+
+
+def _refuse(url: str, *_: object) -> Any:
+    raise PermissionError(f"the file refers to {url}, which is not opened")
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+class _Track:
+    """The audio track of an open container, and what went wrong while it was read."""
+
+    def __init__(self, container: Any, source: _Source, name: object, av: Any) -> None:
+        self._container, self._source, self._name, self._av = container, source, name, av
+        self._stream = container.streams.best("audio")
+        if self._stream is None:
+            kinds = ", ".join(sorted({stream.type for stream in container.streams})) or "nothing"
+            raise AudioFileError(f"{name}: expected an audio track; the file holds only {kinds}")
+        if self._stream.codec_context is None:
+            raise AudioFileError(f"{name}: this build of ffmpeg has no decoder for the file's audio; convert it to WAV")
+        self._resampler: StreamingResampler | None = None
+        self._replaced = 0
+        self._decoded_s = 0.0
+        self._damaged = 0  # packets that could not be decoded
+        self._failure = ""  # why reading stopped before the end
+
+    def info(self) -> AudioInfo:
+        codec = self._stream.codec_context
+        return AudioInfo(self._duration(), codec.sample_rate, codec.channels, codec.name)
+
+    def _duration(self) -> float | None:
+        """Seconds by the track, else by the container."""
+        if self._stream.duration:
+            return float(self._stream.duration * self._stream.time_base)
+        duration = self._container.duration
+        return duration / self._av.time_base if duration and duration > 0 else None
+
+    def samples(self) -> Iterator[FloatArray]:
+        """All of the track at 16 kHz mono, in portions as they come."""
+        for frame in self._frames():
+            yield from self._converted(frame)
+        yield self._flushed()
+
+    def _frames(self) -> Iterator[Any]:
+        """Decoded frames. A damaged packet is skipped and counted; where reading fails, the audio ends."""
+        try:
+            for packet in self._container.demux(self._stream):
+                try:
+                    yield from packet.decode()
+                except self._av.FFmpegError:
+                    self._damaged += 1
+        except (self._av.FFmpegError, OSError) as error:
+            self._failure = _reason(error)
+
+    def _converted(self, frame: Any) -> Iterator[FloatArray]:
+        """One frame resampled; a new resampler where the rate or the channels change in mid-stream."""
+        rate, channels = frame.sample_rate, frame.layout.nb_channels
+        current = self._resampler
+        if current is None or (current.rate_in, current.channels) != (rate, channels):
+            yield self._flushed()
+            try:
+                current = self._resampler = StreamingResampler(rate, channels)
+            except OptionError as error:
+                raise AudioFileError(f"{self._name}: {error}") from error
+        values = frame.to_ndarray()  # planar: [channels, n]; packed: [1, n * channels]
+        samples = to_float(values.T if frame.format.is_planar else values.reshape(-1, channels))
+        self._decoded_s += len(samples) / rate
+        yield current.push(samples)
+
+    def _flushed(self) -> FloatArray:
+        if self._resampler is None:
+            return np.zeros(0, np.float32)
+        rest = self._resampler.flush()
+        self._replaced += self._resampler.replaced
+        return rest
+
+    def complain(self) -> None:
+        """After the last sample: warn of repaired samples, raise if the audio was not whole."""
+        _warn_replaced(str(self._name), self._replaced)
+        reason = self._missing()
+        if reason and not self._decoded_s:
+            raise AudioFileError(f"{self._name}: expected audio; nothing of it could be decoded: {reason}")
+        if reason:
+            raise TruncatedAudioError(
+                f"{self._name}: {reason}; the {self._decoded_s:.1f} s that are there were decoded"
+            )
+
+    def _missing(self) -> str:
+        """Why the audio is not whole; empty if it is, as far as the file tells."""
+        if self._failure:
+            return f"reading broke off: {self._failure}"
+        there = self._source.seen if self._source.size is None else self._source.size
+        promised = promised_size(self._source.head)
+        if promised is not None and there < promised:
+            return f"the file is cut off: its header promises {promised} bytes, it has {there}"
+        whole_s = self._promised_s()
+        if whole_s is not None and self._decoded_s < whole_s - _TOLERANCE_S:
+            return f"the file is cut off: its header promises {whole_s:.1f} s"
+        return f"{self._damaged} damaged parts were left out" if self._damaged else ""
+
+    def _promised_s(self) -> float | None:
+        """The exact length by the header, where there is one for this track alone."""
+        if not _EXACT & set(self._container.format.name.split(",")):
+            return None
+        alone = len(self._container.streams) == 1
+        return self._duration() if self._stream.duration or alone else None

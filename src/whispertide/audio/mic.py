@@ -1,0 +1,189 @@
+"""The microphone, as blocks of 16 kHz mono float32, through PortAudio (the `sounddevice` package, loaded on first use).
+
+    with microphone_blocks() as blocks:
+        for block in blocks: ...
+
+The device runs at its own rate and is resampled here. PortAudio's thread only queues; audio that nobody fetches waits,
+up to a minute. What is lost, here or in the driver, is reported by a `UserWarning`: never silently. Knows nothing of
+speech.
+"""
+
+import queue
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from whispertide.audio.resample import StreamingResampler
+from whispertide.errors import AudioDeviceError, OptionError
+from whispertide.types import FloatArray
+
+QUEUE_S = 60  # audio that may wait to be fetched
+STALL_S = 5.0  # a device that delivers nothing for so long is gone
+_NO_PORTAUDIO = (
+    "expected PortAudio, the library that reads microphones, on this machine; install it: "
+    'Debian and Ubuntu "apt install libportaudio2", Fedora "dnf install portaudio", macOS "brew install portaudio"'
+)
+_NO_MICROPHONE = (
+    "expected a microphone; this machine shows none. Plug one in, allow access to it in the system's privacy settings, "
+    "or pass audio as a file or through stdin"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InputDevice:
+    """One device that can record; `sample_rate` is the rate it runs at by default."""
+
+    index: int
+    name: str
+    channels: int
+    sample_rate: int
+    is_default: bool
+
+
+def list_devices() -> list[InputDevice]:
+    """The devices that can record, in PortAudio's order; empty if there is none.
+
+    Raises `AudioDeviceError` if PortAudio is not installed or does not work.
+    """
+    sd = _sounddevice()
+    try:
+        found = list(sd.query_devices())
+        default = int(sd.default.device[0])
+    except sd.PortAudioError as error:
+        raise AudioDeviceError(f"PortAudio cannot list the audio devices: {error}; check the sound system") from error
+    return [
+        InputDevice(
+            index=index,
+            name=str(info["name"]),
+            channels=int(info["max_input_channels"]),
+            sample_rate=round(info["default_samplerate"]),
+            is_default=index == default,
+        )
+        for index, info in enumerate(found)
+        if info["max_input_channels"] > 0
+    ]
+
+
+@contextmanager
+def microphone_blocks(device: int | str | None = None, block_ms: int = 100) -> Iterator[Iterator[FloatArray]]:
+    """Record while the context is open; gives an iterator of blocks, each about `block_ms` long.
+
+    It is endless while the context is open, and may be read in another thread: when the context closes it still gives
+    what had been recorded, and ends.
+
+    `device` is an index of `list_devices`, its number as text, or a part of a name; None is the system's default.
+    Raises `AudioDeviceError` if there is no such device, it cannot be opened, or (from the iterator) it stops
+    delivering; `OptionError` if `block_ms` is not positive.
+    """
+    if block_ms < 1:
+        raise OptionError(f"expected blocks of at least 1 ms from the microphone; got {block_ms}")
+    sd = _sounddevice()
+    chosen = _choose(list_devices(), device)
+    capture = _Capture(chosen, block_ms)
+    stream = _open_stream(sd, chosen, capture, round(chosen.sample_rate * block_ms / 1000))
+    try:
+        with stream:
+            yield capture.blocks(stream)
+    finally:
+        capture.end()
+
+
+def _sounddevice() -> Any:
+    try:
+        import sounddevice
+    except ImportError as error:
+        raise AudioDeviceError('expected the package sounddevice; install it: "pip install sounddevice"') from error
+    except OSError as error:  # the package is there, the library it loads is not
+        raise AudioDeviceError(_NO_PORTAUDIO) from error
+    return sounddevice
+
+
+def _choose(devices: list[InputDevice], wanted: int | str | None) -> InputDevice:
+    if not devices:
+        raise AudioDeviceError(_NO_MICROPHONE)
+    if wanted is None:
+        return next((device for device in devices if device.is_default), devices[0])
+    if isinstance(wanted, int) or wanted.isdecimal():
+        matches = [device for device in devices if device.index == int(wanted)]
+    else:
+        matches = [device for device in devices if wanted.casefold() in device.name.casefold()]
+    if not matches:
+        known = "; ".join(f"{device.index}: {device.name}" for device in devices)
+        raise AudioDeviceError(f"expected one of the recording devices ({known}); got {wanted!r}")
+    return matches[0]
+
+
+def _open_stream(sd: Any, device: InputDevice, capture: "_Capture", blocksize: int) -> Any:
+    """An input stream with one channel where the device offers that, else with all of its channels."""
+    problem: Exception | None = None
+    for channels in sorted({1, device.channels}):
+        try:
+            return sd.InputStream(
+                device=device.index,
+                channels=channels,
+                samplerate=device.sample_rate,
+                blocksize=blocksize,
+                dtype="float32",
+                callback=capture.callback,
+            )
+        except sd.PortAudioError as error:
+            problem = error
+    raise AudioDeviceError(
+        f"the microphone {device.name!r} cannot be opened: {problem}; check that no other program holds it"
+    ) from problem
+
+
+class _Capture:
+    """The queue between PortAudio's thread and the reader, and the count of what did not get through."""
+
+    def __init__(self, device: InputDevice, block_ms: int) -> None:
+        self._device = device
+        self._queue: queue.Queue[FloatArray | None] = queue.Queue()  # None = the end
+        self._room = max(2, QUEUE_S * 1000 // block_ms)  # blocks
+        self._lost = 0  # samples; both counts only grow, so that the two threads need no lock
+        self._overflows = 0  # times that the driver lost some, it does not say how many
+        self._reported = (0, 0)
+
+    def callback(self, indata: FloatArray, frames: int, _time: Any, status: Any) -> None:
+        """Called in PortAudio's thread, which must not wait: without room the block is lost."""
+        if status and status.input_overflow:
+            self._overflows += 1
+        if self._queue.qsize() < self._room:
+            self._queue.put(indata.copy())
+        else:
+            self._lost += frames
+
+    def end(self) -> None:
+        """Nothing more will be recorded."""
+        self._queue.put(None)
+
+    def blocks(self, stream: Any) -> Iterator[FloatArray]:
+        """What was recorded, at 16 kHz mono, up to `end`."""
+        resampler: StreamingResampler | None = None
+        while (recorded := self._next(stream)) is not None:
+            self._report()
+            resampler = resampler or StreamingResampler(self._device.sample_rate, recorded.shape[1])
+            yield resampler.push(recorded)
+        if resampler is not None:
+            yield resampler.flush()
+
+    def _next(self, stream: Any) -> FloatArray | None:
+        try:
+            return self._queue.get(timeout=STALL_S)
+        except queue.Empty:
+            state = "delivers nothing" if stream.active else "stopped"
+            raise AudioDeviceError(
+                f"the microphone {self._device.name!r} {state}; check that it is still plugged in"
+            ) from None
+
+    def _report(self) -> None:
+        lost, overflows = self._lost, self._overflows
+        if (lost, overflows) != self._reported:
+            self._reported = (lost, overflows)
+            warnings.warn(
+                f"audio from the microphone was lost: {lost / self._device.sample_rate:.1f} s so far because it was not "
+                f"fetched in time, and {overflows} times by the sound driver",
+                stacklevel=3,
+            )

@@ -1,0 +1,225 @@
+"""When somebody speaks: cuts a stream into utterances, so that silence costs nothing and yields nothing.
+
+`SpeechGate` takes samples in any portions and says where utterances start and stop, in absolute samples. It judges
+blocks of 512 samples counted from where it began, so the portions do not change the result; it does no I/O, has no
+clock, and its whole state can be copied. It knows nothing of words, rounds or models other than the voice detector it
+is given.
+
+Silero hears speech well down to about -50 dBFS. Quieter input is raised before it is judged, by a slow gain that
+looks only backward; loud input is left alone, and what the gate lets through is always the original audio.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from whispertide.audio.silero import BLOCK, load_silero
+from whispertide.errors import OptionError
+from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
+
+# The gain aims at this level for the loudest recent block, and raises by no more than MAX_GAIN (factors, not dB).
+TARGET_LEVEL = 10 ** (-30 / 20)
+MAX_GAIN = 10 ** (30 / 20)
+# The level estimate falls by 15 dB per second of quiet: a pause between words hardly moves the gain, and two seconds
+# after a loud speaker a distant one is heard. Slower loses the second speaker's first words, faster raises breaths.
+LEVEL_DECAY = 10 ** (-15 / 20 * BLOCK / SAMPLE_RATE)
+
+
+@dataclass(frozen=True, slots=True)
+class GateOptions:
+    """How the gate decides. Times are seconds, because a person sets them.
+
+    threshold    probability at or above which a block may start an utterance
+    release      probability below which a block of an utterance counts as silence (hysteresis: at most `threshold`)
+    min_speech   that much speech in a row starts an utterance; less is a click
+    min_silence  that much silence in a row ends it (Whisper-Streaming's voice controller: 0.5 s)
+    pre_roll     audio kept from before the first speech block (the same: 1 s)
+    post_pad     audio kept behind the last speech block; at most `min_silence`
+    """
+
+    threshold: float = 0.5
+    release: float = 0.35
+    min_speech: float = 0.096
+    min_silence: float = 0.5
+    pre_roll: float = 1.0
+    post_pad: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.release <= self.threshold < 1.0:
+            raise OptionError(
+                f"expected 0 < release <= threshold < 1 for the voice gate; got release {self.release} "
+                f"and threshold {self.threshold}"
+            )
+        for name in ("min_speech", "min_silence", "pre_roll", "post_pad"):
+            value = getattr(self, name)
+            if not 0.0 <= value <= 30.0:
+                raise OptionError(f"expected {name} between 0 and 30 seconds for the voice gate; got {value}")
+        if self.post_pad > self.min_silence:
+            raise OptionError(
+                f"expected post_pad <= min_silence for the voice gate (an utterance cannot end after the moment at "
+                f"which its end is decided); got {self.post_pad} and {self.min_silence}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStarted:
+    """An utterance began: its audio starts at `start` (pre-roll included); known once `decided_at` was received."""
+
+    start: int
+    decided_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStopped:
+    """An utterance is over: its audio ends at `end` (padding included); known once `decided_at` was received."""
+
+    end: int
+    decided_at: int
+
+
+GateEvent = SpeechStarted | SpeechStopped
+
+
+class VoiceDetector(Protocol):
+    """Judges one block at a time; `state` is whatever it returned for the block before, None at the start."""
+
+    def step(self, block: FloatArray, state: Any) -> tuple[float, Any]: ...
+
+
+@dataclass(slots=True)
+class GateState:
+    """All that a gate remembers. A shallow copy is a full one: arrays and detector states are replaced, never changed.
+
+    judged    everything before this sample has been decided on
+    pending   samples from `judged` on that do not fill a block yet
+    detector  the voice detector's own state
+    level     estimate of the recent loudness, for the gain
+    is_open   inside an utterance
+    onset     first sample of the run of speech blocks that may start an utterance; None = no such run
+    speech_end  end of the last speech block of the open utterance
+    floor     end of the previous utterance: no pre-roll reaches behind it
+    """
+
+    judged: int = 0
+    pending: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+    detector: Any = None
+    level: float = TARGET_LEVEL
+    is_open: bool = False
+    onset: int | None = None
+    speech_end: int = 0
+    floor: int = 0
+
+    def copy(self) -> "GateState":
+        return replace(self)
+
+
+class SpeechGate:
+    """Cuts 16 kHz mono float32 audio into utterances.
+
+        gate = SpeechGate()
+        for event in gate.feed(samples): ...
+        for event in gate.finish(): ...
+
+    Starts and stops alternate; utterances do not overlap. Between feeds at most one block (32 ms) is kept waiting.
+    """
+
+    def __init__(self, options: GateOptions | None = None, detector: VoiceDetector | None = None) -> None:
+        """`detector` defaults to Silero; loading it raises `CheckpointError` if its weights are not there."""
+        self.options = options or GateOptions()
+        self._detector = detector or load_silero()
+        self._min_speech = to_samples(self.options.min_speech)
+        self._min_silence = to_samples(self.options.min_silence)
+        self._pre_roll = to_samples(self.options.pre_roll)
+        self._post_pad = to_samples(self.options.post_pad)
+        self._state = GateState()
+
+    @property
+    def open(self) -> bool:
+        """Whether an utterance is under way."""
+        return self._state.is_open
+
+    @property
+    def judged(self) -> int:
+        """Every sample before this one has been decided on."""
+        return self._state.judged
+
+    @property
+    def received(self) -> int:
+        """The end of the audio that was fed."""
+        return self._state.judged + len(self._state.pending)
+
+    @property
+    def needed_from(self) -> int:
+        """The first sample that an utterance starting now could still claim: audio before it may be dropped."""
+        state = self._state
+        earliest = state.judged if state.onset is None else state.onset
+        return max(state.floor, earliest - self._pre_roll)
+
+    def feed(self, samples: FloatArray) -> list[GateEvent]:
+        """Judge the next `samples` ([n], finite, any n) and say what started or stopped."""
+        state = self._state
+        audio = np.concatenate((state.pending, samples)) if len(state.pending) else samples
+        whole = len(audio) - len(audio) % BLOCK
+        events: list[GateEvent] = []
+        for at in range(0, whole, BLOCK):
+            speech = self._probability(audio[at : at + BLOCK])
+            state.judged += BLOCK
+            event = self._while_open(speech) if state.is_open else self._while_closed(speech)
+            if event is not None:
+                events.append(event)
+        state.pending = audio[whole:].copy()
+        return events
+
+    def finish(self) -> list[GateEvent]:
+        """End the open utterance, if any, at the newest sample. Feeding may go on afterwards, with a new utterance."""
+        state = self._state
+        if not state.is_open:
+            return []
+        state.is_open, state.onset, state.floor = False, None, self.received
+        return [SpeechStopped(self.received, self.received)]
+
+    def reset(self, at: int = 0) -> None:
+        """Forget everything; the next sample fed is sample `at`."""
+        self._state = GateState(judged=at, floor=at)
+
+    def snapshot(self) -> GateState:
+        """The state, to be handed to `restore` of a gate with the same options and detector."""
+        return self._state.copy()
+
+    def restore(self, state: GateState) -> None:
+        """Go on from `state`, exactly as if nothing had happened since its snapshot."""
+        self._state = state.copy()
+
+    def _probability(self, block: FloatArray) -> float:
+        """The detector's verdict on `block`, raised to a level at which it hears well."""
+        state = self._state
+        # The deviation and not the root mean square: a constant offset is no sound.
+        state.level = max(float(block.std()), state.level * LEVEL_DECAY, TARGET_LEVEL / MAX_GAIN)
+        gain = max(TARGET_LEVEL / state.level, 1.0)
+        probability, state.detector = self._detector.step(block * np.float32(gain), state.detector)
+        return probability
+
+    def _while_closed(self, speech: float) -> GateEvent | None:
+        state, options = self._state, self.options
+        if speech < (options.threshold if state.onset is None else options.release):
+            state.onset = None
+            return None
+        if state.onset is None:
+            state.onset = state.judged - BLOCK
+        if state.judged - state.onset < self._min_speech:
+            return None
+        start = max(state.floor, state.onset - self._pre_roll)
+        state.is_open, state.onset, state.speech_end = True, None, state.judged
+        return SpeechStarted(start, state.judged)
+
+    def _while_open(self, speech: float) -> GateEvent | None:
+        state = self._state
+        if speech >= self.options.release:
+            state.speech_end = state.judged
+            return None
+        if state.judged - state.speech_end < self._min_silence:
+            return None
+        end = state.speech_end + self._post_pad
+        state.is_open, state.floor = False, end
+        return SpeechStopped(end, state.judged)

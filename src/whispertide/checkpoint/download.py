@@ -1,0 +1,239 @@
+"""The edge to the Hugging Face hub and its cache: what is there, what is missing, fetching it.
+
+The cache's layout is Hugging Face's documented one (`models--org--name/refs`, `/snapshots`), so that looking a model up
+needs no network and not even the library. Downloads go through `huggingface_hub`; whatever it raises leaves here as an
+error that says what to do. This module does not know short names, nor how checkpoints are read.
+"""
+
+import errno
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.names import HubModel
+from whispertide.checkpoint.vocabulary import ADDED_TOKENS_JSON, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, read_json
+from whispertide.checkpoint.weights import WEIGHT_FORMATS, WEIGHTS, weight_files
+from whispertide.errors import CheckpointError, DiskSpaceError, DownloadError
+
+CONFIG = "config.json"
+GENERATION_CONFIG = "generation_config.json"
+
+Announce = Callable[[str], None]
+
+_MAIN = "main"
+_SPARE_BYTES = 64 << 20  # left free beside what is downloaded
+
+
+def hub_cache() -> Path:
+    """The directory of the Hugging Face cache (`HF_HUB_CACHE`, `HF_HOME`)."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE).expanduser()
+
+
+def is_offline() -> bool:
+    """Whether `HF_HUB_OFFLINE` forbids the network."""
+    from huggingface_hub import constants
+
+    return bool(constants.HF_HUB_OFFLINE)
+
+
+def snapshot(model: HubModel) -> Path | None:
+    """The folder of a model in the cache, whole or not; None if there is none."""
+    folder = hub_cache() / f"models--{model.repo.replace('/', '--')}"
+    revision = model.revision or _MAIN
+    try:
+        commit = (folder / "refs" / revision).read_text(encoding="utf-8").strip()
+    except OSError:
+        commit = revision
+    place = folder / "snapshots" / commit
+    return place if commit and place.is_dir() else None
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a folder holds a configuration and all the weights. (The small files are always fetched before those.)"""
+    try:
+        return (folder / CONFIG).is_file() and bool(weight_files(folder))
+    except CheckpointError:
+        return False
+
+
+def download(model: HubModel, announce: Announce | None = None) -> Path:
+    """Bring the newest state of a model into the cache; parts that are there are not fetched again.
+
+    `announce` is told what and how large, before. Raises `DownloadError` (no network or offline, not on the hub, no
+    access, no such revision, interrupted), `DiskSpaceError`, and `CheckpointError` when it is no Whisper in the
+    layout of transformers.
+    """
+    sizes = _list_files(model)
+    small, weights = needed_files(model, sizes)
+    folder = snapshot(model)
+    present = {name for name in (*small, *weights) if folder is not None and (folder / name).is_file()}
+    todo = sum(sizes[name] for name in (*small, *weights) if name not in present)
+    check_space(todo, hub_cache())
+    if todo and announce is not None:
+        announce(f"downloading {model} ({format_size(todo)}) from the Hugging Face hub to {hub_cache()}")
+    # The small files first: what is no Whisper is refused before gigabytes, and whole weights mean that all is there.
+    place = _fetch(model, small)
+    ModelDims.from_hf_config(read_json(place / CONFIG))
+    place = _fetch(model, [*small, *weights])
+    if not is_complete(place):  # without a connection some versions of the library return what there is
+        raise _interrupted(model, "the connection was lost")
+    return place
+
+
+def download_tokenizer(model: HubModel, announce: Announce | None = None) -> Path:
+    """Bring only `tokenizer.json` of a model into the cache. Raises `DownloadError` and `DiskSpaceError`."""
+    if announce is not None and not is_offline():
+        announce(f"downloading the tokenizer of {model} (about 2 MB) from the Hugging Face hub")
+    if is_offline():
+        raise offline_error(model)
+    return _fetch(model, [TOKENIZER_JSON])
+
+
+def needed_files(model: HubModel, available: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Of the files in a repository, the small ones and the weights that are needed; not their copies in other formats.
+
+    Raises `CheckpointError` when the repository holds no Hugging Face checkpoint.
+    """
+    names = set(available)
+    index, weights = _choose_weights(names)
+    if CONFIG not in names or not weights:
+        raise CheckpointError(
+            f"{model} on the Hugging Face hub has no {CONFIG if weights else WEIGHTS}; expected a Whisper in the "
+            "layout of transformers. Conversions for other programs (GGML, CTranslate2, ONNX) cannot be loaded: name "
+            "the original model."
+        )
+    tokenizer = [TOKENIZER_JSON] if TOKENIZER_JSON in names else [VOCAB_JSON, MERGES_TXT, ADDED_TOKENS_JSON]
+    small = [name for name in (CONFIG, GENERATION_CONFIG, *tokenizer, *index) if name in names]
+    return small, weights
+
+
+def _choose_weights(names: set[str]) -> tuple[list[str], list[str]]:
+    """The index (if any) and the files of the weights, in the first format that is there."""
+    for single, index in WEIGHT_FORMATS:
+        if single in names:
+            return [], [single]
+        if index in names:
+            stem, _, suffix = single.rpartition(".")
+            return [index], sorted(name for name in names if re.fullmatch(rf"{stem}-\d+-of-\d+\.{suffix}", name))
+    return [], []
+
+
+def check_space(needed: int, directory: Path) -> None:
+    """Raise `DiskSpaceError` when the disk of `directory` has no room for `needed` more bytes."""
+    existing = next(path for path in (directory, *directory.resolve().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if needed and needed + _SPARE_BYTES > free:
+        raise DiskSpaceError(
+            f"expected {format_size(needed + _SPARE_BYTES)} free in {directory}; {format_size(free)} are. Free some "
+            "space (`whispertide models remove`), choose a smaller model, or set HF_HOME to a directory elsewhere."
+        )
+
+
+def format_size(size: int) -> str:
+    """Bytes as people write them, in powers of ten: "290 MB"."""
+    if size >= 10**9:
+        return f"{size / 1e9:.2f} GB"
+    return f"{size / 1e6:.0f} MB" if size >= 10**7 else f"{size / 1e6:.1f} MB"
+
+
+def offline_error(model: HubModel) -> DownloadError:
+    """The error for a model that is not in the cache while HF_HUB_OFFLINE is set."""
+    return DownloadError(
+        f"{model} is not on this machine, and HF_HUB_OFFLINE forbids to download it. {_elsewhere(model)}"
+    )
+
+
+def _elsewhere(model: HubModel) -> str:
+    return (
+        f"On a machine with a network run `whispertide models pull {model}` and copy its Hugging Face cache to "
+        f"{hub_cache()}, or copy the folder with its {CONFIG}, {TOKENIZER_JSON} and {WEIGHTS} here and give its path "
+        "instead of the name. The bundled nano.en needs no network."
+    )
+
+
+def _list_files(model: HubModel) -> Mapping[str, int]:
+    """Name -> bytes of every file in the repository."""
+    if is_offline():
+        raise offline_error(model)
+    from huggingface_hub import HfApi
+
+    with _translated(model, "reached"):
+        info = HfApi().model_info(model.repo, revision=model.revision, files_metadata=True)
+    return {item.rfilename: item.size or 0 for item in info.siblings or ()}
+
+
+def _fetch(model: HubModel, files: list[str]) -> Path:
+    from huggingface_hub import snapshot_download
+
+    with _translated(model, "interrupted"):
+        return Path(snapshot_download(model.repo, revision=model.revision, allow_patterns=files))
+
+
+@contextmanager
+def _translated(model: HubModel, stage: str) -> Iterator[None]:
+    # Connection errors are of another library in each major version of huggingface_hub, with no common base.
+    try:
+        yield
+    except Exception as error:
+        raise _translate(error, model, stage) from error
+
+
+def _translate(error: Exception, model: HubModel, stage: str) -> CheckpointError:
+    from huggingface_hub import errors
+
+    if _is_no_space(error):
+        return DiskSpaceError(
+            f"the disk of {hub_cache()} became full while downloading {model}. Free some space and run the same "
+            "command again."
+        )
+    if isinstance(error, errors.GatedRepoError):
+        return DownloadError(
+            f"{model} asks its users to agree to terms first: do so at https://huggingface.co/{model.repo}, then run "
+            "`hf auth login` and try again"
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        return DownloadError(f"expected a branch, tag or commit of {model.repo}; it has no {model.revision or _MAIN!r}")
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return DownloadError(
+            f"{model.repo} is not on the Hugging Face hub, or is private; check the spelling, or run `hf auth login`"
+        )
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        return offline_error(model)
+    if isinstance(error, PermissionError):
+        return DownloadError(
+            f"expected to write to {hub_cache()}: {error}. Set HF_HOME to a directory that you may write to."
+        )
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(error, errors.HfHubHTTPError) and status is not None:
+        mine = 400 <= status < 500 and status != 429
+        hint = "check your access with `hf auth whoami`" if mine else "this is on its side: try again later"
+        return DownloadError(f"the Hugging Face hub answered {status} when asked for {model}; {hint}")
+    reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    if stage == "interrupted":
+        return _interrupted(model, reason)
+    return DownloadError(
+        f"{model} is not on this machine, and the Hugging Face hub cannot be reached ({reason}). Check the network. "
+        f"{_elsewhere(model)}"
+    )
+
+
+def _interrupted(model: HubModel, reason: str) -> DownloadError:
+    return DownloadError(
+        f"the download of {model} was interrupted ({reason}). Run the same command again: files that arrived "
+        "whole are kept."
+    )
+
+
+def _is_no_space(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if "No space left on device" in str(error):  # the transfer library in Rust reports no number
+            return True
+        error = error.__cause__ or error.__context__
+    return False

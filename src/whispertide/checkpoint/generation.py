@@ -1,0 +1,112 @@
+"""What a checkpoint says about decoding: suppressed tokens, alignment heads, first timestamp, language ids.
+
+Hugging Face checkpoints carry this in `generation_config.json`, old ones in `config.json`, OpenAI `.pt` files nowhere.
+This module parses; it does not know how the values are used, nor how alignment heads are chosen when none are named.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB, ModelDims
+from whispertide.errors import CheckpointError
+
+Heads = tuple[tuple[int, int], ...]
+
+# (layers, heads, width) -> the heads OpenAI found to follow the audio, for its multilingual models of these shapes.
+_KNOWN_HEADS: dict[tuple[int, int, int], Heads] = {
+    (4, 6, 384): ((2, 2), (3, 0), (3, 2), (3, 3), (3, 4), (3, 5)),
+    (6, 8, 512): ((3, 1), (4, 2), (4, 3), (4, 7), (5, 1), (5, 2), (5, 4), (5, 6)),
+    (12, 12, 768): ((5, 3), (5, 9), (8, 0), (8, 4), (8, 7), (8, 8), (9, 0), (9, 7), (9, 9), (10, 5)),
+    (24, 16, 1024): ((13, 15), (15, 4), (15, 15), (16, 1), (20, 0), (23, 4)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationConfig:
+    """Decoding facts that belong to the weights.
+
+    `alignment_heads` are (layer, head) pairs, empty if the checkpoint names none. The token lists are None where the
+    checkpoint is silent (then Whisper's own defaults apply), and empty where it says that nothing is suppressed.
+    `max_initial_timestamp_index` counts steps of 20 ms.
+    """
+
+    alignment_heads: Heads = ()
+    suppress_tokens: tuple[int, ...] | None = None
+    begin_suppress_tokens: tuple[int, ...] | None = None
+    max_initial_timestamp_index: int | None = None
+    lang_to_id: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def from_hf(
+        cls, generation: Mapping[str, Any] | None, config: Mapping[str, Any], dims: ModelDims
+    ) -> "GenerationConfig":
+        """From the contents of `generation_config.json` (None if there is none), else of `config.json`.
+
+        Raises `CheckpointError` when a value has the wrong type. Heads outside the model are no error: distilled
+        checkpoints are known to keep the list of their teacher, which has more layers; such a list is ignored.
+        """
+        said = {name: value for name, value in (generation or {}).items() if value is not None}
+        source = {**config, **said}
+        heads = _pairs(source.get("alignment_heads"))
+        if heads is None:
+            heads = known_alignment_heads(dims)
+        if any(layer >= dims.n_text_layer or head >= dims.n_text_head for layer, head in heads):
+            heads = ()
+        first = source.get("max_initial_timestamp_index")
+        if first is not None and not _is_id(first):
+            raise _wrong("max_initial_timestamp_index", "a number", first)
+        return cls(
+            alignment_heads=heads,
+            suppress_tokens=_ids("suppress_tokens", source),
+            begin_suppress_tokens=_ids("begin_suppress_tokens", source),
+            max_initial_timestamp_index=first,
+            lang_to_id=_languages(source.get("lang_to_id")),
+        )
+
+    @classmethod
+    def for_openai(cls, dims: ModelDims) -> "GenerationConfig":
+        """For an OpenAI `.pt`, which says nothing: only the alignment heads of known shapes."""
+        return cls(alignment_heads=known_alignment_heads(dims))
+
+
+def known_alignment_heads(dims: ModelDims) -> Heads:
+    """The published alignment heads of OpenAI's multilingual tiny, base, small and medium; else an empty tuple."""
+    if dims.n_vocab != MULTILINGUAL_VOCAB:
+        return ()
+    return _KNOWN_HEADS.get((dims.n_text_layer, dims.n_text_head, dims.n_text_state), ())
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _wrong(name: str, expected: str, value: object) -> CheckpointError:
+    return CheckpointError(f"expected {name} in the generation configuration to be {expected}; got {value!r}")
+
+
+def _ids(name: str, source: Mapping[str, Any]) -> tuple[int, ...] | None:
+    value = source.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(_is_id(item) for item in value):
+        raise _wrong(name, "a list of token ids", value)
+    return tuple(value)
+
+
+def _pairs(value: object) -> Heads | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(
+        isinstance(pair, list) and len(pair) == 2 and all(_is_id(item) for item in pair) for pair in value
+    ):
+        raise _wrong("alignment_heads", "a list of [layer, head] pairs", value)
+    return tuple((layer, head) for layer, head in value)
+
+
+def _languages(value: object) -> dict[str, int]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(_is_id(item) for item in value.values()):
+        raise _wrong("lang_to_id", "token names with their ids", value)
+    return {name.strip("<|>"): token for name, token in value.items()}

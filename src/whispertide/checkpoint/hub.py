@@ -1,0 +1,185 @@
+"""Models by name: finding, downloading, listing and removing them.
+
+A model that is in the Hugging Face cache is used as it is, without asking the hub for news; `pull` asks. This module
+does not know how checkpoints are read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from whispertide.checkpoint.download import (
+    CONFIG,
+    Announce,
+    download,
+    download_tokenizer,
+    hub_cache,
+    is_complete,
+    is_offline,
+    snapshot,
+)
+from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find
+from whispertide.checkpoint.vocabulary import has_tokenizer, read_json
+from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
+
+State = Literal["bundled", "cached", "available"]
+
+# Who has the tokenizer of a vocabulary of this size; the first is the one to download it from.
+_TOKENIZER_REPOS = {
+    51_865: ("tiny", "base", "small", "medium", "large-v2", "large-v1"),
+    51_866: ("large-v3", "large-v3-turbo"),
+}
+_ENGLISH_VOCAB = 51_864
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """One line of a list of models. `size` is bytes on the disk (None if not here), `parameters` are millions."""
+
+    name: str
+    state: State
+    repo: str | None = None
+    size: int | None = None
+    parameters: int | None = None
+    path: Path | None = None
+
+
+def resolve(name_or_path: str | Path, revision: str | None = None, *, announce: Announce | None = None) -> Path:
+    """The local folder, or `.pt` file, of a model; it is downloaded if it is not here yet.
+
+    Raises `CheckpointNotFoundError` (unknown name), `OptionError` (a revision where there can be none),
+    `DownloadError`, `DiskSpaceError`, and `CheckpointError` (on the hub, but no Whisper).
+    """
+    place = find(name_or_path, revision)
+    if isinstance(place, Path):
+        return place
+    cached = snapshot(place)
+    if cached is not None and is_complete(cached):
+        return cached
+    return download(place, announce)
+
+
+def pull(name: str, revision: str | None = None, *, announce: Announce | None = None) -> Path:
+    """Download a model, or bring it up to date, and return its folder. Raises as `resolve` does.
+
+    Offline, a model that is here stays as it is.
+    """
+    place = find(name, revision)
+    if isinstance(place, Path) or is_offline():
+        return resolve(name, revision)
+    return download(place, announce)
+
+
+def path(name: str, revision: str | None = None) -> Path:
+    """The folder of a model that is on this machine.
+
+    Raises `CheckpointNotFoundError` when it is not, or not completely.
+    """
+    place = find(name, revision)
+    if isinstance(place, Path):
+        return place
+    cached = snapshot(place)
+    if cached is None or not is_complete(cached):
+        part = "only in part " if cached is not None else "not "
+        raise CheckpointNotFoundError(
+            f"{name} is {part}on this machine; download it with `whispertide models pull {name}`"
+        )
+    return cached
+
+
+def remove(name: str, revision: str | None = None) -> int:
+    """Delete a model, or one revision of it, from the Hugging Face cache; returns the bytes that became free.
+
+    Other programs share that cache. Raises `OptionError` for a bundled model or a path, `CheckpointNotFoundError` when
+    the model is not in the cache, and `CheckpointError` when it cannot be deleted.
+    """
+    place = find(name, revision)
+    if isinstance(place, Path):
+        if place.is_relative_to(BUNDLED_DIR):
+            raise OptionError(f"{name} is part of whispertide and cannot be removed")
+        raise OptionError(f"expected the name of a downloaded model; {place} is your own: delete it yourself")
+    commits = _cached_commits(place)
+    if not commits:
+        raise CheckpointNotFoundError(f"{name} is not in the cache {hub_cache()}; there is nothing to remove")
+    from huggingface_hub import scan_cache_dir
+
+    try:
+        plan = scan_cache_dir(hub_cache()).delete_revisions(*commits)
+        plan.execute()
+    except OSError as error:
+        raise CheckpointError(f"{name} cannot be removed from {hub_cache()}: {error}") from error
+    return int(plan.expected_freed_size)
+
+
+def list_models() -> list[ModelInfo]:
+    """The bundled models, those with short names, and all other Whispers in the Hugging Face cache."""
+    models = [
+        ModelInfo(name, "bundled", size=_folder_size(BUNDLED_DIR / name), path=BUNDLED_DIR / name)
+        for name in bundled_names()
+    ]
+    for name, published in SHORT_NAMES.items():
+        folder = snapshot(HubModel(published.repo))
+        if folder is not None and is_complete(folder):
+            size = _folder_size(folder)
+            models.append(ModelInfo(name, "cached", published.repo, size, published.parameters, folder))
+        else:
+            models.append(ModelInfo(name, "available", published.repo, None, published.parameters))
+    listed = {published.repo for published in SHORT_NAMES.values()}
+    for repo, folder in _cached_whispers():
+        if repo not in listed:
+            models.append(ModelInfo(repo, "cached", repo, _folder_size(folder), None, folder))
+    return models
+
+
+def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Path:
+    """A folder with the tokenizer that OpenAI's models of this vocabulary share, for checkpoints that carry none.
+
+    English-only: the bundled model's. Otherwise that of any such model in the cache, else it is downloaded. Raises
+    `CheckpointNotFoundError` for a vocabulary that no published model has, `DownloadError`, and `DiskSpaceError`.
+    """
+    if vocab_size == _ENGLISH_VOCAB:
+        return BUNDLED_DIR / "nano.en"
+    names = _TOKENIZER_REPOS.get(vocab_size)
+    if names is None:
+        raise CheckpointNotFoundError(
+            f"the checkpoint has no tokenizer, and none is known for {vocab_size} tokens: put its tokenizer.json "
+            "beside the weights"
+        )
+    models = [HubModel(SHORT_NAMES[name].repo) for name in names]
+    for model in models:
+        folder = snapshot(model)
+        if folder is not None and has_tokenizer(folder):
+            return folder
+    if is_offline():
+        raise CheckpointNotFoundError(
+            f"the checkpoint has no tokenizer: put the tokenizer.json of {models[0]} beside the weights, or allow the "
+            f"network (HF_HUB_OFFLINE is set), or run `whispertide models pull {names[0]}` where there is one"
+        )
+    return download_tokenizer(models[0], announce)
+
+
+def _cached_whispers() -> Iterator[tuple[str, Path]]:
+    """Repository and folder of every whole Whisper in the cache whose main branch was downloaded."""
+    for folder in sorted(hub_cache().glob("models--*--*")):
+        repo = folder.name.removeprefix("models--").replace("--", "/", 1)
+        place = snapshot(HubModel(repo))
+        if place is None or not is_complete(place):
+            continue
+        try:
+            if read_json(place / CONFIG).get("model_type") == "whisper":
+                yield repo, place
+        except CheckpointError:
+            continue  # somebody else's broken model
+
+
+def _cached_commits(model: HubModel) -> list[str]:
+    if model.revision is not None:
+        folder = snapshot(model)
+        return [] if folder is None else [folder.name]
+    snapshots = hub_cache() / f"models--{model.repo.replace('/', '--')}" / "snapshots"
+    return sorted(folder.name for folder in snapshots.glob("*") if folder.is_dir())
+
+
+def _folder_size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -1,0 +1,63 @@
+"""The languages that Whisper has tokens for, with the names that people call them by.
+
+The order is Whisper's (openai/whisper, tokenizer.py); which of them a checkpoint knows is read from its tokenizer.
+"""
+
+from difflib import get_close_matches
+
+from whispertide.errors import UnknownLanguageError
+
+# Code and English name, in token order; large-v3 added Cantonese.
+_TABLE = """
+en english, zh chinese, de german, es spanish, ru russian, ko korean, fr french, ja japanese, pt portuguese, tr turkish,
+pl polish, ca catalan, nl dutch, ar arabic, sv swedish, it italian, id indonesian, hi hindi, fi finnish, vi vietnamese,
+he hebrew, uk ukrainian, el greek, ms malay, cs czech, ro romanian, da danish, hu hungarian, ta tamil, no norwegian,
+th thai, ur urdu, hr croatian, bg bulgarian, lt lithuanian, la latin, mi maori, ml malayalam, cy welsh, sk slovak,
+te telugu, fa persian, lv latvian, bn bengali, sr serbian, az azerbaijani, sl slovenian, kn kannada, et estonian,
+mk macedonian, br breton, eu basque, is icelandic, hy armenian, ne nepali, mn mongolian, bs bosnian, kk kazakh,
+sq albanian, sw swahili, gl galician, mr marathi, pa punjabi, si sinhala, km khmer, sn shona, yo yoruba, so somali,
+af afrikaans, oc occitan, ka georgian, be belarusian, tg tajik, sd sindhi, gu gujarati, am amharic, yi yiddish, lo lao,
+uz uzbek, fo faroese, ht haitian creole, ps pashto, tk turkmen, nn nynorsk, mt maltese, sa sanskrit, lb luxembourgish,
+my myanmar, bo tibetan, tl tagalog, mg malagasy, as assamese, tt tatar, haw hawaiian, ln lingala, ha hausa, ba bashkir,
+jw javanese, su sundanese, yue cantonese
+"""
+LANGUAGES: dict[str, str] = {
+    code: name for code, _, name in (entry.strip().partition(" ") for entry in _TABLE.replace("\n", " ").split(","))
+}
+
+_ALIASES = {
+    "burmese": "my",
+    "valencian": "ca",
+    "flemish": "nl",
+    "haitian": "ht",
+    "letzeburgesch": "lb",
+    "pushto": "ps",
+    "panjabi": "pa",
+    "moldavian": "ro",
+    "moldovan": "ro",
+    "sinhalese": "si",
+    "castilian": "es",
+    "mandarin": "zh",
+}
+_CODES = {**{name: code for code, name in LANGUAGES.items()}, **_ALIASES}
+
+# Scripts written without spaces: a word is there whatever decodes on its own (openai/whisper, split_to_word_tokens).
+UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
+
+
+def language_code(language: str) -> str:
+    """The code of a language given by code or English name, in any case: "German" -> "de".
+
+    Raises `UnknownLanguageError`, with the nearest known names, when Whisper has no such language.
+    """
+    wanted = language.strip().lower()
+    if wanted in LANGUAGES:
+        return wanted
+    if wanted in _CODES:
+        return _CODES[wanted]
+    near = get_close_matches(wanted, [*LANGUAGES, *_CODES], n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "see `whispertide.checkpoint.languages.LANGUAGES`"
+    raise UnknownLanguageError(
+        f"expected the code or English name of a language that Whisper knows, such as 'en' or 'german'; "
+        f"got {language!r}; {hint}"
+    )

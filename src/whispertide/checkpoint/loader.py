@@ -1,0 +1,88 @@
+"""A name or path -> a checked checkpoint: dimensions, decoding facts, tokenizer, tensors.
+
+No weights are read here but the headers of their files. This module does not know what a model computes.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from whispertide.checkpoint import hub
+from whispertide.checkpoint.cache import file_digest
+from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.generation import GenerationConfig
+from whispertide.checkpoint.names import display_name
+from whispertide.checkpoint.tokenizer import Tokenizer
+from whispertide.checkpoint.vocabulary import has_tokenizer, read_json
+from whispertide.checkpoint.weights import TensorStore
+from whispertide.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything that makes up a model, apart from how it is run."""
+
+    name: str
+    dims: ModelDims
+    generation: GenerationConfig
+    tokenizer: Tokenizer
+    tensors: TensorStore
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 over the dimensions and the whole content of the weight files.
+
+        The digest of each file is computed when first asked for and remembered while the file stays unchanged.
+        """
+        content = hashlib.sha256(repr(astuple(self.dims)).encode())
+        for path in self.tensors.files:
+            content.update(bytes.fromhex(file_digest(path)))
+        return content.hexdigest()
+
+
+def load_checkpoint(
+    name_or_path: str | Path, *, revision: str | None = None, announce: Callable[[str], None] | None = None
+) -> Checkpoint:
+    """Open a Whisper checkpoint, downloading it first if need be.
+
+    `name_or_path` is the bundled "nano.en", a short name ("base.en"), a hub id ("org/name", "org/name@revision"), a
+    folder in Hugging Face layout, or an OpenAI `.pt`. `announce` is told what is about to be downloaded and how large
+    it is. Raises `CheckpointNotFoundError`, `DownloadError`, `DiskSpaceError`, or `CheckpointError` when the files are
+    damaged or do not belong together.
+    """
+    place = hub.resolve(name_or_path, revision, announce=announce)
+    name = display_name(name_or_path)
+    return _load_openai(name, place, announce) if place.is_file() else _load_folder(name, place, announce)
+
+
+def _load_folder(name: str, folder: Path, announce: Callable[[str], None] | None) -> Checkpoint:
+    config = read_json(folder / "config.json")
+    dims = ModelDims.from_hf_config(config)
+    path = folder / "generation_config.json"
+    generation = GenerationConfig.from_hf(read_json(path) if path.is_file() else None, config, dims)
+    tensors = TensorStore.from_folder(folder)
+    tensors.check(dims)
+    tokenizer = _tokenizer(folder, dims, announce)
+    start = config.get("decoder_start_token_id")
+    if start is not None and start != tokenizer.sot:
+        raise CheckpointError(
+            f"expected the tokenizer in {folder} to start transcripts with token {start}, as its config.json says; it "
+            f"has {tokenizer.sot}. Put the tokenizer.json of this very model there."
+        )
+    return Checkpoint(name, dims, generation, tokenizer, tensors)
+
+
+def _load_openai(name: str, path: Path, announce: Callable[[str], None] | None) -> Checkpoint:
+    tensors, dims = TensorStore.from_openai(path)
+    tensors.check(dims)
+    tokenizer = _tokenizer(path.parent, dims, announce)
+    return Checkpoint(name, dims, GenerationConfig.for_openai(dims), tokenizer, tensors)
+
+
+def _tokenizer(folder: Path, dims: ModelDims, announce: Callable[[str], None] | None) -> Tokenizer:
+    """The tokenizer in `folder`; where there is none, that of OpenAI's models with the same vocabulary."""
+    if not has_tokenizer(folder):
+        folder = hub.tokenizer_folder(dims.n_vocab, announce=announce)
+    return Tokenizer.from_folder(folder, dims.n_vocab)

@@ -1,0 +1,122 @@
+"""What people call a model -> where it is: the package, a path, or a repository on the Hugging Face hub.
+
+Nothing is downloaded or opened here.
+"""
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from whispertide.errors import CheckpointNotFoundError, OptionError
+
+BUNDLED_DIR = Path(__file__).resolve().parent.parent / "bundled"
+
+
+@dataclass(frozen=True, slots=True)
+class HubModel:
+    """A repository on the hub; a `revision` of None is its main branch."""
+
+    repo: str
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        return self.repo if self.revision is None else f"{self.repo}@{self.revision}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShortName:
+    """A published model: its repository and its size in millions of parameters."""
+
+    repo: str
+    parameters: int
+
+
+SHORT_NAMES: dict[str, ShortName] = {
+    "tiny": ShortName("openai/whisper-tiny", 39),
+    "tiny.en": ShortName("openai/whisper-tiny.en", 39),
+    "base": ShortName("openai/whisper-base", 74),
+    "base.en": ShortName("openai/whisper-base.en", 74),
+    "small": ShortName("openai/whisper-small", 244),
+    "small.en": ShortName("openai/whisper-small.en", 244),
+    "medium": ShortName("openai/whisper-medium", 769),
+    "medium.en": ShortName("openai/whisper-medium.en", 769),
+    "large-v1": ShortName("openai/whisper-large", 1550),
+    "large-v2": ShortName("openai/whisper-large-v2", 1550),
+    "large-v3": ShortName("openai/whisper-large-v3", 1550),
+    "large-v3-turbo": ShortName("openai/whisper-large-v3-turbo", 809),
+    "distil-small.en": ShortName("distil-whisper/distil-small.en", 166),
+    "distil-medium.en": ShortName("distil-whisper/distil-medium.en", 394),
+    "distil-large-v2": ShortName("distil-whisper/distil-large-v2", 756),
+    "distil-large-v3": ShortName("distil-whisper/distil-large-v3", 756),
+    "distil-large-v3.5": ShortName("distil-whisper/distil-large-v3.5", 756),
+}
+ALIASES = {"large": "large-v3", "turbo": "large-v3-turbo"}
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def bundled_names() -> tuple[str, ...]:
+    """The models inside the package."""
+    return tuple(sorted(config.parent.name for config in BUNDLED_DIR.glob("*/config.json")))
+
+
+def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubModel:
+    """Where the model of this name is.
+
+    A name of this program comes before a folder of the same name in the working directory ("./base.en" means the
+    folder); an existing path comes before a hub id. Raises `CheckpointNotFoundError` when the name means nothing or
+    the path does not exist, and `OptionError` when a revision is given twice, or for a model that has none.
+    """
+    name, at, pinned = str(name_or_path).partition("@")
+    path = Path(name_or_path).expanduser()
+    if str(name_or_path) and path.exists() and not _is_known(name):
+        path = path.parent if path.suffix == ".safetensors" and path.is_file() else path
+        return _unversioned(path, revision)
+    if at and revision is not None:
+        raise OptionError(f"expected one revision; got {pinned!r} in the name and {revision!r} beside it")
+    revision = revision if revision is not None else pinned if at else None
+    if revision == "":
+        raise OptionError(f"expected a branch, tag or commit behind the @ of {str(name_or_path)!r}; got nothing")
+    if name in bundled_names():
+        return _unversioned(BUNDLED_DIR / name, revision)
+    if _is_known(name):
+        return HubModel(SHORT_NAMES[ALIASES.get(name, name)].repo, revision)
+    if _HUB_ID.fullmatch(name) and not isinstance(name_or_path, Path) and not name.endswith(".pt"):
+        return HubModel(name, revision)
+    raise _unknown(str(name_or_path))
+
+
+def display_name(name_or_path: str | Path) -> str:
+    """What to call the model in output: its name, or the last part of its path.
+
+    Raises as `find` does.
+    """
+    place = find(name_or_path)
+    if isinstance(place, HubModel):
+        return str(name_or_path)
+    place = place.resolve()
+    return place.stem if place.is_file() else place.name
+
+
+def _is_known(name: str) -> bool:
+    return name in SHORT_NAMES or name in ALIASES or name in bundled_names()
+
+
+def _unversioned(path: Path, revision: str | None) -> Path:
+    if revision is not None:
+        raise OptionError(f"a revision ({revision!r}) can be chosen for models of the hub only; {path} has none")
+    return path
+
+
+def _unknown(name: str) -> CheckpointNotFoundError:
+    if name.startswith((".", "/", "~")) or "\\" in name or name.endswith((".pt", ".safetensors")):
+        return CheckpointNotFoundError(
+            f"expected a folder with a Hugging Face checkpoint or an OpenAI .pt file at {name}, but nothing is there"
+        )
+    known = [*bundled_names(), *SHORT_NAMES, *ALIASES]
+    near = get_close_matches(name.lower(), known, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known names: {', '.join(known)}"
+    return CheckpointNotFoundError(
+        f"expected the name of a model, a hub id such as openai/whisper-base.en, or a path; got {name!r}; {hint}"
+    )

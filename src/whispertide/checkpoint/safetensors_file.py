@@ -1,0 +1,127 @@
+"""One safetensors file, read tensor by tensor (format: huggingface/safetensors, README).
+
+Only the header is read when the file is opened. Nothing here knows about Whisper.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.errors import CheckpointError, CheckpointNotFoundError
+
+_LENGTH = struct.Struct("<Q")
+_MAX_HEADER = 100_000_000  # the limit of the format's own library
+
+# dtype of the format -> how numpy reads it; bfloat16 has no numpy type and is read as the upper half of a float32.
+_DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """Where one tensor lies: `offset` is absolute, in bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+
+class SafetensorsFile:
+    """The tensors of one file.
+
+    Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is no safetensors file, or
+    shorter than its header says.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                header = self._read_header(file.read(_LENGTH.size), size)
+                content = file.read(header)
+        except FileNotFoundError as error:
+            raise CheckpointNotFoundError(
+                f"expected the weights {path.name} in {path.parent}, but the file is missing; download the model again"
+            ) from error
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read: {error}") from error
+        self.tensors = self._parse(content, start=_LENGTH.size + header, size=size)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name -> shape of every tensor."""
+        return {name: tensor.shape for name, tensor in self.tensors.items()}
+
+    def read(self, name: str) -> npt.NDArray[Any]:
+        """One tensor, from the disk: float16 as it is, float32, bfloat16 and float64 as float32.
+
+        Raises `CheckpointError` when the file cannot be read any more, and KeyError when it has no such tensor.
+        """
+        tensor = self.tensors[name]
+        count = math.prod(tensor.shape)
+        try:
+            values = np.fromfile(self.path, _DTYPES[tensor.dtype], count, offset=tensor.offset)
+        except OSError as error:
+            raise CheckpointError(f"{self.path} cannot be read: {error}") from error
+        if values.size != count:
+            raise CheckpointError(f"{self.path} became shorter while it was in use: download the model again")
+        return to_float(values, is_bfloat16=tensor.dtype == "BF16").reshape(tensor.shape)
+
+    def _read_header(self, prefix: bytes, size: int) -> int:
+        if len(prefix) < _LENGTH.size:
+            raise CheckpointError(f"{self.path} has only {size} bytes; expected a safetensors file: download it again")
+        (length,) = _LENGTH.unpack(prefix)
+        if length > _MAX_HEADER:
+            raise CheckpointError(
+                f"{self.path} is no safetensors file (its header would be {length} bytes long): download it again"
+            )
+        if _LENGTH.size + length > size:
+            raise self._truncated(_LENGTH.size + length, size)
+        return int(length)
+
+    def _parse(self, content: bytes, start: int, size: int) -> dict[str, StoredTensor]:
+        try:
+            header = json.loads(content)
+            header.pop("__metadata__", None)
+            tensors = {name: self._tensor(name, entry, start) for name, entry in header.items()}
+            ends = [start + entry["data_offsets"][1] for entry in header.values()]
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise CheckpointError(
+                f"{self.path} has a damaged header ({type(error).__name__}: {error}): download it again"
+            ) from error
+        if max(ends, default=start) > size:
+            raise self._truncated(max(ends), size)
+        return tensors
+
+    def _tensor(self, name: str, entry: Mapping[str, Any], start: int) -> StoredTensor:
+        dtype, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+        if dtype not in _DTYPES:
+            raise CheckpointError(
+                f"{self.path}: {name} has the type {dtype}; expected {', '.join(_DTYPES)}. Quantised checkpoints "
+                "cannot be loaded: take the original weights."
+            )
+        numbers = (*shape, begin, end)
+        if not all(isinstance(number, int) and number >= 0 for number in numbers):
+            raise ValueError(f"{name} has the shape {shape} and the place {begin}..{end}")
+        if end - begin != math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize:
+            raise ValueError(f"{name} of shape {shape} and type {dtype} occupies {end - begin} bytes")
+        return StoredTensor(dtype, shape, start + begin)
+
+    def _truncated(self, expected: int, size: int) -> CheckpointError:
+        return CheckpointError(
+            f"{self.path} is truncated: expected {expected} bytes, found {size}. Download the model again."
+        )
+
+
+def to_float(values: npt.NDArray[Any], *, is_bfloat16: bool = False) -> npt.NDArray[Any]:
+    """Stored numbers -> native float16 or float32. bfloat16 comes as uint16 and is the upper half of a float32."""
+    if is_bfloat16:
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return values.astype(np.float16 if values.dtype.itemsize == 2 else np.float32, copy=False)

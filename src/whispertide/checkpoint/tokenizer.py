@@ -1,0 +1,205 @@
+"""Whisper's tokens: text to ids and back, special tokens, and the grouping of tokens into words.
+
+Every id is read from the checkpoint's own tokenizer: English-only, multilingual and large-v3 vocabularies number their
+special tokens differently. This module does not know about weights, rules or prompts.
+"""
+
+import re
+import string
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from whispertide.checkpoint.dims import MULTILINGUAL_VOCAB
+from whispertide.checkpoint.languages import UNSPACED_LANGUAGES, language_code
+from whispertide.checkpoint.vocabulary import Vocabulary
+from whispertide.errors import CheckpointError, OptionError, UnknownLanguageError
+from whispertide.options import Task
+from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE
+
+TIMESTAMP_SAMPLES = SAMPLE_RATE // 50  # a timestamp token counts 20 ms
+N_TIMESTAMPS = CHUNK_SECONDS * SAMPLE_RATE // TIMESTAMP_SAMPLES + 1  # 0.00 to 30.00 seconds: 1,501 tokens
+
+_LANGUAGE_TOKEN = re.compile(r"<\|([a-z]{2,3})\|>")
+_REPLACEMENT = "\ufffd"
+
+# Marks of annotations and speaker tags, which are written but not spoken. Each is suppressed where it is one token,
+# with and without a leading space (openai/whisper, tokenizer.py).
+_ANNOTATION_MARKS = (
+    *'"#()*+/:;<=>@[\\]^_`{|}~「」『』',
+    *("<<", ">>", "<<<", ">>>", "--", "---", "-(", "-[", "('", '("', "((", "))", "(((", ")))", "[[", "]]", "{{", "}}"),
+    *("♪♪", "♪♪♪"),
+)
+# Musical signs may be several tokens; their first one is shared only with other signs of U+2640 to U+267F.
+_MUSICAL_SIGNS = "♩♪♫♬♭♮♯"
+
+
+class Tokenizer:
+    """Token ids of one checkpoint. `vocab_size` is the number of logits of its model."""
+
+    def __init__(self, vocabulary: Vocabulary, vocab_size: int) -> None:
+        self._vocabulary = vocabulary
+        self.vocab_size = vocab_size
+        self.eot = self._special("<|endoftext|>")
+        self.sot = self._special("<|startoftranscript|>")
+        self.translate = self._special("<|translate|>")
+        self.transcribe = self._special("<|transcribe|>")
+        self.sot_lm = self._special("<|startoflm|>")
+        self.sot_prev = self._special("<|startofprev|>")
+        self.no_speech = self._special("<|nospeech|>", "<|nocaptions|>")  # the second name is Hugging Face's first
+        self.no_timestamps = self._special("<|notimestamps|>")
+        # Old tokenizers leave the timestamps out; the model has them behind <|notimestamps|> all the same.
+        self.timestamp_begin = vocabulary.special.get("<|0.00|>", self.no_timestamps + 1)
+        self.is_multilingual = vocab_size >= MULTILINGUAL_VOCAB
+        self._check_size()
+
+    @classmethod
+    def from_folder(cls, folder: Path, vocab_size: int) -> "Tokenizer":
+        """The tokenizer whose files are in `folder`, for a model with `vocab_size` logits.
+
+        Raises `CheckpointNotFoundError` when there is none, and `CheckpointError` when it is damaged or belongs to
+        another vocabulary.
+        """
+        return cls(Vocabulary.read(folder), vocab_size)
+
+    def _special(self, *names: str) -> int:
+        for name in names:
+            if name in self._vocabulary.special:
+                return self._vocabulary.special[name]
+        raise CheckpointError(
+            f"the tokenizer in {self._vocabulary.folder} has no token {names[0]}; expected a Whisper tokenizer"
+        )
+
+    def _check_size(self) -> None:
+        known = self.timestamp_begin + N_TIMESTAMPS
+        # A fine-tuned model may have more tokens than Whisper, never fewer; Whisper's own sizes must agree exactly.
+        standard = self.vocab_size <= MULTILINGUAL_VOCAB + 1
+        if known > self.vocab_size or (standard and known != self.vocab_size):
+            raise CheckpointError(
+                f"expected a tokenizer for {self.vocab_size} tokens, as the weights have; the one in "
+                f"{self._vocabulary.folder} is for {known}. Put the tokenizer.json of this very model there."
+            )
+
+    @cached_property
+    def language_tokens(self) -> dict[str, int]:
+        """Language code -> token id, in the order of the ids; also present, but unused, in English-only models."""
+        found = {
+            match[1]: token
+            for text, token in self._vocabulary.special.items()
+            if self.sot < token < self.translate and (match := _LANGUAGE_TOKEN.fullmatch(text))
+        }
+        return dict(sorted(found.items(), key=lambda item: item[1]))
+
+    @cached_property
+    def blank_tokens(self) -> tuple[int, ...]:
+        """What may not come first when blanks are suppressed: a space alone, and the end."""
+        return (*self.encode(" "), self.eot)
+
+    @cached_property
+    def non_speech_tokens(self) -> tuple[int, ...]:
+        """Tokens of annotations such as "( SPEAKING FOREIGN LANGUAGE )" and "♪♪♪" (openai/whisper, tokenizer.py).
+
+        Hyphens and quotes are suppressed at the beginning of a word only.
+        """
+        first = {self.encode(" -")[0], self.encode(" '")[0]}
+        for mark in (*_ANNOTATION_MARKS, *_MUSICAL_SIGNS):
+            for tokens in (self.encode(mark), self.encode(" " + mark)):
+                if len(tokens) == 1 or mark in _MUSICAL_SIGNS:
+                    first.add(tokens[0])
+        return tuple(sorted(first))
+
+    def language(self, language: str) -> str:
+        """The code of a language that this checkpoint can write, from a code or an English name.
+
+        Raises `UnknownLanguageError` when Whisper does not know it, or this checkpoint does not.
+        """
+        code = language_code(language)
+        if not self.is_multilingual and code != "en":
+            raise UnknownLanguageError(
+                f"this model is English-only and cannot write {code!r}; choose a multilingual model such as 'base'"
+            )
+        if code not in self.language_tokens:
+            raise UnknownLanguageError(
+                f"this model has no token for {code!r}; it knows {', '.join(self.language_tokens)}"
+            )
+        return code
+
+    def sot_sequence(self, language: str | None, task: Task = "transcribe", timestamps: bool = True) -> tuple[int, ...]:
+        """The tokens that start a transcript: start, language and task where the model has them, no-timestamps.
+
+        None as `language` is English, as in openai/whisper; a language must be detected before. English-only models
+        have neither language nor task. Raises `UnknownLanguageError`, and `OptionError` when an English-only model is
+        to translate.
+        """
+        code = self.language(language or "en")
+        if not self.is_multilingual:
+            if task == "translate":
+                raise OptionError("an English-only model cannot translate; choose a multilingual model such as 'base'")
+            start: tuple[int, ...] = (self.sot,)
+        else:
+            start = (self.sot, self.language_tokens[code], self.translate if task == "translate" else self.transcribe)
+        return start if timestamps else (*start, self.no_timestamps)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of `text`. Special tokens spelled in the text are not recognised: a prompt cannot forge them."""
+        return self._vocabulary.encode(text)
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """The text of `tokens` without special tokens; bytes that are no whole character become U+FFFD."""
+        return self.decode_with_timestamps(token for token in tokens if token < self.eot)
+
+    def decode_with_timestamps(self, tokens: Iterable[int]) -> str:
+        """The text of `tokens`, special tokens spelled out: "<|0.00|> Hello<|0.46|>"."""
+        return b"".join(map(self._bytes, tokens)).decode("utf-8", errors="replace")
+
+    def _bytes(self, token: int) -> bytes:
+        index = token - self.timestamp_begin
+        if 0 <= index < N_TIMESTAMPS:
+            return f"<|{index * TIMESTAMP_SAMPLES / SAMPLE_RATE:.2f}|>".encode()
+        return self._vocabulary.token_bytes(token)
+
+    def split_to_word_tokens(
+        self, tokens: Sequence[int], language: str | None = None
+    ) -> tuple[list[str], list[list[int]]]:
+        """Words and the tokens of each; together they are `tokens` (openai/whisper, tokenizer.py).
+
+        Languages written without spaces are split wherever the text decodes, others at spaces, punctuation and special
+        tokens. Each word keeps its leading space.
+        """
+        pieces = self._split_at_characters(tokens)
+        if self.is_multilingual and language is not None and language_code(language) in UNSPACED_LANGUAGES:
+            return [text for text, _ in pieces], [ids for _, ids in pieces]
+        words: list[str] = []
+        word_tokens: list[list[int]] = []
+        for text, ids in pieces:
+            # An empty text counts as punctuation here, as it does in the original.
+            begins = ids[0] >= self.eot or text.startswith(" ") or text.strip() in string.punctuation
+            if begins or not words:
+                words.append(text)
+                word_tokens.append(ids)
+            else:
+                words[-1] += text
+                word_tokens[-1].extend(ids)
+        return words, word_tokens
+
+    def _split_at_characters(self, tokens: Sequence[int]) -> list[tuple[str, list[int]]]:
+        """The shortest runs of tokens that decode to whole characters, or to the U+FFFD that the whole text has too."""
+        whole = self.decode_with_timestamps(tokens)
+        pieces: list[tuple[str, list[int]]] = []
+        current: list[int] = []
+        offset = 0
+        for token in tokens:
+            current.append(token)
+            text = self.decode_with_timestamps(current)
+            broken = text.find(_REPLACEMENT)
+            if broken < 0 or whole[offset + broken : offset + broken + 1] == _REPLACEMENT:
+                pieces.append((text, current))
+                current = []
+                offset += len(text)
+        if current:  # the original loses these tokens, or fails: broken bytes that decode differently on their own
+            rest = whole[offset:]
+            if rest or not pieces:
+                pieces.append((rest, current))
+            else:
+                pieces[-1][1].extend(current)
+        return pieces

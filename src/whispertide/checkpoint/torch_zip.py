@@ -1,0 +1,223 @@
+"""One file written by `torch.save`, read without torch and without running what it says.
+
+A `.pt` is a zip of a pickle and one raw block per storage (pytorch, torch/serialization.py). A pickle is a program; the
+one here may only build containers and describe tensors: any other global is refused by name before it is touched.
+Nothing here knows about Whisper.
+"""
+
+import io
+import pickle
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.checkpoint.safetensors_file import to_float
+from whispertide.errors import CheckpointError, CheckpointNotFoundError
+
+_MAX_PICKLE = 64 << 20  # bytes; large-v3 needs a few hundred thousand
+_ZIP_MAGIC = b"PK\x03\x04"
+_PICKLE_MAGIC = b"\x80"
+
+_STORAGE_DTYPES = {
+    "FloatStorage": "f4",
+    "HalfStorage": "f2",
+    "BFloat16Storage": "u2",
+    "DoubleStorage": "f8",
+    "LongStorage": "i8",
+    "IntStorage": "i4",
+    "ByteStorage": "u1",
+    "BoolStorage": "u1",
+}
+_FLOATS = frozenset({"FloatStorage", "HalfStorage", "BFloat16Storage", "DoubleStorage"})
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A block of numbers in the archive: `kind` is torch's name of its type, `size` counts its elements."""
+
+    kind: str
+    key: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class TorchTensor:
+    """A view into a storage; `offset` and `strides` count elements."""
+
+    storage: Storage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        numbers = (self.offset, *self.shape, *self.strides)
+        if len(self.shape) != len(self.strides) or not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError(f"tensor with shape {self.shape}, strides {self.strides}, offset {self.offset}")
+        if self.extent > self.storage.size - self.offset:
+            raise ValueError(f"tensor of shape {self.shape} reaches beyond its storage of {self.storage.size}")
+
+    @property
+    def extent(self) -> int:
+        """Elements of the storage from the first to the last that belongs to the tensor."""
+        if 0 in self.shape:
+            return 0
+        return 1 + sum((count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True))
+
+
+class _Mapping(dict[Any, Any]):
+    """Stands in for `collections.OrderedDict`, whose pickled attributes (`_metadata`) nobody needs."""
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+class TorchZip:
+    """The content of a `.pt` file: `root` is what was saved, with a `TorchTensor` for each tensor.
+
+    Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is damaged, of the format
+    before torch 1.6, or refers to anything but tensors and plain containers.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                _check_magic(path, file.read(len(_ZIP_MAGIC)))
+            with zipfile.ZipFile(path) as archive:
+                self._sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+                self._prefix = self._find_prefix()
+                self._byteorder = self._read_byteorder(archive)
+                with archive.open(f"{self._prefix}/data.pkl") as pickled:
+                    self.root = self._load(pickled.read(_MAX_PICKLE + 1))
+        except FileNotFoundError as error:
+            raise CheckpointNotFoundError(f"expected the checkpoint {path}, but there is no such file") from error
+        except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+            raise self._damaged(error) from error
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read: {error}") from error
+
+    def read(self, tensor: TorchTensor) -> npt.NDArray[Any]:
+        """The values of a tensor, contiguous: float16 as they are, other floats as float32.
+
+        Raises `CheckpointError` when its block is missing or damaged.
+        """
+        kind = tensor.storage.kind
+        if kind not in _FLOATS:
+            raise CheckpointError(f"{self.path}: expected weights to be floating-point numbers; got a {kind}")
+        dtype = np.dtype(_STORAGE_DTYPES[kind]).newbyteorder(self._byteorder)
+        raw = self._read_block(tensor, dtype.itemsize)
+        values = to_float(np.frombuffer(raw, dtype), is_bfloat16=kind == "BFloat16Storage")
+        strides = tuple(stride * values.itemsize for stride in tensor.strides)
+        # The extent was checked against the storage, and the block read is exactly the extent. The copy is writable.
+        return np.array(np.lib.stride_tricks.as_strided(values, tensor.shape, strides), order="C")
+
+    def _read_block(self, tensor: TorchTensor, itemsize: int) -> bytes:
+        name, count = f"{self._prefix}/data/{tensor.storage.key}", tensor.extent * itemsize
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open(name) as block:
+                if tensor.offset:
+                    block.seek(tensor.offset * itemsize)
+                raw = block.read(count)
+                if tensor.offset == 0 and count == self._sizes[name]:
+                    block.read(1)  # at its end the archive compares the checksum
+        except (zipfile.BadZipFile, EOFError, KeyError, NotImplementedError) as error:
+            raise self._damaged(error) from error
+        except OSError as error:
+            raise CheckpointError(f"{self.path} cannot be read: {error}") from error
+        if len(raw) != count:
+            raise self._damaged(f"block {name} ends early")
+        return raw
+
+    def _find_prefix(self) -> str:
+        """The folder inside the archive, which torch names after the file that it first wrote."""
+        for name in self._sizes:
+            folder, _, rest = name.rpartition("/")
+            if rest == "data.pkl" and folder:
+                return folder
+        raise CheckpointError(f"{self.path} is a zip file but was not written by torch.save; expected a Whisper .pt")
+
+    def _read_byteorder(self, archive: zipfile.ZipFile) -> Any:
+        name = f"{self._prefix}/byteorder"
+        return ">" if name in self._sizes and archive.read(name).strip() == b"big" else "<"
+
+    def _load(self, pickled: bytes) -> Any:
+        if len(pickled) > _MAX_PICKLE:
+            raise CheckpointError(f"{self.path}: expected a description of tensors; its pickle is beyond all measure")
+        try:
+            return _TensorUnpickler(io.BytesIO(pickled), self.path, self._sizes, self._prefix).load()
+        except CheckpointError:
+            raise
+        except Exception as error:  # a damaged pickle can raise almost anything
+            raise self._damaged(error) from error
+
+    def _damaged(self, reason: object) -> CheckpointError:
+        detail = f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else reason
+        return CheckpointError(f"{self.path} is damaged or truncated ({detail}); download it again")
+
+
+class _TensorUnpickler(pickle.Unpickler):
+    """Builds containers and `TorchTensor`s; refuses every other global."""
+
+    def __init__(self, file: BinaryIO, path: Path, sizes: Mapping[str, int], prefix: str) -> None:
+        super().__init__(file)
+        self._path = path
+        self._sizes = sizes
+        self._prefix = prefix
+        # Made anew for each file: whatever a pickle does to these functions ends with it.
+        self._globals: dict[tuple[str, str], object] = {
+            ("collections", "OrderedDict"): _Mapping,
+            ("torch._utils", "_rebuild_tensor_v2"): _rebuilder(),
+            ("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
+            **{("torch", kind): kind for kind in _STORAGE_DTYPES},
+        }
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return self._globals[module, name]
+        except KeyError:
+            raise CheckpointError(
+                f"{self._path} refers to {module}.{name}, which a file of weights has no need of; it was not run. If "
+                "you trust the file, load it with torch and save only its 'dims' and 'model_state_dict' as plain "
+                "dictionaries."
+            ) from None
+
+    def persistent_load(self, pid: Any) -> Storage:
+        tag, kind, key, _location, size = pid
+        if tag != "storage" or kind not in _STORAGE_DTYPES or type(key) is not str or type(size) is not int:
+            raise ValueError(f"unknown storage {pid!r}")
+        expected = size * np.dtype(_STORAGE_DTYPES[kind]).itemsize
+        found = self._sizes.get(f"{self._prefix}/data/{key}")
+        if found != expected:
+            raise CheckpointError(
+                f"{self._path} is damaged: expected {expected} bytes in its block data/{key}, found "
+                f"{'no such block' if found is None else found}; download it again"
+            )
+        return Storage(kind, key, size)
+
+
+def _rebuilder() -> Callable[..., TorchTensor]:
+    def rebuild(storage: object, offset: int, shape: Any, strides: Any, *_: object) -> TorchTensor:
+        if not isinstance(storage, Storage):
+            raise ValueError(f"tensor without a storage: {storage!r}")
+        return TorchTensor(storage, offset, tuple(shape), tuple(strides))
+
+    return rebuild
+
+
+def _check_magic(path: Path, magic: bytes) -> None:
+    if magic == _ZIP_MAGIC:
+        return
+    if magic[:1] == _PICKLE_MAGIC:
+        raise CheckpointError(
+            f"{path} has the format of torch before 1.6, which can only be read by running it. If you trust the file, "
+            "convert it where torch is installed: "
+            "python -c \"import torch; torch.save(torch.load('OLD.pt', weights_only=True), 'NEW.pt')\""
+        )
+    raise CheckpointError(
+        f"{path} is no checkpoint: expected a zip file as torch.save writes it, found bytes {magic!r} at its start"
+    )

@@ -1,0 +1,187 @@
+"""The tensors of a checkpoint under canonical names, read from the disk one at a time.
+
+The files may be safetensors or `pytorch_model.bin`, one or several with an index, or an OpenAI `.pt`. This module does
+not know where they come from, nor what is done with the numbers.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.layout import (
+    EMBEDDING,
+    OUTPUT_PROJECTION,
+    Shape,
+    check_tensors,
+    from_hf_name,
+    from_openai_name,
+)
+from whispertide.checkpoint.safetensors_file import SafetensorsFile
+from whispertide.checkpoint.torch_zip import TorchTensor, TorchZip
+from whispertide.checkpoint.vocabulary import read_json
+from whispertide.errors import CheckpointError, CheckpointNotFoundError
+
+WEIGHTS = "model.safetensors"
+
+# The single file, and the index of shards, of each format in a Hugging Face folder; the first that is there is read.
+WEIGHT_FORMATS = (
+    (WEIGHTS, "model.safetensors.index.json"),
+    ("pytorch_model.bin", "pytorch_model.bin.index.json"),
+)
+
+Weights = npt.NDArray[Any]  # float16 or float32
+
+
+class _File(Protocol):
+    def read(self, key: Any, /) -> Weights: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    shape: Shape
+    file: _File
+    key: object  # what the file knows the tensor by
+
+    def read(self) -> Weights:
+        return self.file.read(self.key)
+
+
+class TensorStore:
+    """Tensors by canonical name (see `layout`). Holds shapes only: each `get` reads the disk."""
+
+    def __init__(self, entries: Mapping[str, _Entry], files: tuple[Path, ...], source: str) -> None:
+        self._entries = dict(entries)
+        self.files = files
+        self.source = source
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> "TensorStore":
+        """Open the files with the weights of a Hugging Face folder.
+
+        Raises `CheckpointNotFoundError` when they, or some that the index lists, are missing; `CheckpointError` when
+        one is damaged, or when the output projection is not the token embedding.
+        """
+        files = weight_files(folder)
+        entries = {from_hf_name(name): entry for path in files for name, entry in _open(path)}
+        store = cls(entries, files, str(folder))
+        store._drop_output_projection()
+        return store
+
+    @classmethod
+    def from_openai(cls, path: Path) -> "tuple[TensorStore, ModelDims]":
+        """Open an OpenAI `.pt`, which holds the dimensions too.
+
+        Raises `CheckpointNotFoundError` when it is missing, `CheckpointError` when it is damaged, unsafe, or holds
+        something else.
+        """
+        file = TorchZip(path)
+        root = file.root
+        if not isinstance(root, dict) or not {"dims", "model_state_dict"} <= root.keys():
+            found = sorted(map(str, root))[:5] if isinstance(root, dict) else type(root).__name__
+            raise CheckpointError(
+                f"expected {path} to hold 'dims' and 'model_state_dict', as OpenAI's checkpoints do; found {found}. "
+                "For Hugging Face weights name their folder instead."
+            )
+        dims, state = root["dims"], root["model_state_dict"]
+        if not isinstance(dims, dict) or not isinstance(state, dict):
+            raise CheckpointError(f"expected 'dims' and 'model_state_dict' of {path} to be dictionaries")
+        entries: dict[str, _Entry] = {}
+        for name, tensor in state.items():
+            canonical = from_openai_name(str(name))
+            if canonical is not None and isinstance(tensor, TorchTensor):
+                entries[canonical] = _Entry(tensor.shape, file, tensor)
+        return cls(entries, (path,), str(path)), ModelDims.from_openai(dims)
+
+    def names(self) -> frozenset[str]:
+        """Canonical names of all tensors."""
+        return frozenset(self._entries)
+
+    def shape(self, name: str) -> Shape:
+        """Shape of one tensor, without reading it. Raises `CheckpointError` when there is none of this name."""
+        return self._entry(name).shape
+
+    def get(self, name: str) -> Weights:
+        """One tensor, read from the disk: float16 where it is stored so, else float32 (bfloat16 becomes float32).
+
+        Raises `CheckpointError` when there is none of this name, or the file was damaged or removed meanwhile.
+        """
+        return self._entry(name).read()
+
+    def check(self, dims: ModelDims) -> None:
+        """Raise `CheckpointError` unless these are the tensors of a Whisper of these dimensions."""
+        check_tensors({name: entry.shape for name, entry in self._entries.items()}, dims, self.source)
+
+    def _entry(self, name: str) -> _Entry:
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise CheckpointError(f"{self.source} has no tensor {name!r}") from None
+
+    def _drop_output_projection(self) -> None:
+        """Whisper's output projection is its embedding; some savers store it under both names, or under this one."""
+        projection = self._entries.pop(OUTPUT_PROJECTION, None)
+        if projection is None:
+            return
+        embedding = self._entries.setdefault(EMBEDDING, projection)
+        if embedding == projection:  # the same place in the same file
+            return
+        if embedding.shape != projection.shape or not np.array_equal(embedding.read(), projection.read()):
+            raise CheckpointError(
+                f"{self.source} has an output projection ({OUTPUT_PROJECTION}) that differs from the token embedding; "
+                "expected them tied, as in every Whisper"
+            )
+
+
+def weight_files(folder: Path) -> tuple[Path, ...]:
+    """The files with the weights of a Hugging Face folder: one, or the shards of an index; safetensors where there are.
+
+    Raises `CheckpointNotFoundError` when there are none or a shard is missing, `CheckpointError` when the index is
+    damaged.
+    """
+    for single, index in WEIGHT_FORMATS:
+        if (folder / single).is_file():
+            return (folder / single,)
+        if (folder / index).is_file():
+            return _shards(folder / index)
+    raise CheckpointNotFoundError(
+        f"expected {WEIGHTS} (or its shards with an index, or pytorch_model.bin) in {folder}; download the model again"
+    )
+
+
+def _shards(index: Path) -> tuple[Path, ...]:
+    places = read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not places or not all(_is_plain_name(file) for file in places.values()):
+        raise CheckpointError(f"{index} has no usable weight_map: download the model again")
+    shards = sorted(set(places.values()))
+    missing = [shard for shard in shards if not (index.parent / shard).is_file()]
+    if missing:
+        raise CheckpointNotFoundError(
+            f"{len(missing)} of {len(shards)} parts of the weights in {index.parent} are missing, first {missing[0]}; "
+            "download the model again"
+        )
+    return tuple(index.parent / shard for shard in shards)
+
+
+def _open(path: Path) -> Iterator[tuple[str, _Entry]]:
+    """Stored name and entry of every tensor in a file of a Hugging Face folder."""
+    if path.suffix == ".safetensors":
+        file = SafetensorsFile(path)
+        for name, shape in file.shapes.items():
+            yield name, _Entry(shape, file, name)
+        return
+    pickled = TorchZip(path)
+    if not isinstance(pickled.root, dict):
+        raise CheckpointError(f"expected {path} to hold tensors by name; found {type(pickled.root).__name__}")
+    for name, tensor in pickled.root.items():
+        if isinstance(tensor, TorchTensor):
+            yield str(name), _Entry(tensor.shape, pickled, tensor)
+
+
+def _is_plain_name(file: object) -> bool:
+    """A shard lies beside its index: no path that leads elsewhere."""
+    return isinstance(file, str) and bool(file) and Path(file).name == file and "\\" not in file

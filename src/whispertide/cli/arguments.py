@@ -1,0 +1,113 @@
+"""The options that several commands share, and the values they become. Parsing only: nothing heavy is imported here."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from whispertide.options import PRECISIONS, PROVIDERS, DecodeOptions, EngineOptions, Precision, ProviderName, Task
+
+if TYPE_CHECKING:
+    from whispertide.api import Transcriber
+
+    from whispertide.streaming.recipes import Recipe
+
+DEFAULT_MODEL = "base.en"
+BUNDLED_MODEL = "nano.en"
+
+FormatName = Literal["txt", "srt", "vtt", "json", "jsonl", "tsv"]
+
+_ENGINE = "Engine"
+_STREAM = "Streaming"
+_TEXT = "What is written"
+
+ModelOption = Annotated[
+    str,
+    typer.Option("--model", "-m", help="A name such as base.en, a hub id, a folder or a .pt file.", metavar="MODEL"),
+]
+RevisionOption = Annotated[
+    str | None, typer.Option("--revision", help="Branch, tag or commit of a model on the hub.", rich_help_panel=_ENGINE)
+]
+PrecisionOption = Annotated[
+    Precision, typer.Option("--precision", help=f"{', '.join(PRECISIONS)}.", rich_help_panel=_ENGINE)
+]
+ProviderOption = Annotated[
+    ProviderName, typer.Option("--provider", help=f"{', '.join(PROVIDERS)}.", rich_help_panel=_ENGINE)
+]
+ThreadsOption = Annotated[
+    int, typer.Option("--threads", min=0, help="0 = one per core, at most 4.", rich_help_panel=_ENGINE)
+]
+LanguageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--language", "-l", help="Language spoken, by code or name; default: detect it.", rich_help_panel=_TEXT
+    ),
+]
+TaskOption = Annotated[
+    Task, typer.Option("--task", help="transcribe, or translate into English.", rich_help_panel=_TEXT)
+]
+PromptOption = Annotated[
+    str, typer.Option("--prompt", help="Text that sets spelling and style, e.g. names.", rich_help_panel=_TEXT)
+]
+RecipeOption = Annotated[
+    str | None, typer.Option("--recipe", "-r", help="Streaming recipe; default: the engine's.", rich_help_panel=_STREAM)
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="FIELD=VALUE", help="Change one field of the recipe; repeatable.", rich_help_panel=_STREAM
+    ),
+]
+VadOption = Annotated[
+    bool | None,
+    typer.Option("--vad/--no-vad", help="Skip what is not speech; default: the recipe's.", rich_help_panel=_STREAM),
+]
+FormatOption = Annotated[
+    FormatName | None,
+    typer.Option("--format", "-f", help="Default: by the output's extension, else txt.", rich_help_panel=_TEXT),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """Which model, and how it runs."""
+
+    name: str = DEFAULT_MODEL
+    revision: str | None = None
+    engine: EngineOptions = field(default_factory=EngineOptions)
+
+    def load(self) -> "Transcriber":
+        """Load it, saying on standard error what has to be downloaded or built first."""
+        from whispertide import api
+        from whispertide.cli.exit import say
+
+        return api.load(
+            self.name,
+            precision=self.engine.precision,
+            provider=self.engine.provider,
+            threads=self.engine.threads,
+            revision=self.revision,
+            announce=say,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StreamChoice:
+    """Which recipe, with which changes; `None` means the engine's default."""
+
+    recipe: str | None = None
+    changes: tuple[str, ...] = ()
+    vad: bool | None = None
+
+    def resolve(self) -> "Recipe":
+        """The recipe. Raises `UnknownRecipeError` or `OptionError`, so call it before anything is downloaded."""
+        from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe, parse_overrides
+
+        return parse_overrides(get_recipe(self.recipe or DEFAULT_RECIPE), self.changes)
+
+
+def decode_options(language: str | None, task: Task, prompt: str) -> DecodeOptions:
+    """The options object; the language may be given by name. Raises `UnknownLanguageError`."""
+    from whispertide.checkpoint.languages import language_code
+
+    return DecodeOptions(language=language and language_code(language), task=task, prompt=prompt)

@@ -1,0 +1,140 @@
+"""`whispertide demo`: the bundled recording, live, with the bundled model; nothing is downloaded."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from whispertide.cli.arguments import (
+    BUNDLED_MODEL,
+    ModelChoice,
+    ModelOption,
+    PrecisionOption,
+    ProviderOption,
+    RecipeOption,
+    SetOption,
+    StreamChoice,
+    ThreadsOption,
+)
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.errors import AudioFileError
+from whispertide.options import DecodeOptions, EngineOptions
+
+if TYPE_CHECKING:
+    from whispertide.document import Document
+    from whispertide.streaming.recipes import Recipe
+    from whispertide.types import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How the demo runs."""
+
+    live: bool
+    model: ModelChoice
+    recipe: "Recipe"
+
+
+def demo(
+    pace: Annotated[
+        Literal["live", "max"], typer.Option("--pace", help="live: at the speed of speech; max: as fast as it goes.")
+    ] = "live",
+    model: ModelOption = BUNDLED_MODEL,
+    recipe: RecipeOption = None,
+    changes: SetOption = None,
+    precision: PrecisionOption = "int8",
+    provider: ProviderOption = "auto",
+    threads: ThreadsOption = 0,
+) -> None:
+    """Watch the bundled recording turn into captions. Needs no network and no microphone."""
+
+    def body() -> ExitCode:
+        chosen = ModelChoice(model, None, EngineOptions(precision, provider, threads))
+        return run(Request(pace == "live", chosen, StreamChoice(recipe, tuple(changes or ())).resolve()))
+
+    guarded(body)
+
+
+@contextmanager
+def bundled_files() -> Iterator[tuple[Path, Path]]:
+    """The bundled recording and its transcript. Raises `AudioFileError` where the package lacks them."""
+    with as_file(files("whispertide") / "bundled" / "audio") as folder:
+        recording, transcript = folder / "demo.flac", folder / "demo.txt"
+        if not recording.is_file():
+            raise AudioFileError(f"the bundled recording {recording} is missing; install whispertide again")
+        yield recording, transcript
+
+
+def bundled_audio() -> "FloatArray":
+    """The bundled recording, 16 kHz mono [n]."""
+    from whispertide.audio.file import load_audio
+
+    with bundled_files() as (recording, _):
+        return load_audio(recording)
+
+
+def run(request: Request) -> ExitCode:
+    """Play, transcribe, sum up."""
+    from whispertide.cli.output import Target
+    from whispertide.cli.pump import at_full_speed, at_live_pace
+    from whispertide.cli.source import Source
+    from whispertide.cli.stream import StreamJob
+    from whispertide.types import to_samples
+
+    with bundled_files() as (recording, transcript):
+        source = Source(str(recording))
+        transcriber = request.model.load()
+        job = StreamJob(
+            transcriber,
+            request.recipe,
+            DecodeOptions(),
+            Target(None, "txt"),
+            live=request.live,
+            source=source.label,
+            duration_s=source.probe(),
+        )
+        blocks = source.blocks()
+        step = to_samples(request.recipe.step_s)
+        document, code = job.run(at_live_pace(blocks) if request.live else at_full_speed(blocks, step))
+        for line in summary(document, transcript, bundled=transcriber.is_bundled):
+            say(line)
+    return code
+
+
+def summary(document: "Document", transcript: Path, *, bundled: bool) -> list[str]:
+    """The closing lines: how much, how fast, how well."""
+    figures = document.metrics
+    lines = [
+        f"{len(document.words)} words in {figures['audio_s']:.1f} s of audio, {figures['rounds']} rounds, "
+        f"{figures['real_time_factor']:.2f} of real time" + ("" if figures["latency_clock"] == "audio" else " (paced)")
+    ]
+    median = figures["confirmed_latency_median_s"]
+    if median is not None:
+        how = "" if figures["latency_clock"] == "wall" else ", not counting the time to compute"
+        lines.append(f"half of the words were confirmed within {median:.2f} s of their end{how}")
+    if document.complete and (rate := word_error_rate(transcript, document.text)) is not None:
+        lines.append(f"{rate:.1%} word errors against the bundled transcript")
+    if bundled:
+        lines.append(f"{BUNDLED_MODEL} was trained mostly on synthetic speech; for your own voice: whispertide listen")
+    return lines
+
+
+def word_error_rate(transcript: Path, text: str) -> float | None:
+    """WER without case and punctuation, or None where jiwer is not installed or there is no transcript."""
+    try:
+        import jiwer
+    except ImportError:
+        return None
+    if not transcript.is_file():
+        return None
+    return float(jiwer.wer(plain(transcript.read_text(encoding="utf-8")), plain(text)))
+
+
+def plain(text: str) -> str:
+    """Lower-case words and nothing else."""
+    return " ".join(re.findall(r"[\w']+", text.lower()))

@@ -1,0 +1,228 @@
+"""`whispertide doctor`: what this machine has, how fast it is, what it can run live, and whether a model is right."""
+
+import json
+import platform
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from whispertide.cli.arguments import (
+    BUNDLED_MODEL,
+    ModelChoice,
+    PrecisionOption,
+    ProviderOption,
+    RevisionOption,
+    ThreadsOption,
+)
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.errors import AudioError
+from whispertide.options import EngineOptions
+
+if TYPE_CHECKING:
+    from whispertide.doctor import LiveEstimate, Parity, Speed
+    from whispertide.model.whisper import WhisperModel
+
+_PACKAGES = ("whispertide", "onnxruntime", "numpy", "av", "soxr", "tokenizers", "huggingface_hub", "sounddevice")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What is installed and attached."""
+
+    system: str
+    python: str
+    cores: int
+    providers: list[str]
+    packages: dict[str, str]
+    microphones: list[str]
+    microphone_problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything that the doctor found."""
+
+    machine: Machine
+    speed: "Speed"
+    live: "list[LiveEstimate]" = field(default_factory=list)
+    parity: "list[Parity]" = field(default_factory=list)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the model computes what it should."""
+        return all(check.passed for check in self.parity)
+
+
+def doctor(
+    model: Annotated[
+        str, typer.Argument(help="The model to measure and check; base.en for what `listen` uses.")
+    ] = BUNDLED_MODEL,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    precision: PrecisionOption = "int8",
+    provider: ProviderOption = "auto",
+    threads: ThreadsOption = 0,
+    revision: RevisionOption = None,
+) -> None:
+    """Check this machine and a model: providers, microphone, speed, what runs live, the engine against fp32."""
+
+    def body() -> ExitCode:
+        found = diagnose(ModelChoice(model, revision, EngineOptions(precision, provider, threads)))
+        if as_json:
+            typer.echo(json.dumps(to_json(found), indent=2))
+        else:
+            show(found)
+        return ExitCode.OK if found.healthy else ExitCode.FAILURE
+
+    guarded(body)
+
+
+def diagnose(choice: ModelChoice) -> Diagnosis:
+    """Look at everything. Raises what loading the model raises."""
+    from whispertide import doctor as examine
+    from whispertide.model.whisper import load_model
+    from whispertide.streaming.recipes import RECIPES
+
+    machine = look_at_machine()
+    model = load_model(choice.name, choice.engine, revision=choice.revision, announce=say)
+    say(f"measuring {model.name} ...")
+    speed = examine.measure_speed(model)
+    live = examine.estimate_live(speed, model.dims, RECIPES)
+    say(f"comparing {model.name} with its own fp32 graphs ...")
+    return Diagnosis(machine, speed, live, _parity(choice, model))
+
+
+def _parity(choice: ModelChoice, model: "WhisperModel") -> "list[Parity]":
+    from whispertide import doctor as examine
+    from whispertide.checkpoint import hub
+    from whispertide.cli.demo import bundled_audio
+    from whispertide.model.whisper import load_model
+
+    engine = EngineOptions("fp32", choice.engine.provider, choice.engine.threads)
+    exact = (
+        model
+        if choice.engine.precision == "fp32"
+        else load_model(choice.name, engine, revision=choice.revision, announce=say)
+    )
+    return examine.check_parity(model, exact, bundled_audio(), Path(hub.resolve(choice.name, choice.revision)))
+
+
+def look_at_machine() -> Machine:
+    """Versions, providers and microphones."""
+    from whispertide.audio import mic
+    from whispertide.model.runtime import available_providers, physical_cores
+
+    microphones, problem = [], ""
+    try:
+        microphones = [f"{item.name} ({item.sample_rate} Hz)" for item in mic.list_devices()]
+    except AudioError as error:
+        problem = str(error)
+    return Machine(
+        system=f"{platform.system()} {platform.machine()}",
+        python=platform.python_version(),
+        cores=physical_cores(),
+        providers=available_providers(),
+        packages={name: found for name in _PACKAGES if (found := _version(name))},
+        microphones=microphones,
+        microphone_problem=problem or ("" if microphones else "none found"),
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def to_json(found: Diagnosis) -> dict[str, Any]:
+    """The diagnosis as plain data, with the verdicts."""
+    return {
+        "machine": asdict(found.machine),
+        "speed": asdict(found.speed),
+        "live": [{**asdict(item), "verdict": item.verdict} for item in found.live],
+        "parity": [{**asdict(item), "passed": item.passed} for item in found.parity],
+        "healthy": found.healthy,
+    }
+
+
+def show(found: Diagnosis) -> None:
+    """Print tables."""
+    from rich.console import Console
+
+    from whispertide.doctor import RULE
+
+    console = Console(highlight=False)
+    console.print(_machine_table(found.machine))
+    console.print(_speed_table(found.speed))
+    console.print(_live_table(found.live))
+    console.print(RULE, style="dim")
+    console.print()
+    console.print(_parity_table(found.parity))
+
+
+def _table(title: str, *columns: str) -> Any:
+    from rich.table import Table
+
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=bool(columns)
+    )
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    return table
+
+
+def _machine_table(machine: Machine) -> Any:
+    table = _table("machine")
+    table.add_row("system", f"{machine.system}, {machine.cores} cores, Python {machine.python}")
+    table.add_row("providers", ", ".join(machine.providers))
+    table.add_row("packages", ", ".join(f"{name} {found}" for name, found in machine.packages.items()))
+    table.add_row("microphones", "; ".join(machine.microphones) or machine.microphone_problem)
+    table.add_row()
+    return table
+
+
+def _speed_table(speed: "Speed") -> Any:
+    table = _table(f"speed of {speed.model} ({speed.precision}, {speed.provider}, {speed.threads} threads)", "", "ms")
+    for label, secs in (
+        ("encode 30 s", speed.encode_30s),
+        ("encode 5 s", speed.encode_5s),
+        ("decoder step, greedy", speed.step_1),
+        ("decoder step, 5 beams", speed.step_5),
+        ("block of 50 tokens", speed.block_50),
+    ):
+        table.add_row(label, f"{secs * 1000:.1f}")
+    table.add_row()
+    return table
+
+
+def _live_table(estimates: "list[LiveEstimate]") -> Any:
+    table = _table("what runs live", "model", "recipe", "round", "of the step", "live", "shortest step", "")
+    for item in estimates:
+        table.add_row(
+            item.model,
+            item.recipe,
+            f"{item.round_s:.2f} s",
+            f"{item.load:.0%}",
+            item.verdict,
+            f"{item.shortest_step_s:.2f} s",
+            "measured" if item.measured else "estimated",
+        )
+    return table
+
+
+def _parity_table(checks: "list[Parity]") -> Any:
+    table = _table("parity", "", "against", "largest error", "allowed", "same tokens", "needed", "")
+    for item in checks:
+        table.add_row(
+            item.what,
+            item.against,
+            f"{item.relative_error:.1e}",
+            f"{item.error_limit:.1e}",
+            f"{item.agreement:.1%}",
+            f"{item.least_agreement:.0%}",
+            "passed" if item.passed else "FAILED",
+        )
+    return table

@@ -1,0 +1,129 @@
+"""Exit codes, and the one place where an error becomes a message and a code.
+
+Knows the error tree and nothing else. `docs/cli.md` documents the codes.
+"""
+
+import errno
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import NoReturn
+
+import typer
+
+from whispertide.errors import (
+    AudioError,
+    CheckpointError,
+    GraphError,
+    OptionError,
+    OutputError,
+    TruncatedAudioError,
+    WhispertideError,
+)
+
+
+class ExitCode(IntEnum):
+    """What the shell sees."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    AUDIO = 3
+    MODEL = 4
+    OUTPUT = 5
+    TRUNCATED = 6
+    INTERRUPTED = 130
+
+
+HELP = (
+    "Exit codes: 0 all went well; 1 failure; 2 wrong usage; 3 the audio cannot be used; 4 the model cannot be used; "
+    "5 the output cannot be written; 6 the audio ended too early, its transcript was written; 130 interrupted."
+)
+
+# The first match counts, so a kind stands before its parent.
+_CODES: tuple[tuple[type[WhispertideError], ExitCode], ...] = (
+    (TruncatedAudioError, ExitCode.TRUNCATED),
+    (AudioError, ExitCode.AUDIO),
+    (CheckpointError, ExitCode.MODEL),
+    (GraphError, ExitCode.MODEL),
+    (OptionError, ExitCode.USAGE),
+    (OutputError, ExitCode.OUTPUT),
+)
+
+
+def code_for(error: BaseException) -> ExitCode:
+    """The exit code for an error."""
+    if isinstance(error, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILURE)
+
+
+def combine(codes: list[ExitCode]) -> ExitCode:
+    """One code for several files: an interrupt, else the first failure, else a truncated file, else success."""
+    if ExitCode.INTERRUPTED in codes:
+        return ExitCode.INTERRUPTED
+    failures = [code for code in codes if code not in (ExitCode.OK, ExitCode.TRUNCATED)]
+    return failures[0] if failures else max(codes, default=ExitCode.OK)
+
+
+def _print(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)  # noqa: T201
+
+
+_speaker: list[Callable[[str], None]] = [_print]
+
+
+def say(message: str) -> None:
+    """A line for the user; standard output is for transcripts only."""
+    _speaker[-1](message)
+
+
+@contextmanager
+def speaking_through(speaker: Callable[[str], None]) -> Iterator[None]:
+    """While something redraws the terminal, lines for the user go through it."""
+    _speaker.append(speaker)
+    try:
+        yield
+    finally:
+        _speaker.pop()
+
+
+def report(error: BaseException, about: str = "") -> ExitCode:
+    """Print `error` as one line (a traceback too under WHISPERTIDE_DEBUG=1) and return its exit code."""
+    if os.environ.get("WHISPERTIDE_DEBUG"):
+        traceback.print_exception(error)
+    code = code_for(error)
+    if code is ExitCode.INTERRUPTED:
+        say("interrupted")
+        return code
+    text = str(error) if isinstance(error, WhispertideError | OSError) else _unforeseen(error)
+    say(f"error: {about}: {text}" if about and about not in text else f"error: {text}")
+    return code
+
+
+def _unforeseen(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "not enough memory; try a smaller model, or fewer threads"
+    return f"{type(error).__name__}: {error} (this is a bug; WHISPERTIDE_DEBUG=1 shows where it happened)"
+
+
+def guarded(body: Callable[[], ExitCode]) -> NoReturn:
+    """Run a command's body and leave with its exit code. No traceback reaches the user; a warning is a line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+            code = body()
+    except (typer.Exit, typer.Abort):
+        raise
+    except KeyboardInterrupt as interrupt:
+        code = report(interrupt)
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.EPIPE:
+            raise  # the reader of our output has gone; typer ends the program quietly
+        code = report(error)
+    raise typer.Exit(int(code))

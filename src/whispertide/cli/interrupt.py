@@ -1,0 +1,54 @@
+"""Ctrl-C that lets a running step finish: what it confirms is kept. Knows nothing of audio or sessions."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Interrupts:
+    """While entered, the first Ctrl-C (or SIGTERM, SIGHUP) sets `pressed`; a second one raises `KeyboardInterrupt`.
+
+    Inside `waiting()` even the first raises, because nothing else would end a wait for input. Signals reach the main
+    thread alone; in any other this does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.pressed = False
+        self._waiting = False
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                # A signal that is ignored (nohup) stays ignored.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous.clear()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        again, self.pressed = self.pressed, True
+        if again or self._waiting:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A stretch that a first Ctrl-C may break off."""
+        self._waiting = True
+        try:
+            if self.pressed:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._waiting = False

@@ -1,0 +1,229 @@
+"""The live view: confirmed text plain, the guess behind it dim, and a status line, redrawn in place.
+
+Finished lines scroll into the terminal's own history, so a long session can be read back. Between two frames the
+cursor rests at the *top* of what is redrawn; a terminal that reflows its lines on a resize takes the cursor along, so
+"erase from here to the end" is right at any width (counting the lines up from the bottom, as rich.live does, is not).
+Knows events and figures; knows nothing of audio or models.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from whispertide.cli.meter import Meter
+from whispertide.cli.pump import Watcher
+from whispertide.document import PAUSE
+from whispertide.events import Confirmed, End, Error, Event, Hypothesis, TurnEnd
+from whispertide.types import Word, seconds
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+PARAGRAPH = 2 * PAUSE  # a silence that begins a new line on the screen
+_FRAME_S = 0.1
+_ERASE_BELOW = "\r\x1b[J"
+_HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"  # synchronised update: drawn at once, or ignored by older terminals
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One screen row: `text[start:end]`; the next row begins at `after`."""
+
+    start: int
+    end: int
+    after: int
+
+
+def wrap(text: str, width: int) -> list[Row]:
+    """Break `text` into rows of at most `width` terminal cells, at spaces where possible, and at each newline."""
+    from rich.cells import cell_len
+
+    rows: list[Row] = []
+    start = at = cells = 0
+    space = -1
+    while at < len(text):
+        if text[at] == "\n":
+            rows.append(Row(start, at, at + 1))
+            start, cells, space = at + 1, 0, -1
+        elif (wide := cell_len(text[at])) + cells > width and at > start:
+            end = at if text[at] == " " else space if space > start else at
+            after = end + (text[end] == " ")
+            rows.append(Row(start, end, after))
+            at = start = after
+            cells, space = 0, -1
+            continue
+        else:
+            space = at if text[at] == " " else space
+            cells += wide
+        at += 1
+    if start < len(text):
+        rows.append(Row(start, len(text), len(text)))
+    return rows
+
+
+@dataclass(slots=True)
+class Captions:
+    """The text on the screen that may still change: confirmed words that do not fill a row yet, and the guess."""
+
+    tail: str = ""
+    guess: str = ""
+    _last_end: int = 0
+    _fresh: bool = True
+
+    def confirm(self, words: Sequence[Word]) -> None:
+        """Append confirmed words; a long silence before a word begins a new line."""
+        for word in words:
+            if not self._fresh and word.start - self._last_end >= PARAGRAPH:
+                self.tail, self._fresh = self.tail + "\n", True
+            self.tail += word.text.lstrip() if self._fresh else word.text
+            self._fresh, self._last_end = False, word.end
+
+    def suppose(self, words: Sequence[Word]) -> None:
+        """Replace the guess."""
+        text = "".join(word.text for word in words)
+        self.guess = text.lstrip() if self._fresh else text
+
+    def take_finished(self, width: int) -> list[str]:
+        """Remove and return the rows that nothing can change any more: confirmed text goes on behind them."""
+        finished = []
+        rows = wrap(self.tail + self.guess, width)
+        for row in rows:
+            ended = row.after > row.end and self.tail[row.end : row.after] == "\n"
+            if not ended and row.after >= len(self.tail.rstrip(" ")):
+                break
+            finished.append(self.tail[row.start : row.end])
+        if finished:
+            self.tail = self.tail[rows[len(finished) - 1].after :]
+        return finished
+
+    def rows(self, width: int) -> list[tuple[str, str]]:
+        """What is left, as rows of (confirmed, guess)."""
+        text, known = self.tail + self.guess, len(self.tail)
+        return [
+            (text[row.start : min(row.end, known)], text[max(row.start, known) : row.end])
+            if row.start < known
+            else ("", text[row.start : row.end])
+            for row in wrap(text, width)
+        ]
+
+
+def status_line(parts: Sequence[str], width: int) -> str:
+    """As many of `parts` as fit, the most important first."""
+    line = ""
+    for part in parts:
+        longer = f"{line} · {part}" if line else part
+        if len(longer) > width:
+            break
+        line = longer
+    return line or parts[0][:width]
+
+
+def clock_text(secs: float) -> str:
+    """Seconds -> "1:05" or "1:02:05"."""
+    minutes, rest = divmod(int(secs), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+@dataclass(slots=True)
+class LiveView(Watcher):
+    """Draws captions and status on `console`, ten times a second from a thread of its own, until `close`.
+
+    `title` names the model and recipe; `duration_s` is that of the whole audio where it is known.
+    """
+
+    console: "Console"
+    meter: Meter
+    title: Sequence[str]
+    duration_s: float | None = None
+    captions: Captions = field(default_factory=Captions)
+    _notes: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _closed: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def open(self) -> "LiveView":
+        """Start drawing."""
+        self._thread = threading.Thread(target=self._redraw, name="live-view", daemon=True)
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Draw the last frame, of confirmed text alone, and give the cursor back."""
+        if self._thread is None or self._closed.is_set():
+            return
+        self._closed.set()
+        self._thread.join()
+        self._draw(last=True)
+
+    def event(self, event: Event) -> None:
+        """Take note; the next frame shows it."""
+        with self._lock:
+            match event:
+                case Confirmed(words=words):
+                    self.captions.confirm(words)
+                case Hypothesis(words=words):
+                    self.captions.suppose(words)
+                case TurnEnd() | End():
+                    self.captions.suppose(())
+                case Error(message=message):
+                    self._notes.append(f"warning: {message}")
+
+    def note(self, message: str) -> None:
+        """A line for the user, above the captions."""
+        with self._lock:
+            self._notes.append(message)
+
+    def frame(self, *, last: bool = False) -> "tuple[list[Text], list[Text]]":
+        """Rows that go into the history now, and those to be redrawn. Rows are one cell narrower than the terminal,
+        because some terminals wrap at a full row.
+        """
+        from rich.text import Text
+
+        width = max(8, self.console.size.width - 1)
+        with self._lock:
+            if last:
+                self.captions.suppose(())
+            finished = [Text(note, style="yellow") for note in self._notes]
+            self._notes.clear()
+            finished += [Text(row) for row in self.captions.take_finished(width)]
+            rows = [Text.assemble(known, (guess, "dim italic")) for known, guess in self.captions.rows(width)]
+        if last:
+            return finished + rows, []
+        room = max(1, self.console.size.height - 2)
+        return finished, [*rows[-room:], Text(status_line(self._status(), width), style="cyan")]
+
+    def _status(self) -> list[str]:
+        meter = self.meter
+        position = clock_text(seconds(meter.samples))
+        if self.duration_s:
+            position += f" of {clock_text(self.duration_s)}"
+        median = meter.median_latency
+        parts = [*self.title, position]
+        if meter.live:
+            parts.append(f"lag {meter.lag:.1f} s")
+        if median is not None and meter.live:
+            parts.append(f"confirmed after {median:.1f} s")
+        parts.append(f"CPU {meter.cpu_percent():.0f} %")
+        if meter.level:
+            parts.append(f"quality lowered by {meter.level}")
+        return parts
+
+    def _redraw(self) -> None:
+        while not self._closed.wait(_FRAME_S):
+            self._draw()
+
+    def _draw(self, *, last: bool = False) -> None:
+        finished, rows = self.frame(last=last)
+        with self.console.capture() as drawn:
+            for row in finished:
+                self.console.print(row, no_wrap=True, crop=False)
+            for number, row in enumerate(rows):
+                self.console.print(row, no_wrap=True, crop=False, end="\n" if number < len(rows) - 1 else "")
+        up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
+        tail = f"{up}\r{_END}" + (_SHOW if last else "")
+        self.console.file.write(f"{_BEGIN}{_HIDE}{_ERASE_BELOW}{drawn.get()}{tail}")
+        self.console.file.flush()

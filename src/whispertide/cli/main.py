@@ -1,0 +1,61 @@
+"""The command line: puts the commands together. One file per command; heavy imports happen when a command runs."""
+
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from whispertide.cli.demo import demo
+from whispertide.cli.doctor import doctor
+from whispertide.cli.exit import HELP
+from whispertide.cli.listen import listen
+from whispertide.cli.models import models
+from whispertide.cli.transcribe import transcribe
+
+app = typer.Typer(
+    name="whispertide",
+    help="Live speech-to-text with Whisper models on your own machine.",
+    epilog=HELP,
+    no_args_is_help=True,
+    add_completion=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    pretty_exceptions_enable=False,
+)
+app.command(epilog=HELP)(transcribe)
+app.command(epilog=HELP)(listen)
+app.command(epilog=HELP)(demo)
+app.add_typer(models, name="models", epilog=HELP)
+app.command(epilog=HELP)(doctor)
+
+
+def _version(wanted: bool) -> None:
+    if not wanted:
+        return
+    try:
+        typer.echo(f"whispertide {version('whispertide')}")
+    except PackageNotFoundError:  # run from a source tree
+        typer.echo("whispertide (not installed)")
+    raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version and leave.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Live speech-to-text with Whisper models on your own machine."""
+
+
+def main() -> None:
+    """The entry point `whispertide`."""
+    for stream in (sys.stdout, sys.stderr):
+        # What cannot be printed on an old terminal must not end the run; files and pipes get UTF-8 always.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Figures of a run: audio and wall time, rounds, latency of confirmed words, CPU use. Draws nothing.
+
+Latency is counted from the end of a word in the audio to the moment it was confirmed. At live pace that moment is read
+from the wall clock; at the pace `max` it is the amount of audio that had been received, so the figure is that of the
+recipe alone, with computing for free.
+"""
+
+import time
+from bisect import insort
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from whispertide.events import Confirmed, Event, Hypothesis, Lag
+from whispertide.types import Word, seconds
+
+_CPU_WINDOW_S = 1.0
+
+
+@dataclass(slots=True)
+class Meter:
+    """Fed with every block of audio and every event of one run. `clock` and `cpu` are in seconds."""
+
+    live: bool
+    clock: Callable[[], float] = time.perf_counter
+    cpu: Callable[[], float] = time.process_time
+    samples: int = 0
+    rounds: int = 0
+    level: int = 0
+    encode_s: float = 0.0
+    decode_s: float = 0.0
+    first_word_s: float | None = None
+    latencies: list[float] = field(default_factory=list)  # sorted
+    _last_round: int = -1
+    _began: float = 0.0
+    _origin: float | None = None
+    _cpu_began: float = 0.0
+    _cpu_mark: tuple[float, float] = (0.0, 0.0)
+    _cpu_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+        self._cpu_began = self.cpu()
+        self._cpu_mark = (self._began, self._cpu_began)
+
+    def audio(self, samples: int) -> None:
+        """`samples` more have arrived. The first block sets the moment that the audio began."""
+        self.samples += samples
+        begins = self.clock() - seconds(self.samples)
+        # A source whose clock runs faster than ours would otherwise seem to be ahead of itself.
+        self._origin = begins if self._origin is None else min(self._origin, begins)
+
+    def event(self, event: Event) -> None:
+        """Take note of an event at the moment it happens."""
+        if isinstance(event, Lag):
+            self.level = event.level
+        if not isinstance(event, Confirmed | Hypothesis):
+            return
+        if event.stats.round_id > self._last_round:
+            self._last_round = event.stats.round_id
+            self.rounds += 1
+            self.encode_s += event.stats.encode_s
+            self.decode_s += event.stats.decode_s + event.stats.align_s
+        now = self._now(event)
+        if event.words and self.first_word_s is None:
+            self.first_word_s = now - seconds(event.words[0].end)
+        if isinstance(event, Confirmed):
+            self._confirmed(event.words, now)
+
+    def _confirmed(self, words: tuple[Word, ...], now: float) -> None:
+        for word in words:
+            insort(self.latencies, now - seconds(word.end))
+
+    def _now(self, event: Event) -> float:
+        """The present, in seconds since the audio began."""
+        return self.elapsed if self.live else seconds(event.at)
+
+    @property
+    def wall(self) -> float:
+        """Wall seconds since the run began."""
+        return self.clock() - self._began
+
+    @property
+    def elapsed(self) -> float:
+        """Wall seconds since the audio began (live pace)."""
+        return 0.0 if self._origin is None else self.clock() - self._origin
+
+    @property
+    def lag(self) -> float:
+        """Seconds of audio that have been spoken but not been taken in yet (live pace)."""
+        return max(0.0, self.elapsed - seconds(self.samples))
+
+    @property
+    def median_latency(self) -> float | None:
+        """Median latency of the confirmed words so far, in seconds."""
+        return self._quantile(0.5)
+
+    def _quantile(self, share: float) -> float | None:
+        return (
+            self.latencies[min(int(share * len(self.latencies)), len(self.latencies) - 1)] if self.latencies else None
+        )
+
+    def cpu_percent(self) -> float:
+        """Use of the processor over the last second; 100 is one core."""
+        now, used = self.clock(), self.cpu()
+        then, before = self._cpu_mark
+        if now - then >= _CPU_WINDOW_S:
+            self._cpu_share = 100 * (used - before) / (now - then)
+            self._cpu_mark = (now, used)
+        return self._cpu_share
+
+    def summary(self) -> dict[str, Any]:
+        """The metrics of the finished run, as JSON carries them (docs/cli.md)."""
+        wall = self.wall
+        audio = seconds(self.samples)
+        return {
+            "audio_s": audio,
+            "wall_s": round(wall, 4),
+            "real_time_factor": round(wall / audio, 4) if audio else None,
+            "cpu_s": round(self.cpu() - self._cpu_began, 4),
+            "rounds": self.rounds,
+            "encode_s": round(self.encode_s, 4),
+            "decode_s": round(self.decode_s, 4),
+            "latency_clock": "wall" if self.live else "audio",
+            "first_word_latency_s": _rounded(self.first_word_s),
+            "confirmed_latency_median_s": _rounded(self.median_latency),
+            "confirmed_latency_p90_s": _rounded(self._quantile(0.9)),
+        }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -1,0 +1,105 @@
+"""`whispertide models`: what is here, what there is, downloading and removing."""
+
+from typing import Annotated
+
+import typer
+
+from whispertide.cli.arguments import ModelChoice, PrecisionOption, ProviderOption, RevisionOption, ThreadsOption
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.options import EngineOptions
+
+models = typer.Typer(help="List, download, find and remove models.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name such as base.en, or a hub id.")]
+
+
+@models.command("list")
+def list_models() -> None:
+    """The models with short names, and all other Whispers in the Hugging Face cache."""
+
+    def body() -> ExitCode:
+        from whispertide.checkpoint import hub
+        from whispertide.checkpoint.download import format_size
+
+        rows = [("name", "state", "on disk", "parameters", "where")]
+        for model in hub.list_models():
+            size = "" if model.size is None else format_size(model.size)
+            parameters = "" if model.parameters is None else f"{model.parameters} M"
+            rows.append((model.name, model.state, size, parameters, str(model.path or model.repo or "")))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for name, state, size, parameters, where in rows:
+            typer.echo(
+                f"{name:{widths[0]}}  {state:{widths[1]}}  {size:>{widths[2]}}  {parameters:>{widths[3]}}  {where}".rstrip()
+            )
+        return ExitCode.OK
+
+    guarded(body)
+
+
+@models.command()
+def pull(name: NameArgument, revision: RevisionOption = None) -> None:
+    """Download a model, or bring it up to date; prints its folder."""
+
+    def body() -> ExitCode:
+        from whispertide.checkpoint import hub
+
+        typer.echo(hub.pull(name, revision, announce=say))
+        return ExitCode.OK
+
+    guarded(body)
+
+
+@models.command()
+def path(name: NameArgument, revision: RevisionOption = None) -> None:
+    """Print the folder of a model that is on this machine."""
+
+    def body() -> ExitCode:
+        from whispertide.checkpoint import hub
+
+        typer.echo(hub.path(name, revision))
+        return ExitCode.OK
+
+    guarded(body)
+
+
+@models.command()
+def remove(
+    name: NameArgument,
+    revision: RevisionOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a model from the Hugging Face cache, which other programs share."""
+
+    def body() -> ExitCode:
+        from whispertide.checkpoint import hub
+        from whispertide.checkpoint.download import format_size
+
+        if not yes and not typer.confirm(f"remove {name} from the Hugging Face cache?", err=True):
+            say("nothing was removed")
+            return ExitCode.FAILURE
+        freed = hub.remove(name, revision)
+        say(f"removed {name}; {format_size(freed)} are free again")
+        return ExitCode.OK
+
+    guarded(body)
+
+
+@models.command()
+def preload(
+    name: NameArgument,
+    revision: RevisionOption = None,
+    precision: PrecisionOption = "int8",
+    provider: ProviderOption = "auto",
+    threads: ThreadsOption = 0,
+) -> None:
+    """Download a model and build its graphs, so that its first use is quick and needs no network."""
+
+    def body() -> ExitCode:
+        import time
+
+        began = time.perf_counter()
+        transcriber = ModelChoice(name, revision, EngineOptions(precision, provider, threads)).load()
+        say(f"{transcriber.name} is ready ({precision}, {time.perf_counter() - began:.1f} s)")
+        return ExitCode.OK
+
+    guarded(body)

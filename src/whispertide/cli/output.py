@@ -1,0 +1,212 @@
+"""Where a transcript goes: names for output files, checks before any work is done, and writing whole files or none.
+
+A file appears under its name only when it is complete: it is written beside it as `NAME.….part` and renamed. What was
+confirmed before an interrupt goes to `talk.partial.txt`, so that it is never taken for the whole of `talk.txt`.
+Knows nothing of audio, models or transcripts.
+"""
+
+import contextlib
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from whispertide.errors import OptionError, OutputError
+
+STDIN = "-"
+EXTENSIONS = ("txt", "srt", "vtt", "json", "jsonl", "tsv")
+_JOINABLE = ("txt", "json", "jsonl")  # the formats of which several fit into one stream
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where one transcript goes, in which format; `path` None is standard output, `shared` if others go there too."""
+
+    path: Path | None
+    format: str
+    shared: bool = False
+
+
+def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) -> list[Target]:
+    """One target per input, checked: raises `OptionError` for a combination that cannot be meant, `OutputError` where
+    a file could not be written.
+
+    `output` is a folder if it exists as one or ends with a separator; the files in it are named after their inputs.
+    """
+    if output is None:
+        chosen = form or "txt"
+        if len(inputs) > 1 and chosen not in _JOINABLE:
+            raise OptionError(f"several {chosen} files do not fit into one output; use --output FOLDER/")
+        return [Target(None, chosen, shared=len(inputs) > 1)] * len(inputs)
+    folder = Path(output)
+    if output.endswith(("/", os.sep)) or folder.is_dir():
+        targets = [Target(path, form or "txt") for path in _names(inputs, folder, form or "txt")]
+        _check_folder(folder)
+    else:
+        if len(inputs) > 1:
+            raise OptionError(
+                f"expected --output to be a folder (ending with /) for {len(inputs)} files; got {output!r}"
+            )
+        suffix = folder.suffix.lstrip(".").lower()
+        targets = [Target(folder, form or (suffix if suffix in EXTENSIONS else "txt"))]
+    for target in targets:
+        _check_target(target.path, inputs)
+    return targets
+
+
+def _names(inputs: Sequence[str], folder: Path, form: str) -> list[Path]:
+    """`talk.wav` -> `talk.txt`; inputs that share a stem keep their extension (`talk.wav.txt`), then get numbers."""
+    stems = [_stem(name) for name in inputs]
+    folded = [stem.casefold() for stem in stems]  # some file systems do not tell A from a
+    taken: set[str] = set()
+    paths = []
+    for name, stem in zip(inputs, stems, strict=True):
+        base = stem if folded.count(stem.casefold()) == 1 else Path(name).name
+        unique, number = base, 1
+        while unique.casefold() in taken:
+            number += 1
+            unique = f"{base}-{number}"
+        taken.add(unique.casefold())
+        paths.append(folder / f"{unique}.{form}")
+    return paths
+
+
+def _stem(name: str) -> str:
+    return "stdin" if name == STDIN else Path(name).stem
+
+
+def _check_folder(folder: Path) -> None:
+    """Make the folder if only it is missing; its parent must be there, as a misspelt path would lie anywhere."""
+    if folder.is_dir():
+        return
+    if folder.exists():
+        raise OutputError(f"expected a folder for the output; {folder} is a file")
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise OutputError(
+            f"cannot make the folder {folder} ({error.strerror}); make it first, or choose another"
+        ) from error
+
+
+def _check_target(path: Path | None, inputs: Sequence[str]) -> None:
+    """Everything about an output file that can be known before the work is done."""
+    if path is None:
+        return
+    for name in inputs:
+        if name != STDIN and path.exists() and Path(name).exists() and path.samefile(name):
+            raise OutputError(f"the output {path} is one of the inputs; choose another name")
+    if path.is_dir():
+        raise OutputError(f"expected a file for the output; {path} is a folder (end it with / to write into it)")
+    if _is_special(path):
+        return
+    if path.exists() and not (
+        os.access(path, os.W_OK) and path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
+    ):
+        raise OutputError(f"the output {path} is read-only; remove it, or choose another name")
+    parent = path.resolve().parent
+    if not parent.is_dir():
+        raise OutputError(f"the folder {path.parent} of the output does not exist; make it first")
+    try:
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"cannot write into the folder {path.parent} ({error.strerror}); choose another output"
+        ) from error
+
+
+def _is_special(path: Path) -> bool:
+    """A pipe or device: it cannot be replaced by a renamed file and is written as it is."""
+    return path.exists() and not path.is_file()
+
+
+def partial_path(path: Path) -> Path:
+    """`talk.txt` -> `talk.partial.txt`: where an interrupted transcript goes."""
+    return path.with_name(f"{path.stem}.partial{path.suffix}")
+
+
+class Writer:
+    """Writes one transcript to its target, text by text; `finish` puts it in its place, leaving without it does not."""
+
+    def __init__(self, target: Target) -> None:
+        self._path = target.path
+        self._file: TextIO | None = None
+        self._temporary: Path | None = None
+
+    @property
+    def destination(self) -> str:
+        """For messages."""
+        return "standard output" if self._path is None else str(self._path)
+
+    def write(self, text: str) -> None:
+        """Append `text`. Raises `OutputError` when there is no room or no permission."""
+        with _as_output_error(self.destination):
+            file = self._open()
+            file.write(text)
+            file.flush()
+
+    def finish(self, *, whole: bool = True) -> Path | None:
+        """Close and put the file in its place, or in that of a partial one; returns where it is."""
+        if self._path is None:
+            return None
+        with _as_output_error(self.destination):
+            self._open().close()
+            if self._temporary is None:
+                return self._path
+            final = self._path if whole else partial_path(self._path)
+            final = final.resolve()  # a link stays a link
+            self._temporary.chmod(_mode_for(final))
+            self._temporary.replace(final)
+            self._temporary = None
+        return self._path if whole else partial_path(self._path)
+
+    def discard(self) -> None:
+        """Remove what was written so far, if it is not in its place yet."""
+        if self._path is None:
+            return
+        with contextlib.suppress(OSError):  # what could not be written need not be written now
+            if self._file is not None:
+                self._file.close()
+        if self._temporary is not None:
+            with contextlib.suppress(OSError):
+                self._temporary.unlink(missing_ok=True)
+            self._temporary = None
+
+    def _open(self) -> TextIO:
+        if self._file is None:
+            self._file = self._start()
+        return self._file
+
+    def _start(self) -> TextIO:
+        if self._path is None:
+            return sys.stdout
+        if _is_special(self._path):
+            return self._path.open("w", encoding="utf-8", newline="\n")
+        real = self._path.resolve()
+        handle, name = tempfile.mkstemp(prefix=f"{real.name}.", suffix=".part", dir=real.parent)
+        self._temporary = Path(name)
+        return os.fdopen(handle, "w", encoding="utf-8", newline="\n")
+
+
+def _mode_for(path: Path) -> int:
+    """The mode of the file that is replaced, else what a new file would get."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+@contextlib.contextmanager
+def _as_output_error(destination: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # whoever read our output has gone, which is no fault
+    except OSError as error:
+        raise OutputError(f"cannot write {destination}: {error.strerror or error}") from error

@@ -1,0 +1,244 @@
+"""Audio blocks in, a session's events out to whoever watches: the loop of `transcribe`, `listen` and `demo`.
+
+Knows pace and interrupts; knows nothing of files, terminals or formats.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from whispertide.cli.interrupt import Interrupts
+from whispertide.cli.meter import Meter
+from whispertide.document import Segmenter, TextSegment
+from whispertide.errors import AudioError
+from whispertide.events import Confirmed, Event, Language, TurnEnd
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+LIVE_BLOCK = SAMPLE_RATE // 10  # 0.1 s: how finely audio arrives
+
+_POLL_S = 0.1  # how soon a wait for a microphone notices an interrupt
+
+
+class Pushable(Protocol):
+    """What the loop needs of a session."""
+
+    def push(self, samples: FloatArray) -> list[Event]:
+        """Take audio; return what it led to."""
+
+    def finish(self) -> list[Event]:
+        """The audio is over."""
+
+
+class Watcher:
+    """Sees the run: a live view, a progress bar, a file of events. Each overrides what it cares for."""
+
+    def event(self, event: Event) -> None:
+        """An event has just happened."""
+
+    def lines(self, segments: Sequence[TextSegment]) -> None:
+        """These segments have just been finished."""
+
+    def tick(self, meter: Meter) -> None:
+        """A block has been worked off."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What a run has confirmed so far, and how it ended: `broken` is what ended the audio before its end."""
+
+    segments: list[TextSegment] = field(default_factory=list)
+    language: str | None = None
+    interrupted: bool = False
+    broken: AudioError | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether this is the transcript of the whole audio."""
+        return not self.interrupted and self.broken is None
+
+
+@dataclass(slots=True)
+class Pump:
+    """One run. With `rest` an interrupt ends the audio (a microphone) rather than the work (a file): `rest` gives what
+    has arrived but was not taken yet, and the session is finished with it.
+    """
+
+    session: Pushable
+    meter: Meter
+    watchers: Sequence[Watcher] = ()
+    rest: Callable[[], FloatArray] | None = None
+    heard: Heard = field(default_factory=Heard)
+    _segmenter: Segmenter = field(default_factory=Segmenter)
+
+    def run(self, blocks: Iterable[FloatArray], interrupts: Interrupts) -> Heard:
+        """Push all of `blocks`, then finish. An interrupt, or audio that breaks off, ends the run early.
+
+        Raises `AudioError` where there was no audio at all.
+        """
+        try:
+            self._push_all(iter(blocks), interrupts)
+            self._finish()
+        except KeyboardInterrupt:
+            self.heard.interrupted = True
+        self._lines(self._segmenter.end_turn())
+        return self.heard
+
+    def close(self) -> Heard:
+        """What there is after an error in mid-run."""
+        self._lines(self._segmenter.end_turn())
+        self.heard.interrupted = True
+        return self.heard
+
+    def _push_all(self, blocks: Iterator[FloatArray], interrupts: Interrupts) -> None:
+        try:
+            while not interrupts.pressed:
+                # What `rest` gives must not be lost to an interrupt in the middle of fetching it.
+                with interrupts.waiting() if self.rest is None else nullcontext():
+                    block = next(blocks, None)
+                if block is None:
+                    return
+                self._push(block)
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            if self.rest is None:
+                raise
+            self._push(self.rest())
+        except AudioError as error:
+            if self.meter.samples == 0:
+                raise
+            self.heard.broken = error
+
+    def _push(self, block: FloatArray) -> None:
+        if not len(block):
+            return
+        self.meter.audio(len(block))
+        self._take(self.session.push(block))
+        for watcher in self.watchers:
+            watcher.tick(self.meter)
+
+    def _finish(self) -> None:
+        if self.meter.samples == 0 and self.rest is None:
+            raise AudioError("there is no audio in it: it is empty")
+        self._take(self.session.finish())
+
+    def _take(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.meter.event(event)
+            for watcher in self.watchers:
+                watcher.event(event)
+            if isinstance(event, Confirmed):
+                self._lines(self._segmenter.push(event.words))
+            elif isinstance(event, TurnEnd):
+                self._lines(self._segmenter.end_turn())
+            elif isinstance(event, Language):
+                self.heard.language = event.language
+
+    def _lines(self, segments: Sequence[TextSegment]) -> None:
+        if not segments:
+            return
+        self.heard.segments += segments
+        for watcher in self.watchers:
+            watcher.lines(segments)
+
+
+class Arrivals:
+    """Audio as it arrives, read by a thread of its own: each block is all that has come since the last one.
+
+    So a session that was busy gets one larger block, and not a queue of small ones that it never works off. While
+    nothing comes there is an empty block now and then, so that whoever takes them can look up.
+    """
+
+    def __init__(self, blocks: Iterable[FloatArray]) -> None:
+        self._queue: queue.SimpleQueue[FloatArray | BaseException | None] = queue.SimpleQueue()
+        self._ended: BaseException | None = None
+        self._over = False
+        threading.Thread(target=self._read, args=(blocks,), name="audio-arrivals", daemon=True).start()
+
+    def _read(self, blocks: Iterable[FloatArray]) -> None:
+        try:
+            for block in blocks:
+                self._queue.put(block)
+            self._queue.put(None)
+        except BaseException as error:  # it belongs to whoever takes the blocks
+            self._queue.put(error)
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        while not self._over:
+            yield self._collect(_POLL_S)
+        if self._ended is not None:
+            raise self._ended
+
+    def rest(self) -> FloatArray:
+        """What has arrived and was not taken, [n] (possibly none), without waiting."""
+        return self._collect(0)
+
+    def _collect(self, wait_s: float) -> FloatArray:
+        parts: list[FloatArray] = []
+        while not self._over:
+            try:
+                part = self._queue.get(timeout=wait_s) if wait_s and not parts else self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if isinstance(part, np.ndarray):
+                parts.append(part)
+            else:
+                self._over, self._ended = True, part
+        return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+
+
+def rechunk(blocks: Iterable[FloatArray], size: int) -> Iterator[FloatArray]:
+    """The same audio in blocks of exactly `size` samples; the last may be shorter."""
+    held: list[FloatArray] = []
+    count = 0
+    for block in blocks:
+        held.append(block)
+        count += len(block)
+        if count < size:
+            continue
+        whole = np.concatenate(held)
+        cut = count - count % size
+        for start in range(0, cut, size):
+            yield whole[start : start + size]
+        held, count = [whole[cut:]], count - cut
+    if count:
+        yield np.concatenate(held)
+
+
+def at_full_speed(blocks: Iterable[FloatArray], step: int) -> Iterator[FloatArray]:
+    """The same audio as fast as it is taken, in the portions of a live run: rounds begin where they would there.
+
+    `step` is how much new audio starts a round, in samples.
+    """
+    return rechunk(blocks, min(LIVE_BLOCK, step))
+
+
+def at_live_pace(
+    blocks: Iterable[FloatArray],
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[FloatArray]:
+    """The same audio no faster than it would be spoken: each block holds all that has "arrived" since the last one.
+
+    So a machine that falls behind gets larger blocks, as it would from a microphone.
+    """
+    arrived: list[FloatArray] = []
+    samples = 0
+    began = clock()
+    for block in rechunk(blocks, LIVE_BLOCK):
+        due = began + (samples + len(block)) / SAMPLE_RATE
+        if arrived and due > clock():
+            yield np.concatenate(arrived)
+            arrived = []
+        if (wait := due - clock()) > 0:
+            sleep(wait)
+        arrived.append(block)
+        samples += len(block)
+    if arrived:
+        yield np.concatenate(arrived)

@@ -1,0 +1,72 @@
+"""Where audio comes from: a path, or standard input with raw PCM or a file. Knows nothing of what is done with it."""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from whispertide.cli.output import STDIN
+
+if TYPE_CHECKING:
+    from whispertide.types import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class PcmFormat:
+    """How raw bytes on standard input are to be read."""
+
+    rate: int
+    channels: int = 1
+    sample_format: str = "s16le"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One input; `pcm` only for standard input that is not a file of its own."""
+
+    name: str
+    pcm: PcmFormat | None = None
+
+    @property
+    def label(self) -> str:
+        """For messages and bars."""
+        if self.name == STDIN:
+            return "standard input"
+        # A name that the locale cannot decode holds surrogates, which nothing can print.
+        return os.fsencode(Path(self.name).name).decode("utf-8", "replace")
+
+    @property
+    def is_pipe(self) -> bool:
+        """Whether audio comes as somebody writes it, and what was read is gone."""
+        path = Path(self.name)
+        return self.name == STDIN or (path.exists() and not path.is_file() and not path.is_dir())
+
+    def probe(self) -> float | None:
+        """Seconds of audio by the file's own account, or None; a pipe is left alone.
+
+        Raises `AudioFileError` where there is nothing to decode.
+        """
+        if self.is_pipe:
+            return None
+        from whispertide.audio.file import probe
+
+        return probe(self.name).duration_s
+
+    def blocks(self) -> "Iterator[FloatArray]":
+        """16 kHz mono blocks. Raises what `audio.file` raises, while it is read."""
+        from whispertide.audio.file import decode_blocks, pcm_blocks
+
+        if self.name != STDIN:
+            return decode_blocks(self.name)
+        if self.pcm is None:
+            return decode_blocks(stdin_bytes())
+        return pcm_blocks(
+            stdin_bytes(), self.pcm.rate, channels=self.pcm.channels, sample_format=self.pcm.sample_format
+        )
+
+
+def stdin_bytes() -> BinaryIO:
+    """Standard input as bytes."""
+    return sys.stdin.buffer

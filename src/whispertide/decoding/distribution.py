@@ -1,0 +1,84 @@
+"""From a decoder run to log-probabilities under the rules: the request and the reading of each kind of step.
+
+The first request carries the whole prompt and is read in full precision of the vocabulary, because the no-speech
+probability is taken *before* any suppression (openai/whisper, `DecodingTask._main_loop`). Later requests let the graph
+suppress and, where the rules allow it, pick the best few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.rules import Rules, log_softmax
+from whispertide.decoding.search import TOP, DecodeOutput, DecodeRequest
+from whispertide.types import FloatArray, IntArray
+
+Array = TypeVar("Array", FloatArray, IntArray)
+
+
+def opening_request(prompt: Prompt) -> DecodeRequest:
+    """Feed the whole prompt; ask for the raw logits at start-of-transcript and at the end."""
+    last = len(prompt.tokens) - 1
+    positions = (last,) if prompt.sot_index == last else (prompt.sot_index, last)
+    return DecodeRequest(tokens=np.array([prompt.tokens], dtype=np.int64), logits_at=positions, need="logits")
+
+
+def read_opening(output: DecodeOutput, rules: Rules) -> tuple[float, FloatArray]:
+    """The no-speech probability, and the log-probabilities [1, vocab] of the first token under the rules."""
+    logits = required(output.logits, "logits")[0]
+    no_speech = float(np.exp(log_softmax(logits[0])[rules.vocabulary.no_speech]))
+    return no_speech, rules.log_probabilities(logits[-1:] + rules.suppression([()]))
+
+
+def step_request(
+    rows: Sequence[Sequence[int]], rules: Rules, *, parents: tuple[int, ...] | None = None, whole: bool = False
+) -> DecodeRequest:
+    """Feed the newest token of each row of sampled tokens. `whole` asks for the whole distribution in any case."""
+    return DecodeRequest(
+        tokens=np.array([[sampled[-1]] for sampled in rows], dtype=np.int64),
+        logits_at=(0,),
+        parents=parents,
+        suppress=rules.suppression(rows),
+        need="logits" if whole else rules.need,
+    )
+
+
+def step_logprobs(output: DecodeOutput, rules: Rules) -> FloatArray:
+    """[rows, vocab] log-probabilities after a step that asked for the whole distribution."""
+    return rules.log_probabilities(required(output.logits, "logits")[:, 0])
+
+
+def best(logprobs: FloatArray, count: int) -> tuple[IntArray, FloatArray]:
+    """The `count` best ids of each row and their log-probabilities, best first: [rows, count] each.
+
+    A few passes of argmax are several times faster than a partial sort of 50,000 values.
+    """
+    rows = np.arange(len(logprobs))
+    left = logprobs if count == 1 else logprobs.copy()
+    ids = np.empty((len(rows), count), dtype=np.int64)
+    for place in range(count):
+        ids[:, place] = left.argmax(axis=-1)
+        if place + 1 < count:
+            left[rows, ids[:, place]] = -np.inf
+    return ids, np.take_along_axis(logprobs, ids, axis=-1)
+
+
+def step_candidates(output: DecodeOutput, rules: Rules, count: int) -> tuple[IntArray, FloatArray]:
+    """The `count` best next tokens of each row after any step: ids and log-probabilities, [rows, count] each."""
+    if output.logits is not None:
+        return best(step_logprobs(output, rules), count)
+    if count > TOP:
+        raise ValueError(f"the graph returns {TOP} candidates; {count} need a request for the whole distribution")
+    ids, logprobs = required(output.top_ids, "top_ids"), required(output.top_logprobs, "top_logprobs")
+    return ids[:, 0, :count], logprobs[:, 0, :count]
+
+
+def required(array: Array | None, name: str) -> Array:
+    """`array`, or a `ValueError` naming the part of the output that the decoder left out."""
+    if array is None:
+        raise ValueError(f"expected the decoder output to hold {name}, as the request asked; it does not")
+    return array

@@ -1,0 +1,166 @@
+"""Greedy search (the likeliest token each time) and temperature sampling (several rows, the best one wins).
+
+Source: `GreedyDecoder` in openai/whisper, decoding.py. Rows that have ended are dropped from the batch, which changes
+nothing for the others. No I/O; the model is behind the requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from whispertide.decoding.distribution import (
+    best,
+    opening_request,
+    read_opening,
+    step_candidates,
+    step_logprobs,
+    step_request,
+)
+from whispertide.decoding.hypothesis import Trail, query_attention, rank, truncation
+from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.rules import Rules
+from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, SearchResult, Verdict
+from whispertide.types import FloatArray
+
+
+class GreedySearch:
+    """One row, the likeliest token each time, until end of text, a guard, or the limit."""
+
+    def __init__(self, prompt: Prompt, rules: Rules, *, guards: Sequence[Guard] = ()) -> None:
+        self._prompt = prompt
+        self._rules = rules
+        self._guards = guards
+        self._trail = Trail()
+        self._steps = 0
+        self._no_speech_prob = float("nan")
+        self._done: Hypothesized | None = None
+
+    def next(self) -> DecodeRequest:
+        """The prompt first, then one token at a time."""
+        if self._steps == 0:
+            return opening_request(self._prompt)
+        return step_request([self._trail.tokens], self._rules)
+
+    def feed(self, output: DecodeOutput) -> Verdict:
+        """Take the likeliest token."""
+        if self._steps == 0:
+            self._no_speech_prob, logprobs = read_opening(output, self._rules)
+            ids, scores = best(logprobs, 1)
+        else:
+            ids, scores = step_candidates(output, self._rules, 1)
+        self._steps += 1
+        self._take(int(ids[0, 0]), float(scores[0, 0]), query_attention(output.attention, 0, -1))
+        return Verdict(stop=self._done is not None)
+
+    def result(self) -> SearchResult:
+        """The hypothesis found; if the search was broken off, what there was until then."""
+        done = self._done or self._trail.close("aborted")
+        return SearchResult(done, self._no_speech_prob, steps=self._steps, row_steps=self._steps)
+
+    def _take(self, token: int, logprob: float, attention: FloatArray | None) -> None:
+        """Let the trail grow by `token`, or end it. attention [heads, frames] is what predicted it."""
+        if token == self._rules.vocabulary.eot:
+            self._done = self._trail.close("end_of_text", eot_logprob=logprob)
+            return
+        self._trail.take(token, logprob)
+        keep = truncation(self._guards, self._trail.tokens, attention)
+        if keep is not None:
+            self._done = self._trail.close("guard", keep=keep)
+        elif len(self._trail.tokens) >= self._prompt.limit:
+            self._done = self._trail.close("length")
+
+
+def sample(logprobs: FloatArray, temperature: float, rng: np.random.Generator) -> list[int]:
+    """One token per row from softmax(logprobs / temperature), by inverting the cumulative distribution.
+
+    logprobs [rows, vocab].
+    """
+    scaled = logprobs.astype(np.float64) / temperature
+    cumulative = np.exp(scaled - scaled.max(axis=-1, keepdims=True)).cumsum(axis=-1)
+    total = cumulative[:, -1]
+    # Strictly below the total, so that a forbidden token behind the last possible one is never drawn.
+    draws = np.minimum(rng.random(len(logprobs)) * total, np.nextafter(total, 0))
+    return [int(np.searchsorted(row, draw, side="right")) for row, draw in zip(cumulative, draws, strict=True)]
+
+
+class SamplingSearch:
+    """`rows` independent samples at one temperature; the one with the best (length-normalised) probability wins.
+
+    The guards are asked about every row in turn.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        rules: Rules,
+        *,
+        temperature: float,
+        rows: int,
+        rng: np.random.Generator,
+        length_penalty: float | None = None,
+        guards: Sequence[Guard] = (),
+    ) -> None:
+        if temperature <= 0 or rows < 1:
+            raise ValueError(f"expected temperature > 0 and rows >= 1; got {temperature} and {rows}")
+        self._prompt = prompt
+        self._rules = rules
+        self._temperature = temperature
+        self._rng = rng
+        self._length_penalty = length_penalty
+        self._guards = guards
+        self._live = [Trail() for _ in range(rows)]
+        self._parents = (0,) * rows
+        self._done: list[Hypothesized] = []
+        self._steps = 0
+        self._row_steps = 0
+        self._no_speech_prob = float("nan")
+
+    def next(self) -> DecodeRequest:
+        """The prompt in one row, then the newest token of every row that goes on."""
+        if self._steps == 0:
+            return opening_request(self._prompt)
+        rows = [trail.tokens for trail in self._live]
+        return step_request(rows, self._rules, parents=self._parents, whole=True)
+
+    def feed(self, output: DecodeOutput) -> Verdict:
+        """Draw one token for every row."""
+        if self._steps == 0:
+            self._no_speech_prob, first = read_opening(output, self._rules)
+            logprobs = np.broadcast_to(first, (len(self._live), first.shape[1]))
+            sources = self._parents
+            self._row_steps += 1
+        else:
+            logprobs = step_logprobs(output, self._rules)
+            sources = tuple(range(len(self._live)))
+            self._row_steps += len(self._live)
+        self._steps += 1
+        drawn = sample(logprobs, self._temperature, self._rng)
+        going_on = []
+        for row, token in enumerate(drawn):
+            attention = query_attention(output.attention, sources[row], -1)
+            if self._goes_on(self._live[row], token, float(logprobs[row, token]), attention):
+                going_on.append(row)
+        self._live = [self._live[row] for row in going_on]
+        self._parents = tuple(sources[row] for row in going_on)
+        return Verdict(stop=not self._live)
+
+    def result(self) -> SearchResult:
+        """The best of the rows, and the others behind it."""
+        ranked = rank([*self._done, *(trail.close("aborted") for trail in self._live)], self._length_penalty)
+        return SearchResult(ranked[0], self._no_speech_prob, self._steps, self._row_steps, others=ranked[1:])
+
+    def _goes_on(self, trail: Trail, token: int, logprob: float, attention: FloatArray | None) -> bool:
+        if token == self._rules.vocabulary.eot:
+            self._done.append(trail.close("end_of_text", eot_logprob=logprob))
+            return False
+        trail.take(token, logprob)
+        keep = truncation(self._guards, trail.tokens, attention)
+        if keep is not None:
+            self._done.append(trail.close("guard", keep=keep))
+        elif len(trail.tokens) >= self._prompt.limit:
+            self._done.append(trail.close("length"))
+        else:
+            return True
+        return False

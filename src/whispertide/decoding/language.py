@@ -1,0 +1,58 @@
+"""Which language is spoken in a window: Whisper's own guess, one token behind start-of-transcript.
+
+Source: `detect_language` in openai/whisper, decoding.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whispertide.decoding.distribution import required
+from whispertide.decoding.rules import log_softmax
+from whispertide.decoding.search import DecodeRequest
+from whispertide.errors import UnknownLanguageError
+
+if TYPE_CHECKING:
+    from whispertide.model.encoder import Encoded
+    from whispertide.model.whisper import WhisperModel
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedLanguage:
+    """A language code, its probability among all languages, and every language's probability (empty if not asked)."""
+
+    language: str
+    probability: float
+    probabilities: dict[str, float] = field(default_factory=dict)
+
+
+def detect_language(model: WhisperModel, encoded: Encoded) -> DetectedLanguage:
+    """The likeliest language of a window. Raises `UnknownLanguageError` for English-only checkpoints."""
+    tokenizer = model.tokenizer
+    if not tokenizer.is_multilingual:
+        raise UnknownLanguageError(
+            f"expected a multilingual checkpoint to detect a language; {model.name} knows English only: "
+            "load one whose name has no '.en'"
+        )
+    request = DecodeRequest(tokens=np.array([[tokenizer.sot]], dtype=np.int64), logits_at=(0,), need="logits")
+    logits = required(model.decoder(encoded).run(request).logits, "logits")[0, 0]
+    codes = list(tokenizer.language_tokens)
+    shares = np.exp(log_softmax(logits[[tokenizer.language_tokens[code] for code in codes]]))
+    probabilities = dict(zip(codes, shares.tolist(), strict=True))
+    likeliest = max(probabilities, key=probabilities.__getitem__)
+    return DetectedLanguage(likeliest, probabilities[likeliest], probabilities)
+
+
+def choose_language(model: WhisperModel, encoded: Encoded, wanted: str | None) -> DetectedLanguage:
+    """The language to decode `encoded` in: what is `wanted`, English for English-only models, else what is heard.
+
+    Raises `UnknownLanguageError` for a wanted language that the checkpoint cannot write.
+    """
+    if wanted is not None:
+        return DetectedLanguage(model.tokenizer.language(wanted), 1.0)
+    if not model.tokenizer.is_multilingual:
+        return DetectedLanguage("en", 1.0)
+    return detect_language(model, encoded)

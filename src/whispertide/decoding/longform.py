@@ -1,0 +1,218 @@
+"""Text of a stretch of audio of any length, window after window, each beginning where the last one's segments end.
+
+The offline transcription runs this over a whole recording, a streaming round over its window (which is at most 30 s,
+but one decode may leave the rest of a window for the next). How audio becomes encoder input is the `frame` function's
+business. Source: the loop of `transcribe` in openai/whisper, transcribe.py, without its hallucination skipping.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from whispertide.decoding.alignment import SpokenSegment
+from whispertide.decoding.fallback import is_silence
+from whispertide.decoding.search import Guard
+from whispertide.decoding.window import WindowResult, align_window, decode_window
+from whispertide.features import RAW_SILENCE, MelStream, normalise
+from whispertide.options import DecodeOptions
+from whispertide.types import HOP_LENGTH, N_FRAMES, FloatArray, Span, Word
+
+if TYPE_CHECKING:
+    from whispertide.model.encoder import Encoded
+    from whispertide.model.whisper import WhisperModel
+
+Stage = Literal["encode", "decode", "align"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one stage of one window took: wall seconds, and graph runs."""
+
+    stage: Stage
+    seconds: float
+    runs: int = 1
+
+
+HOT = 0.5  # text sampled at a higher temperature is no context for the next window
+Frame = Callable[["WhisperModel", FloatArray], "Encoded"]  # normalised log-mel [n_mels, frames] -> encoder output
+
+
+def pad30(model: WhisperModel, mel: FloatArray) -> Encoded:
+    """Whisper's own framing: zeros behind the audio, up to 30 s, as in its training."""
+    return model.encode(np.pad(mel, [(0, 0), (0, N_FRAMES - mel.shape[1])]))
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineSegment:
+    """A stretch of transcript: `text` as written (with its leading space), tokens with timestamps, words if asked for.
+
+    `span` and the words' times are absolute samples within the recording. The figures are those of its window.
+    """
+
+    id: int
+    span: Span
+    text: str
+    tokens: tuple[int, ...]
+    words: tuple[Word, ...]
+    avg_logprob: float
+    compression_ratio: float
+    no_speech_prob: float
+    temperature: float
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The log-mel frames of a whole recording, before the floor: 32 kB per second, the audio itself is not kept.
+
+    raw [n_mels, frames]; `peak` is the loudest cell, from which the floor of every window is measured; `samples` the
+    length of the recording.
+    """
+
+    raw: FloatArray
+    peak: float
+    samples: int
+
+    @classmethod
+    def of(cls, blocks: Iterable[FloatArray], n_mels: int) -> Features:
+        """From consecutive blocks of 16 kHz samples."""
+        stream = MelStream(n_mels)
+        for block in blocks:
+            stream.extend(block)
+        raw = stream.window(0, stream.end // HOP_LENGTH)
+        return cls(raw, float(raw.max(initial=RAW_SILENCE)), stream.end)
+
+    @property
+    def frames(self) -> int:
+        """Mel frames of 10 ms."""
+        return int(self.raw.shape[1])
+
+    def window(self, start: int, count: int) -> FloatArray:
+        """Normalised frames [n_mels, count] from `start` on."""
+        return normalise(self.raw[:, start : start + count], self.peak)
+
+    def opening(self) -> FloatArray:
+        """The first 30 s as language detection wants them: followed by silence, not by zeros."""
+        missing = max(N_FRAMES - self.frames, 0)
+        raw = np.pad(self.raw[:, :N_FRAMES], [(0, 0), (0, missing)], constant_values=RAW_SILENCE)
+        return normalise(raw, self.peak)
+
+
+@dataclass(slots=True)
+class Transcription:
+    """A recording on its way to text. `seek` and `end` are mel frames of 10 ms.
+
+    context       text tokens so far, the user's prompt first; those from `context_from` on prompt the next window
+    last_speech   absolute sample where the last word ended
+    costs         what each stage of each window so far took
+    """
+
+    model: WhisperModel
+    features: Features
+    options: DecodeOptions
+    language: str
+    seek: int
+    end: int
+    frame: Frame = pad30
+    guards: Sequence[Guard] = ()
+    context: list[int] = field(default_factory=list)
+    context_from: int = 0
+    last_speech: int = 0
+    segments: int = 0
+    costs: list[Cost] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        """Whether all audio is dealt with."""
+        return self.seek >= self.end
+
+    def next_window(self) -> list[OfflineSegment]:
+        """Decode the window at `seek`, move on, and return its segments that say something."""
+        count = min(N_FRAMES, self.end - self.seek)
+        encoded = self._encode(count)
+        began = time.perf_counter()
+        result = decode_window(
+            self.model,
+            encoded,
+            self.options,
+            prompt_tokens=self.context[self.context_from :],
+            guards=self.guards,
+            language=self.language,
+            duration=count * HOP_LENGTH,
+        )
+        self.costs.append(Cost("decode", time.perf_counter() - began, result.steps))
+        if is_silence(result, self.options):
+            self.seek += count
+            return []
+        began = time.perf_counter()
+        spoken = self._spoken(encoded, result, count)
+        self.costs.append(Cost("align", time.perf_counter() - began, int(self.options.word_timestamps)))
+        self.seek = self._next_seek(result, spoken)
+        return self._written(result, spoken)
+
+    def _encode(self, count: int) -> Encoded:
+        began = time.perf_counter()
+        encoded = self.frame(self.model, self.features.window(self.seek, count))
+        self.costs.append(Cost("encode", time.perf_counter() - began))
+        return encoded
+
+    def _spoken(self, encoded: Encoded, result: WindowResult, count: int) -> list[SpokenSegment]:
+        """The window's segments in absolute samples, with words if the options ask for them."""
+        offset = self.seek * HOP_LENGTH
+        if not self.options.word_timestamps:
+            shifted = [segment.shifted(offset) for segment in result.segments]
+            return [SpokenSegment(Span(segment.start, segment.end), (), segment.tokens) for segment in shifted]
+        return align_window(
+            self.model,
+            encoded,
+            result.segments,
+            language=self.language,
+            task=self.options.task,
+            duration=count * HOP_LENGTH,
+            offset=offset,
+            last_speech=self.last_speech,
+        )
+
+    def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> int:
+        """Behind the last closed segment; more exactly behind its last word, where words are known."""
+        seek = self.seek + result.segmentation.consumed // HOP_LENGTH
+        if self.options.word_timestamps:
+            words = [word for segment in spoken for word in segment.words]
+            last = words[-1].end if words else spoken[-1].span.end
+            self.last_speech = last
+            if result.segmentation.ends_in_speech and last > self.seek * HOP_LENGTH:
+                seek = round(last / HOP_LENGTH)
+        return max(seek, self.seek + 1)
+
+    def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> list[OfflineSegment]:
+        """Number the segments that last and say something, and remember them as context."""
+        written = []
+        for segment in spoken:
+            text = self.model.tokenizer.decode(segment.tokens)
+            if not len(segment.span) or not text.strip():
+                continue
+            self.context.extend(segment.tokens)
+            limit = self.features.samples
+            written.append(
+                OfflineSegment(
+                    id=self.segments,
+                    span=Span(min(segment.span.start, limit), min(segment.span.end, limit)),
+                    text=text,
+                    tokens=segment.tokens,
+                    words=segment.words,
+                    avg_logprob=result.avg_logprob,
+                    compression_ratio=result.compression_ratio,
+                    no_speech_prob=result.no_speech_prob,
+                    temperature=result.temperature,
+                    language=self.language,
+                )
+            )
+            self.segments += 1
+        if not self.options.condition_on_previous_text or result.temperature > HOT:
+            self.context_from = len(self.context)
+        return written

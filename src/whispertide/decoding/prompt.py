@@ -1,0 +1,52 @@
+"""What the decoder is told before it speaks: previous text, start sequence, forced prefix.
+
+Layout: `[sot_prev, previous text ...,] sot[, language, task][, no_timestamps][, prefix ...]`. This module does not run
+anything. Source: `DecodingTask._get_initial_tokens` in openai/whisper, decoding.py; unlike there, a forced prefix is
+never cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from whispertide.errors import OptionError
+
+if TYPE_CHECKING:
+    from whispertide.checkpoint.tokenizer import Tokenizer
+    from whispertide.options import DecodeOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The tokens fed first, where the start-of-transcript token is among them, and how many may be sampled."""
+
+    tokens: tuple[int, ...]
+    sot_index: int
+    limit: int
+
+
+def build_prompt(
+    tokenizer: Tokenizer,
+    n_text_ctx: int,
+    options: DecodeOptions,
+    *,
+    language: str | None,
+    previous: Sequence[int] = (),
+    prefix: Sequence[int] = (),
+) -> Prompt:
+    """Lay out the prompt of one window.
+
+    Of the `previous` text only the last `n_text_ctx // 2 - 1` tokens are kept. Raises `OptionError` when the forced
+    `prefix` leaves no room in the text context.
+    """
+    kept = tuple(previous)[-(n_text_ctx // 2 - 1) :]
+    head = (tokenizer.sot_prev, *kept) if kept else ()
+    tokens = (*head, *tokenizer.sot_sequence(language, options.task, options.timestamps), *prefix)
+    room = n_text_ctx + 1 - len(tokens)  # the last sampled token is never fed
+    if room < 1:
+        raise OptionError(
+            f"expected prompt and forced prefix to fit into {n_text_ctx} tokens; got {len(tokens)}: shorten the prefix"
+        )
+    return Prompt(tokens, sot_index=len(head), limit=min(options.max_tokens or n_text_ctx // 2, room))

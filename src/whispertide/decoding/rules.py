@@ -1,0 +1,208 @@
+"""Whisper's rules for which token may come next, as pure functions of the tokens sampled so far.
+
+All rules but one are known *before* the decoder runs: they forbid ranges of ids, and `Rules.suppression` turns the
+ranges into the vector that the graph adds to its logits. The last one (`timestamp_outweighs_text`) compares
+probabilities and therefore needs the logits. This module knows nothing of audio, searches or graphs.
+
+Source: `SuppressBlank`, `SuppressTokens` and `ApplyTimestampRules` in openai/whisper, decoding.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.types import CHUNK_SECONDS, FloatArray
+
+if TYPE_CHECKING:
+    from whispertide.checkpoint.tokenizer import Tokenizer
+    from whispertide.model.whisper import WhisperModel
+    from whispertide.options import DecodeOptions
+
+Range = tuple[int, int]  # half-open range of token ids
+
+NON_SPEECH = -1  # in a list of suppressed tokens: "and everything that nobody says", as in openai/whisper
+_CACHED_VECTORS = 16  # one per distinct state; a beam needs a handful at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The few token ids that the rules are about. `size` is the width of the logits."""
+
+    size: int
+    eot: int
+    no_speech: int
+    no_timestamps: int
+    timestamp_begin: int
+
+    def is_timestamp(self, token: int) -> bool:
+        """Whether `token` says a time instead of text."""
+        return token >= self.timestamp_begin
+
+
+def pairing(sampled: Sequence[int], vocabulary: Vocabulary) -> tuple[Range, ...]:
+    """Timestamps come in pairs (end of one segment, start of the next), except right before the end of the text."""
+    if not sampled or not vocabulary.is_timestamp(sampled[-1]):
+        return ()
+    opened = len(sampled) < 2 or vocabulary.is_timestamp(sampled[-2])
+    return ((vocabulary.timestamp_begin, vocabulary.size),) if opened else ((0, vocabulary.eot),)
+
+
+def monotone(sampled: Sequence[int], vocabulary: Vocabulary) -> tuple[Range, ...]:
+    """Times never go back, and a segment never ends where it starts (that would loop for ever)."""
+    last = next((token for token in reversed(sampled) if vocabulary.is_timestamp(token)), None)
+    if last is None:
+        return ()
+    just_closed = sampled[-1] == last and len(sampled) >= 2 and not vocabulary.is_timestamp(sampled[-2])
+    first_allowed = last if just_closed else last + 1
+    return ((vocabulary.timestamp_begin, first_allowed),)
+
+
+def initial(sampled: Sequence[int], vocabulary: Vocabulary, max_index: int | None) -> tuple[Range, ...]:
+    """The first token is a timestamp, no later than `max_index` encoder frames."""
+    if sampled:
+        return ()
+    text = (0, vocabulary.timestamp_begin)
+    if max_index is None:
+        return (text,)
+    return (text, (min(vocabulary.timestamp_begin + max_index + 1, vocabulary.size), vocabulary.size))
+
+
+def timestamp_outweighs_text(logits: FloatArray, timestamp_begin: int) -> npt.NDArray[np.bool_]:
+    """Per row: are all timestamps together likelier than the likeliest text token?
+
+    logits [rows, vocab] after suppression -> [rows]. Such rows must sample a timestamp.
+    """
+    text = logits[:, :timestamp_begin].max(axis=-1)
+    times = logits[:, timestamp_begin:]
+    peak = times.max(axis=-1)
+    safe = np.where(np.isfinite(peak), peak, 0)
+    with np.errstate(divide="ignore"):
+        mass = safe + np.log(np.exp(times - safe[:, None]).sum(axis=-1))
+    return np.asarray(mass > text)
+
+
+def log_softmax(logits: FloatArray) -> FloatArray:
+    """Log-probabilities over the last axis; -inf stays -inf."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    total = np.exp(shifted).sum(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(total), dtype=np.float32)
+
+
+class Rules:
+    """The rules of one decode, and the suppression vectors that they lead to (cached: they seldom change).
+
+    suppressed   ids that may never be sampled
+    blank        ids that may not come first (a space, the end of the text); empty switches the rule off
+    timestamps   whether the timestamp rules hold; without them nothing is known about timestamp tokens
+    max_initial_index   the latest first timestamp, in encoder frames; None = any
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        suppressed: Sequence[int] = (),
+        blank: Sequence[int] = (),
+        timestamps: bool = False,
+        max_initial_index: int | None = None,
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.timestamps = timestamps
+        self._blank = tuple((token, token + 1) for token in blank)
+        self._max_initial_index = max_initial_index
+        self._base = np.zeros(vocabulary.size, dtype=np.float32)
+        self._base[list(suppressed)] = -np.inf
+        if timestamps:
+            self._base[vocabulary.no_timestamps] = -np.inf
+        self._vectors: dict[tuple[Range, ...], FloatArray] = {(): self._base}
+
+    @property
+    def need(self) -> Literal["top", "logits"]:
+        """What a search must ask of the graph: the timestamp rules weigh the whole distribution."""
+        return "logits" if self.timestamps else "top"
+
+    def forbidden(self, sampled: Sequence[int]) -> tuple[Range, ...]:
+        """Ranges of ids that may not follow `sampled`, besides those that never may."""
+        ranges = () if sampled else self._blank
+        if not self.timestamps:
+            return ranges
+        return (
+            *ranges,
+            *pairing(sampled, self.vocabulary),
+            *monotone(sampled, self.vocabulary),
+            *initial(sampled, self.vocabulary, self._max_initial_index),
+        )
+
+    def suppression(self, rows: Sequence[Sequence[int]]) -> FloatArray:
+        """What to add to the logits of the next token of each row (0 or -inf).
+
+        Returns [vocab] when it is the same for all rows, else [rows, vocab]. Do not write into it.
+        """
+        keys = [self.forbidden(sampled) for sampled in rows]
+        if all(key == keys[0] for key in keys):
+            return self._vector(keys[0])
+        return np.stack([self._vector(key) for key in keys])
+
+    def log_probabilities(self, logits: FloatArray) -> FloatArray:
+        """Suppressed logits [rows, vocab] -> log-probabilities after the rule that needs the logits."""
+        if self.timestamps:
+            begin = self.vocabulary.timestamp_begin
+            forced = timestamp_outweighs_text(logits, begin)
+            if forced.any():
+                logits = logits.copy()
+                logits[forced, :begin] = -np.inf
+        return log_softmax(logits)
+
+    def _vector(self, key: tuple[Range, ...]) -> FloatArray:
+        vector = self._vectors.get(key)
+        if vector is None:
+            vector = self._base.copy()
+            for start, stop in key:
+                vector[start:stop] = -np.inf
+            if len(self._vectors) >= _CACHED_VECTORS:
+                self._vectors.pop(next(iter(self._vectors)))
+            self._vectors[key] = vector
+        return vector
+
+
+def suppressed_tokens(
+    tokenizer: Tokenizer, wanted: Sequence[int] | None, of_checkpoint: Sequence[int] | None
+) -> tuple[int, ...]:
+    """Ids that may never be sampled: what the user wants, else the checkpoint's list, else everything nobody says.
+
+    `NON_SPEECH` (-1) in a list stands for the tokenizer's non-speech tokens. Task, start and no-speech tokens are
+    always suppressed (openai/whisper, `DecodingTask._get_suppress_tokens`).
+    """
+    chosen = wanted if wanted is not None else of_checkpoint if of_checkpoint is not None else (NON_SPEECH,)
+    ids = {token for token in chosen if token >= 0}
+    if NON_SPEECH in chosen:
+        ids.update(tokenizer.non_speech_tokens)
+    ids.update((tokenizer.transcribe, tokenizer.translate, tokenizer.sot, tokenizer.sot_prev, tokenizer.sot_lm))
+    ids.add(tokenizer.no_speech)
+    return tuple(sorted(ids))
+
+
+def build_rules(model: WhisperModel, options: DecodeOptions) -> Rules:
+    """The rules that `options` ask for, with the ids of `model`'s vocabulary."""
+    tokenizer = model.tokenizer
+    max_index = None
+    if options.max_initial_timestamp is not None:
+        max_index = round(options.max_initial_timestamp * model.dims.n_audio_ctx / CHUNK_SECONDS)
+    return Rules(
+        Vocabulary(
+            size=model.dims.n_vocab,
+            eot=tokenizer.eot,
+            no_speech=tokenizer.no_speech,
+            no_timestamps=tokenizer.no_timestamps,
+            timestamp_begin=tokenizer.timestamp_begin,
+        ),
+        suppressed=suppressed_tokens(tokenizer, options.suppress_tokens, model.generation.suppress_tokens),
+        blank=tokenizer.blank_tokens if options.suppress_blank else (),
+        timestamps=options.timestamps,
+        max_initial_index=max_index,
+    )

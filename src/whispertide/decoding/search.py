@@ -1,0 +1,108 @@
+"""The seam between a search and the decoder graph. A search does no I/O and never sees the model.
+
+    request = search.next()          which tokens to feed, to which rows, and what to return
+    output  = <somebody runs it>     one executor can run, batch, unroll, abort or swap requests of any session
+    verdict = search.feed(output)    go on or stop, and how much of the cache is still valid
+
+`run_search` is the plain serial driver. Rows are hypotheses of one window; they share its encoder output.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from whispertide.graphs.contract import TOP
+from whispertide.model.request import DecodeOutput, DecodeRequest
+from whispertide.types import FloatArray
+
+__all__ = [
+    "TOP",
+    "DecodeOutput",
+    "DecodeRequest",
+    "DecoderRun",
+    "Guard",
+    "Hypothesized",
+    "Search",
+    "SearchResult",
+    "StopReason",
+    "Verdict",
+    "run_search",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`keep` = number of tokens fed *in this request* that stay in the cache (None = all of them)."""
+
+    stop: bool
+    keep: int | None = None
+
+
+StopReason = Literal["end_of_text", "length", "guard", "aborted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesized:
+    """One finished hypothesis: sampled `tokens` (no prompt, no end-of-text) with their log-probabilities."""
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    sum_logprob: float  # includes the end-of-text token, as Whisper's ranking does
+    stop: StopReason = "end_of_text"
+
+    @property
+    def avg_logprob(self) -> float:
+        """Whisper's average: over the tokens and the end-of-text token."""
+        return self.sum_logprob / (len(self.tokens) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The outcome of a search: the chosen hypothesis, and what the rules need besides.
+
+    no_speech_prob is the probability of the no-speech token at the start-of-transcript position (unsuppressed),
+    or nan where the search did not ask for it. `steps` and `row_steps` count decoder runs and rows run.
+    """
+
+    best: Hypothesized
+    no_speech_prob: float = float("nan")
+    steps: int = 0
+    row_steps: int = 0
+    others: tuple[Hypothesized, ...] = field(default=())
+
+
+class Search(Protocol):
+    """How tokens are found. Call `next` and `feed` in turn until a verdict says stop, then `result`."""
+
+    def next(self) -> DecodeRequest: ...
+    def feed(self, output: DecodeOutput) -> Verdict: ...
+    def result(self) -> SearchResult: ...
+
+
+class Guard(Protocol):
+    """Watches the tokens of a search; it may only truncate.
+
+    `check` sees the tokens sampled so far and the newest predicting row of cross-attention ([heads, frames] or
+    None); it returns how many tokens to keep, which ends the search, or None to go on.
+    """
+
+    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None: ...
+
+
+class DecoderRun(Protocol):
+    """A decoder bound to one window's encoder output and its own KV cache (`model.decoder.DecoderState`)."""
+
+    def run(self, request: DecodeRequest) -> DecodeOutput: ...
+    def rewind(self, drop: int) -> None: ...
+
+
+def run_search(search: Search, decoder: DecoderRun) -> SearchResult:
+    """Drive `search` to its end on `decoder`, one request after the other."""
+    while True:
+        request = search.next()
+        verdict = search.feed(decoder.run(request))
+        length = request.tokens.shape[1]
+        if verdict.keep is not None and verdict.keep < length:
+            decoder.rewind(length - verdict.keep)
+        if verdict.stop:
+            return search.result()

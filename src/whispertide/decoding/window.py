@@ -1,0 +1,172 @@
+"""One window's decode, whole: prompt, search, fallback to higher temperatures, and the cut into segments.
+
+`decode_window` is what the offline transcription and the streaming rounds share. It knows the model and the rules, but
+not where the window lies in the audio. Source: `DecodingTask.run` in openai/whisper, decoding.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whispertide.decoding.alignment import SpokenSegment, locate_words, place_words
+from whispertide.decoding.beam import BeamSearch
+from whispertide.decoding.fallback import compression_ratio, decode_with_fallback
+from whispertide.decoding.greedy import GreedySearch, SamplingSearch
+from whispertide.decoding.prompt import Prompt, build_prompt
+from whispertide.decoding.rules import Rules, build_rules
+from whispertide.decoding.search import Guard, Search, StopReason, run_search
+from whispertide.decoding.segments import Segmentation, TimedSegment, split_segments
+from whispertide.decoding.verify import VerifySearch
+from whispertide.options import DecodeOptions, Task
+from whispertide.types import FRAME_SAMPLES
+
+if TYPE_CHECKING:
+    from whispertide.model.encoder import Encoded
+    from whispertide.model.whisper import WhisperModel
+
+
+@dataclass(frozen=True, slots=True)
+class WindowResult:
+    """What was heard in one window, and what it cost.
+
+    tokens    as sampled, timestamps included, without end of text; `logprobs` belongs to them
+    text      stripped
+    segmentation   the segments, in samples from the window's start
+    steps, row_steps   decoder runs and rows run, over all attempts
+    """
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    text: str
+    segmentation: Segmentation
+    avg_logprob: float
+    no_speech_prob: float
+    compression_ratio: float
+    temperature: float
+    stop: StopReason
+    steps: int
+    row_steps: int
+
+    @property
+    def segments(self) -> tuple[TimedSegment, ...]:
+        """The segments, in samples from the window's start."""
+        return self.segmentation.segments
+
+
+def build_search(
+    prompt: Prompt,
+    rules: Rules,
+    options: DecodeOptions,
+    *,
+    temperature: float = 0.0,
+    reference: Sequence[int] = (),
+    guards: Sequence[Guard] = (),
+) -> Search:
+    """The search that `options` ask for at this temperature.
+
+    Above 0 it is sampling, as in openai/whisper; at 0 it is beam search, or greedy search with a `reference` to verify.
+    """
+    if temperature > 0:
+        return SamplingSearch(
+            prompt,
+            rules,
+            temperature=temperature,
+            rows=options.best_of,
+            rng=np.random.default_rng([options.seed, round(temperature * 1000)]),
+            length_penalty=options.length_penalty,
+            guards=guards,
+        )
+    if options.beam > 1:
+        return BeamSearch(
+            prompt,
+            rules,
+            beam=options.beam,
+            patience=options.patience,
+            length_penalty=options.length_penalty,
+            guards=guards,
+        )
+    if reference:
+        return VerifySearch(prompt, rules, reference, guards=guards)
+    return GreedySearch(prompt, rules, guards=guards)
+
+
+def decode_window(
+    model: WhisperModel,
+    encoded: Encoded,
+    options: DecodeOptions,
+    *,
+    prompt_tokens: Sequence[int] = (),
+    prefix: Sequence[int] = (),
+    reference: Sequence[int] = (),
+    guards: Sequence[Guard] = (),
+    heads: Sequence[tuple[int, int]] = (),
+    language: str | None = None,
+    duration: int | None = None,
+) -> WindowResult:
+    """Decode one encoded window, at higher temperatures if need be.
+
+    prompt_tokens  previous text; its last 223 tokens are used
+    prefix         tokens that the transcript of this window must begin with; not part of the result
+    reference      what an earlier round heard here: greedy search verifies it as one block
+    heads          (layer, head) pairs whose attention the guards see
+    language       a code, after detection; None is English
+    duration       samples of real audio in the window (None = all valid frames)
+
+    Raises `OptionError` when the prefix does not fit, `UnknownLanguageError` for a language without a token.
+    """
+    tokenizer = model.tokenizer
+    rules = build_rules(model, options)
+    prompt = build_prompt(
+        tokenizer, model.dims.n_text_ctx, options, language=language, previous=prompt_tokens, prefix=prefix
+    )
+    samples = encoded.valid_frames * FRAME_SAMPLES if duration is None else duration
+    steps = row_steps = 0
+
+    def attempt(temperature: float) -> WindowResult:
+        nonlocal steps, row_steps
+        search = build_search(prompt, rules, options, temperature=temperature, reference=reference, guards=guards)
+        found = run_search(search, model.decoder(encoded, heads=heads))
+        steps, row_steps = steps + found.steps, row_steps + found.row_steps
+        text = tokenizer.decode(found.best.tokens).strip()
+        return WindowResult(
+            tokens=found.best.tokens,
+            logprobs=found.best.logprobs,
+            text=text,
+            segmentation=split_segments(found.best.tokens, tokenizer.timestamp_begin, samples),
+            avg_logprob=found.best.avg_logprob,
+            no_speech_prob=found.no_speech_prob,
+            compression_ratio=compression_ratio(text),
+            temperature=temperature,
+            stop=found.best.stop,
+            steps=steps,
+            row_steps=row_steps,
+        )
+
+    return decode_with_fallback(attempt, options)
+
+
+def align_window(
+    model: WhisperModel,
+    encoded: Encoded,
+    segments: Sequence[TimedSegment],
+    *,
+    language: str | None = None,
+    task: Task = "transcribe",
+    duration: int | None = None,
+    offset: int = 0,
+    last_speech: int = 0,
+) -> list[SpokenSegment]:
+    """The words of a window's `segments` with absolute times.
+
+    `offset` is the absolute sample of the window's start, `duration` its real audio in samples (None = all valid
+    frames), `last_speech` the absolute sample where the speech before it ended.
+    """
+    eot = model.tokenizer.eot
+    text = [token for segment in segments for token in segment.tokens if token < eot]
+    frames = None if duration is None else duration // FRAME_SAMPLES
+    timings = locate_words(model, encoded, text, language=language, task=task, frames=frames)
+    return place_words(timings, segments, eot=eot, offset=offset, last_speech=last_speech)

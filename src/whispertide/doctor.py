@@ -1,0 +1,292 @@
+"""What this machine can do and whether a model computes what it should: measured speed, live estimates, parity.
+
+Returns values; printing is the command line's business. Knows nothing of the microphone. torch and transformers are
+used where they happen to be installed, as a second opinion, and never required.
+"""
+
+import importlib
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whispertide.features import log_mel
+from whispertide.options import DecodeOptions
+from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray
+
+if TYPE_CHECKING:
+    from whispertide.checkpoint import ModelDims
+    from whispertide.model.encoder import Encoded
+    from whispertide.model.whisper import WhisperModel
+    from whispertide.streaming.recipes import Recipe
+
+# --- speed -----------------------------------------------------------------------------------------------------------
+
+_REPEATS = 5
+_BEAM = 5
+_BLOCK = 50  # tokens of the block pass that finds word times
+_WARM_CACHE = 40  # cached tokens at which a step is measured: the middle of a long window
+_FILLER = 11  # any text token; speed does not depend on it
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Median seconds of the pieces of a round, for one model on this machine as it is now."""
+
+    model: str
+    precision: str
+    provider: str
+    threads: int
+    encode_30s: float
+    encode_5s: float
+    step_1: float
+    step_5: float
+    block_50: float
+
+
+def measure_speed(model: "WhisperModel") -> Speed:
+    """Time the encoder for 30 s and 5 s, decoder steps with 1 and 5 rows, and a block of 50 tokens."""
+    from whispertide.model.runtime import choose_provider, thread_count
+
+    mel = np.zeros((model.dims.n_mels, N_FRAMES), np.float32)
+    short = mel[:, : N_FRAMES // 6]
+    encoded = model.encode(short)
+    return Speed(
+        model=model.name,
+        precision=model.options.precision,
+        provider=choose_provider(model.options.provider),
+        threads=thread_count(model.options),
+        encode_30s=_median(lambda: model.encode(mel)),
+        encode_5s=_median(lambda: model.encode(short)),
+        step_1=_step_time(model, encoded, 1),
+        step_5=_step_time(model, encoded, _BEAM),
+        block_50=_median(lambda: _feed(model, encoded, rows=1, length=_BLOCK)),
+    )
+
+
+def _median(run: Callable[[], object]) -> float:
+    run()
+    times = []
+    for _ in range(_REPEATS):
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def _feed(model: "WhisperModel", encoded: "Encoded", *, rows: int, length: int) -> Callable[[], object]:
+    """Feed `length` tokens to `rows` rows of a fresh decoder; returns a function that feeds one more to each."""
+    from whispertide.decoding.search import DecodeRequest
+
+    decoder = model.decoder(encoded)
+    tokens = np.full((rows, length), _FILLER, np.int64)
+    # All rows come from the one row of an empty cache.
+    decoder.run(DecodeRequest(tokens, logits_at=(length - 1,), parents=(0,) * rows))
+    return lambda: decoder.run(DecodeRequest(tokens[:, :1], logits_at=(0,)))
+
+
+def _step_time(model: "WhisperModel", encoded: "Encoded", rows: int) -> float:
+    return _median(_feed(model, encoded, rows=rows, length=_WARM_CACHE))
+
+
+# --- what can run live -----------------------------------------------------------------------------------------------
+
+COMFORTABLE = (
+    0.8  # share of the step that a round may take; the rest is for the voice gate, the screen, everything else
+)
+TOKENS_PER_S = 4.0  # of fluent speech, time marks included
+RULE = (
+    f"A round = encode its window + one decoder step per token ({TOKENS_PER_S:g} tokens per second of the longest "
+    f"window, at the recipe's beam) + one block pass for word times. It runs live if a round takes at most "
+    f"{COMFORTABLE:.0%} of the recipe's step. Other models than the measured one are estimated from the sizes of their "
+    "matrices."
+)
+
+# Width, encoder layers, decoder layers of the published models.
+_SHAPES: Mapping[str, tuple[int, int, int]] = {
+    "tiny.en": (384, 4, 4),
+    "base.en": (512, 6, 6),
+    "small.en": (768, 12, 12),
+    "distil-small.en": (768, 12, 4),
+    "medium.en": (1024, 24, 24),
+    "large-v3-turbo": (1280, 32, 4),
+    "large-v3": (1280, 32, 32),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LiveEstimate:
+    """Whether a model can run a recipe live: seconds per round, their share of the step, the shortest step to do."""
+
+    model: str
+    recipe: str
+    round_s: float
+    load: float
+    shortest_step_s: float
+    measured: bool
+
+    @property
+    def verdict(self) -> str:
+        """For people."""
+        if self.load <= COMFORTABLE:
+            return "yes"
+        return "barely" if self.load <= 1 else "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes that the cost of a model depends on."""
+
+    width: int
+    encoder_layers: int
+    decoder_layers: int
+    vocab: int = 51_864
+
+    @classmethod
+    def of(cls, dims: "ModelDims") -> "Shape":
+        """The shape of a loaded model."""
+        return cls(dims.n_audio_state, dims.n_audio_layer, dims.n_text_layer, dims.n_vocab)
+
+    def encoder_flops(self, frames: int) -> float:
+        """Multiply-adds twice: L (24 T d^2 + 4 T^2 d), the convolutions left out."""
+        return self.encoder_layers * (24.0 * frames * self.width**2 + 4.0 * frames**2 * self.width)
+
+    def decoder_weights(self) -> float:
+        """Weights that one step reads: 14 d^2 per layer, and the vocabulary."""
+        return self.decoder_layers * 14.0 * self.width**2 + self.vocab * self.width
+
+
+def estimate_live(speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"]) -> list[LiveEstimate]:
+    """For every recipe: the measured model, then the published ones."""
+    own = Shape.of(dims)
+    shapes = {speed.model: own, **{name: Shape(*sizes) for name, sizes in _SHAPES.items() if name != speed.model}}
+    estimates = []
+    for recipe in recipes.values():
+        for name, shape in shapes.items():
+            seconds = _round_seconds(speed, own, shape, recipe)
+            estimates.append(
+                LiveEstimate(
+                    name, recipe.name, seconds, seconds / recipe.step_s, seconds / COMFORTABLE, name == speed.model
+                )
+            )
+    return estimates
+
+
+def _round_seconds(speed: Speed, own: Shape, shape: Shape, recipe: "Recipe") -> float:
+    window_s = recipe.trim_s + recipe.step_s
+    padded_s = 30.0 if recipe.framing == "pad30" else min(window_s, 30.0)
+    base_s, base = (speed.encode_30s, 30.0) if padded_s > 12 else (speed.encode_5s, 5.0)
+    frames = SAMPLE_RATE // FRAME_SAMPLES
+    encode = base_s * shape.encoder_flops(int(padded_s * frames)) / own.encoder_flops(int(base * frames))
+    reading = shape.decoder_weights() / own.decoder_weights()
+    rows = recipe.beam if recipe.search == "beam" else 1
+    step = speed.step_1 + (speed.step_5 - speed.step_1) * (rows - 1) / (_BEAM - 1)
+    tokens = TOKENS_PER_S * window_s
+    return encode + reading * (tokens * step + tokens / _BLOCK * speed.block_50)
+
+
+# --- parity ----------------------------------------------------------------------------------------------------------
+
+_TOKENS = 96  # of the transcript that are compared
+
+# What is known of each engine against fp32 (docs/engine notes): rounding for fp32, 8-bit weights and activations else.
+_LIMITS: Mapping[str, tuple[float, float]] = {"fp32": (1e-3, 1.0), "int8": (0.25, 0.9)}
+
+
+@dataclass(frozen=True, slots=True)
+class Parity:
+    """One comparison of log-probabilities along the same transcript.
+
+    relative_error  largest difference of a log-probability, in units of the largest log-probability there is
+    agreement       share of positions at which both would choose the same token
+    """
+
+    what: str
+    against: str
+    relative_error: float
+    agreement: float
+    error_limit: float
+    least_agreement: float
+
+    @property
+    def passed(self) -> bool:
+        """Within both limits (a figure that is no number is not)."""
+        return self.relative_error <= self.error_limit and self.agreement >= self.least_agreement
+
+
+def check_parity(model: "WhisperModel", exact: "WhisperModel", samples: FloatArray, folder: Path) -> list[Parity]:
+    """`model` against its own fp32 graphs `exact`, and those against transformers where that is installed.
+
+    samples  up to 30 s of speech; `folder` is where the checkpoint lies, for transformers.
+    """
+    mel = log_mel(samples[:N_SAMPLES], exact.dims.n_mels, padding=max(0, N_SAMPLES - len(samples)))
+    mel = mel[:, : N_SAMPLES // HOP_LENGTH]
+    tokens = _transcript(exact, mel)
+    truth = _log_probabilities(exact, mel, tokens)
+    checks = []
+    if model.options.precision != "fp32":
+        mine = _log_probabilities(model, mel, tokens)
+        checks.append(compare(f"{model.options.precision} engine", "its fp32 graphs", mine, truth, _LIMITS["int8"]))
+    other = transformers_log_probabilities(folder, mel, tokens)
+    if other is not None:
+        checks.append(compare("fp32 graphs", "transformers", truth, other, _LIMITS["fp32"]))
+    return checks
+
+
+def compare(what: str, against: str, mine: FloatArray, truth: FloatArray, limits: tuple[float, float]) -> Parity:
+    """Compare log-probabilities [positions, vocab]."""
+    scale = float(np.abs(truth).max())
+    error = float(np.abs(mine - truth).max()) / scale
+    agreement = float((mine.argmax(axis=-1) == truth.argmax(axis=-1)).mean())
+    return Parity(what, against, error, agreement, *limits)
+
+
+def _transcript(model: "WhisperModel", mel: FloatArray) -> list[int]:
+    """The start sequence and what greedy decoding says after it."""
+    from whispertide.decoding.window import decode_window
+
+    options = DecodeOptions(temperatures=(0.0,), max_tokens=_TOKENS, word_timestamps=False)
+    language = "en" if model.tokenizer.is_multilingual else None
+    said = decode_window(model, model.encode(mel), options, language=language)
+    start = model.tokenizer.sot_sequence(language, options.task, options.timestamps)
+    return [*start, *said.tokens]
+
+
+def _log_probabilities(model: "WhisperModel", mel: FloatArray, tokens: list[int]) -> FloatArray:
+    """[positions, vocab] log-probabilities of the next token along `tokens`."""
+    from whispertide.decoding.search import DecodeRequest
+
+    request = DecodeRequest(np.array([tokens], np.int64), logits_at=tuple(range(len(tokens))), need="logits")
+    output = model.decoder(model.encode(mel)).run(request)
+    if output.logits is None:
+        raise ValueError("the decoder returned no logits although they were asked for")
+    return log_softmax(output.logits[0])
+
+
+def log_softmax(logits: FloatArray) -> FloatArray:
+    """Over the last axis, in float64 inside."""
+    wide = logits.astype(np.float64)
+    wide -= wide.max(axis=-1, keepdims=True)
+    return np.asarray(wide - np.log(np.exp(wide).sum(axis=-1, keepdims=True)), np.float32)
+
+
+def transformers_log_probabilities(folder: Path, mel: FloatArray, tokens: list[int]) -> FloatArray | None:
+    """The same by transformers in fp32, or None where it is not installed or cannot read such a checkpoint."""
+    if not folder.is_dir() or any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")):
+        return None
+    torch: Any = importlib.import_module("torch")
+    transformers: Any = importlib.import_module("transformers")
+    reference = (
+        transformers.WhisperForConditionalGeneration.from_pretrained(folder, local_files_only=True).float().eval()
+    )
+    with torch.no_grad():
+        logits = reference(
+            input_features=torch.from_numpy(mel[None].copy()), decoder_input_ids=torch.tensor([tokens])
+        ).logits
+    values: FloatArray = logits[0].float().numpy()
+    return log_softmax(values)

@@ -1,0 +1,142 @@
+"""A finished transcript as a value, and how a growing list of words becomes its segments and subtitle cues.
+
+Pure: this module knows nothing of models, sessions, file formats or where a text goes. Time is in samples.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from whispertide.types import SAMPLE_RATE, Word
+
+SENTENCE_ENDS = ".?!…。？！"
+CLAUSE_ENDS = ",;:—、，；："
+CLOSING = "\"'”’»)]"
+PAUSE = SAMPLE_RATE  # a second without speech ends a line
+LINE_CHARS = 42  # two lines of 42 characters, at most 7 s: the usual limits for subtitles (BBC, Netflix guides)
+
+_NO_SCORES: Mapping[str, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class TextSegment:
+    """A piece of transcript: `text` as written (its own leading space included), times in samples.
+
+    `words` may be empty where only the text is known (a transcript read from a subtitle file). `scores` are
+    Whisper's figures for the segment, by name (`avg_logprob`, `no_speech_prob`, ...).
+    """
+
+    start: int
+    end: int
+    text: str
+    words: tuple[Word, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=lambda: _NO_SCORES)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A finished transcript with what produced it.
+
+    `duration` is in samples. `complete` is False when the run was interrupted or the audio ended too early, so that
+    nothing takes the transcript for the whole. `metrics` are plain numbers and strings, for JSON.
+    """
+
+    segments: tuple[TextSegment, ...] = ()
+    language: str | None = None
+    duration: int = 0
+    model: str = ""
+    recipe: str = ""
+    source: str = ""
+    complete: bool = True
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The running text."""
+        return "".join(segment.text for segment in self.segments).strip()
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """All words in order."""
+        return tuple(word for segment in self.segments for word in segment.words)
+
+
+# --- words -> segments -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a segment may get before it is cut between two words; `span` in samples."""
+
+    chars: int
+    span: int
+
+
+SENTENCES = Limits(chars=400, span=30 * SAMPLE_RATE)
+CUES = Limits(chars=2 * LINE_CHARS, span=7 * SAMPLE_RATE)
+
+
+@dataclass(slots=True)
+class Segmenter:
+    """Cuts a growing list of words into segments: after a sentence, at a pause, at the end of a turn, at the limits.
+
+    The result depends on the words and turns alone, not on how they were cut into calls.
+    """
+
+    limits: Limits = SENTENCES
+    held: list[Word] = field(default_factory=list)
+
+    def push(self, words: Iterable[Word]) -> list[TextSegment]:
+        """Take more words; return the segments that they finished."""
+        done: list[TextSegment] = []
+        for word in words:
+            if self.held and _starts_new(self.held[-1], word):
+                done += self._take(len(self.held))
+            while self.held and self._too_long(word):
+                done += self._take(_cut(self.held))
+            self.held.append(word)
+        return done
+
+    def end_turn(self) -> list[TextSegment]:
+        """The speaker paused, or the stream is over: what is held is a segment."""
+        return self._take(len(self.held))
+
+    def _too_long(self, word: Word) -> bool:
+        chars = len("".join(held.text for held in self.held).strip()) + len(word.text)
+        return chars > self.limits.chars or word.end - self.held[0].start > self.limits.span
+
+    def _take(self, count: int) -> list[TextSegment]:
+        words, self.held = tuple(self.held[:count]), self.held[count:]
+        return [_segment(words)] if words else []
+
+
+def _segment(words: tuple[Word, ...]) -> TextSegment:
+    return TextSegment(words[0].start, max(words[-1].end, words[0].start), "".join(w.text for w in words), words)
+
+
+def _starts_new(last: Word, word: Word) -> bool:
+    """Whether `word` begins a new segment. A word without a leading space after a sentence end ("3." "5") does not."""
+    spaced = word.text[:1].isspace() or last.text.rstrip(CLOSING)[-1:] in "。？！"
+    ended = last.text.rstrip(CLOSING).endswith(tuple(SENTENCE_ENDS))
+    return (ended and spaced) or word.start - last.end >= PAUSE
+
+
+def _cut(words: list[Word]) -> int:
+    """How many words to keep of a line that got too long: up to the last clause in its second half, else all."""
+    for count in range(len(words), len(words) // 2, -1):
+        if words[count - 1].text.endswith(tuple(CLAUSE_ENDS)):
+            return count
+    return len(words)
+
+
+def segment_words(words: Iterable[Word], limits: Limits = SENTENCES) -> tuple[TextSegment, ...]:
+    """All of `words` as segments."""
+    segmenter = Segmenter(limits)
+    return (*segmenter.push(words), *segmenter.end_turn())
+
+
+def cues(document: Document) -> Iterator[TextSegment]:
+    """The segments as subtitles want them: those with words are cut to two lines of 42 characters and 7 s."""
+    for segment in document.segments:
+        yield from segment_words(segment.words, CUES) if segment.words else (segment,)

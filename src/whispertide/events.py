@@ -1,0 +1,177 @@
+"""What a session says: one tagged union for the command line, the server and the evaluation.
+
+Times are absolute samples at 16 kHz; `to_dict` turns them into seconds because JSON is an edge.
+`seq` numbers a session's events from 0 without gaps, so a client can resume after the last one it saw.
+This module knows nothing of how the events come about.
+"""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
+
+from whispertide.errors import OptionError
+from whispertide.types import Word, seconds, to_samples
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all events; `at` is the end of the audio that had been received when it was made."""
+
+    kind: ClassVar[str] = ""
+    seq: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStart(Event):
+    """The voice gate opened; `start` is where the utterance's audio begins (pre-roll included)."""
+
+    kind: ClassVar[str] = "speech_start"
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStop(Event):
+    """The voice gate closed; `end` is where the utterance's audio ends."""
+
+    kind: ClassVar[str] = "speech_stop"
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStats:
+    """What one round cost: wall seconds by stage, graph runs, and the audio it looked at."""
+
+    round_id: int = -1
+    window_start: int = 0
+    window_end: int = 0
+    encode_s: float = 0.0
+    decode_s: float = 0.0
+    align_s: float = 0.0
+    decoder_runs: int = 0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed(Event):
+    """Words that will never change, to be appended to the transcript."""
+
+    kind: ClassVar[str] = "confirmed"
+    words: tuple[Word, ...]
+    stats: RoundStats = field(default_factory=RoundStats)
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis(Event):
+    """The whole current guess behind the confirmed words; it replaces the previous one."""
+
+    kind: ClassVar[str] = "hypothesis"
+    words: tuple[Word, ...]
+    stats: RoundStats = field(default_factory=RoundStats)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd(Event):
+    """An utterance is over (pause, `flush()` or `finish()`): all its words are confirmed."""
+
+    kind: ClassVar[str] = "turn_end"
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment(Event):
+    """A finished piece of transcript, as subtitles want it."""
+
+    kind: ClassVar[str] = "segment"
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Language(Event):
+    """The language that was detected."""
+
+    kind: ClassVar[str] = "language"
+    language: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Intent(Event):
+    """What the speaker wants, where a model that says so is in use."""
+
+    kind: ClassVar[str] = "intent"
+    intent: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lag(Event):
+    """The session is `behind` samples late; `level` counts the declared steps of lowered quality (0 = full)."""
+
+    kind: ClassVar[str] = "lag"
+    behind: int
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Error(Event):
+    """Something failed; what is confirmed stays. `fatal` means that the session is over."""
+
+    kind: ClassVar[str] = "error"
+    message: str
+    fatal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class End(Event):
+    """Nothing follows; `duration` samples of audio were received in all."""
+
+    kind: ClassVar[str] = "end"
+    duration: int
+
+
+EVENT_TYPES: dict[str, type[Event]] = {
+    cls.kind: cls
+    for cls in (SpeechStart, SpeechStop, Confirmed, Hypothesis, TurnEnd, Segment, Language, Intent, Lag, Error, End)
+}
+
+# Fields that hold sample indices and leave this program as seconds.
+_TIMES = frozenset({"at", "start", "end", "behind", "duration", "window_start", "window_end"})
+
+
+def _plain(value: Any) -> Any:
+    """Dataclass output -> JSON-ready, samples -> seconds."""
+    if isinstance(value, dict):
+        return {key: seconds(item) if key in _TIMES else _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def to_dict(event: Event) -> dict[str, Any]:
+    """A JSON-ready dictionary: `{"type": kind, ...}`, times in seconds."""
+    return {"type": event.kind, **_plain(asdict(event))}
+
+
+def _samples(data: dict[str, Any]) -> dict[str, Any]:
+    return {key: to_samples(value) if key in _TIMES else value for key, value in data.items()}
+
+
+def from_dict(data: dict[str, Any]) -> Event:
+    """The inverse of `to_dict`.
+
+    Raises `OptionError` when the type is unknown or a field is missing or superfluous.
+    """
+    cls = EVENT_TYPES.get(str(data.get("type")))
+    if cls is None:
+        raise OptionError(f"expected an event type among {', '.join(EVENT_TYPES)}; got {data.get('type')!r}")
+    values = _samples({key: value for key, value in data.items() if key != "type"})
+    if "words" in values:
+        values["words"] = tuple(Word(**_samples(word)) for word in values["words"])
+    if "stats" in values:
+        values["stats"] = RoundStats(**_samples(values["stats"]))
+    expected = {item.name for item in fields(cls)}
+    if values.keys() - expected or expected - values.keys() - {"stats"}:
+        raise OptionError(f"a {cls.kind} event has the fields {sorted(expected)}; got {sorted(values)}")
+    return cls(**values)

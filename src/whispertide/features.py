@@ -1,0 +1,179 @@
+"""Whisper's log-mel spectrogram: of a whole recording, and of a stream as it arrives.
+
+    samples -> power spectra (400-sample Hann windows, hop 160) -> 80 or 128 Slaney mels -> log10      "raw" frames
+    raw frames -> floor at (loudest cell - 8) -> (x + 4) / 4                                          `normalise`
+
+The floor depends on the loudest cell of whatever the encoder is about to see, so a stream caches raw frames and applies
+the floor per window. (openai/whisper, audio.py; ALGORITHMS 0.) Knows nothing of models beyond the number of mels.
+"""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.types import HOP_LENGTH, N_FFT, SAMPLE_RATE, FloatArray
+
+DoubleArray = npt.NDArray[np.float64]
+
+RAW_SILENCE = -10.0  # log10 of the smallest power that is told apart from nothing, 1e-10
+FLOOR_DEPTH = 8.0  # the floor lies this far (in log10 power) below the loudest cell
+_EDGE = N_FFT // 2  # a frame is centred: it looks 200 samples back and 200 ahead
+_BATCH = 2000  # frames transformed at once: bounds memory on long recordings
+
+# The Slaney mel scale: linear below 1 kHz, logarithmic above (Slaney, Auditory Toolbox, 1998).
+_LINEAR_HZ = 200.0 / 3.0
+_BREAK_HZ = 1000.0
+_BREAK_MEL = _BREAK_HZ / _LINEAR_HZ
+_LOG_STEP = np.log(6.4) / 27.0
+
+
+def _mel_to_hz(mel: DoubleArray) -> DoubleArray:
+    return np.where(mel < _BREAK_MEL, mel * _LINEAR_HZ, _BREAK_HZ * np.exp(_LOG_STEP * (mel - _BREAK_MEL)))
+
+
+def _hz_to_mel(hz: float) -> float:
+    return hz / _LINEAR_HZ if hz < _BREAK_HZ else _BREAK_MEL + float(np.log(hz / _BREAK_HZ)) / _LOG_STEP
+
+
+@lru_cache
+def mel_filters(n_mels: int) -> FloatArray:
+    """Triangular filters of unit area, [n_mels, 201]."""
+    edges = _mel_to_hz(np.linspace(0.0, _hz_to_mel(SAMPLE_RATE / 2), n_mels + 2))
+    bins = np.linspace(0.0, SAMPLE_RATE / 2, N_FFT // 2 + 1)
+    rising = (bins[None] - edges[:-2, None]) / np.diff(edges)[:-1, None]
+    falling = (edges[2:, None] - bins[None]) / np.diff(edges)[1:, None]
+    area = 2.0 / (edges[2:] - edges[:-2])
+    return (np.clip(np.minimum(rising, falling), 0.0, None) * area[:, None]).astype(np.float32)
+
+
+@lru_cache
+def _hann() -> FloatArray:
+    return np.asarray(0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(N_FFT) / N_FFT), np.float32)
+
+
+def _raw_frames(samples: FloatArray, n_mels: int) -> FloatArray:
+    """Raw frames [n_mels, frames] of every full 400-sample stretch of `samples` at hop 160."""
+    if len(samples) < N_FFT:
+        return np.empty((n_mels, 0), np.float32)
+    stretches = np.lib.stride_tricks.sliding_window_view(samples, N_FFT)[::HOP_LENGTH]
+    raw = np.empty((n_mels, len(stretches)), np.float32)
+    for first in range(0, len(stretches), _BATCH):
+        spectrum = np.fft.rfft(stretches[first : first + _BATCH] * _hann(), axis=1)
+        power = spectrum.real**2 + spectrum.imag**2
+        mels = mel_filters(n_mels) @ power.T.astype(np.float32)
+        raw[:, first : first + _BATCH] = np.log10(np.maximum(mels, 1e-10))
+    return raw
+
+
+def raw_log_mel(samples: FloatArray, n_mels: int, padding: int = 0) -> FloatArray:
+    """Raw frames [n_mels, (len(samples) + padding) // 160] of a whole recording followed by `padding` zeros.
+
+    Both ends are mirrored as in Whisper; a recording shorter than the mirror is padded with zeros first.
+    """
+    wanted = (len(samples) + padding) // HOP_LENGTH
+    samples = np.concatenate([samples, np.zeros(padding + max(0, _EDGE + 1 - len(samples) - padding), np.float32)])
+    return _raw_frames(np.pad(samples, _EDGE, mode="reflect"), n_mels)[:, :wanted]
+
+
+def normalise(raw: FloatArray, peak: float | None = None) -> FloatArray:
+    """Apply Whisper's floor and scale to raw frames; `peak` is the loudest cell it is measured from.
+
+    None measures it here. A framing whose window holds more than speech (a hush word, cached silence) gives its own.
+    """
+    if peak is None:
+        peak = float(raw.max(initial=RAW_SILENCE))
+    floored: FloatArray = np.maximum(raw, np.float32(peak - FLOOR_DEPTH))
+    return (floored + np.float32(4.0)) / np.float32(4.0)
+
+
+def log_mel(samples: FloatArray, n_mels: int = 80, padding: int = 0) -> FloatArray:
+    """Whisper's features [n_mels, frames] of a whole recording, floor over all of it (`raw_log_mel`, `normalise`)."""
+    return normalise(raw_log_mel(samples, n_mels, padding))
+
+
+@dataclass(slots=True)
+class MelStream:
+    """Raw frames of a stream, computed once as the audio arrives. Frame i is centred on absolute sample 160 i.
+
+    Where the stream begins is mirrored if that is sample 0; a stream that begins later (after a pause whose audio was
+    not kept) has silence before it. Only frames that have all their audio are kept; `window` makes up the rest.
+    """
+
+    n_mels: int
+    begin: int = 0
+    first_frame: int = field(init=False)
+    _raw: list[FloatArray] = field(init=False, repr=False)
+    _tail: FloatArray = field(init=False, repr=False)
+    _tail_start: int = field(init=False)
+    end: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reset(self.begin)
+
+    def reset(self, begin: int) -> None:
+        """Forget everything; the next sample is number `begin`, a multiple of 160."""
+        if begin % HOP_LENGTH:
+            raise ValueError(f"expected a stream that begins at a multiple of {HOP_LENGTH} samples; got {begin}")
+        self.begin = self.end = begin
+        self.first_frame = begin // HOP_LENGTH
+        self._raw = []
+        self._tail = np.empty(0, np.float32)
+        self._tail_start = begin
+
+    @property
+    def complete_end(self) -> int:
+        """One past the last frame that is kept."""
+        return self.first_frame + sum(int(part.shape[1]) for part in self._raw)
+
+    def extend(self, samples: FloatArray) -> None:
+        """Take the samples that follow the ones so far."""
+        self._tail = np.concatenate([self._tail, samples])
+        self.end += len(samples)
+        # two frames at once at the beginning: then none that follows sees the mirror
+        if len(self._tail) >= _EDGE + HOP_LENGTH:
+            raw = _raw_frames(self._with_past(self._tail), self.n_mels)
+            if raw.shape[1]:
+                self._keep(raw)
+
+    def _with_past(self, tail: FloatArray) -> FloatArray:
+        """`tail` with what the next frame sees before it; `tail` is longer than the mirror."""
+        if self._tail_start > self.begin:
+            return tail
+        past = tail[_EDGE:0:-1] if self.begin == 0 else np.zeros(_EDGE, np.float32)
+        return np.concatenate([past, tail])
+
+    def _keep(self, raw: FloatArray) -> None:
+        self._raw.append(raw)
+        needed = self.complete_end * HOP_LENGTH - _EDGE
+        if needed > self.begin:
+            self._tail = self._tail[needed - self._tail_start :].copy()
+            self._tail_start = needed
+
+    def drop_before(self, frame: int) -> None:
+        """Forget frames before `frame`."""
+        while self._raw and self.first_frame + self._raw[0].shape[1] <= frame:
+            self.first_frame += self._raw.pop(0).shape[1]
+
+    def window(self, first: int, count: int) -> FloatArray:
+        """Raw frames [n_mels, count] from frame `first` on, as if the stream were followed by silence.
+
+        Raises `ValueError` where `first` was dropped already.
+        """
+        if first < self.first_frame:
+            raise ValueError(f"frame {first} was dropped; the first that is kept is {self.first_frame}")
+        pieces = [*self._raw, self._unfinished()]
+        held = np.concatenate(pieces, axis=1)[:, first - self.first_frame :][:, :count]
+        silence = np.full((self.n_mels, count - held.shape[1]), RAW_SILENCE, np.float32)
+        return np.concatenate([held, silence], axis=1)
+
+    def _unfinished(self) -> FloatArray:
+        """Frames that reach into the audio that has arrived but also beyond it."""
+        missing = -(-(self.end + _EDGE) // HOP_LENGTH) - self.complete_end
+        if missing <= 0 or self.end == self.begin:
+            return np.empty((self.n_mels, 0), np.float32)
+        longest = missing * HOP_LENGTH + N_FFT
+        silent_end = np.pad(self._tail, (0, longest))
+        samples = self._with_past(silent_end)
+        return _raw_frames(samples[: (missing - 1) * HOP_LENGTH + N_FFT], self.n_mels)

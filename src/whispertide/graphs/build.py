@@ -1,0 +1,42 @@
+"""Checkpoint and precision -> graph files. Says which arithmetic each precision means."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from whispertide.checkpoint import Checkpoint
+from whispertide.graphs.builder import GraphBuilder, LinearKind, WeightFile
+from whispertide.graphs.decoder import DecoderGraph
+from whispertide.graphs.encoder import EncoderGraph
+from whispertide.options import Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How the linear layers of encoder and decoder compute; `half` makes everything else fp16 too."""
+
+    encoder: LinearKind
+    decoder: LinearKind
+    half: bool = False
+
+
+# The encoder multiplies hundreds of rows at once, where 8-bit activations pay; a decoder step multiplies one row, where
+# only the bytes of the weights count and weight-only quantisation is more accurate (docs/engine.md).
+ARITHMETIC: dict[Precision, Arithmetic] = {
+    "int8": Arithmetic(encoder="dynamic-int8", decoder="dynamic-int8"),
+    "int8-weights": Arithmetic(encoder="block-int8", decoder="block-int8"),
+    "fp32": Arithmetic(encoder="float", decoder="float"),
+    "fp16": Arithmetic(encoder="float", decoder="float", half=True),
+}
+
+
+def build_graphs(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
+    """Write encoder, masked encoder and decoder, with their weights, into `folder`."""
+    arithmetic = ARITHMETIC[precision]
+    with (folder / "encoder.bin").open("wb") as file:
+        weights = WeightFile("encoder.bin", file)
+        for name, masked in (("encoder", False), ("encoder-masked", True)):
+            builder = GraphBuilder(name, weights, half=arithmetic.half)
+            EncoderGraph(checkpoint, builder, arithmetic.encoder, masked=masked).build().save(folder)
+    with (folder / "decoder.bin").open("wb") as file:
+        builder = GraphBuilder("decoder", WeightFile("decoder.bin", file), half=arithmetic.half)
+        DecoderGraph(checkpoint, builder, arithmetic.decoder).build().save(folder)

@@ -1,0 +1,232 @@
+"""Writes an ONNX graph node by node, with its weights beside it in one file.
+
+Knows ONNX and ONNX Runtime's operators; knows nothing of Whisper. Weights go to an external file as they are added, one
+tensor at a time, so a 6 GB model needs no 6 GB of memory, and ONNX Runtime can map the file.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from whispertide.graphs.quantize import blockwise_int8, per_column_int8
+
+OPSET = 20
+CONTRIB = "com.microsoft"
+_ALIGNMENT = 4096  # ONNX Runtime maps external tensors whose offset is a multiple of the page size
+
+LinearKind = Literal["float", "dynamic-int8", "block-int8"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeight:
+    """A tensor in the weight file, as other graphs over the same file can refer to it."""
+
+    offset: int
+    length: int
+    data_type: int
+    shape: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class WeightFile:
+    """The file that holds the weights of one or more graphs: `<name>` next to the `.onnx` files."""
+
+    name: str
+    file: BinaryIO
+    stored: dict[str, StoredWeight] = field(default_factory=dict)
+
+    def put(self, name: str, array: np.ndarray[Any, Any]) -> StoredWeight:
+        """Append `array` unless a tensor of this name is there already."""
+        if name not in self.stored:
+            data = np.ascontiguousarray(array)
+            self.file.write(b"\0" * (-self.file.tell() % _ALIGNMENT))
+            offset = self.file.tell()
+            data.tofile(self.file)
+            data_type = helper.np_dtype_to_tensor_dtype(data.dtype)
+            self.stored[name] = StoredWeight(offset, data.nbytes, data_type, tuple(data.shape))
+        return self.stored[name]
+
+
+class GraphBuilder:
+    """Collects nodes, inputs, outputs and weights of one graph. Methods return the name of what they made."""
+
+    def __init__(self, name: str, weights: WeightFile, *, half: bool = False) -> None:
+        self.name = name
+        self.weights = weights
+        self.float_type = TensorProto.FLOAT16 if half else TensorProto.FLOAT
+        self.float_dtype = np.float16 if half else np.float32
+        self._nodes: list[Any] = []
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+        self._initializers: dict[str, Any] = {}
+        self._renamed: dict[str, str] = {}
+
+    # -- edges of the graph ------------------------------------------------------------------------------------
+
+    def input(self, name: str, data_type: int, shape: Sequence[int | str]) -> str:
+        """Declare a graph input; strings name dynamic dimensions."""
+        self._inputs.append(helper.make_tensor_value_info(name, data_type, list(shape)))
+        return name
+
+    def float_input(self, name: str, shape: Sequence[int | str]) -> str:
+        """Declare a float32 input, cast to the graph's own float type."""
+        self.input(name, TensorProto.FLOAT, shape)
+        return self.cast(name, self.float_type) if self.float_type != TensorProto.FLOAT else name
+
+    def output(self, value: str, name: str, data_type: int, shape: Sequence[int | str]) -> None:
+        """Declare graph output `name` as `value`, which has no other name yet."""
+        self._renamed[value] = name
+        self._outputs.append(helper.make_tensor_value_info(name, data_type, list(shape)))
+
+    def float_output(self, value: str, name: str, shape: Sequence[int | str]) -> None:
+        """Declare a float32 output, cast from the graph's own float type."""
+        if self.float_type != TensorProto.FLOAT:
+            value = self.cast(value, TensorProto.FLOAT)
+        self.output(value, name, TensorProto.FLOAT, shape)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def node(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """Add a node with one output."""
+        return self.nodes(op, *inputs, outputs=1, domain=domain, **attributes)[0]
+
+    def nodes(self, op: str, *inputs: str, outputs: int, domain: str = "", **attributes: Any) -> tuple[str, ...]:
+        """Add a node with several outputs."""
+        names = tuple(f"{op.lower()}_{len(self._nodes)}_{i}" for i in range(outputs))
+        self._nodes.append(helper.make_node(op, list(inputs), list(names), domain=domain, **attributes))
+        return names
+
+    def cast(self, value: str, data_type: int) -> str:
+        """Convert to another element type."""
+        return self.node("Cast", value, to=data_type)
+
+    def reshape(self, value: str, *shape: int) -> str:
+        """Reshape with 0 = keep the input's dimension and -1 = infer."""
+        return self.node("Reshape", value, self.ints(shape))
+
+    def transpose(self, value: str, *perm: int) -> str:
+        """Permute dimensions."""
+        return self.node("Transpose", value, perm=list(perm))
+
+    # -- constants and weights -----------------------------------------------------------------------------------
+
+    def ints(self, values: Sequence[int]) -> str:
+        """A small 1-D int64 constant kept in the graph itself."""
+        name = "ints_" + "_".join(map(str, values)).replace("-", "m")
+        if name not in self._initializers:
+            self._initializers[name] = helper.make_tensor(name, TensorProto.INT64, [len(values)], list(values))
+        return name
+
+    def scalar(self, value: float) -> str:
+        """A float constant of the graph's float type kept in the graph itself."""
+        name = f"scalar_{value}"
+        if name not in self._initializers:
+            self._initializers[name] = helper.make_tensor(name, self.float_type, [], [value])
+        return name
+
+    def weight(self, name: str, array: np.ndarray[Any, Any]) -> str:
+        """A weight kept in the external file; floats take the graph's float type."""
+        if array.dtype.kind == "f" and array.dtype != self.float_dtype:
+            array = array.astype(self.float_dtype)
+        if name not in self._initializers:
+            stored = self.weights.put(name, array)
+            tensor = TensorProto(name=name, data_type=stored.data_type, dims=stored.shape)
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (
+                ("location", self.weights.name),
+                ("offset", str(stored.offset)),
+                ("length", str(stored.length)),
+            ):
+                tensor.external_data.add(key=key, value=value)
+            self._initializers[name] = tensor
+        return name
+
+    # -- layers ----------------------------------------------------------------------------------------------------
+
+    def layer_norm(self, value: str, name: str, scale: np.ndarray[Any, Any], bias: np.ndarray[Any, Any]) -> str:
+        """Layer norm over the last dimension, epsilon 1e-5 as in Whisper."""
+        scale_name, bias_name = self.weight(f"{name}.weight", scale), self.weight(f"{name}.bias", bias)
+        return self.node("LayerNormalization", value, scale_name, bias_name, axis=-1, epsilon=1e-5)
+
+    def gelu(self, value: str) -> str:
+        """The exact (erf) GELU."""
+        return self.node("Gelu", value, domain=CONTRIB)
+
+    def linear(
+        self,
+        value: str,
+        name: str,
+        weight: np.ndarray[Any, Any],
+        bias: np.ndarray[Any, Any] | None,
+        kind: LinearKind,
+        *,
+        block: int = 128,
+    ) -> str:
+        """`value @ weight.T + bias` for a weight [out, in], in the arithmetic that `kind` names."""
+        if kind == "dynamic-int8":
+            # input 4 (zero point) stays at its default: symmetric
+            tail = ["", self.weight(f"{name}.bias", bias)] if bias is not None else []
+            return self.node("DynamicQuantizeMatMul", value, *self.column_int8(name, weight), *tail, domain=CONTRIB)
+        if kind == "block-int8":
+            packed = self.block_int8(name, weight, block)
+            return self._matmul_blocks(value, name, packed, weight.shape, bias, block)
+        product = self.node("MatMul", value, self.weight(f"{name}.t", np.ascontiguousarray(weight.T)))
+        return self.node("Add", product, self.weight(f"{name}.bias", bias)) if bias is not None else product
+
+    def column_int8(self, name: str, weight: np.ndarray[Any, Any]) -> tuple[str, str]:
+        """Store a weight [out, in] as 8 bits: names of data [in, out] and scales [out]."""
+        data, scales = per_column_int8(weight.T)
+        return self.weight(f"{name}.int8", data), self.weight(f"{name}.scale", scales)
+
+    def block_int8(self, name: str, weight: np.ndarray[Any, Any], block: int) -> tuple[str, str]:
+        """Store a weight [out, in] as blocks of 8 bits: names of data [out, blocks, block] and scales [out, blocks]."""
+        data, scales = blockwise_int8(weight, block)
+        return self.weight(f"{name}.blocks{block}", data), self.weight(f"{name}.scales{block}", scales)
+
+    def _matmul_blocks(
+        self,
+        value: str,
+        name: str,
+        packed: tuple[str, str],
+        shape: tuple[int, ...],
+        bias: np.ndarray[Any, Any] | None,
+        block: int,
+    ) -> str:
+        rows, columns = shape
+        # inputs 4 and 5 (zero points, group index) stay at their defaults: symmetric, in order
+        tail = ["", "", self.weight(f"{name}.bias", bias)] if bias is not None else []
+        return self.node(
+            "MatMulNBits",
+            value,
+            *packed,
+            *tail,
+            domain=CONTRIB,
+            K=columns,
+            N=rows,
+            bits=8,
+            block_size=block,
+            accuracy_level=4,
+        )
+
+    # -- result ------------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Write `<name>.onnx` into `folder`, next to the weight file."""
+        for node in self._nodes:
+            for names in (node.input, node.output):
+                names[:] = [self._renamed.get(name, name) for name in names]
+        graph = helper.make_graph(
+            self._nodes, self.name, self._inputs, self._outputs, initializer=list(self._initializers.values())
+        )
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)],
+            producer_name="whispertide",
+            ir_version=10,
+        )
+        onnx.save(model, folder / f"{self.name}.onnx")

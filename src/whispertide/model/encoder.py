@@ -1,0 +1,102 @@
+"""The encoder session: log-mel windows of any length up to 30 s -> what the decoder attends to."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from whispertide.checkpoint import ModelDims
+from whispertide.errors import GraphError
+from whispertide.graphs.contract import MASKED, MASKED_HALF
+from whispertide.graphs.store import GraphFiles
+from whispertide.model.runtime import GraphSession, open_session
+from whispertide.options import EngineOptions
+from whispertide.types import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One encoded window. The keys and values stay with the runtime; they are never copied here.
+
+    frames        encoder frames of 20 ms, padding included
+    valid_frames  those that the decoder may attend to; the rest is masked and cropped from attention
+    hidden        [frames, width] the encoder's output, if it was asked for
+    """
+
+    cross_k: tuple[Any, ...]
+    cross_v: tuple[Any, ...]
+    frames: int
+    valid_frames: int
+    hidden: FloatArray | None = None
+
+
+class Encoder:
+    """Runs the encoder graphs of one model."""
+
+    def __init__(self, files: GraphFiles, dims: ModelDims, options: EngineOptions) -> None:
+        self._files = files
+        self._dims = dims
+        self._options = options
+
+    @cached_property
+    def _open(self) -> GraphSession:
+        return open_session(self._files.encoder, self._options)
+
+    @cached_property
+    def _masked(self) -> GraphSession:
+        return open_session(self._files.encoder_masked, self._options)
+
+    def encode(
+        self,
+        mel: FloatArray,
+        *,
+        valid_frames: int | None = None,
+        attention: FloatArray | None = None,
+        hidden: bool = False,
+    ) -> Encoded:
+        """Encode one window.
+
+        mel           [n_mels, 2 * frames] normalised log-mel, at most 3,000 columns, an even number
+        valid_frames  frames behind this one are padding: nothing attends to them, in the encoder or the decoder
+        attention     [frames, frames] bias of the encoder's self-attention in place of that mask (block-diagonal and
+                      the like); the decoder still masks by `valid_frames`
+        Raises `GraphError` for any other shape.
+        """
+        frames = self._check(mel)
+        valid = frames if valid_frames is None else valid_frames
+        if not 0 < valid <= frames:
+            raise GraphError(f"expected 1 to {frames} valid frames; got {valid}")
+        inputs: dict[str, Any] = {"mel": np.ascontiguousarray(mel[None]), "positions": np.arange(frames)}
+        graph = self._open
+        if attention is None and valid < frames:
+            attention = np.zeros((frames, frames), np.float32)
+            attention[:, valid:] = self.masked_value
+        if attention is not None:
+            inputs["attention_bias"] = np.ascontiguousarray(attention[None, None])
+            graph = self._masked
+        layers = range(self._dims.n_text_layer)
+        names = [f"cross_k.{i}" for i in layers] + [f"cross_v.{i}" for i in layers] + ["hidden"] * hidden
+        values = graph.run(names, inputs)
+        count = len(layers)
+        return Encoded(
+            cross_k=tuple(values[:count]),
+            cross_v=tuple(values[count : 2 * count]),
+            frames=frames,
+            valid_frames=valid,
+            hidden=values[-1].numpy()[0] if hidden else None,
+        )
+
+    @property
+    def masked_value(self) -> float:
+        """What an attention bias holds where attention is forbidden."""
+        return MASKED_HALF if self._options.precision == "fp16" else MASKED
+
+    def _check(self, mel: FloatArray) -> int:
+        limit = 2 * self._dims.n_audio_ctx
+        columns = mel.shape[-1] if mel.ndim == 2 else -1
+        if mel.ndim != 2 or mel.shape[0] != self._dims.n_mels or columns % 2 or not 2 <= columns <= limit:
+            raise GraphError(
+                f"expected log-mel of shape [{self._dims.n_mels}, an even number from 2 to {limit}]; got {mel.shape}"
+            )
+        return columns // 2

@@ -1,0 +1,48 @@
+"""One run of the decoder, as a value: what a search asks for and what it gets back."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from whispertide.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRequest:
+    """One decoder run for all rows of one search.
+
+    tokens     [rows, length]  ids to feed behind what is cached
+    parents    [rows]          which cached row each row continues; None = row i continues row i
+    logits_at  [n]             positions within `tokens` whose next-token distribution is wanted
+    suppress   [vocab] or [rows, vocab]   added to the logits (0 or -inf) before anything is computed from them
+    need       "top": the best `TOP` candidates, "times": those and the best timestamps, "logits": the whole
+    distribution
+    """
+
+    tokens: IntArray
+    logits_at: tuple[int, ...]
+    parents: tuple[int, ...] | None = None
+    suppress: FloatArray | None = None
+    need: Literal["top", "times", "logits"] = "top"
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOutput:
+    """What a decoder run gives back; n = len(request.logits_at).
+
+    top_ids      [rows, n, TOP] token ids, best first
+    top_logprobs [rows, n, TOP] their log-probabilities (after suppression)
+    time_ids     [rows, n, TOP] the best timestamp tokens, best first
+    time_logprobs [rows, n, TOP] their log-probabilities among all tokens
+    time_mass    [rows, n] log of the probability that the next token is a timestamp
+    logits       [rows, n, vocab] after suppression; None unless the request needs them
+    attention    [heads, rows, length, frames] softmaxed cross-attention of the chosen heads; None if none chosen.
+                 Row k is that of the query which *predicts* the token after fed token k.
+    """
+
+    top_ids: IntArray | None = None
+    top_logprobs: FloatArray | None = None
+    time_ids: IntArray | None = None
+    time_logprobs: FloatArray | None = None
+    time_mass: FloatArray | None = None
+    logits: FloatArray | None = None
+    attention: FloatArray | None = None

@@ -1,0 +1,126 @@
+"""Execution providers and ONNX Runtime sessions. Knows nothing of Whisper.
+
+Threads: a session computes with at most `threads` threads and they sleep between runs. Spinning is allowed *during* a
+run (a decoder step at two threads is a third slower without) and stopped at its end, so an idle recogniser costs
+nothing.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whispertide.errors import GraphError, ProviderError
+from whispertide.options import EngineOptions, ProviderName
+
+_MOST_AUTOMATIC_THREADS = 4  # beyond this, streaming windows are too short to gain
+
+# In the order in which `auto` prefers them; what an accelerator cannot run falls back to the CPU provider.
+_PROVIDERS: dict[str, str] = {
+    "cuda": "CUDAExecutionProvider",
+    "coreml": "CoreMLExecutionProvider",
+    "directml": "DmlExecutionProvider",
+    "qnn": "QNNExecutionProvider",
+    "openvino": "OpenVINOExecutionProvider",
+    "cpu": "CPUExecutionProvider",
+}
+_AUTOMATIC = ("cuda", "cpu")  # those whose results are the same to rounding and that need no further options
+_PACKAGES = {
+    "cuda": "onnxruntime-gpu",
+    "coreml": "onnxruntime (macOS)",
+    "directml": "onnxruntime-directml (Windows)",
+    "qnn": "onnxruntime-qnn",
+    "openvino": "onnxruntime-openvino",
+}
+
+
+def available_providers() -> list[str]:
+    """Our names of the execution providers that the installed ONNX Runtime has."""
+    import onnxruntime
+
+    installed = set(onnxruntime.get_available_providers())
+    return [name for name, full in _PROVIDERS.items() if full in installed]
+
+
+def choose_provider(wanted: ProviderName) -> str:
+    """Resolve `auto`; raise `ProviderError` where the wanted provider is not installed."""
+    available = available_providers()
+    if wanted == "auto":
+        return next(name for name in _AUTOMATIC if name in available)
+    if wanted not in available:
+        raise ProviderError(
+            f"expected an execution provider of this machine ({', '.join(available)}); got {wanted!r}: "
+            f"install the package {_PACKAGES.get(wanted, 'onnxruntime')} in place of onnxruntime"
+        )
+    return wanted
+
+
+def physical_cores() -> int:
+    """Cores this process may use, not counting hyper-threads where the system tells them apart."""
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    siblings = set()
+    for cpu in usable:
+        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        try:
+            siblings.add(topology.read_text())
+        except OSError:
+            siblings.add(str(cpu))
+    return len(siblings)
+
+
+def thread_count(options: EngineOptions) -> int:
+    """The number of threads that `options` means."""
+    return options.threads or min(_MOST_AUTOMATIC_THREADS, physical_cores())
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSession:
+    """One loaded graph: named arrays in, named arrays out."""
+
+    session: Any
+    path: Path
+
+    def run(self, outputs: Sequence[str], inputs: dict[str, Any]) -> list[Any]:
+        """Run with numpy arrays or OrtValues as inputs; returns OrtValues.
+
+        Raises `GraphError` with the graph's name when ONNX Runtime refuses.
+        """
+        import onnxruntime
+
+        values = {
+            name: value if isinstance(value, onnxruntime.OrtValue) else onnxruntime.OrtValue.ortvalue_from_numpy(value)
+            for name, value in inputs.items()
+        }
+        try:
+            return list(self.session.run_with_ort_values(list(outputs), values))
+        except Exception as error:  # ONNX Runtime's errors share no base class
+            raise GraphError(f"the graph {self.path.name} failed: {error}") from error
+
+
+def open_session(path: Path, options: EngineOptions) -> GraphSession:
+    """Load a graph file for the provider and threads of `options`.
+
+    Raises `ProviderError` for a missing provider and `GraphError` for a file that does not load.
+    """
+    import onnxruntime
+
+    provider = choose_provider(options.provider)
+    if options.precision == "fp16" and provider == "cpu":
+        raise ProviderError(
+            "fp16 needs an accelerator: the CPU provider computes it in fp32; use fp32, int8-weights or int8"
+        )
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = thread_count(options)
+    settings.inter_op_num_threads = 1
+    settings.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    settings.log_severity_level = 3
+    settings.add_session_config_entry("session.force_spinning_stop", "1")
+    names = [_PROVIDERS[provider]] + (["CPUExecutionProvider"] if provider != "cpu" else [])
+    try:
+        session = onnxruntime.InferenceSession(str(path), settings, providers=names)
+    except Exception as error:
+        raise GraphError(
+            f"cannot load the graph {path} ({error}): remove its folder, it is built anew at the next start"
+        ) from error
+    return GraphSession(session, path)

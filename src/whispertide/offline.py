@@ -1,0 +1,72 @@
+"""Transcription of a whole recording, window after window, each beginning where the last one's segments end.
+
+Segments come as soon as their window is done, so whoever stops early keeps what there is. This is the quality reference
+for the streaming recipes and what `--offline` runs. Source: `transcribe` in openai/whisper, transcribe.py, without its
+hallucination skipping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from whispertide.decoding.language import detect_language
+from whispertide.decoding.longform import Features, OfflineSegment, Transcription
+from whispertide.options import DecodeOptions
+from whispertide.types import HOP_LENGTH, N_SAMPLES, FloatArray, Span
+
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
+
+__all__ = ["Features", "OfflineSegment", "transcribe_blocks", "transcribe_samples"]
+
+Progress = Callable[[int, int], None]  # (samples done, samples in all)
+
+
+def transcribe_samples(
+    model: WhisperModel,
+    samples: FloatArray,
+    options: DecodeOptions,
+    *,
+    clip: Span | None = None,
+    progress: Progress | None = None,
+) -> Iterator[OfflineSegment]:
+    """Transcribe a recording that is in memory (16 kHz mono); see `transcribe_blocks`."""
+    blocks = (samples[start : start + N_SAMPLES] for start in range(0, len(samples), N_SAMPLES))
+    return transcribe_blocks(model, blocks, options, clip=clip, progress=progress)
+
+
+def transcribe_blocks(
+    model: WhisperModel,
+    blocks: Iterable[FloatArray],
+    options: DecodeOptions,
+    *,
+    clip: Span | None = None,
+    progress: Progress | None = None,
+) -> Iterator[OfflineSegment]:
+    """Transcribe a recording that comes in blocks of 16 kHz mono samples, as `audio.file.decode_blocks` gives them.
+
+    All blocks are read before the first window is decoded, because the floor of the features depends on the loudest
+    sample of all. `clip` restricts the transcript to a part of the recording. `progress` is told after each window.
+    Raises `UnknownLanguageError` for a language that the model cannot write, and what reading the blocks raises.
+    """
+    features = Features.of(blocks, model.dims.n_mels)
+    clip = clip or Span(0, features.samples)
+    start, end = clip.start // HOP_LENGTH, min(clip.end // HOP_LENGTH, features.frames)
+    if start >= end:
+        return
+    language = _language_of(model, features, options)
+    transcription = Transcription(model, features, options, language, seek=start, end=end)
+    if options.prompt.strip():
+        transcription.context.extend(model.tokenizer.encode(" " + options.prompt.strip()))
+    while not transcription.done:
+        yield from transcription.next_window()
+        if progress is not None:
+            progress(min(transcription.seek, end) * HOP_LENGTH, end * HOP_LENGTH)
+
+
+def _language_of(model: WhisperModel, features: Features, options: DecodeOptions) -> str:
+    """The language of the whole recording: the one asked for, else what its first 30 s sound like."""
+    if options.language is None and model.dims.is_multilingual:
+        return detect_language(model, model.encode(features.opening())).language
+    return model.tokenizer.language(options.language or "en")

@@ -1,0 +1,80 @@
+"""The settings that a user can choose, validated once. The command line, the server and the API build the same objects.
+
+`EngineOptions` says how graphs run; `DecodeOptions` says what is to be written down. How a stream is cut into rounds is
+the recipe's business (`streaming.recipes`).
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from whispertide.errors import OptionError
+
+Precision = Literal["int8", "int8-weights", "fp32", "fp16"]
+Task = Literal["transcribe", "translate"]
+ProviderName = Literal["auto", "cpu", "cuda", "coreml", "qnn", "directml", "openvino"]
+
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+TASKS: tuple[str, ...] = get_args(Task)
+PROVIDERS: tuple[str, ...] = get_args(ProviderName)
+
+
+def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise `OptionError` unless `value` is among `choices`."""
+    if value not in choices:
+        raise OptionError(f"expected {what} to be one of {', '.join(choices)}; got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How the graphs run. `threads` = 0 means one per physical core, at most 4."""
+
+    precision: Precision = "int8"
+    provider: ProviderName = "auto"
+    threads: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("precision", self.precision, PRECISIONS)
+        check_choice("provider", self.provider, PROVIDERS)
+        if self.threads < 0:
+            raise OptionError(f"expected threads >= 0 (0 = automatic); got {self.threads}")
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """What is to be written down, and Whisper's rules for it (openai/whisper, decoding.py and transcribe.py).
+
+    `language` None means: detect it (multilingual models) or English (`.en` models). `beam` 1 is greedy.
+    `temperatures` are tried in turn while a result fails the compression-ratio or log-probability check; a value
+    of None switches a check off.
+    """
+
+    language: str | None = None
+    task: Task = "transcribe"
+    prompt: str = ""
+    beam: int = 1
+    patience: float = 1.0
+    length_penalty: float | None = None
+    temperatures: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    best_of: int = 5
+    compression_ratio_threshold: float | None = 2.4
+    logprob_threshold: float | None = -1.0
+    no_speech_threshold: float | None = 0.6
+    timestamps: bool = True
+    max_initial_timestamp: float | None = 1.0
+    suppress_blank: bool = True
+    suppress_tokens: tuple[int, ...] | None = None  # None = the checkpoint's own list
+    max_tokens: int | None = None  # None = half the text context (224), as Whisper does
+    condition_on_previous_text: bool = True
+    word_timestamps: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("task", self.task, TASKS)
+        if self.beam < 1 or self.best_of < 1:
+            raise OptionError(f"expected beam >= 1 and best_of >= 1; got {self.beam} and {self.best_of}")
+        if not self.temperatures or any(not 0.0 <= t <= 1.0 for t in self.temperatures):
+            raise OptionError(f"expected one or more temperatures between 0 and 1; got {self.temperatures}")
+        if self.patience <= 0:
+            raise OptionError(f"expected patience > 0; got {self.patience}")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise OptionError(f"expected max_tokens >= 1; got {self.max_tokens}")

@@ -1,0 +1,404 @@
+"""One stream of audio becoming words: the wiring of gate, rounds and transcript.
+
+    session.push(samples) -> events          simple use: every due round runs at once, in place
+    session.finish() -> events
+
+    session.ingest(samples)                  the same taken apart, for whoever runs rounds elsewhere
+    while plan := session.due():
+        result = executor.run(plan, session.window(plan), session.options, session.guards(plan))
+        events = session.apply(result)
+    events = session.drain()
+
+A session does no I/O and has no clock and no thread: what comes out is a function of the audio, of where its rounds
+ended (`boundaries`, which `streaming.schedule.Recorded` replays) and of where the caller flushed, cleared or
+configured. An event's `at` is the audio that had been taken into account when it was made, not what may have arrived
+since.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.audio.buffer import AudioBuffer
+from whispertide.audio.resample import sanitize
+from whispertide.audio.vad import GateEvent
+from whispertide.decoding.search import Guard
+from whispertide.errors import AudioError, OptionError, SessionError
+from whispertide.events import Confirmed, Error, Event, Hypothesis, Lag, Language
+from whispertide.options import DecodeOptions
+from whispertide.streaming.policy import AnyPolicy, Executor
+from whispertide.streaming.recipes import Recipe, decode_options, field_types, get_recipe, make_policy, make_schedule
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.schedule import Schedule
+from whispertide.streaming.turns import Flight, Turns, TurnState
+from whispertide.transcript import Change, Transcript
+from whispertide.types import FloatArray, to_samples
+
+# What a session is built with and cannot change afterwards.
+_BUILT_IN = frozenset({"name", "policy", "framing", "executor", "vad", "vad_pause_s", "vad_pre_roll_s"})
+
+
+class Gate(Protocol):
+    """Cuts the stream into utterances (`audio.vad.SpeechGate`). Portions do not change what it says."""
+
+    @property
+    def needed_from(self) -> int:
+        """The first sample that an utterance starting now could still claim."""
+
+    def feed(self, samples: FloatArray) -> list[GateEvent]:
+        """Judge the next samples."""
+
+    def finish(self) -> list[GateEvent]:
+        """End the open utterance, if any, at the newest sample; feeding may go on."""
+
+    def snapshot(self) -> Any:
+        """The state, for `restore`."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from `state`."""
+
+
+@dataclass(slots=True)
+class SessionState:
+    """All that a session remembers. `gate` is the gate's state, and only set in snapshots."""
+
+    recipe: Recipe
+    options: DecodeOptions
+    turns: TurnState = field(default_factory=TurnState)
+    buffer: AudioBuffer = field(default_factory=AudioBuffer)
+    transcript: Transcript = field(default_factory=Transcript)
+    gate: Any = None
+    outbox: list[Event] = field(default_factory=list)
+    seq: int = 0
+    language: str | None = None
+    lag_level: int = 0
+    replaced: int = 0
+
+    def copy(self) -> "SessionState":
+        """An independent copy; values that never change are shared."""
+        return replace(
+            self,
+            turns=self.turns.copy(),
+            buffer=self.buffer.copy(),
+            transcript=self.transcript.copy(),
+            outbox=list(self.outbox),
+        )
+
+
+class Session:
+    """One stream. Not safe for use by several threads at once; any number of sessions may share an executor."""
+
+    def __init__(
+        self,
+        recipe: Recipe | str,
+        executor: Executor | None = None,
+        gate: Gate | None = None,
+        *,
+        options: DecodeOptions | None = None,
+        schedule: Schedule | None = None,
+        policy: AnyPolicy | None = None,
+        max_in_flight: int = 1,
+    ) -> None:
+        """`gate` None: the whole stream is one utterance, whatever the recipe says (`recipes.make_gate` makes one).
+
+        `schedule` and `policy` replace those of the recipe. `max_in_flight` is how many rounds may be planned before
+        the first of them comes back. Raises `UnknownRecipeError`.
+        """
+        recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
+        self._executor = executor
+        self._gate = gate
+        self._own_schedule = schedule
+        self._own_policy = policy
+        self._state = SessionState(recipe, options or DecodeOptions())
+        self._turns = Turns(
+            schedule or make_schedule(recipe),
+            policy or make_policy(recipe),
+            self._emit,
+            gated=gate is not None,
+            max_in_flight=max_in_flight,
+        )
+        self._connect()
+
+    # --- what can be asked -------------------------------------------------------------------------------------------
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe, with all that was configured since."""
+        return self._state.recipe
+
+    @property
+    def options(self) -> DecodeOptions:
+        """What the next round is to be run with."""
+        return decode_options(self._state.recipe, self._state.options)
+
+    @property
+    def transcript(self) -> Transcript:
+        """What has been said so far."""
+        return self._state.transcript
+
+    @property
+    def received(self) -> int:
+        """How many samples came in."""
+        return self._state.buffer.end
+
+    @property
+    def buffered(self) -> int:
+        """How many samples are kept."""
+        return len(self._state.buffer)
+
+    @property
+    def replaced(self) -> int:
+        """How many samples were no numbers and became silence."""
+        return self._state.replaced
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """Where all rounds ended but those that ended an utterance: the gate or the caller decides about these."""
+        return tuple(self._state.turns.boundaries)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the session is over."""
+        return self._state.turns.ended
+
+    # --- simple use --------------------------------------------------------------------------------------------------
+
+    def push(self, samples: npt.NDArray[Any]) -> list[Event]:
+        """Take audio (see `ingest`) and run every round that is due. Returns what happened.
+
+        A round looks at all that has arrived, so push what arrives as it arrives, not a whole file at once. If the
+        executor raises, its round counts as not planned and no event is lost: they come with the next call or `drain`.
+        """
+        self._require_executor()
+        self.ingest(samples)
+        return self._run_due()
+
+    def flush(self) -> list[Event]:
+        """End the utterance here, not the session: all that was said is confirmed. The last event is `TurnEnd`."""
+        self._require_executor()
+        self.request_flush()
+        return self._run_due()
+
+    def finish(self) -> list[Event]:
+        """End the session: all that was said is confirmed. The last event is `End`; afterwards nothing is accepted."""
+        self._require_executor()
+        self.request_finish()
+        return self._run_due()
+
+    # --- taken apart -------------------------------------------------------------------------------------------------
+
+    def ingest(self, samples: npt.NDArray[Any]) -> None:
+        """Take audio: [n] mono at 16 kHz, float32 or float64 (full scale 1) or int16.
+
+        NaN and infinities become silence and are counted in `replaced`. Raises `AudioError` for anything else, and
+        `SessionError` once the session is ending.
+        """
+        self._require_going_on()
+        audio, replaced = _checked(samples)
+        self._state.replaced += replaced
+        self._state.buffer.append(audio)
+        self._turns.receive(len(audio), self._gate.feed(audio) if self._gate is not None else ())
+        self._release()
+
+    def request_flush(self) -> None:
+        """Ask for what `flush` does; the rounds that it takes are due from now on."""
+        self._require_going_on()
+        self._turns.receive(0, self._gate.finish() if self._gate is not None else ())
+        self._turns.request("flush")
+
+    def request_finish(self) -> None:
+        """Ask for what `finish` does; the rounds that it takes are due from now on, and then `End` is an event."""
+        self._require_going_on()
+        self._turns.receive(0, self._gate.finish() if self._gate is not None else ())
+        self._turns.request("finish")
+
+    def due(self) -> RoundPlan | None:
+        """The next round to run, or None until there is more audio or a result. May also make events: see `drain`."""
+        self._require_open()
+        return self._turns.due()
+
+    def window(self, plan: RoundPlan) -> FloatArray:
+        """The audio of a round in flight, [len(plan.window)]."""
+        return self._state.buffer.read(plan.window.start, plan.window.end)
+
+    def guards(self, plan: RoundPlan) -> Sequence[Guard]:
+        """What is to watch the tokens of a round."""
+        return self._turns.policy.guards(plan)
+
+    def apply(self, result: RoundResult) -> list[Event]:
+        """Take the result of the oldest round in flight. Returns what happened since the last call.
+
+        The result of a round that `clear` overtook is ignored. Raises `SessionError` if another round is older.
+        """
+        self._require_open()
+        self._take(result)
+        return self.drain()
+
+    def retract(self, plan: RoundPlan) -> None:
+        """Give back the newest round in flight, which was not run: it counts as never planned."""
+        self._turns.retract(plan)
+
+    def drain(self) -> list[Event]:
+        """The events that no call has returned yet."""
+        events, self._state.outbox = self._state.outbox, []
+        return events
+
+    # --- control -----------------------------------------------------------------------------------------------------
+
+    def clear(self) -> list[Event]:
+        """Drop all audio that is not confirmed, and the hypothesis; what is confirmed stays. Audio may go on.
+
+        A turn of which something was confirmed ends; results of rounds in flight will be ignored.
+        """
+        self._require_open()
+        if self._gate is not None:
+            self._gate.finish()
+        self._show(self._state.transcript.drop_hypothesis(), self.received)
+        self._turns.clear()
+        self._release()
+        return self.drain()
+
+    def configure(self, **changes: Any) -> None:
+        """Change fields of the recipe or of the decode options, from the next planned round on.
+
+        Raises `OptionError` for unknown fields, impossible values, and what a session is built with (gate, framing,
+        policy, executor); then nothing is changed.
+        """
+        self._require_open()
+        state, in_recipe = self._state, field_types().keys()
+        in_options = {item.name for item in fields(DecodeOptions)} - in_recipe
+        if wrong := changes.keys() - ((in_recipe | in_options) - _BUILT_IN):
+            known = [name for name in (*in_recipe, *sorted(in_options)) if name not in _BUILT_IN]
+            raise OptionError(f"expected settings that can change: {', '.join(known)}; got {', '.join(sorted(wrong))}")
+        recipe = state.recipe.replace(**{name: value for name, value in changes.items() if name in in_recipe})
+        options = replace(state.options, **{name: value for name, value in changes.items() if name in in_options})
+        state.recipe, state.options = recipe, options
+        self._connect()
+
+    def fail(self, message: str, *, fatal: bool = True) -> list[Event]:
+        """Report a failure as an `Error` event; what is confirmed stays. A fatal one ends the session without `End`."""
+        self._require_open()
+        self._emit(Error, self.received, message=message, fatal=fatal)
+        self._state.turns.ended = fatal
+        return self.drain()
+
+    def snapshot(self) -> SessionState:
+        """All that the session remembers, to be handed to `restore`; the session may go on."""
+        state = self._state.copy()
+        state.gate = self._gate.snapshot() if self._gate is not None else None
+        return state
+
+    def restore(self, state: SessionState) -> None:
+        """Go on from a snapshot of this session or of one built alike: the same audio gives the same events again.
+
+        An executor that remembers audio must be told by its owner.
+        """
+        self._state = state.copy()
+        if self._gate is not None:
+            self._gate.restore(state.gate)
+        self._connect()
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        """Let the rounds follow the state and the recipe that hold now."""
+        self._turns.state = self._state.turns
+        self._turns.schedule = self._own_schedule or make_schedule(self._state.recipe)
+        self._turns.policy = self._own_policy or make_policy(self._state.recipe)
+
+    def _run_due(self) -> list[Event]:
+        assert self._executor is not None
+        while (plan := self.due()) is not None:
+            try:
+                result = self._executor.run(plan, self.window(plan), self.options, self.guards(plan))
+            except BaseException:  # also an interrupt: the round can be run again
+                self.retract(plan)
+                raise
+            self._take(result)
+        if self._state.turns.requests:
+            raise SessionError("expected the policy to make room for the rest of the audio; it did not")
+        return self.drain()
+
+    def _take(self, result: RoundResult) -> None:
+        """A result becomes words: the only place where anything is confirmed."""
+        taken = self._turns.take(result)
+        if taken is None:
+            return
+        flight, commit = taken
+        plan, transcript = flight.plan, self._state.transcript
+        self._note_language(result, flight.at)
+        stats = replace(result.stats, round_id=plan.id, window_start=plan.window.start, window_end=plan.window.end)
+        self._show(transcript.apply(commit, end=plan.window.end), flight.at, stats=stats)
+        if plan.is_last:
+            self._show(transcript.drop_hypothesis(), flight.at, stats=stats)
+        self._turns.land(flight)
+        self._note_lag(flight)
+        self._release()
+
+    def _emit(self, kind: type[Event], at: int, **values: Any) -> None:
+        self._state.outbox.append(kind(self._state.seq, at, **values))
+        self._state.seq += 1
+
+    def _show(self, change: Change, at: int, **values: Any) -> None:
+        if change.confirmed:
+            self._emit(Confirmed, at, words=change.confirmed, **values)
+        if change.hypothesis is not None:
+            self._emit(Hypothesis, at, words=change.hypothesis, **values)
+
+    def _note_language(self, result: RoundResult, at: int) -> None:
+        """Say which language was detected, when that is news and nobody set one."""
+        state = self._state
+        if result.language is None or state.options.language is not None or result.language == state.language:
+            return
+        state.language = result.language
+        self._emit(Language, at, language=result.language, probability=result.language_probability)
+
+    def _note_lag(self, flight: Flight) -> None:
+        """Say when the audio behind the last round passes another `lag_s`, and when it is well below that again."""
+        state = self._state
+        if self._turns.schedule.recorded or state.turns.requests or not self._turns.waiting:
+            behind = 0  # a replay has no lateness, and silence is nothing to be late for
+        else:
+            behind = self.received - flight.plan.window.end
+        limit = to_samples(state.recipe.lag_s)
+        level = behind // limit
+        if level == state.lag_level or (level == 0 and behind > limit // 2):
+            return
+        state.lag_level = level
+        self._emit(Lag, flight.at, behind=behind, level=level)
+
+    def _release(self) -> None:
+        """Let go of audio that neither a round nor an utterance to come can need."""
+        gate_needs = self._gate.needed_from if self._gate is not None else 0
+        self._state.buffer.drop_before(self._turns.needed_from(gate_needs))
+
+    def _require_open(self) -> None:
+        if self.ended:
+            raise SessionError("expected a session that goes on; this one has ended: start another")
+
+    def _require_going_on(self) -> None:
+        self._require_open()
+        if any(request.kind == "finish" for request in self._state.turns.requests):
+            raise SessionError("expected a session that goes on; this one was asked to finish: start another")
+
+    def _require_executor(self) -> None:
+        if self._executor is None:
+            raise SessionError("expected a session with an executor; this one has none: use ingest, due and apply")
+        if self._state.turns.in_flight:
+            raise SessionError("expected no round in flight; one is: apply its result or give it back with `retract`")
+
+
+def _checked(samples: npt.NDArray[Any]) -> tuple[FloatArray, int]:
+    """`samples` as float32, and how many were no numbers. Raises `AudioError` for a wrong type or shape."""
+    if not isinstance(samples, np.ndarray) or samples.dtype not in (np.float32, np.float64, np.int16):
+        got = f"an array of {samples.dtype}" if isinstance(samples, np.ndarray) else type(samples).__name__
+        raise AudioError(f"expected samples as a numpy array of float32, float64 or int16; got {got}")
+    if samples.ndim != 1:
+        raise AudioError(f"expected mono samples of shape [n] at 16 kHz; got shape {list(samples.shape)}")
+    if samples.dtype == np.int16:
+        return samples.astype(np.float32) / np.float32(32768), 0
+    with np.errstate(over="ignore"):  # what does not fit into float32 becomes infinite, hence silence
+        return sanitize(samples.astype(np.float32))

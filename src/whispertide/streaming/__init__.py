@@ -1,0 +1,1 @@
+"""Streaming: when rounds start, what they decode, and which words they confirm."""

@@ -1,0 +1,106 @@
+"""Where the new words of a round begin: behind those that were confirmed before and are heard again.
+
+Every round hears the audio of confirmed words once more, with slightly other times and sometimes other words. Two ways
+to tell old from new: `fresh_by_time` is whisper_streaming's, `first_fresh` an alignment of words and times together,
+which also gets "no, no, no" right. Knows words and times only.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+from whispertide.types import SAMPLE_RATE, Word
+
+Key = Callable[[str], str]
+
+TOLERANCE = SAMPLE_RATE // 10  # word times of two rounds differ by about that much
+NEARBY = SAMPLE_RATE  # repeated words are looked for when the new ones begin within a second of the confirmed end
+MAX_NGRAM = 5
+
+TAIL = 24  # confirmed words that are aligned
+MISPLACED = 0.9  # for a word on the wrong side of the confirmed end; less than 1, so that text outweighs time
+
+
+def fresh_by_time(heard: Sequence[Word], confirmed: Sequence[Word], last_time: int, key: Key) -> tuple[Word, ...]:
+    """The new words by the rule of whisper_streaming (`HypothesisBuffer.insert`).
+
+    Words that begin more than 0.1 s before `last_time`, the end of the confirmed words, are old. If the first new one
+    begins within a second of it, up to five words that repeat the last confirmed ones are old too; the shortest such
+    repetition counts.
+    """
+    fresh = [word for word in heard if word.start > last_time - TOLERANCE]
+    if not fresh or abs(fresh[0].start - last_time) >= NEARBY:
+        return tuple(fresh)
+    for n in range(1, min(MAX_NGRAM, len(confirmed), len(fresh)) + 1):
+        if [key(word.text) for word in confirmed[-n:]] == [key(word.text) for word in fresh[:n]]:
+            return tuple(fresh[n:])
+    return tuple(fresh)
+
+
+def first_fresh(
+    heard: Sequence[Word], confirmed: Sequence[Word], *, window_start: int, last_time: int, key: Key
+) -> int:
+    """How many of the `heard` words are `confirmed` ones heard again; the rest is new.
+
+    `confirmed` are the confirmed words whose audio is in the window. The split is where the edit distance between
+    them and the words before the split, plus a cost for words on the wrong side of `last_time`, is least. What the
+    edits cost is weighed in `_replacement`, `_omission` and `_insertion`.
+    """
+    confirmed = confirmed[-TAIL:]
+    if not confirmed:
+        return 0
+    edits = _edits(heard, confirmed, window_start, last_time, key)
+    late = accumulate((_ramp(word.start - last_time - TOLERANCE) for word in heard), initial=0.0)
+    early = [_ramp(last_time - TOLERANCE - word.start) for word in heard]
+    before = list(accumulate(early, initial=0.0))
+    totals = [
+        edit + MISPLACED * (wrong + before[-1] - passed)
+        for edit, wrong, passed in zip(edits, late, before, strict=True)
+    ]
+    # Where words and times leave it open, the time decides alone.
+    by_time = sum(word.start <= last_time - TOLERANCE for word in heard)
+    return min(range(len(totals)), key=lambda k: (totals[k], abs(k - by_time)))
+
+
+def _ramp(excess: int) -> float:
+    """0 for no excess, 1 for `TOLERANCE` samples or more."""
+    return min(max(excess / TOLERANCE, 0.0), 1.0)
+
+
+def _edits(
+    heard: Sequence[Word], confirmed: Sequence[Word], window_start: int, last_time: int, key: Key
+) -> list[float]:
+    """[k] = the least cost of turning all of `confirmed` into the first k words of `heard`."""
+    same = [key(word.text) for word in heard]
+    insertions = [_insertion(word, confirmed[0].start, last_time) for word in heard]
+    row = list(accumulate(insertions, initial=0.0))
+    for old in confirmed:
+        old_key, omission = key(old.text), _omission(old, window_start)
+        above, row = row, [row[0] + omission]
+        for j, word in enumerate(heard):
+            replaced = above[j] + _replacement(old, word, same=same[j] == old_key)
+            row.append(min(replaced, above[j + 1] + omission, row[j] + insertions[j]))
+    return row
+
+
+def _replacement(old: Word, word: Word, *, same: bool) -> float:
+    """The same word elsewhere is perhaps another one; another word in the same place is perhaps the same misheard."""
+    if same:
+        return min(abs(word.start + word.end - old.start - old.end) / SAMPLE_RATE, 0.5)
+    shared = min(old.end, word.end) - max(old.start, word.start)
+    shorter = max(min(old.end - old.start, word.end - word.start), 1)
+    return 2.0 - 1.5 * min(max(shared / shorter, 0.0), 1.0)
+
+
+def _omission(old: Word, window_start: int) -> float:
+    """A word that the window's start may have cut is often not heard again."""
+    return 0.2 if old.start < window_start + TOLERANCE else 1.0
+
+
+def _insertion(word: Word, oldest: int, last_time: int) -> float:
+    """Words before the first that is aligned are older still. Others cost less, the more they lie in confirmed
+    audio.
+    """
+    if word.end <= oldest + TOLERANCE:
+        return 0.0
+    inside = (last_time - word.start) / max(word.end - word.start, 1)
+    return 1.0 - 0.7 * min(max(inside, 0.0), 1.0)

@@ -1,0 +1,104 @@
+"""Where rounds are computed. `SerialExecutor` runs one after the other on the caller's thread.
+
+It knows the model and the framing; it knows nothing of policies, of other rounds or of sessions, so any number of
+sessions can share it (one call at a time).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from whispertide.decoding.language import DetectedLanguage, detect_language
+from whispertide.decoding.longform import Cost, Features, Frame, OfflineSegment, Stage, Transcription
+from whispertide.decoding.search import Guard
+from whispertide.events import RoundStats
+from whispertide.options import DecodeOptions
+from whispertide.streaming.round import Heard, RoundPlan, RoundResult
+from whispertide.types import N_FRAMES, FloatArray, Span, Word
+
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
+
+
+class SerialExecutor:
+    """Hears each window whole: Whisper's transcription of it, with word times, in as many decodes as it takes."""
+
+    def __init__(self, model: "WhisperModel", frame: Frame) -> None:
+        self.model = model
+        self.frame = frame
+
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        """Hear `audio` ([len(plan.window)] samples). Raises `GraphError` where the model fails."""
+        features = Features.of([audio], self.model.dims.n_mels)
+        if not features.frames:  # less than 10 ms
+            return RoundResult(plan, ())
+        language = self._language(features, options)
+        transcription = Transcription(
+            self.model,
+            features,
+            options,
+            language.language,
+            seek=0,
+            end=features.frames,
+            frame=self.frame,
+            context=self._context(plan, options),
+            guards=guards,
+        )
+        segments: list[OfflineSegment] = []
+        while not transcription.done:
+            segments += transcription.next_window()
+        tokens = tuple(token for segment in segments for token in segment.tokens)
+        return RoundResult(
+            plan,
+            segments=tuple(_heard(segment, plan.window) for segment in segments),
+            tokens=tokens,
+            language=language.language,
+            language_probability=language.probability,
+            costs=tuple(transcription.costs),
+            stats=_stats(transcription.costs, len(tokens)),
+        )
+
+    def _language(self, features: Features, options: DecodeOptions) -> DetectedLanguage:
+        if options.language is None and self.model.dims.is_multilingual:
+            return detect_language(
+                self.model, self.frame(self.model, features.window(0, min(features.frames, N_FRAMES)))
+            )
+        return DetectedLanguage(self.model.tokenizer.language(options.language or "en"), 1.0)
+
+    def _context(self, plan: RoundPlan, options: DecodeOptions) -> list[int]:
+        """The user's own prompt, then what was said before the window, as tokens."""
+        said = plan.prompt if options.condition_on_previous_text else ""
+        text = " ".join(part for part in (options.prompt.strip(), said.strip()) if part)
+        return self.model.tokenizer.encode(" " + text) if text else []
+
+
+def _heard(segment: OfflineSegment, window: Span) -> Heard:
+    """A segment of the window's own time in absolute samples, kept inside the window."""
+
+    def absolute(sample: int) -> int:
+        return min(window.start + sample, window.end)
+
+    return Heard(
+        span=Span(absolute(segment.span.start), absolute(segment.span.end)),
+        words=tuple(
+            Word(word.text, absolute(word.start), absolute(word.end), word.probability) for word in segment.words
+        ),
+        no_speech_prob=segment.no_speech_prob,
+        avg_logprob=segment.avg_logprob,
+        compression_ratio=segment.compression_ratio,
+        tokens=segment.tokens,
+    )
+
+
+def _stats(costs: Sequence[Cost], tokens: int) -> RoundStats:
+    def total(stage: Stage) -> float:
+        return sum(cost.seconds for cost in costs if cost.stage == stage)
+
+    return RoundStats(
+        encode_s=total("encode"),
+        decode_s=total("decode"),
+        align_s=total("align"),
+        decoder_runs=sum(cost.runs for cost in costs if cost.stage != "encode"),
+        tokens=tokens,
+    )

@@ -1,0 +1,228 @@
+"""LocalAgreement-n: a word is confirmed when n rounds in a row hear it in the same place (Machacek et al. 2023).
+
+The rules are whisper_streaming's (`OnlineASRProcessor`, `HypothesisBuffer`), with these corrections:
+
+- words are compared without case and punctuation, so that "the" and "The," agree (`compare="exact"`: as written);
+- words heard again are told from new ones by alignment, so that "no, no" is kept (`boundary="time"`: as it does);
+- the audio of the last confirmed word stays in the window as an anchor: cuts go in front of it;
+- a window never outgrows `hard_cap`: then the older part of the hypothesis is confirmed as it is;
+- the last round decodes what arrived since the one before, and confirms everything;
+- loops are cut down before they can be confirmed, and what is left of them never becomes prompt.
+
+The policy sees words and times. It knows nothing of audio, tokens or the model.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from whispertide.decoding.search import Guard
+from whispertide.options import check_choice
+from whispertide.streaming.boundary import first_fresh, fresh_by_time
+from whispertide.streaming.policy import align_down
+from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.trimming import MARGIN, forced_cut, segment_cut, sentence_cut
+from whispertide.types import SAMPLE_RATE, Span, Word
+
+Compare = Literal["normalised", "exact"]
+Boundary = Literal["align", "time"]
+Trim = Literal["segment", "sentence"]
+
+
+def normalise(text: str) -> str:
+    """What of a word counts when words are compared: letters, digits and marks, without case or width."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(c for c in folded if c.isalnum() or unicodedata.category(c).startswith("M"))
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A confirmed word; one that is not `trusted` came out of a loop and ends what may serve as prompt."""
+
+    word: Word
+    trusted: bool = True
+
+    def within(self, start: int) -> bool:
+        """Whether most of the word lies behind sample `start`."""
+        return self.word.start + self.word.end > 2 * start
+
+
+@dataclass(slots=True)
+class AgreementState:
+    """What is remembered between rounds.
+
+    start      first sample of the next window, a multiple of 320
+    last_time  end of the newest confirmed word; at first, of the utterance's beginning
+    confirmed  the newest confirmed words, as far back as prompt and alignment need them
+    earlier    the hypotheses of the last n-1 rounds, oldest first, without the words confirmed since
+    """
+
+    start: int
+    last_time: int
+    confirmed: list[Kept] = field(default_factory=list)
+    earlier: tuple[tuple[Word, ...], ...] = ()
+
+    def copy(self) -> "AgreementState":
+        """An independent copy."""
+        return replace(self, confirmed=list(self.confirmed))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAgreement:
+    """The policy; times in samples. See the module for the rules and `streaming.recipes` for the checks.
+
+    agreement     rounds that must agree
+    trim          windows longer than this are cut at a confirmed segment or sentence end, by `trim_at`
+    hard_cap      windows never get longer than this
+    no_speech     segments that Whisper takes for silence with a higher probability are dropped
+    prompt_chars  the prompt has at least that many characters, if so much was said
+    guard         cut down repetition loops
+    """
+
+    agreement: int = 2
+    compare: Compare = "normalised"
+    boundary: Boundary = "align"
+    trim_at: Trim = "segment"
+    trim: int = 15 * SAMPLE_RATE
+    hard_cap: int = 28 * SAMPLE_RATE
+    no_speech: float = 0.9
+    prompt_chars: int = 200
+    guard: bool = True
+
+    def __post_init__(self) -> None:
+        check_choice("compare", self.compare, ("normalised", "exact"))
+        check_choice("boundary", self.boundary, ("align", "time"))
+        check_choice("trim_at", self.trim_at, ("segment", "sentence"))
+
+    def start(self, at: int) -> AgreementState:
+        """Nothing confirmed, nothing heard: also the prompt starts anew (whisper_streaming, `init`)."""
+        return AgreementState(start=align_down(at), last_time=at)
+
+    def limit(self, state: AgreementState) -> int:
+        """The end of a window of `hard_cap` samples."""
+        return state.start + self.hard_cap
+
+    def plan(self, state: AgreementState, frontier: int, *, round_id: int, is_last: bool) -> RoundPlan:
+        """The whole window again, up to `frontier`."""
+        window = Span(state.start, frontier)
+        return RoundPlan(round_id, window, prompt=self.prompt(state), is_last=is_last)
+
+    def guards(self, plan: RoundPlan) -> Sequence[Guard]:
+        """None: whole hypotheses are compared, so all of them are wanted."""
+        return ()
+
+    def apply(self, state: AgreementState, result: RoundResult) -> Commit:
+        """Confirm what the rounds agree on (everything, in the last round), then cut the window if it got long."""
+        fresh = self._fresh(state, result)
+        words = fresh.words
+        agreed = len(words) if result.plan.is_last else self._agreed(state, words)
+        self._confirm(state, fresh, 0, agreed)
+        end = result.plan.window.end
+        if not result.plan.is_last:
+            if agreed or self.trim_at == "segment":
+                self._trim(state, result)
+            if end - state.start >= self.hard_cap:
+                agreed = self._make_room(state, result, fresh, agreed)
+        hypothesis = words[agreed:]
+        return Commit(words[:agreed], hypothesis, min(state.start, align_down(end)))
+
+    def prompt(self, state: AgreementState) -> str:
+        """The newest words before the window, whole words, at least `prompt_chars` characters if there are so many."""
+        texts: list[str] = []
+        length = 0
+        for kept in reversed(state.confirmed):
+            if kept.within(state.start):
+                continue
+            if length >= self.prompt_chars or not kept.trusted:
+                break
+            texts.append(kept.word.text)
+            length += len(kept.word.text)
+        return "".join(reversed(texts)).strip()
+
+    def _key(self, text: str) -> str:
+        return normalise(text) if self.compare == "normalised" else text
+
+    def _fresh(self, state: AgreementState, result: RoundResult) -> Guarded:
+        """The words of the result that are not confirmed yet, loops cut down."""
+        heard = [
+            word
+            for segment in result.segments
+            if not segment.no_speech_prob > self.no_speech  # nan = not asked for
+            for word in segment.words
+            if word.text.strip()
+        ]
+        window_start = result.plan.window.start
+        again = [kept.word for kept in state.confirmed if kept.within(window_start)]
+        if self.boundary == "time":
+            fresh = fresh_by_time(heard, again, state.last_time, self._key)
+        else:
+            old = first_fresh(heard, again, window_start=window_start, last_time=state.last_time, key=self._key)
+            fresh = tuple(heard[old:])
+        if not self.guard:
+            return Guarded(fresh, (False,) * len(fresh))
+        return cut_loops([kept.word for kept in state.confirmed[-CONTEXT:]], fresh, self._key)
+
+    def _agreed(self, state: AgreementState, fresh: Sequence[Word]) -> int:
+        """How many words at the front of `fresh` the earlier rounds heard too."""
+        if len(state.earlier) < self.agreement - 1:
+            return 0
+        agreed = 0
+        for hypotheses in zip(fresh, *state.earlier, strict=False):
+            if len({self._key(word.text) for word in hypotheses}) > 1:
+                break
+            agreed += 1
+        return agreed
+
+    def _confirm(self, state: AgreementState, fresh: Guarded, start: int, end: int) -> None:
+        """Take words `start` to `end` of `fresh` as confirmed (the newest copy counts), the rest as hypothesis."""
+        for word, suspect in zip(fresh.words[start:end], fresh.suspect[start:end], strict=True):
+            state.confirmed.append(Kept(word, not suspect))
+        if end > start:
+            state.last_time = fresh.words[end - 1].end
+        earlier = (*(hypothesis[end - start :] for hypothesis in state.earlier), fresh.words[end:])
+        state.earlier = earlier[max(0, len(earlier) - (self.agreement - 1)) :]
+        self._forget(state)
+
+    def _forget(self, state: AgreementState) -> None:
+        """Drop confirmed words that neither prompt nor alignment can need any more."""
+        needed = len(state.confirmed) - CONTEXT
+        length = 0
+        while needed > 0 and (length < self.prompt_chars or state.confirmed[needed].within(state.start)):
+            needed -= 1
+            length += 0 if state.confirmed[needed].within(state.start) else len(state.confirmed[needed].word.text)
+        del state.confirmed[: max(needed, 0)]
+
+    def _trim(self, state: AgreementState, result: RoundResult) -> None:
+        """Cut at a confirmed segment or sentence end, if the window is longer than `trim`."""
+        if not state.confirmed or result.plan.window.end - state.start <= self.trim:
+            return
+        if self.trim_at == "segment":
+            self._cut(state, segment_cut(result.segments, state.last_time))
+        else:
+            self._cut(state, sentence_cut([kept.word for kept in state.confirmed]))
+
+    def _cut(self, state: AgreementState, to: int | None) -> None:
+        """Move the window's start to `to`, but not behind the start of the last confirmed word: it is the anchor."""
+        if to is not None:
+            anchor = state.confirmed[-1].word.start - MARGIN
+            state.start = max(state.start, align_down(min(to, anchor)))
+
+    def _make_room(self, state: AgreementState, result: RoundResult, fresh: Guarded, agreed: int) -> int:
+        """The window is full: cut at what is confirmed, else confirm more. Returns how many of `fresh` are
+        confirmed.
+        """
+        end = result.plan.window.end
+        least = self.hard_cap // 8
+        if state.confirmed:
+            self._cut(state, segment_cut(result.segments, state.last_time))
+            if end - state.start > self.hard_cap - least:
+                self._cut(state, state.last_time)
+        if end - state.start <= self.hard_cap - least:
+            return agreed
+        forced = forced_cut(fresh.words[agreed:], Span(state.start, end), least)
+        state.earlier = ()
+        self._confirm(state, fresh, agreed, agreed + forced.confirm)
+        state.start = max(state.start, align_down(forced.cut))
+        return agreed + forced.confirm

@@ -1,0 +1,101 @@
+"""The guard before confirmation: cuts down words that repeat as only a decoder in a loop repeats them.
+
+Whisper in silence or noise says the same thing again and again; two rounds agree on it, and fed back as prompt it never
+ends. People repeat themselves too ("no no no", "very very good"), but in human time and not without end. So this guard
+looks at how often *and* how fast. It sees words and their times, no tokens and no audio.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from whispertide.types import SAMPLE_RATE, Word
+
+MAX_PHRASE = 12  # words in the longest phrase whose repetition is noticed
+MAX_RATE = 10.0  # words per second; conversation has 2 to 4, the fastest speakers 6, "no no no no" up to 8
+MIN_WORD = SAMPLE_RATE // 20  # 50 ms: a copy whose words are shorter than that on average was not spoken
+CONTEXT = 64  # confirmed words in front of the new ones that a loop may have begun in
+
+
+def _most_copies(phrase: int) -> int:
+    """How often people say a phrase of that many words in a row, at the very most."""
+    if phrase == 1:
+        return 6
+    return 4 if phrase <= 3 else 3
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`copies` of `phrase` words in a row, from word `start` on; `end` is behind them and a last, broken copy."""
+
+    start: int
+    phrase: int
+    copies: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The words that may go on, and for each whether it belonged to a loop: those must not become prompt."""
+
+    words: tuple[Word, ...]
+    suspect: tuple[bool, ...]
+
+
+def cut_loops(context: Sequence[Word], words: Sequence[Word], key: Callable[[str], str]) -> Guarded:
+    """`words` without the surplus copies of loops; the loops may have begun in `context`, the words before them.
+
+    `key` maps a word's text to what is compared.
+    """
+    context = context[-CONTEXT:]
+    everything = [*context, *words]
+    dropped: set[int] = set()
+    suspect: set[int] = set()
+    for run in _runs([key(word.text) for word in everything]):
+        allowed = _plausible_copies(everything, run)
+        if allowed < run.copies:
+            dropped.update(range(run.start + allowed * run.phrase, run.end))
+            suspect.update(range(run.start, run.end))
+    kept = [i for i in range(len(context), len(everything)) if i not in dropped]
+    return Guarded(tuple(everything[i] for i in kept), tuple(i in suspect for i in kept))
+
+
+def _plausible_copies(words: Sequence[Word], run: Run) -> int:
+    """How many copies of the run somebody may really have said: at least one, at most all."""
+    if run.copies == 2 and run.phrase < 3:
+        return 2
+    copies = [words[run.start + i * run.phrase : run.start + (i + 1) * run.phrase] for i in range(run.copies)]
+    spoken = max(copies[-1][-1].end - copies[0][0].start, 1)
+    if run.copies * run.phrase * SAMPLE_RATE > MAX_RATE * spoken:
+        return 1
+    # Word times that a decoder made up pile up in one place, whatever the run as a whole looks like.
+    collapsed = sum(copy[-1].end - copy[0].start < run.phrase * MIN_WORD for copy in copies)
+    plausible = run.copies - collapsed if collapsed >= 2 else run.copies
+    return max(1, min(plausible, _most_copies(run.phrase)))
+
+
+def _runs(keys: Sequence[str]) -> Iterator[Run]:
+    """The repetitions in `keys` from left to right, not overlapping; of several readings the one that covers most."""
+    start = 0
+    while start < len(keys):
+        found = _run_at(keys, start)
+        if found is None:
+            start += 1
+        else:
+            yield found
+            start = found.end
+
+
+def _run_at(keys: Sequence[str], start: int) -> Run | None:
+    best: Run | None = None
+    for phrase in range(1, min(MAX_PHRASE, (len(keys) - start) // 2) + 1):
+        same = 0  # words behind the first copy that repeat the word one phrase before them
+        while start + phrase + same < len(keys) and keys[start + phrase + same] == keys[start + same]:
+            same += 1
+        if same < phrase:
+            continue
+        whole = (1 + same // phrase) * phrase
+        # A broken copy belongs to the loop only where the words end: in mid-text it may begin something else.
+        end = start + (phrase + same if start + phrase + same == len(keys) else whole)
+        if best is None or whole > best.phrase * best.copies:
+            best = Run(start, phrase, whole // phrase, end)
+    return best

@@ -1,0 +1,80 @@
+"""When a round starts: how much audio must have arrived, and up to where the round looks.
+
+A schedule is a pure function of sample counts. It has no clock and no state: what it needs to know of the past is the
+end of the last round. It knows nothing of words, of models or of how long a round takes.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from whispertide.errors import OptionError
+
+
+class Schedule(Protocol):
+    """Says up to which sample the next round looks, or None while it is not due.
+
+    `last` is where the last round of this utterance ended (at first: where the utterance began), `known` is how much
+    audio it took to know of the utterance at all (a voice gate decides late), `received` is how much there is.
+    """
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the rounds are a record being replayed: all of them happen, and lateness means nothing."""
+
+    def frontier(self, last: int, known: int, received: int) -> int | None:
+        """The end of the next round's window, or None while no round is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedStep:
+    """A round whenever `step` new samples have arrived; it takes everything that has (whisper_streaming).
+
+    So when computing takes longer than the step, the next round simply looks at more, and the delay does not grow.
+    """
+
+    step: int
+    recorded: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.step < 1:
+            raise OptionError(f"expected a step of at least one sample; got {self.step}")
+
+    def frontier(self, last: int, known: int, received: int) -> int | None:
+        """All that has arrived, once that is a step more than the last round saw."""
+        return received if received - last >= self.step else None
+
+
+@dataclass(frozen=True, slots=True)
+class BestEffort:
+    """A round as soon as the previous one is done and `min_new` samples have arrived; it takes everything that has."""
+
+    min_new: int = 1
+    recorded: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.min_new < 1:
+            raise OptionError(f"expected at least one new sample per round; got {self.min_new}")
+
+    def frontier(self, last: int, known: int, received: int) -> int | None:
+        """All that has arrived."""
+        return received if received - last >= self.min_new else None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The rounds of an earlier run again: `boundaries` is its `Session.boundaries`. Portions do not matter."""
+
+    boundaries: tuple[int, ...]
+    recorded: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if any(b <= a for a, b in zip((0, *self.boundaries), self.boundaries, strict=False)):
+            raise OptionError(f"expected round boundaries that are positive and rise; got {list(self.boundaries)[:20]}")
+
+    def frontier(self, last: int, known: int, received: int) -> int | None:
+        """The next boundary, once that much has arrived. Those before the utterance was known of had no round."""
+        at = bisect_left(self.boundaries, max(last + 1, known))
+        if at == len(self.boundaries) or self.boundaries[at] > received:
+            return None
+        return self.boundaries[at]

@@ -1,0 +1,307 @@
+"""Which round comes next: where utterances begin and end, when the schedule wants a round, what is in flight.
+
+Counts samples and nothing else: it sees no audio and no words. Rounds are planned by the policy when the schedule says
+so, and an utterance gets a last round when the gate hears a pause or the caller asks for its end. All decisions depend
+on the gate's events and the rounds' ends, not on the portions of audio: a gate event counts from its `decided_at` on.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
+from whispertide.errors import SessionError
+from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd
+from whispertide.streaming.policy import AnyPolicy, align_down
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.schedule import Schedule
+
+
+class Emit(Protocol):
+    """Makes an event of that kind; `at` is the audio taken into account."""
+
+    def __call__(self, kind: type[Event], at: int, **values: Any) -> None:
+        """Number the event and keep it for whoever asks next."""
+
+
+@dataclass(slots=True)
+class Utterance:
+    """The stretch of speech being worked on.
+
+    known      how much audio it took to know of it
+    policy     the policy's state
+    keep_from  the first sample that is still needed
+    last_end   where the newest planned round ends; at first, where the utterance begins
+    end        its last sample, once that is known; `closed_at` is how much audio it took to know
+    spoken     whether any of its words is confirmed
+    """
+
+    start: int
+    known: int
+    policy: Any
+    keep_from: int
+    last_end: int
+    end: int | None = None
+    closed_at: int = 0
+    last_planned: bool = False
+    spoken: bool = False
+
+    def copy(self) -> "Utterance":
+        """An independent copy."""
+        return replace(self, policy=self.policy.copy())
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A round that was planned and has not come back. `at` goes into its events; the rest is for taking it back."""
+
+    plan: RoundPlan
+    at: int
+    last_end: int
+    recorded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The caller wants everything before sample `at` confirmed and, for "finish", nothing after it."""
+
+    kind: Literal["flush", "finish"]
+    at: int
+
+
+@dataclass(slots=True)
+class TurnState:
+    """All that is remembered.
+
+    floor       end of the last utterance: the next one begins there or later
+    stale       rounds in flight whose results no longer matter
+    boundaries  ends of all rounds so far but those that ended an utterance
+    """
+
+    received: int = 0
+    floor: int = 0
+    gate_events: list[GateEvent] = field(default_factory=list)
+    utterance: Utterance | None = None
+    in_flight: list[Flight] = field(default_factory=list)
+    stale: set[int] = field(default_factory=set)
+    requests: list[Request] = field(default_factory=list)
+    boundaries: list[int] = field(default_factory=list)
+    next_round: int = 0
+    ended: bool = False
+
+    def copy(self) -> "TurnState":
+        """An independent copy; values that never change are shared."""
+        return replace(
+            self,
+            gate_events=list(self.gate_events),
+            utterance=self.utterance and self.utterance.copy(),
+            in_flight=list(self.in_flight),
+            stale=set(self.stale),
+            requests=list(self.requests),
+            boundaries=list(self.boundaries),
+        )
+
+
+class Turns:
+    """Plans the rounds of a session. `schedule`, `policy` and `state` may be exchanged between calls."""
+
+    def __init__(self, schedule: Schedule, policy: AnyPolicy, emit: Emit, *, gated: bool, max_in_flight: int) -> None:
+        """`gated` False: there is no gate, and what is not flushed is one utterance."""
+        self.schedule = schedule
+        self.policy = policy
+        self.state = TurnState()
+        self._emit = emit
+        self._gated = gated
+        self._max_in_flight = max_in_flight
+
+    def receive(self, samples: int, gate_events: Iterable[GateEvent] = ()) -> None:
+        """That much more audio is there, and this is what the gate says about it."""
+        self.state.received += samples
+        self.state.gate_events += gate_events
+
+    def request(self, kind: Literal["flush", "finish"]) -> None:
+        """Everything received so far is to be confirmed."""
+        self.state.requests.append(Request(kind, self.state.received))
+
+    def due(self) -> RoundPlan | None:
+        """The next round, or None until there is more audio or a result."""
+        state = self.state
+        while len(state.in_flight) < self._max_in_flight:
+            if state.utterance is None and not self._begin():
+                if self._settle():
+                    continue
+                return None
+            assert state.utterance is not None
+            plan = self._next_plan(state.utterance)
+            if plan is not None or state.utterance is not None:
+                return plan
+        return None
+
+    def take(self, result: RoundResult) -> tuple[Flight, Commit] | None:
+        """The policy's verdict on the oldest round in flight; call `land` next. None if the round no longer matters.
+
+        Raises `SessionError` if another round is older.
+        """
+        state = self.state
+        if result.plan.id in state.stale:
+            state.stale.remove(result.plan.id)
+            return None
+        if not state.in_flight or state.in_flight[0].plan.id != result.plan.id:
+            expected = f"round {state.in_flight[0].plan.id}" if state.in_flight else "no result (no round is in flight)"
+            raise SessionError(f"expected {expected}; got round {result.plan.id}: apply results in the order of `due`")
+        utterance = state.utterance
+        assert utterance is not None
+        commit = self.policy.apply(utterance.policy, result)
+        utterance.keep_from = commit.keep_from
+        utterance.spoken = utterance.spoken or bool(commit.confirmed)
+        return state.in_flight.pop(0), commit
+
+    def land(self, flight: Flight) -> None:
+        """What follows from a round that was taken: the end of the utterance, if it was the last."""
+        if flight.plan.is_last and self.state.utterance is not None:
+            self._end_turn(self.state.utterance, flight.at)
+
+    def retract(self, plan: RoundPlan) -> None:
+        """Take back the newest round in flight, as if it had not been planned. `SessionError` for any other."""
+        state = self.state
+        if not state.in_flight or state.in_flight[-1].plan.id != plan.id or state.utterance is None:
+            raise SessionError(f"expected the newest round in flight to be given back; got round {plan.id}")
+        flight = state.in_flight.pop()
+        state.utterance.last_end = flight.last_end
+        state.utterance.last_planned = False
+        if flight.recorded:
+            state.boundaries.pop()
+
+    def clear(self) -> None:
+        """Drop the open utterance, if any, and whatever the gate said: the next utterance begins here or later."""
+        state = self.state
+        at, utterance = state.received, state.utterance
+        state.stale.update(flight.plan.id for flight in state.in_flight)
+        state.in_flight.clear()
+        state.gate_events.clear()
+        state.utterance, state.floor = None, at
+        if utterance is not None and utterance.end is None and self._gated:
+            self._emit(SpeechStop, at, end=at)
+        if utterance is not None and utterance.spoken:
+            self._emit(TurnEnd, at, end=at)
+
+    def needed_from(self, gate_needs: int) -> int:
+        """Audio before this sample can go. `gate_needs` is what the gate may still claim for an utterance to come."""
+        state = self.state
+        starts = [event.start for event in state.gate_events if isinstance(event, SpeechStarted)]
+        if state.utterance is not None:
+            starts.append(state.utterance.keep_from)
+        else:
+            starts.append(gate_needs if self._gated else state.floor)
+        in_flight = [flight.plan.window.start for flight in state.in_flight]
+        return min(align_down(max(min(starts), state.floor)), *in_flight, state.received)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether speech is known that no round has looked at yet."""
+        return self.state.utterance is not None or bool(self.state.gate_events)
+
+    @property
+    def _horizon(self) -> int:
+        """The end of the audio that may be looked at: not behind a request until it is done."""
+        return self.state.requests[0].at if self.state.requests else self.state.received
+
+    def _begin(self) -> bool:
+        """Open the next utterance, if there is one."""
+        state = self.state
+        if not self._gated:
+            return self._horizon > state.floor and self._open(state.floor, state.floor)
+        while state.gate_events and state.gate_events[0].decided_at <= self._horizon:
+            event = state.gate_events.pop(0)
+            if isinstance(event, SpeechStarted):
+                start = min(max(event.start, state.floor), event.decided_at)
+                self._emit(SpeechStart, event.decided_at, start=start)
+                return self._open(start, event.decided_at)
+        return False
+
+    def _open(self, start: int, known: int) -> bool:
+        policy = self.policy.start(start)
+        self.state.utterance = Utterance(start, known, policy, keep_from=start, last_end=start)
+        return True
+
+    def _next_plan(self, utterance: Utterance) -> RoundPlan | None:
+        """The next round of the open utterance: as the schedule says, or because the utterance is over."""
+        if utterance.end is None:
+            frontier = self._frontier(utterance)
+            stop = self._next_stop(self._horizon if frontier is None else frontier)
+            if stop is not None:
+                # Audio that a round has looked at stays in the utterance, whatever the gate thinks of it later.
+                utterance.end, utterance.closed_at = max(stop.end, utterance.last_end), stop.decided_at
+                self._emit(SpeechStop, stop.decided_at, end=utterance.end)
+            elif frontier is not None:
+                return self._launch(utterance, frontier, at=frontier, is_last=False, record=True)
+            elif self.state.requests:
+                utterance.end = utterance.closed_at = self._horizon
+        return self._closing_plan(utterance)
+
+    def _frontier(self, utterance: Utterance) -> int | None:
+        """The end of the round that the schedule wants now, if any."""
+        if self.state.requests and not self.schedule.recorded:
+            return None  # the last round will look at everything anyway
+        frontier = self.schedule.frontier(utterance.last_end, utterance.known, self._horizon)
+        if frontier is None:
+            return None
+        frontier = min(frontier, self.policy.limit(utterance.policy))
+        return frontier if frontier > utterance.last_end else None
+
+    def _next_stop(self, frontier: int) -> SpeechStopped | None:
+        """The gate's next event, if it ends the utterance and was decided on by `frontier`."""
+        events = self.state.gate_events
+        if events and isinstance(events[0], SpeechStopped) and events[0].decided_at <= frontier:
+            stop = events[0]
+            del events[0]
+            return stop
+        return None
+
+    def _closing_plan(self, utterance: Utterance) -> RoundPlan | None:
+        """The next of the rounds that take a closed utterance to its end: usually the only one."""
+        if utterance.end is None or utterance.last_planned:
+            return None
+        if utterance.end <= utterance.start:
+            self._end_turn(utterance, utterance.closed_at)
+            return None
+        target = min(utterance.end, self.policy.limit(utterance.policy))
+        is_last = target == utterance.end
+        if target <= utterance.last_end and not is_last:
+            return None  # a round in flight has to make room first
+        return self._launch(utterance, target, at=utterance.closed_at, is_last=is_last, record=False)
+
+    def _launch(self, utterance: Utterance, frontier: int, *, at: int, is_last: bool, record: bool) -> RoundPlan:
+        state = self.state
+        plan = self.policy.plan(utterance.policy, frontier, round_id=state.next_round, is_last=is_last)
+        state.next_round += 1
+        state.in_flight.append(Flight(plan, at, utterance.last_end, record))
+        utterance.last_end = max(utterance.last_end, frontier)
+        utterance.last_planned = is_last
+        if record:
+            state.boundaries.append(frontier)
+        return plan
+
+    def _end_turn(self, utterance: Utterance, at: int) -> None:
+        """The utterance is done. If its end is what a flush asked for, the flush is done too."""
+        state = self.state
+        end = utterance.last_end if utterance.end is None else utterance.end
+        flushed = bool(state.requests) and state.requests[0] == Request("flush", utterance.closed_at)
+        state.utterance, state.floor = None, end
+        if flushed:
+            state.requests.pop(0)
+        if flushed or end > utterance.start:
+            self._emit(TurnEnd, at, end=end)
+
+    def _settle(self) -> bool:
+        """Nothing is left of what a request asked for: answer it. Returns whether anything may follow."""
+        state = self.state
+        if not state.requests:
+            return False
+        request = state.requests.pop(0)
+        if request.kind == "flush":
+            self._emit(TurnEnd, request.at, end=request.at)
+            return True
+        self._emit(End, request.at, duration=request.at)
+        state.ended = True
+        return False

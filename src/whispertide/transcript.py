@@ -1,0 +1,70 @@
+"""What has been said so far: confirmed words, which are only ever added to, and one guess behind them.
+
+Policies say what to confirm; here it becomes final. Knows nothing of rounds, audio or events. Time is in samples.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from whispertide.streaming.round import Commit
+from whispertide.types import Word, join_words
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit did to a transcript: words added for good, and the guess behind them, if that is now another."""
+
+    confirmed: tuple[Word, ...]
+    hypothesis: tuple[Word, ...] | None
+
+
+@dataclass(slots=True)
+class Transcript:
+    """Confirmed words in the order they were spoken, and the current `hypothesis` of what follows them.
+
+    Times rise from word to word and lie inside the audio: `start <= end <= next start`.
+    """
+
+    words: list[Word] = field(default_factory=list)
+    hypothesis: tuple[Word, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Where the confirmed words end."""
+        return self.words[-1].end if self.words else 0
+
+    @property
+    def text(self) -> str:
+        """The confirmed text."""
+        return join_words(self.words)
+
+    def apply(self, commit: Commit, *, end: int) -> Change:
+        """Take a policy's verdict on audio that ends at `end`. Word times are brought into order and into the audio."""
+        confirmed = _in_order(commit.confirmed, self.end, end)
+        self.words += confirmed
+        hypothesis = _in_order(commit.hypothesis, self.end, end)
+        changed = hypothesis != self.hypothesis
+        self.hypothesis = hypothesis
+        return Change(confirmed, hypothesis if changed else None)
+
+    def drop_hypothesis(self) -> Change:
+        """Forget the guess."""
+        return self.apply(Commit((), (), 0), end=self.end)
+
+    def copy(self) -> "Transcript":
+        """An independent copy."""
+        return Transcript(list(self.words), self.hypothesis)
+
+
+def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
+    """The words with times that rise from `start` and do not pass `end`; a word may become empty, never negative."""
+    placed: list[Word] = []
+    for word in words:
+        begin = min(max(word.start, start), max(end, start))
+        start = min(max(word.end, begin), max(end, start))
+        placed.append(word if (begin, start) == (word.start, word.end) else _moved(word, begin, start))
+    return tuple(placed)
+
+
+def _moved(word: Word, start: int, end: int) -> Word:
+    return Word(word.text, start, end, word.probability)

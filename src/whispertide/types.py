@@ -1,0 +1,68 @@
+"""The few types that every layer shares.
+
+Time is an integer sample index at 16 kHz, counted from the first sample a session ever received.
+Seconds exist only at the edges (command line, file formats, wire protocols): see `seconds` and `to_samples`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
+
+# Whisper's audio constants (openai/whisper, audio.py); everything else is derived from them.
+SAMPLE_RATE = 16_000
+N_FFT = 400
+HOP_LENGTH = 160
+CHUNK_SECONDS = 30
+N_SAMPLES = CHUNK_SECONDS * SAMPLE_RATE  # 480,000 samples in a window
+N_FRAMES = N_SAMPLES // HOP_LENGTH  # 3,000 mel frames in a window
+FRAME_SAMPLES = 2 * HOP_LENGTH  # 320 samples = 20 ms per encoder frame (the second convolution has stride 2)
+N_AUDIO_CTX = N_SAMPLES // FRAME_SAMPLES  # 1,500 encoder frames in a window
+
+
+def seconds(samples: int) -> float:
+    """Sample index or count at 16 kHz -> seconds."""
+    return samples / SAMPLE_RATE
+
+
+def to_samples(secs: float) -> int:
+    """Seconds -> nearest sample index or count at 16 kHz."""
+    return round(secs * SAMPLE_RATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open stretch of audio, in samples: `start` is inside, `end` is not."""
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if self.start < 0 or self.end < self.start:
+            raise ValueError(f"a span needs 0 <= start <= end, got {self.start}..{self.end}")
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One spoken word with its place in the audio.
+
+    `text` carries its own leading space where the language writes one, so that joining the texts of a
+    transcript gives the transcript. `start` and `end` are absolute samples. `probability` is the mean
+    probability of the word's tokens, 0 to 1.
+    """
+
+    text: str
+    start: int
+    end: int
+    probability: float = 1.0
+
+
+def join_words(words: "tuple[Word, ...] | list[Word]") -> str:
+    """The running text of `words`, as it would be printed."""
+    return "".join(word.text for word in words).strip()

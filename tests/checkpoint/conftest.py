@@ -1,0 +1,168 @@
+"""Small checkpoints with random weights, a multilingual tokenizer, and caches that are never the user's."""
+
+import base64
+import itertools
+import json
+import shutil
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from huggingface_hub import constants
+from safetensors.numpy import save_file
+
+from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.languages import LANGUAGES
+from whispertide.checkpoint.layout import expected_shapes
+from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.checkpoint.vocabulary import _byte_characters
+
+NANO = BUNDLED_DIR / "nano.en"
+
+# A Whisper in miniature, but with the real vocabulary.
+SMALL = ModelDims(
+    n_mels=80,
+    n_audio_ctx=20,
+    n_audio_state=8,
+    n_audio_head=2,
+    n_audio_layer=1,
+    n_vocab=51_864,
+    n_text_ctx=16,
+    n_text_state=8,
+    n_text_head=2,
+    n_text_layer=2,
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_caches(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test starts with empty caches and without a network."""
+    root = tmp_path_factory.mktemp("caches")
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(root / "whispertide"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(root / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+@pytest.fixture
+def dims() -> ModelDims:
+    return SMALL
+
+
+def hf_config(dims: ModelDims) -> dict[str, object]:
+    return {
+        "model_type": "whisper",
+        "activation_function": "gelu",
+        "num_mel_bins": dims.n_mels,
+        "max_source_positions": dims.n_audio_ctx,
+        "d_model": dims.n_audio_state,
+        "encoder_attention_heads": dims.n_audio_head,
+        "encoder_layers": dims.n_audio_layer,
+        "vocab_size": dims.n_vocab,
+        "max_target_positions": dims.n_text_ctx,
+        "decoder_attention_heads": dims.n_text_head,
+        "decoder_layers": dims.n_text_layer,
+    }
+
+
+def random_tensors(dims: ModelDims) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {
+        f"model.{name}": rng.standard_normal(shape, dtype=np.float32) for name, shape in expected_shapes(dims).items()
+    }
+
+
+WriteModel = Callable[..., Path]
+
+
+@pytest.fixture
+def write_model(tmp_path: Path) -> WriteModel:
+    """Writes a folder in Hugging Face layout; keywords change the dimensions that the weights have."""
+    counter = itertools.count()
+
+    def write(folder: Path | None = None, **changes: int) -> Path:
+        dims = replace(SMALL, **changes)
+        folder = folder or tmp_path / f"model{next(counter)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(hf_config(dims)))
+        save_file(random_tensors(dims), folder / "model.safetensors")
+        shutil.copy(NANO / "tokenizer.json", folder)
+        return folder
+
+    return write
+
+
+def multilingual_tokenizer(languages: int) -> dict[str, object]:
+    """A `tokenizer.json` with the vocabulary of OpenAI's multilingual models, from what openai-whisper packages."""
+    whisper = pytest.importorskip("whisper")
+    asset = Path(whisper.__file__).parent / "assets" / "multilingual.tiktoken"
+    lines = (line.split() for line in asset.read_text().splitlines() if line)
+    ranks = {base64.b64decode(text): int(rank) for text, rank in lines}
+    chars = _byte_characters()
+
+    def spell(token: bytes) -> str:
+        return "".join(chars[byte] for byte in token)
+
+    specials = [
+        "<|endoftext|>",
+        "<|startoftranscript|>",
+        *(f"<|{code}|>" for code in list(LANGUAGES)[:languages]),
+        *("<|translate|>", "<|transcribe|>", "<|startoflm|>", "<|startofprev|>"),
+        "<|nospeech|>" if languages == 100 else "<|nocaptions|>",
+        "<|notimestamps|>",
+        *(f"<|{i * 0.02:.2f}|>" for i in range(1501)),
+    ]
+    merges = [
+        [spell(part) for part in _last_merge(token, rank, ranks)]
+        for token, rank in sorted(ranks.items(), key=lambda item: item[1])
+        if len(token) > 1
+    ]
+    return {
+        "version": "1.0",
+        "added_tokens": [{"id": len(ranks) + i, "content": text, "special": True} for i, text in enumerate(specials)],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "post_processor": None,
+        "model": {"type": "BPE", "vocab": {spell(token): rank for token, rank in ranks.items()}, "merges": merges},
+    }
+
+
+def _last_merge(token: bytes, rank: int, ranks: dict[bytes, int]) -> list[bytes]:
+    """The two tokens that were merged to this one: what byte-pair encoding leaves when it may not use the token."""
+    parts = [bytes([byte]) for byte in token]
+    while len(parts) > 2:
+        pairs = [ranks.get(left + right, rank) for left, right in itertools.pairwise(parts)]
+        best = min(pairs)
+        assert best < rank
+        at = pairs.index(best)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    return parts
+
+
+@pytest.fixture(scope="session")
+def openai_tokenizer() -> Callable[..., Any]:
+    """openai-whisper's `get_tokenizer`, which leaves a file open each time that it reads a vocabulary."""
+    original = pytest.importorskip("whisper.tokenizer")
+
+    def get(multilingual: bool, **options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            return original.get_tokenizer(multilingual, **options)
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def multilingual_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("multilingual")
+    (folder / "tokenizer.json").write_text(json.dumps(multilingual_tokenizer(99)))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def v3_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("v3")
+    (folder / "tokenizer.json").write_text(json.dumps(multilingual_tokenizer(100)))
+    return folder

@@ -1,0 +1,90 @@
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from whispertide.checkpoint.cache import cache_dir, file_digest
+from whispertide.errors import CheckpointError
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "expected"),
+    [
+        ("linux", {}, ".cache/whispertide"),
+        ("linux", {"XDG_CACHE_HOME": "{home}/xdg"}, "xdg/whispertide"),
+        ("darwin", {"XDG_CACHE_HOME": "{home}/xdg"}, "Library/Caches/whispertide"),
+        ("win32", {"LOCALAPPDATA": "{home}/local"}, "local/whispertide/Cache"),
+        ("win32", {}, "AppData/Local/whispertide/Cache"),
+        ("linux", {"WHISPERTIDE_CACHE": "{home}/chosen"}, "chosen"),
+        ("linux", {"WHISPERTIDE_CACHE": "~/tilde"}, "tilde"),
+    ],
+)
+def test_the_place_of_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, variables: dict[str, str], expected: str
+) -> None:
+    for name in ("WHISPERTIDE_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(home=tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", platform)
+    assert cache_dir() == tmp_path / expected
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files whose content was hashed."""
+    names: list[str] = []
+    original = hashlib.file_digest
+
+    def digest(file: object, algorithm: str) -> object:
+        names.append(Path(file.name).name)  # type: ignore[attr-defined]
+        return original(file, algorithm)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(hashlib, "file_digest", digest)
+    return names
+
+
+def test_a_digest_is_computed_once(tmp_path: Path, hashed: list[str]) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"abc" * 1000)
+    expected = hashlib.sha256(b"abc" * 1000).hexdigest()
+    assert [file_digest(path), file_digest(path)] == [expected, expected]
+    assert hashed == ["weights"]
+
+
+def test_a_changed_file_is_hashed_again(tmp_path: Path, hashed: list[str]) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"one")
+    first = file_digest(path)
+    path.write_bytes(b"two")
+    os.utime(path, ns=(1, 1))  # the same size at another time
+    assert file_digest(path) == hashlib.sha256(b"two").hexdigest() != first
+    assert len(hashed) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"[]", b'{"sha256": "short"}', b'{"sha256": 5}'])
+def test_a_damaged_note_is_ignored(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"abc")
+    file_digest(path)
+    (note,) = (cache_dir() / "digests").iterdir()
+    note.write_bytes(content)
+    assert file_digest(path) == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hashed: list[str]) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "file" / "inside"))
+    (tmp_path / "weights").write_bytes(b"abc")
+    for _ in range(2):
+        assert file_digest(tmp_path / "weights") == hashlib.sha256(b"abc").hexdigest()
+    assert len(hashed) == 2
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        file_digest(tmp_path / "nothing")

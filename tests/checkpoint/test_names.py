@@ -1,0 +1,116 @@
+from pathlib import Path
+
+import pytest
+
+from whispertide.checkpoint.names import ALIASES, BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, display_name, find
+from whispertide.errors import CheckpointNotFoundError, OptionError
+
+
+@pytest.mark.parametrize(
+    ("name", "repo"),
+    [
+        ("tiny", "openai/whisper-tiny"),
+        ("tiny.en", "openai/whisper-tiny.en"),
+        ("base", "openai/whisper-base"),
+        ("base.en", "openai/whisper-base.en"),
+        ("small", "openai/whisper-small"),
+        ("small.en", "openai/whisper-small.en"),
+        ("medium", "openai/whisper-medium"),
+        ("medium.en", "openai/whisper-medium.en"),
+        ("large-v1", "openai/whisper-large"),
+        ("large-v2", "openai/whisper-large-v2"),
+        ("large-v3", "openai/whisper-large-v3"),
+        ("large", "openai/whisper-large-v3"),
+        ("large-v3-turbo", "openai/whisper-large-v3-turbo"),
+        ("turbo", "openai/whisper-large-v3-turbo"),
+        ("distil-small.en", "distil-whisper/distil-small.en"),
+        ("distil-medium.en", "distil-whisper/distil-medium.en"),
+        ("distil-large-v2", "distil-whisper/distil-large-v2"),
+        ("distil-large-v3", "distil-whisper/distil-large-v3"),
+        ("distil-large-v3.5", "distil-whisper/distil-large-v3.5"),
+        ("someone/my.whisper_x-1", "someone/my.whisper_x-1"),
+    ],
+)
+def test_names_of_the_hub(name: str, repo: str) -> None:
+    assert find(name) == HubModel(repo)
+    assert find(f"{name}@v1.0") == HubModel(repo, "v1.0")
+    assert find(name, "abc") == HubModel(repo, "abc")
+    assert display_name(name) == name
+
+
+def test_every_alias_stands_for_a_name() -> None:
+    assert set(ALIASES.values()) <= set(SHORT_NAMES)
+    assert not set(ALIASES) & set(SHORT_NAMES)
+
+
+def test_the_bundled_model() -> None:
+    assert "nano.en" in bundled_names()
+    assert find("nano.en") == BUNDLED_DIR / "nano.en"
+    assert display_name("nano.en") == "nano.en"
+
+
+def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "org" / "model.v2"
+    folder.mkdir(parents=True)
+    (folder / "x.pt").touch()
+    monkeypatch.chdir(tmp_path)
+    assert find(str(folder)) == folder
+    assert find(folder) == folder
+    assert find("org/model.v2") == Path("org/model.v2")  # an existing folder comes before a hub id
+    assert display_name("org/model.v2") == "model.v2"
+    assert display_name(folder / "x.pt") == "x"
+    monkeypatch.chdir(folder)
+    assert display_name(".") == "model.v2"
+
+
+def test_a_name_comes_before_a_folder_of_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "base.en").mkdir()
+    (tmp_path / "folder@home").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find("base.en") == HubModel("openai/whisper-base.en")
+    assert find("./base.en") == Path("base.en")
+    assert find("folder@home") == Path("folder@home")
+
+
+def test_a_path_in_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    (tmp_path / "mine").mkdir()
+    assert find("~/mine") == tmp_path / "mine"
+
+
+@pytest.mark.parametrize("name", ["bas.en", "base-en", "Tiny.EN", "larg-v3"])
+def test_an_unknown_name_with_neighbours(name: str) -> None:
+    with pytest.raises(CheckpointNotFoundError, match=f"got '{name}'; did you mean (base.en|tiny.en|large-v3)"):
+        find(name)
+
+
+def test_an_unknown_name_without_neighbours() -> None:
+    with pytest.raises(CheckpointNotFoundError, match=r"got 'qqqq'; known names: nano.en, tiny,"):
+        find("qqqq")
+    with pytest.raises(CheckpointNotFoundError):
+        find("")
+
+
+@pytest.mark.parametrize("name", ["./nothing", "/no/such/folder", "~/nothing", "models/mine.pt", "..\\model", "x.pt"])
+def test_a_path_where_nothing_is(name: str) -> None:
+    with pytest.raises(CheckpointNotFoundError, match="nothing is there"):
+        find(name)
+
+
+def test_a_path_object_is_never_a_hub_id() -> None:
+    with pytest.raises(CheckpointNotFoundError):
+        find(Path("openai/whisper-tiny"))
+
+
+def test_revisions_that_make_no_sense(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="expected one revision; got 'a' in the name and 'b' beside it"):
+        find("base.en@a", "b")
+    with pytest.raises(OptionError, match="behind the @"):
+        find("org/name@")
+    with pytest.raises(OptionError, match="models of the hub only"):
+        find("nano.en", "main")
+    with pytest.raises(OptionError, match="models of the hub only"):
+        find("nano.en@main")
+    with pytest.raises(OptionError, match="models of the hub only"):
+        find(tmp_path, "main")

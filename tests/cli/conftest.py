@@ -1,0 +1,46 @@
+"""A command line with a fake transcriber."""
+
+from pathlib import Path
+
+import pytest
+from command_line import Run, write_wav
+from fake_transcriber import FakeTranscriber
+from typer.testing import CliRunner, Result
+
+from whispertide import api
+from whispertide.cli.main import app
+
+
+@pytest.fixture
+def transcriber() -> FakeTranscriber:
+    """What `api.load` gives in tests that use `run`; change it before."""
+    return FakeTranscriber()
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch, transcriber: FakeTranscriber) -> list[tuple[str, dict[str, object]]]:
+    """How often, and how, a model was loaded."""
+    calls: list[tuple[str, dict[str, object]]] = []
+
+    def load(model: str = "base.en", **settings: object) -> FakeTranscriber:
+        calls.append((model, settings))
+        return transcriber
+
+    monkeypatch.setattr(api, "load", load)
+    return calls
+
+
+@pytest.fixture
+def run(loads: object) -> Run:
+    """Run the command line with the fake transcriber."""
+
+    def invoke(*arguments: object, stdin: bytes | None = None) -> Result:
+        return CliRunner().invoke(app, [str(item) for item in arguments], input=stdin)
+
+    return invoke
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    """Three seconds: word0 to word5."""
+    return write_wav(tmp_path / "talk.wav", 3)

@@ -1,0 +1,129 @@
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import Run
+from fake_transcriber import FakeTranscriber
+
+from whispertide.audio import mic
+from whispertide.errors import AudioDeviceError
+from whispertide.formats import parse_json
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+Blocks = Iterator[FloatArray]
+WORDS = "word0 word1 word2 word3"
+
+
+def two_seconds() -> Blocks:
+    yield from [np.zeros(SAMPLE_RATE // 10, np.float32)] * 20
+
+
+class Microphone:
+    """Gives two seconds of audio, then somebody presses Ctrl-C, or it is unplugged."""
+
+    def __init__(self) -> None:
+        self.opened: list[object] = []
+        self.unplugged = False
+        self.closed = threading.Event()
+
+    @contextmanager
+    def __call__(self, device: object = None, block_ms: int = 100) -> Iterator[Blocks]:
+        self.opened.append(device)
+        self.closed.clear()
+        yield self._record()
+        self.closed.set()
+
+    def _record(self) -> Blocks:
+        warnings.warn("audio from the microphone was lost: 0.1 s", stacklevel=1)
+        yield from two_seconds()
+        if self.unplugged:
+            raise AudioDeviceError("the microphone 'USB' stopped")
+        while signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            time.sleep(0.01)  # nobody presses it before there is something to end
+        signal.raise_signal(signal.SIGINT)
+        self.closed.wait(10)
+
+
+@pytest.fixture
+def microphone(monkeypatch: pytest.MonkeyPatch) -> Microphone:
+    microphone = Microphone()
+    monkeypatch.setattr(mic, "microphone_blocks", microphone)
+    return microphone
+
+
+def test_ctrl_c_ends_it_with_the_last_words(run: Run, microphone: Microphone) -> None:
+    result = run("listen", "--device", "USB")
+    assert (result.exit_code, result.stdout) == (0, WORDS + "\n")
+    assert microphone.opened == ["USB", "USB"]
+    assert microphone.closed.is_set()
+    assert "warning: audio from the microphone was lost" in result.stderr
+
+
+def test_the_transcript_is_saved(run: Run, microphone: Microphone, tmp_path: Path) -> None:
+    result = run("listen", "--output", f"{tmp_path}/", "--format", "json")
+    assert (result.exit_code, result.stdout) == (0, "")
+    document = parse_json((tmp_path / "microphone.json").read_text())
+    assert (document.text, document.complete, document.source) == (WORDS, True, "microphone")
+    assert document.metrics["latency_clock"] == "wall"
+
+
+def test_a_microphone_that_is_unplugged_leaves_the_transcript(run: Run, microphone: Microphone, tmp_path: Path) -> None:
+    microphone.unplugged = True
+    result = run("listen", "--output", tmp_path / "notes.txt")
+    assert (result.exit_code, (tmp_path / "notes.txt").read_text()) == (3, WORDS + "\n")
+    assert "the microphone 'USB' stopped" in result.stderr
+
+
+def test_the_bundled_model_says_what_it_is(run: Run, microphone: Microphone, transcriber: FakeTranscriber) -> None:
+    transcriber.is_bundled = True
+    assert "synthetic speech" in run("listen").stderr
+
+
+def test_without_a_microphone_no_model_is_loaded(
+    run: Run, monkeypatch: pytest.MonkeyPatch, loads: list[object]
+) -> None:
+    def none(device: object = None) -> object:
+        raise AudioDeviceError("expected a microphone; this machine shows none")
+
+    monkeypatch.setattr(mic, "microphone_blocks", none)
+    result = run("listen")
+    assert (result.exit_code, result.stdout, loads) == (3, "", [])
+    assert result.stderr == "error: expected a microphone; this machine shows none\n"
+
+
+def test_an_output_that_cannot_be_is_told_before_listening(run: Run, microphone: Microphone, tmp_path: Path) -> None:
+    assert run("listen", "-o", tmp_path / "no" / "notes.txt").exit_code == 5
+    assert microphone.opened == []
+
+
+def test_devices_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = [mic.InputDevice(0, "Built-in", 2, 44_100, False), mic.InputDevice(3, "USB", 1, 48_000, True)]
+    monkeypatch.setattr(mic, "list_devices", lambda: devices)
+    result = run("listen", "--list-devices")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "    0  Built-in  (2 channels, 44100 Hz)",
+        "*   3  USB  (1 channels, 48000 Hz)",
+    ]
+
+
+def test_no_devices_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mic, "list_devices", list)
+    result = run("listen", "--list-devices")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "no microphone" in result.stderr
+
+
+def test_a_missing_portaudio_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> object:
+        raise AudioDeviceError("expected PortAudio, the library that reads microphones")
+
+    monkeypatch.setattr(mic, "list_devices", missing)
+    result = run("listen", "--list-devices")
+    assert (result.exit_code, "PortAudio" in result.stderr) == (3, True)

@@ -1,0 +1,67 @@
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+from command_line import Run
+
+from whispertide.cli.exit import HELP
+
+
+def plain(text: str) -> str:
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", text).split())
+
+
+def test_the_version_is_that_of_the_package(run: Run) -> None:
+    result = run("--version")
+    assert result.exit_code == 0
+    assert re.fullmatch(r"whispertide \d+\.\d+\.\d+\S*\n", result.stdout)
+
+
+def test_help_names_the_commands_and_the_exit_codes(run: Run) -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in ("transcribe", "listen", "demo", "models", "doctor"))
+    assert HELP in plain(result.stdout)
+
+
+@pytest.mark.parametrize("command", ["transcribe", "listen", "demo", "doctor", "models", "models pull"])
+def test_every_command_has_help(run: Run, command: str) -> None:
+    result = run(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert "Usage: " in result.stdout
+
+
+@pytest.mark.parametrize(("wrong", "meant"), [("transcribr", "transcribe"), ("lisen", "listen"), ("model", "models")])
+def test_a_misspelt_command_is_answered_with_the_right_one(run: Run, wrong: str, meant: str) -> None:
+    result = run(wrong)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"Did you mean '{meant}'" in plain(result.stderr)
+
+
+def test_no_command_shows_the_help(run: Run) -> None:
+    result = run()
+    assert result.exit_code == 2
+    assert "Commands" in result.output
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from whispertide.cli.main import app; "
+        "print(sorted({'onnxruntime', 'onnx', 'av', 'numpy', 'sounddevice', 'huggingface_hub', 'torch', 'tokenizers'}"
+        " & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_help_is_quick() -> None:
+    command = [sys.executable, "-m", "whispertide.cli.main", "--help"]
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run(command, capture_output=True, check=True)
+        times.append(time.perf_counter() - began)
+    # 0.2 s where nothing else runs; the limit leaves room for a busy machine, and none for onnxruntime or av.
+    assert min(times) < 0.6

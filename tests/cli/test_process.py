@@ -1,0 +1,177 @@
+"""The command line as a program of its own: signals, pipes, exit codes, terminals."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pytest
+from command_line import write_wav
+
+from whispertide.formats import parse_json, parse_jsonl
+from whispertide.types import SAMPLE_RATE
+
+PROGRAM = [sys.executable, str(Path(__file__).parent.parent / "fake_transcriber.py")]
+
+
+@dataclass
+class Running:
+    process: subprocess.Popen[bytes]
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+
+    def finish(self) -> tuple[int, bytes, bytes]:
+        """Exit code and what is left to read."""
+        out, err = self.process.communicate(timeout=20)
+        return self.process.returncode, out, err
+
+    def send(self, duration_s: float) -> None:
+        """Raw silence at 16 kHz."""
+        self.stdin.write(np.zeros(round(duration_s * SAMPLE_RATE), "<i2").tobytes())
+        self.stdin.flush()
+
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
+
+
+@contextmanager
+def started(*arguments: object, **environment: str) -> Iterator[Running]:
+    process = subprocess.Popen(
+        [*PROGRAM, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **environment},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process:
+        yield Running(process, process.stdin, process.stdout, process.stderr)
+        process.kill()
+
+
+@pytest.fixture
+def long_talk(tmp_path: Path) -> Path:
+    return write_wav(tmp_path / "long.wav", 60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("pace", ["max", "live"])
+def test_ctrl_c_keeps_what_is_confirmed(long_talk: Path, number: int, pace: str) -> None:
+    with started("transcribe", long_talk, "--pace", pace, "-f", "jsonl", FAKE_DELAY_S="0.05") as program:
+        before = b"".join(program.stdout.readline() for _ in range(4))
+        program.process.send_signal(number)
+        code, out, err = program.finish()
+    assert code == 130
+    assert b"interrupted after 0:" in err
+    assert b" of 1:00" in err
+    assert b"Traceback" not in err
+    document = parse_jsonl((before + out).decode())
+    assert document.text.startswith("word0")
+    assert not document.complete
+
+
+@pytest.mark.parametrize("offline", [[], ["--offline"]])
+def test_an_interrupted_file_does_not_look_whole(long_talk: Path, tmp_path: Path, offline: list[str]) -> None:
+    out = tmp_path / "out.json"
+    out.write_text("the whole one of yesterday")
+    with started("transcribe", long_talk, "-o", out, *offline, FAKE_DELAY_S="0.1") as program:
+        time.sleep(2.5)
+        program.process.send_signal(signal.SIGINT)
+        code, _, err = program.finish()
+    assert code == 130
+    assert b"out.partial.json" in err
+    assert out.read_text() == "the whole one of yesterday"
+    partial = parse_json((tmp_path / "out.partial.json").read_text())
+    assert partial.text.startswith("word0 word1")
+    assert not partial.complete
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["long.wav", "out.json", "out.partial.json"]
+
+
+def test_ctrl_c_while_waiting_for_input() -> None:
+    with started("transcribe", "-", "--rate", "16000") as program:
+        program.send(12)
+        assert program.stdout.readline().startswith(b"word0")
+        program.process.send_signal(signal.SIGINT)
+        code = program.process.wait(timeout=20)  # its input is still open
+        assert (code, b"Traceback" in program.stderr.read()) == (130, False)
+
+
+def test_several_files_stop_at_the_interrupt(long_talk: Path) -> None:
+    with started("transcribe", long_talk, long_talk, "-f", "jsonl", FAKE_DELAY_S="0.05") as program:
+        program.stdout.readline()
+        program.process.send_signal(signal.SIGINT)
+        code, _, err = program.finish()
+    assert code == 130
+    assert err.count(b"interrupted") == 1
+
+
+def test_raw_audio_through_a_pipe_appears_as_it_is_confirmed() -> None:
+    with started("transcribe", "-", "--rate", "16000", "--pace", "live") as program:
+        program.send(6)
+        assert program.stdout.readline() == b" ".join(b"word%d" % n for n in range(10)) + b".\n"
+        assert program.finish() == (0, b"word10 word11\n", b"")
+
+
+def test_output_that_is_no_terminal_has_no_escape_codes(tmp_path: Path) -> None:
+    with started("transcribe", write_wav(tmp_path / "talk.wav", 1), "--pace", "live") as program:
+        assert program.finish() == (0, b"word0 word1\n", b"")
+
+
+def test_a_reader_that_leaves_is_no_error(long_talk: Path) -> None:
+    with started("transcribe", long_talk, FAKE_DELAY_S="0.01") as program:
+        program.stdout.readline()
+        program.stdout.close()
+        assert program.stderr.read() == b""
+        assert program.process.wait(timeout=20) == 1
+
+
+def test_text_that_the_locale_cannot_say_is_utf_8(tmp_path: Path) -> None:
+    talk = write_wav(tmp_path / "Grüße.wav", 1)
+    with started("transcribe", talk, "-f", "json", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0") as program:
+        code, out, err = program.finish()
+    assert (code, err) == (0, b"")
+    assert parse_json(out.decode()).source == "Grüße.wav"
+
+
+def run_in_a_terminal(*arguments: object, **environment: str) -> bytes:
+    """What the program writes to a terminal of 60 columns."""
+    import pty
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update({"COLUMNS": "60", "LINES": "20", "TERM": "xterm", **environment})
+        os.execv(PROGRAM[0], [*PROGRAM, *map(str, arguments)])
+    written = b""
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        written += part
+    os.waitpid(pid, 0)
+    return written
+
+
+def test_a_terminal_gets_the_live_view(tmp_path: Path) -> None:
+    out = run_in_a_terminal("transcribe", write_wav(tmp_path / "talk.wav", 2), "--pace", "live", NO_COLOR="1")
+    text = out.decode()
+    assert "\x1b[2;3mword" in text  # the guess, dim and italic
+    assert "fake.en · whisper-streaming · 0:01 of 0:02 · lag 0." in text
+    assert text.rstrip().removesuffix("\x1b[?25h").split("\x1b[J")[-1].split("\r\n")[0] == "word0 word1 word2 word3"
+
+
+def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:
+    out = run_in_a_terminal("transcribe", write_wav(tmp_path / "talk.wav", 1), "--pace", "live", TERM="dumb")
+    assert out == b"word0 word1\r\n"

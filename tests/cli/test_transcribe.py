@@ -1,0 +1,339 @@
+import json
+import os
+import threading
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import Run, write_wav
+from fake_transcriber import FakeTranscriber, word
+
+from whispertide.events import from_dict
+from whispertide.formats import FORMATS, parse_json, parse_jsonl, parse_srt
+from whispertide.types import SAMPLE_RATE
+
+Loads = list[tuple[str, dict[str, object]]]
+SIX = "word0 word1 word2 word3 word4 word5"
+
+
+def pcm(duration_s: float) -> bytes:
+    return np.full(round(duration_s * SAMPLE_RATE), 100, "<i2").tobytes()
+
+
+def test_text_goes_to_standard_output_and_nothing_else_does(run: Run, talk: Path) -> None:
+    result = run("transcribe", talk)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, SIX + "\n", "")
+
+
+@pytest.mark.parametrize("form", sorted(FORMATS))
+@pytest.mark.parametrize("offline", [False, True])
+def test_every_format_says_the_same(run: Run, talk: Path, form: str, offline: bool) -> None:
+    result = run("transcribe", talk, "--format", form, *(["--offline"] if offline else []))
+    assert result.exit_code == 0
+    assert " ".join(FORMATS[form].parse(result.stdout).text.split()) == SIX
+
+
+def test_json_carries_words_and_figures(run: Run, talk: Path) -> None:
+    result = run("transcribe", talk, "-f", "json", "--recipe", "whisper-streaming")
+    document = parse_json(result.stdout)
+    assert document.words == tuple(word(n) for n in range(6))
+    assert (document.language, document.model, document.recipe, document.source) == (
+        "en",
+        "fake.en",
+        "whisper-streaming",
+        "talk.wav",
+    )
+    assert (document.complete, document.duration) == (True, 3 * SAMPLE_RATE)
+    assert document.metrics["rounds"] == 6
+    assert document.metrics["audio_s"] == 3
+    assert document.metrics["latency_clock"] == "audio"
+    # Word n ends at n/2 + 0.4 s, is a guess at n/2 + 0.5 and confirmed half a second later, the last one at the end.
+    assert document.metrics["first_word_latency_s"] == pytest.approx(0.1)
+    assert document.metrics["confirmed_latency_median_s"] == pytest.approx(0.6)
+
+
+def test_jsonl_is_the_events(run: Run, talk: Path) -> None:
+    result = run("transcribe", talk, "-f", "jsonl")
+    events = [from_dict(json.loads(line)) for line in result.stdout.splitlines()]
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert {"hypothesis", "confirmed", "turn_end", "end", "language"} == {event.kind for event in events}
+    assert parse_jsonl(result.stdout).complete
+
+
+def test_offline_json_carries_whispers_figures(run: Run, talk: Path) -> None:
+    data = json.loads(run("transcribe", talk, "-f", "json", "--offline").stdout)
+    assert data["recipe"] == "offline"
+    assert data["segments"][0]["avg_logprob"] == -0.2
+    assert [segment["words"] for segment in data["segments"]] == [[0, 4], [4, 6]]
+    assert data["metrics"]["audio_s"] == 3
+
+
+def test_at_full_speed_audio_comes_in_the_portions_of_a_live_run(
+    run: Run, talk: Path, transcriber: FakeTranscriber
+) -> None:
+    run("transcribe", talk)
+    assert transcriber.sessions[0].pushes == [SAMPLE_RATE // 10] * 30
+
+
+def test_live_pace_takes_as_long_as_the_audio(run: Run, tmp_path: Path) -> None:
+    talk = write_wav(tmp_path / "short.wav", 1.0)
+    metrics = parse_json(run("transcribe", talk, "--pace", "live", "-f", "json").stdout).metrics
+    assert 1.0 <= metrics["wall_s"] < 3
+    assert metrics["latency_clock"] == "wall"
+    assert metrics["first_word_latency_s"] >= 0.09
+
+
+def test_options_reach_the_engine(run: Run, talk: Path, transcriber: FakeTranscriber, loads: Loads) -> None:
+    result = run(
+        *("transcribe", talk, "--model", "small.en", "--precision", "fp32", "--provider", "cpu", "--threads", "2"),
+        *("--revision", "v1", "--language", "English", "--task", "translate", "--prompt", "Names: Ada."),
+        *("--set", "step_s=0.5", "--set", "beam=3", "--no-vad"),
+    )
+    assert result.exit_code == 0
+    name, settings = loads[0]
+    settings.pop("announce")
+    assert (name, settings) == ("small.en", {"precision": "fp32", "provider": "cpu", "threads": 2, "revision": "v1"})
+    options = transcriber.sessions[0].options
+    assert (options.language, options.task, options.prompt) == ("en", "translate", "Names: Ada.")
+    assert (transcriber.recipes[0].step_s, transcriber.recipes[0].beam) == (0.5, 3)
+
+
+def test_the_default_model_is_base_en(run: Run, talk: Path, loads: Loads) -> None:
+    run("transcribe", talk)
+    assert [name for name, _ in loads] == ["base.en"]
+
+
+def test_the_bundled_model_says_what_it_is(run: Run, talk: Path, transcriber: FakeTranscriber) -> None:
+    transcriber.is_bundled = True
+    result = run("transcribe", talk)
+    assert "synthetic speech" in result.stderr
+    assert result.stdout == SIX + "\n"
+
+
+# --- output ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_output_file_names_its_format(run: Run, talk: Path, tmp_path: Path) -> None:
+    result = run("transcribe", talk, "-o", tmp_path / "out.srt")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert parse_srt((tmp_path / "out.srt").read_text()).text == SIX
+
+
+def test_a_folder_gets_a_file_per_input(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first, second = write_wav(tmp_path / "a/talk.wav", 1), write_wav(tmp_path / "b/talk.wav", 2)
+    result = run("transcribe", first, second, "-o", f"{tmp_path}/out/", "-f", "txt")
+    assert result.exit_code == 0
+    assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == {
+        "talk.wav.txt": "word0 word1\n",
+        "talk.wav-2.txt": "word0 word1 word2 word3\n",
+    }
+
+
+def test_several_json_transcripts_on_standard_output_are_one_per_line(run: Run, talk: Path) -> None:
+    result = run("transcribe", talk, talk, "-f", "json")
+    assert [parse_json(line).text for line in result.stdout.split("\n")[:-1]] == [SIX, SIX]
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [("no/such/out.txt", "does not exist"), ("folder", ""), ("taken/", "is a file"), ("read-only.txt", "read-only")],
+)
+def test_an_output_that_cannot_be_is_told_before_any_work(
+    run: Run, talk: Path, tmp_path: Path, loads: Loads, output: str, message: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "talk.txt").mkdir()
+    (tmp_path / "taken").write_text("x")
+    (tmp_path / "read-only.txt").write_text("x")
+    (tmp_path / "read-only.txt").chmod(0o444)
+    result = run("transcribe", talk, "-o", f"{tmp_path}/{output}")
+    assert result.exit_code == 5
+    assert result.stderr.startswith("error: ")
+    assert message in result.stderr
+    assert loads == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_an_error(run: Run, talk: Path) -> None:
+    result = run("transcribe", talk, "-o", "/dev/full", "-f", "srt")
+    assert (result.exit_code, "No space left" in result.stderr) == (5, True)
+
+
+def test_a_failing_engine_leaves_what_was_confirmed(
+    run: Run, talk: Path, tmp_path: Path, transcriber: FakeTranscriber
+) -> None:
+    transcriber.fail_at = 2.0
+    result = run("transcribe", talk, "-o", tmp_path / "out.json")
+    assert (result.exit_code, result.stderr) == (4, "error: the graph decoder.onnx failed\n")
+    partial = parse_json((tmp_path / "out.partial.json").read_text())
+    assert (partial.text, partial.complete) == ("word0 word1", False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.partial.json", "talk.wav"]
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+def empty_file(folder: Path) -> Path:
+    (folder / "bad.wav").touch()
+    return folder / "bad.wav"
+
+
+def no_audio_in_it(folder: Path) -> Path:
+    return write_wav(folder / "bad.wav", 0)
+
+
+def text_file(folder: Path) -> Path:
+    (folder / "bad.wav").write_text("This is not audio.\n" * 100)
+    return folder / "bad.wav"
+
+
+def missing(folder: Path) -> Path:
+    return folder / "bad.wav"
+
+
+def a_folder(folder: Path) -> Path:
+    (folder / "bad.wav").mkdir()
+    return folder / "bad.wav"
+
+
+BAD = [empty_file, no_audio_in_it, text_file, missing, a_folder]
+
+
+@pytest.mark.parametrize("make", BAD)
+@pytest.mark.parametrize("offline", [[], ["--offline"]])
+def test_bad_audio_is_a_clear_error(run: Run, tmp_path: Path, make: Callable[[Path], Path], offline: list[str]) -> None:
+    out = tmp_path / "out.txt"
+    result = run("transcribe", make(tmp_path), "-o", out, *offline)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.startswith("error: ")
+    assert "bad.wav" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("make", [empty_file, text_file, missing, a_folder])
+def test_bad_audio_is_told_before_a_model_is_downloaded(
+    run: Run, tmp_path: Path, loads: Loads, make: Callable[[Path], Path]
+) -> None:
+    run("transcribe", make(tmp_path))
+    assert loads == []
+
+
+@pytest.mark.parametrize("make", BAD)
+def test_one_bad_file_does_not_keep_the_others(
+    run: Run, talk: Path, tmp_path: Path, make: Callable[[Path], Path]
+) -> None:
+    result = run("transcribe", talk, make(tmp_path), talk)
+    assert (result.exit_code, result.stdout) == (3, f"{SIX}\n{SIX}\n")
+
+
+@pytest.mark.parametrize("offline", [[], ["--offline"]])
+def test_a_truncated_file_is_transcribed_as_far_as_it_goes(
+    run: Run, talk: Path, tmp_path: Path, offline: list[str]
+) -> None:
+    cut = tmp_path / "cut.wav"
+    cut.write_bytes(talk.read_bytes()[: 44 + 2 * 2 * SAMPLE_RATE])
+    result = run("transcribe", cut, "-o", tmp_path / "out.json", *offline)
+    assert result.exit_code == 6
+    assert "cut off" in result.stderr
+    document = parse_json((tmp_path / "out.json").read_text())
+    assert (document.text, document.complete) == ("word0 word1 word2 word3", False)
+
+
+def test_samples_that_are_no_numbers_are_told(run: Run, tmp_path: Path) -> None:
+    samples = np.zeros(SAMPLE_RATE, "<f4")
+    samples[100:110] = np.nan
+    result = run("transcribe", "-", "--rate", 16000, "--sample-format", "f32le", stdin=samples.tobytes())
+    assert (result.exit_code, result.stdout) == (0, "word0 word1\n")
+    assert "warning: " in result.stderr
+    assert "10 samples were not numbers" in result.stderr
+
+
+@pytest.mark.parametrize(("rate", "channels"), [(8000, 1), (192_000, 2), (44_100, 8)])
+def test_any_rate_and_any_number_of_channels(run: Run, tmp_path: Path, rate: int, channels: int) -> None:
+    path = tmp_path / "talk.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setparams((channels, 3, rate, 0, "NONE", ""))  # 24 bit
+        file.writeframes(bytes(3 * channels * rate))
+    assert run("transcribe", path).stdout == "word0 word1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--recipe", "tsunami"], 2, "tsunami"),
+        (["--set", "step=1"], 2, "step_s"),
+        (["--set", "step_s=fast"], 2, "fast"),
+        (["--language", "klingon"], 2, "klingon"),
+        (["--language", "german"], 2, "English only"),
+        (["--format", "docx"], 2, "docx"),
+        (["--precision", "int3"], 2, "int3"),
+        (["--provider", "abacus"], 2, "abacus"),
+        (["--task", "sing"], 2, "sing"),
+        (["--threads", "-1"], 2, "--threads"),
+        (["--offline", "--recipe", "whisper-streaming"], 2, "--offline"),
+        (["--offline", "--no-vad"], 2, "--offline"),
+        (["--offline", "--pace", "live"], 2, "--offline"),
+        (["--rate", "16000"], 2, "standard input"),
+    ],
+)
+def test_a_wrong_option_is_a_clear_error(run: Run, talk: Path, arguments: list[str], code: int, message: str) -> None:
+    result = run("transcribe", talk, *arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_an_unknown_model_is_a_clear_error(talk: Path, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from whispertide.cli.main import app
+
+    result = CliRunner().invoke(app, ["transcribe", str(talk), "--model", "bass.en"])
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "did you mean base.en" in result.stderr
+
+
+# --- standard input --------------------------------------------------------------------------------------------------
+
+
+def test_raw_audio_on_standard_input(run: Run) -> None:
+    assert run("transcribe", "-", "--rate", 16000, stdin=pcm(2)).stdout == "word0 word1 word2 word3\n"
+    assert run("transcribe", "-", "--rate", 8000, "--channels", 2, stdin=pcm(2)).stdout == "word0 word1 word2 word3\n"
+
+
+@pytest.mark.parametrize("extra", [[], ["--offline"], ["--pace", "live"]])
+def test_a_file_on_standard_input(run: Run, talk: Path, extra: list[str]) -> None:
+    assert run("transcribe", "-", *extra, stdin=talk.read_bytes()).stdout.split() == SIX.split()
+
+
+@pytest.mark.parametrize("arguments", [["--rate", "16000"], []])
+def test_nothing_on_standard_input_is_an_error(run: Run, arguments: list[str]) -> None:
+    result = run("transcribe", "-", *arguments, stdin=b"")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.startswith("error: ")
+
+
+def test_standard_input_is_read_once(run: Run) -> None:
+    assert run("transcribe", "-", "-", "--rate", 16000, stdin=pcm(1)).exit_code == 2
+
+
+def test_half_a_sample_at_the_end_of_standard_input_is_told(run: Run) -> None:
+    result = run("transcribe", "-", "--rate", 16000, stdin=pcm(1) + b"\0")
+    assert (result.exit_code, result.stdout) == (6, "word0 word1\n")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("pace", ["max", "live"])
+def test_a_named_pipe_is_read_as_it_is_written(run: Run, talk: Path, tmp_path: Path, pace: str) -> None:
+    pipe = tmp_path / "pipe.wav"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(talk.read_bytes()))
+    writer.start()
+    assert run("transcribe", pipe, "--pace", pace).stdout == SIX + "\n"
+    writer.join(timeout=10)

@@ -1,0 +1,298 @@
+"""The graphs against `transformers` at the true shapes, on random weights with peaked attention and on the bundled
+model.
+
+Tolerance: relative error (largest difference over largest value) of 1e-4 at fp32. Each check has controls, the same
+comparison with a deliberately wrong mask or position, which must exceed a hundred times the tolerance: a check that
+passes anything would pass them too.
+
+The bundled model's embedding has rows of norm 380 for the tokens that its training never met (their logits are pinned
+near -12). Those logits are sums of large numbers that cancel: `transformers` itself is 1.6e-4 off at fp32 there,
+measured against fp64. They are left out of the comparison; every other model is compared whole.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from random_models import SHAPES, RandomModel, random_model
+from whispertide.checkpoint import load_checkpoint
+from whispertide.graphs.build import build_graphs
+from whispertide.graphs.store import GraphFiles
+from whispertide.model.decoder import Decoder, DecoderState
+from whispertide.model.encoder import Encoded, Encoder
+from whispertide.model.request import DecodeOutput, DecodeRequest
+from whispertide.options import EngineOptions
+from whispertide.types import FloatArray, IntArray
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+TOLERANCE = 1e-4
+CONTROL = 100 * TOLERANCE
+LENGTH = 14
+FAST = ("nano.en", "tiny.en")
+CASES = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in ("nano.en", *SHAPES)]
+
+
+@dataclass
+class Pair:
+    """Our fp32 engine, the reference module, and what the reference computed for one input."""
+
+    model: RandomModel
+    encoder: Encoder
+    decoder: Decoder
+    mel: FloatArray
+    ids: IntArray
+    hidden: FloatArray
+    logits: FloatArray
+    cross: FloatArray  # [layers, heads, length, frames]
+    live: IntArray  # the tokens whose logits are compared
+
+    def logits_error(self, ours: FloatArray, reference: FloatArray) -> float:
+        return relative_error(ours[..., self.live], reference[..., self.live])
+
+
+def relative_error(ours: FloatArray, reference: FloatArray) -> float:
+    return float(np.abs(ours - reference).max() / np.abs(reference).max())
+
+
+def speechlike_mel(n_mels: int, seed: int) -> FloatArray:
+    """Smooth random features within the range of Whisper's, [n_mels, 3000]."""
+    noise = np.random.default_rng(seed).standard_normal((n_mels, 3000)).astype(np.float32)
+    smooth = np.apply_along_axis(lambda row: np.convolve(row, np.ones(8) / 8, mode="same"), 1, noise)
+    return np.asarray(np.clip(smooth, -1.0, 1.5), np.float32)
+
+
+def live_tokens(model: RandomModel) -> IntArray:
+    embedding = np.asarray(model.checkpoint.tensors.get("decoder.embed_tokens.weight"), np.float32)
+    live = np.flatnonzero(np.linalg.norm(embedding, axis=1) < 100)
+    assert len(live) > 1000
+    return live
+
+
+def bundled() -> RandomModel:
+    checkpoint = load_checkpoint("nano.en")
+    folder = Path(checkpoint.tensors.files[0]).parent
+    module = transformers.WhisperForConditionalGeneration.from_pretrained(
+        folder, attn_implementation="eager", dtype=torch.float32
+    )
+    return RandomModel(module.eval(), checkpoint)
+
+
+@pytest.fixture(scope="module", params=CASES)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    folder = tmp_path_factory.mktemp("parity")
+    model = bundled() if request.param == "nano.en" else random_model(request.param, folder / "hf")
+    graphs = folder / "graphs"
+    graphs.mkdir()
+    build_graphs(model.checkpoint, "fp32", graphs)
+    options = EngineOptions(precision="fp32", provider="cpu", threads=2)
+    dims = model.checkpoint.dims
+    mel = speechlike_mel(dims.n_mels, seed=1)
+    ids = np.random.default_rng(2).integers(0, 50000, (1, LENGTH))
+    with torch.no_grad():
+        out = model.module(
+            input_features=torch.from_numpy(mel)[None], decoder_input_ids=torch.from_numpy(ids), output_attentions=True
+        )
+    return Pair(
+        model,
+        Encoder(GraphFiles(graphs), dims, options),
+        Decoder(GraphFiles(graphs), dims, options),
+        mel,
+        ids,
+        out.encoder_last_hidden_state.numpy()[0],
+        out.logits.numpy(),
+        np.stack([layer.numpy()[0] for layer in out.cross_attentions]),
+        live_tokens(model),
+    )
+
+
+def all_heads(pair: Pair) -> list[tuple[int, int]]:
+    dims = pair.model.checkpoint.dims
+    return [(layer, head) for layer in range(dims.n_text_layer) for head in range(dims.n_text_head)]
+
+
+def feed(state: DecoderState, ids: IntArray) -> DecodeOutput:
+    return state.run(DecodeRequest(ids, tuple(range(ids.shape[1])), need="logits"))
+
+
+def logits_of(output: DecodeOutput) -> FloatArray:
+    assert output.logits is not None
+    return output.logits
+
+
+def attention_of(output: DecodeOutput) -> FloatArray:
+    assert output.attention is not None
+    return output.attention
+
+
+def test_encoder(pair: Pair) -> None:
+    encoded = pair.encoder.encode(pair.mel, hidden=True)
+    assert encoded.hidden is not None
+    assert relative_error(encoded.hidden, pair.hidden) <= TOLERANCE
+
+
+def test_decoder_whole(pair: Pair) -> None:
+    state = pair.decoder.start(pair.encoder.encode(pair.mel), all_heads(pair))
+    output = feed(state, pair.ids)
+    assert pair.logits_error(logits_of(output), pair.logits) <= TOLERANCE
+    cross = attention_of(output)[:, 0].reshape(pair.cross.shape)
+    assert relative_error(cross, pair.cross) <= TOLERANCE
+
+
+def test_decoder_in_pieces(pair: Pair) -> None:
+    state = pair.decoder.start(pair.encoder.encode(pair.mel), all_heads(pair))
+    pieces = [feed(state, pair.ids[:, a:b]) for a, b in ((0, 5), (5, 6), (6, LENGTH))]
+    logits = np.concatenate([logits_of(piece) for piece in pieces], axis=1)
+    cross = np.concatenate([attention_of(piece)[:, 0] for piece in pieces], axis=1)
+    assert pair.logits_error(logits, pair.logits) <= TOLERANCE
+    assert relative_error(cross.reshape(pair.cross.shape), pair.cross) <= TOLERANCE
+
+
+def test_rewound_decoder_forgets(pair: Pair) -> None:
+    state = pair.decoder.start(pair.encoder.encode(pair.mel))
+    feed(state, pair.ids[:, :5])
+    feed(state, (pair.ids[:, :4] + 1) % 50000)
+    state.rewind(4)
+    assert state.length == 5
+    assert pair.logits_error(logits_of(feed(state, pair.ids[:, 5:])), pair.logits[:, 5:]) <= TOLERANCE
+
+
+def test_peaked_attention(pair: Pair) -> None:
+    """The premise of the controls: attention is far from uniform."""
+    assert np.median(pair.cross.max(axis=-1)) > 3 / pair.cross.shape[-1]
+
+
+def test_control_wrong_position_of_the_decoder(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = pair.decoder.start(pair.encoder.encode(pair.mel))
+    build = state._inputs
+
+    def shifted(request: DecodeRequest) -> dict[str, Any]:
+        inputs = build(request)
+        return {**inputs, "positions": inputs["positions"] + 1}
+
+    monkeypatch.setattr(state, "_inputs", shifted)
+    assert pair.logits_error(logits_of(feed(state, pair.ids)), pair.logits) >= CONTROL
+
+
+def test_control_wrong_mask_of_the_decoder(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = pair.decoder.start(pair.encoder.encode(pair.mel))
+    monkeypatch.setattr(state, "_causal", lambda past, length: np.zeros((1, 1, length, past + length), np.float32))
+    assert pair.logits_error(logits_of(feed(state, pair.ids)), pair.logits) >= CONTROL
+
+
+def test_control_wrong_mask_of_the_cross_attention(pair: Pair) -> None:
+    encoded = pair.encoder.encode(pair.mel)
+    cropped = Encoded(encoded.cross_k, encoded.cross_v, encoded.frames, valid_frames=encoded.frames // 2)
+    assert pair.logits_error(logits_of(feed(pair.decoder.start(cropped), pair.ids)), pair.logits) >= CONTROL
+
+
+def test_control_wrong_mask_of_the_encoder(pair: Pair) -> None:
+    encoded = pair.encoder.encode(pair.mel, valid_frames=1400, hidden=True)
+    assert encoded.hidden is not None
+    assert relative_error(encoded.hidden[:1400], pair.hidden[:1400]) >= CONTROL
+
+
+def test_control_wrong_position_of_the_encoder(pair: Pair) -> None:
+    """The second half of a window alone gets the first half's positions."""
+    encoded = pair.encoder.encode(pair.mel[:, 1500:], hidden=True)
+    assert encoded.hidden is not None
+    assert relative_error(encoded.hidden, pair.hidden[750:]) >= CONTROL
+
+
+def test_padded_bucket_equals_the_bare_window(pair: Pair) -> None:
+    """What is masked must not matter, but for the two frames whose convolution reaches into the padding."""
+    silence = np.concatenate([pair.mel[:, :600], np.zeros_like(pair.mel[:, :200])], axis=1)
+    noise = np.concatenate([pair.mel[:, :600], pair.mel[:, :200] * 0 + 1.0], axis=1)
+    noise[:, 600] = 0  # the last valid frame sees one mel frame of padding
+    heads = all_heads(pair)
+    bare = pair.encoder.encode(pair.mel[:, :600], hidden=True)
+    results = [pair.encoder.encode(mel, valid_frames=300, hidden=True) for mel in (silence, noise)]
+    expected = feed(pair.decoder.start(bare, heads), pair.ids)
+    for encoded in results:
+        assert encoded.hidden is not None
+        assert bare.hidden is not None
+        assert relative_error(encoded.hidden[:300], bare.hidden) <= TOLERANCE
+        output = feed(pair.decoder.start(encoded, heads), pair.ids)
+        assert pair.logits_error(logits_of(output), logits_of(expected)) <= TOLERANCE
+        assert relative_error(attention_of(output), attention_of(expected)) <= TOLERANCE
+
+
+def test_beams_of_changing_number_equal_single_rows(pair: Pair) -> None:
+    """1 -> 3 -> 2 rows, reordered on the way, against each row decoded alone."""
+    encoded = pair.encoder.encode(pair.mel[:, :400])
+    beams = pair.decoder.start(encoded)
+    prompt = pair.ids[:, :4]
+    beams.run(DecodeRequest(prompt, (3,)))
+    first = np.array([[11], [22], [33]])
+    beams.run(DecodeRequest(first, (0,), parents=(0, 0, 0)))
+    second = np.array([[44], [55]])
+    together = logits_of(beams.run(DecodeRequest(second, (0,), parents=(2, 0), need="logits")))
+    for row, text in enumerate(([33, 44], [11, 55])):
+        alone = pair.decoder.start(encoded)
+        ids = np.concatenate([prompt, np.array([text])], axis=1)
+        assert pair.logits_error(together[row, 0], logits_of(feed(alone, ids))[0, -1]) <= TOLERANCE
+
+
+def test_suppression_per_row_and_top_candidates(pair: Pair) -> None:
+    encoded = pair.encoder.encode(pair.mel[:, :400])
+    state = pair.decoder.start(encoded)
+    state.run(DecodeRequest(pair.ids[:, :4], (3,)))
+    fork = state.fork()
+    two = np.array([[7], [7]])
+    plain = logits_of(state.run(DecodeRequest(two, (0,), parents=(0, 0), need="logits")))[:, 0]
+    best = int(plain[0].argmax())
+    suppress = np.zeros_like(plain)
+    suppress[1, best] = -np.inf
+    output = fork.run(DecodeRequest(two, (0,), parents=(0, 0), suppress=suppress, need="times"))
+    assert output.top_ids is not None
+    assert output.top_logprobs is not None
+    assert output.time_mass is not None
+    logprobs = torch.log_softmax(torch.from_numpy(plain + suppress), dim=-1).numpy()
+    assert output.top_ids[0, 0, 0] == best
+    assert best not in output.top_ids[1, 0]
+    begin = pair.model.checkpoint.tokenizer.timestamp_begin
+    for row in range(2):
+        expected = np.sort(logprobs[row])[::-1][:10]
+        np.testing.assert_allclose(output.top_logprobs[row, 0], expected, atol=1e-4)
+        mass = np.log(np.exp(logprobs[row, begin:]).sum())
+        np.testing.assert_allclose(output.time_mass[row, 0], mass, atol=1e-4)
+
+
+def test_rows_of_two_windows_in_one_run(pair: Pair) -> None:
+    """What a batching executor will do: two windows of unequal length and unequal text, one run of the same graph."""
+    mels = (pair.mel[:, :400], pair.mel[:, 1000:1600])
+    texts = (pair.ids[:, :6], pair.ids[:, 4:9])
+    encoded = [pair.encoder.encode(mel) for mel in mels]
+    alone = [logits_of(feed(pair.decoder.start(item), ids))[0, -1] for item, ids in zip(encoded, texts, strict=True)]
+
+    dims = pair.model.checkpoint.dims
+    size = dims.n_text_state // dims.n_text_head
+    frames = max(item.frames for item in encoded)
+    inputs: dict[str, Any] = {
+        "ids": np.array([[*texts[0][0]], [*texts[1][0], 0]]),
+        "positions": np.array([range(6), range(6)]),
+        "parents": np.array([0, 0]),
+        "self_bias": np.triu(np.full((1, 1, 6, 6), -1e30, np.float32), 1),
+        "cross_bias": np.zeros((2, 1, 1, frames), np.float32),
+        "logits_at": np.array([[[5]], [[4]]]),
+        "suppress": np.zeros((1, 1, dims.n_vocab), np.float32),
+    }
+    inputs["cross_bias"][0, ..., encoded[0].frames :] = -1e30
+    for layer in range(dims.n_text_layer):
+        for which in "kv":
+            inputs[f"past_{which}.{layer}"] = np.empty((1, dims.n_text_head, 0, size), np.float32)
+        keys = [item.cross_k[layer].numpy() for item in encoded]
+        values = [item.cross_v[layer].numpy() for item in encoded]
+        inputs[f"cross_k.{layer}"] = np.concatenate(
+            [np.pad(k, ((0, 0), (0, 0), (0, 0), (0, frames - k.shape[3]))) for k in keys]
+        )
+        inputs[f"cross_v.{layer}"] = np.concatenate(
+            [np.pad(v, ((0, 0), (0, 0), (0, frames - v.shape[2]), (0, 0))) for v in values]
+        )
+    together = pair.decoder.graph.run(["logits"], inputs)[0].numpy()
+    for row, expected in enumerate(alone):
+        assert pair.logits_error(together[row, 0], expected) <= TOLERANCE

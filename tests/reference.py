@@ -1,0 +1,125 @@
+"""The reference implementations that tests compare with: the bundled checkpoint inside openai-whisper and transformers.
+
+torch is not part of the base install: each function skips the test that asks for what is not there.
+"""
+
+import json
+import re
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whispertide.audio.file import load_audio
+from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import EngineOptions
+from whispertide.types import N_SAMPLES, FloatArray
+
+NANO = BUNDLED_DIR / "nano.en"
+
+# Hugging Face module names -> openai/whisper's (model.py), innermost last.
+_RENAMES = (
+    (r"^model\.", ""),
+    (r"^proj_out\..*", ""),
+    (r"\.layers\.", ".blocks."),
+    (r"\.encoder_attn_layer_norm\.", ".cross_attn_ln."),
+    (r"\.self_attn_layer_norm\.", ".attn_ln."),
+    (r"\.final_layer_norm\.", ".mlp_ln."),
+    (r"\.encoder_attn\.", ".cross_attn."),
+    (r"\.self_attn\.", ".attn."),
+    (r"\.q_proj\.", ".query."),
+    (r"\.k_proj\.", ".key."),
+    (r"\.v_proj\.", ".value."),
+    (r"\.out_proj\.", ".out."),
+    (r"\.fc1\.", ".mlp.0."),
+    (r"\.fc2\.", ".mlp.2."),
+    (r"\.embed_positions\.weight$", ".positional_embedding"),
+    (r"^decoder\.embed_tokens\.", "decoder.token_embedding."),
+    (r"^encoder\.layer_norm\.", "encoder.ln_post."),
+    (r"^decoder\.layer_norm\.", "decoder.ln."),
+)
+
+
+CLIPS = [BUNDLED_DIR / "audio" / "demo.flac", *sorted((Path(__file__).parent / "clips").glob("*.flac"))]
+
+
+def window_of(path: Path) -> FloatArray:
+    """The first 30 s of a clip, padded with zeros: one window of samples."""
+    samples = load_audio(path)[:N_SAMPLES]
+    return np.pad(samples, (0, N_SAMPLES - len(samples)))
+
+
+def openai_name(name: str) -> str:
+    """The name of a Hugging Face tensor in openai/whisper; empty for one that is tied to another."""
+    for pattern, replacement in _RENAMES:
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+def openai_dims(config: Mapping[str, Any]) -> dict[str, int]:
+    """`config.json` -> the arguments of openai/whisper's `ModelDimensions`."""
+    return {
+        "n_mels": config["num_mel_bins"],
+        "n_audio_ctx": config["max_source_positions"],
+        "n_audio_state": config["d_model"],
+        "n_audio_head": config["encoder_attention_heads"],
+        "n_audio_layer": config["encoder_layers"],
+        "n_vocab": config["vocab_size"],
+        "n_text_ctx": config["max_target_positions"],
+        "n_text_state": config["d_model"],
+        "n_text_head": config["decoder_attention_heads"],
+        "n_text_layer": config["decoder_layers"],
+    }
+
+
+def openai_timing() -> Any:
+    """openai-whisper's `timing` module, its loops as plain Python: compiling them takes longer than what they do
+    here.
+    """
+    timing = pytest.importorskip("whisper.timing")
+    for name in ("dtw_cpu", "backtrace"):
+        setattr(timing, name, getattr(getattr(timing, name), "py_func", getattr(timing, name)))
+    return timing
+
+
+@cache
+def nano() -> WhisperModel:
+    """The bundled checkpoint in our own engine, fp32."""
+    return load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+
+
+@cache
+def openai_model(folder: Path = NANO) -> Any:
+    """The checkpoint in `folder` as an openai-whisper model in fp32, with its own alignment heads."""
+    torch = pytest.importorskip("torch")
+    load_file = pytest.importorskip("safetensors.torch").load_file
+    torch.set_num_threads(1)  # its threads spin: on a busy machine two are slower than one
+    openai_timing()
+    with warnings.catch_warnings(action="ignore"):  # it leaves its vocabulary file open
+        pytest.importorskip("whisper.tokenizer").get_tokenizer(False)
+    whisper = pytest.importorskip("whisper.model")
+
+    model = whisper.Whisper(whisper.ModelDimensions(**openai_dims(json.loads((folder / "config.json").read_text()))))
+    tensors = {openai_name(name): value.float() for name, value in load_file(folder / "model.safetensors").items()}
+    tensors.pop("", None)
+    model.load_state_dict(tensors)
+    heads = json.loads((folder / "generation_config.json").read_text()).get("alignment_heads")
+    if heads:
+        mask = torch.zeros(model.dims.n_text_layer, model.dims.n_text_head, dtype=torch.bool)
+        mask[tuple(zip(*heads, strict=True))] = True
+        model.register_buffer("alignment_heads", mask.to_sparse(), persistent=False)
+    return model.eval()
+
+
+@cache
+def hf_model(folder: Path = NANO) -> Any:
+    """The checkpoint in `folder` as a transformers model in fp32."""
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    transformers = pytest.importorskip("transformers")
+    return transformers.WhisperForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()

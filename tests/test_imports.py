@@ -1,0 +1,122 @@
+"""The one direction of flow: imports point left only, and nothing heavy is imported before it is needed."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import whispertide
+
+SOURCE = Path(whispertide.__file__).parent
+
+# docs/architecture.md; a module may import its own layer and those before it
+LAYERS = (
+    ("types", "errors", "options", "events"),
+    ("audio",),
+    ("features",),
+    ("checkpoint",),
+    ("graphs",),
+    ("model",),
+    ("decoding",),
+    ("streaming",),
+    ("transcript",),
+    ("session", "offline"),
+    ("api", "document"),
+    ("formats", "doctor"),
+    ("cli", "server", "training", "compress", "evaluation"),
+)
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+MODULES = {
+    ".".join(("whispertide", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+    for path in SOURCE.rglob("*.py")
+}
+FORBIDDEN = ("torch", "transformers", "whisper", "faster_whisper")
+LAZY = ("onnxruntime", "onnx", "av", "sounddevice", "huggingface_hub", "tokenizers", "rich", "typer")
+
+
+def part_of(module: str) -> str | None:
+    """`whispertide.audio.file` -> `audio`; None for the package itself."""
+    pieces = module.split(".")
+    return pieces[1] if len(pieces) > 1 else None
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            for name in node.names:
+                submodule = f"{node.module}.{name.name}"
+                yield submodule if submodule in MODULES else node.module
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_imports_point_left(path: Path) -> None:
+    part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if part in ("__init__", "__main__"):
+        return
+    assert part in RANK, f"{part} has no place in LAYERS"
+    for module in imported(ast.parse(path.read_text())):
+        other = part_of(module) if module.startswith("whispertide") else None
+        if other in RANK:
+            assert RANK[other] <= RANK[part], f"{path.name} ({part}) imports {module}"
+        assert module.split(".")[0] not in FORBIDDEN or part in ("training", "compress", "evaluation", "doctor")
+
+
+def test_no_cycles_between_modules() -> None:
+    graph = {
+        ".".join(("whispertide", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): {
+            name for name in top_level_imports(path) if name.startswith("whispertide.")
+        }
+        for path in modules()
+    }
+    done: set[str] = set()
+
+    def visit(module: str, chain: tuple[str, ...]) -> None:
+        assert module not in chain, " -> ".join((*chain, module))
+        if module not in done:
+            for other in graph.get(module, ()):
+                if other != module:
+                    visit(other, (*chain, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def top_level_imports(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    return set(imported(ast.Module([node for node in tree.body if not isinstance(node, ast.If)], [])))
+
+
+def test_importing_the_package_pulls_in_nothing_heavy() -> None:
+    code = "import sys, whispertide; print(' '.join(sys.modules))"
+    loaded = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
+    assert not loaded & {*FORBIDDEN, *LAZY}
+
+
+def test_everything_but_training_works_without_torch() -> None:
+    """torch and the reference implementations are made impossible to import; the bundled model still transcribes."""
+    code = f"""
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in {FORBIDDEN!r}:
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+import importlib, pkgutil, whispertide
+for module in pkgutil.walk_packages(whispertide.__path__, 'whispertide.'):
+    if not module.name.startswith(('whispertide.training', 'whispertide.__main__')):
+        importlib.import_module(module.name)
+import numpy as np
+model = whispertide.load('nano.en')
+print(len(model.transcribe(np.zeros(16000, np.float32)).words))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)

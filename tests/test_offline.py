@@ -1,0 +1,167 @@
+"""Long-form transcription by the bundled model, against openai-whisper's `transcribe` on the same weights."""
+
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference import CLIPS, nano, openai_model, openai_timing
+from whispertide.audio.file import load_audio
+from whispertide.errors import UnknownLanguageError
+from whispertide.features import log_mel
+from whispertide.offline import Features, OfflineSegment, transcribe_blocks, transcribe_samples
+from whispertide.options import DecodeOptions
+from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
+
+AS_OPENAI: dict[str, Any] = {"suppress_tokens": (-1,), "temperatures": (0.0,)}
+
+
+@cache
+def long_recording() -> FloatArray:
+    """76 s of several voices with pauses between them."""
+    pause = np.zeros(SAMPLE_RATE // 2, np.float32)
+    by_name = {path.stem: load_audio(path) for path in CLIPS}
+    return np.concatenate([part for name in ("long", "demo") for part in (by_name[name], pause)])
+
+
+def transcript(samples: FloatArray, **options: Any) -> list[OfflineSegment]:
+    extra = {name: options.pop(name) for name in ("clip", "progress") if name in options}
+    return list(transcribe_samples(nano(), samples, DecodeOptions(**{**AS_OPENAI, **options}), **extra))
+
+
+@cache
+def openai_transcript(words: bool, **options: Any) -> Any:
+    whisper = pytest.importorskip("whisper")
+    openai_timing()
+    return whisper.transcribe(
+        openai_model(), long_recording(), fp16=False, language="en", temperature=0.0, word_timestamps=words, **options
+    )
+
+
+@cache
+def ours_in_full(words: bool) -> list[OfflineSegment]:
+    return transcript(long_recording(), word_timestamps=words)
+
+
+class TestAgainstOpenAI:
+    @pytest.mark.parametrize("words", [False, True])
+    def test_text_and_segments_are_the_same(self, words: bool) -> None:
+        theirs = [each for each in openai_transcript(words)["segments"] if each["text"].strip()]
+        ours = ours_in_full(words)
+        assert "".join(each.text for each in ours) == openai_transcript(words)["text"]
+        assert [list(each.tokens) for each in ours] == [each["tokens"] for each in theirs]
+        assert ours[-1].span.end > N_SAMPLES
+        for mine, other in zip(ours, theirs, strict=True):
+            assert mine.span.start / SAMPLE_RATE == pytest.approx(other["start"], abs=0.0201)
+            end = min(other["end"], len(long_recording()) / SAMPLE_RATE)
+            assert mine.span.end / SAMPLE_RATE == pytest.approx(end, abs=0.0201)
+            assert mine.avg_logprob == pytest.approx(other["avg_logprob"], abs=1e-4)
+            assert mine.no_speech_prob == pytest.approx(other["no_speech_prob"], abs=1e-6)
+            assert mine.compression_ratio == other["compression_ratio"]
+
+    def test_words_are_the_same_within_20_ms(self) -> None:
+        theirs = [word for each in openai_transcript(True)["segments"] for word in each["words"]]
+        ours = [word for each in ours_in_full(True) for word in each.words]
+        assert [word.text for word in ours] == [word["word"] for word in theirs]
+        for mine, other in zip(ours, theirs, strict=True):
+            assert mine.start / SAMPLE_RATE == pytest.approx(other["start"], abs=0.0201)
+            assert mine.end / SAMPLE_RATE == pytest.approx(other["end"], abs=0.0201)
+            assert mine.probability == pytest.approx(other["probability"], abs=1e-3)
+
+    def test_a_prompt_and_no_context_have_the_same_effect(self) -> None:
+        options = {"condition_on_previous_text": False}
+        theirs = openai_transcript(False, initial_prompt="A quiet house.", **options)["text"]
+        ours = transcript(long_recording(), word_timestamps=False, prompt="A quiet house.", **options)
+        assert "".join(each.text for each in ours) == theirs
+
+
+class TestSegments:
+    def test_are_numbered_and_inside_the_recording(self) -> None:
+        segments = ours_in_full(True)
+        assert [each.id for each in segments] == list(range(len(segments)))
+        for each in segments:
+            assert 0 <= each.span.start < each.span.end <= len(long_recording())
+            assert each.text.strip()
+            assert "".join(word.text for word in each.words) == each.text
+            assert each.language == "en"
+
+    def test_come_as_their_window_is_done(self) -> None:
+        windows: list[int] = []
+        running = transcribe_samples(
+            nano(), long_recording(), DecodeOptions(**AS_OPENAI), progress=lambda done, _: windows.append(done)
+        )
+        first = next(running)
+        assert first.id == 0
+        assert windows == []  # the next window is not decoded before it is asked for
+        running.close()
+
+    def test_progress_rises_to_the_whole(self) -> None:
+        calls: list[tuple[int, int]] = []
+        transcript(long_recording(), progress=lambda *call: calls.append(call), word_timestamps=False)
+        whole = len(long_recording()) // HOP_LENGTH * HOP_LENGTH
+        assert [done for done, _ in calls] == sorted({done for done, _ in calls})
+        assert calls[-1] == (whole, whole)
+        assert len(calls) >= 3
+
+    def test_a_clip_is_transcribed_alone(self) -> None:
+        clip = Span(10 * SAMPLE_RATE, 25 * SAMPLE_RATE)
+        segments = transcript(long_recording(), clip=clip, word_timestamps=False)
+        assert segments
+        assert all(clip.start <= each.span.start for each in segments)
+        assert len({each.text for each in segments}) < len(ours_in_full(False))
+
+    @pytest.mark.parametrize("count", [0, 1, HOP_LENGTH - 1])
+    def test_no_audio_gives_nothing(self, count: int) -> None:
+        assert transcript(np.zeros(count, np.float32)) == []
+
+    def test_very_short_audio_is_no_error(self) -> None:
+        for count in (HOP_LENGTH, 3 * HOP_LENGTH, 1000):
+            for each in transcript(long_recording()[:count]):
+                assert each.span.end <= count
+
+    def test_an_unknown_language_is_refused(self) -> None:
+        with pytest.raises(UnknownLanguageError):
+            transcript(long_recording(), language="de")
+
+
+class TestFeatures:
+    def test_are_those_of_the_whole_recording(self) -> None:
+        samples = long_recording()[: 40 * SAMPLE_RATE]
+        whole = log_mel(samples, padding=N_SAMPLES)
+        features = Features.of([samples], 80)
+        assert features.frames == len(samples) // HOP_LENGTH
+        np.testing.assert_allclose(features.window(500, N_FRAMES), whole[:, 500:3500], atol=1e-5)
+        np.testing.assert_allclose(features.opening(), whole[:, :N_FRAMES], atol=1e-5)
+
+    def test_a_short_window_ends_in_zeros(self) -> None:
+        features = Features.of([long_recording()[:16000]], 80)
+        assert features.window(20, 80).shape == (80, N_FRAMES)
+        assert not features.window(20, 80)[:, 80:].any()
+
+    def test_the_opening_of_a_short_recording_ends_in_silence(self) -> None:
+        samples = long_recording()[:16000]
+        expected = log_mel(samples, padding=N_SAMPLES)[:, :N_FRAMES]
+        np.testing.assert_allclose(Features.of([samples], 80).opening(), expected, atol=1e-5)
+
+    @settings(max_examples=15, deadline=None)
+    @given(st.lists(st.integers(0, 20_000), max_size=6))
+    def test_do_not_depend_on_the_blocks(self, cuts: list[int]) -> None:
+        samples = long_recording()[:20_000]
+        bounds = [0, *sorted(cuts), len(samples)]
+        blocks = [samples[start:stop] for start, stop in pairwise(bounds)]
+        whole, parts = Features.of([samples], 80), Features.of(blocks, 80)
+        assert parts.samples == whole.samples
+        np.testing.assert_allclose(parts.raw, whole.raw, atol=1e-5)
+
+
+def test_blocks_and_samples_give_the_same() -> None:
+    samples = long_recording()[: 12 * SAMPLE_RATE]
+    options = DecodeOptions(**AS_OPENAI)
+    blocks = (samples[start : start + 7777] for start in range(0, len(samples), 7777))
+    by_blocks = list(transcribe_blocks(nano(), blocks, options))
+    assert by_blocks == list(transcribe_samples(nano(), samples, options))
+    assert by_blocks
