@@ -1,6 +1,6 @@
 """How much speech the voice gate loses, and how much noise it lets through.
 
-    python benchmarks/vad.py FOLDER [--levels 0,-10,-20,-30] [--set pre_roll=0.5] [--detail]
+    python benchmarks/vad.py FOLDER [--levels 0,-10,-20,-30] [--set pre_roll=0.5]
 
 FOLDER holds a manifest.jsonl with one object per line: `file`, `transcript` (null or absent: not speech if the file
 lies in a folder `nonspeech`, else ignored) and, where known, `words` with `start` and `end` in seconds. Without FOLDER,
@@ -67,20 +67,24 @@ class Loss:
     deleted: int = 0
     frames: int = 0
     outside: int = 0
-    opened: float = 0.0  # share of the stream inside of the gate
+    inside: int = 0  # frames inside of the gate, of `length` in all, pauses included
+    length: int = 0
 
     def row(self) -> str:
+        """The right half of a line of the table."""
         return (
             f"{self.words:6d} {self.deleted:8d} {percent(self.deleted, self.words):8.3f} "
-            f"{percent(self.outside, self.frames):9.3f} {100 * self.opened:6.1f}"
+            f"{percent(self.outside, self.frames):9.3f} {percent(self.inside, self.length):6.1f}"
         )
 
 
 def percent(part: float, whole: float) -> float:
+    """100 * part / whole; 0 of nothing."""
     return 100 * part / whole if whole else 0.0
 
 
 def make_clip(audio: FloatArray, transcript: str, timed: list[dict[str, float]] | None = None) -> Clip:
+    """Find the sounding frames and the words, by their times where known."""
     frames = audio[: len(audio) - len(audio) % FRAME].reshape(-1, FRAME)
     level = frames.std(axis=1)
     sounding = level > np.percentile(level, 95) * 10 ** (-30 / 20)
@@ -144,7 +148,7 @@ def noise_clips(seed: int) -> dict[str, FloatArray]:
         "white": np.fft.irfft(spectrum, size),
         "pink": np.fft.irfft(spectrum / np.sqrt(bins), size),
         "brown": np.fft.irfft(spectrum / bins, size),
-        "hum": sum(np.sin(2 * np.pi * 50 * k * t) / k for k in (1, 2, 3, 5, 7)),
+        "hum": np.sum([np.sin(2 * np.pi * 50 * k * t) / k for k in (1, 2, 3, 5, 7)], axis=0),
     }
     return {"silence": np.zeros(size, np.float32)} | {k: (v / v.std()).astype(np.float32) for k, v in made.items()}
 
@@ -181,14 +185,16 @@ def gate_frames(audio: FloatArray, options: GateOptions) -> np.ndarray:
 
 
 def measure_loss(clips: list[Clip], level: float, options: GateOptions, seed: int) -> Loss:
+    """What the gate loses of `clips`, joined to a stream and raised by `level` dB."""
     audio, sounding, words = join(clips, seed)
     inside = gate_frames(audio * np.float32(10 ** (level / 20)), options)
     deleted = sum(1 for word in words if len(word) and np.mean(inside[word]) < 0.5)
     outside = int(np.count_nonzero(sounding & ~inside))
-    return Loss(len(words), deleted, int(np.count_nonzero(sounding)), outside, float(inside.mean()))
+    return Loss(len(words), deleted, int(np.count_nonzero(sounding)), outside, int(inside.sum()), len(inside))
 
 
 def open_seconds_per_minute(streams: list[FloatArray], options: GateOptions) -> float:
+    """How long the gate is open in streams that hold no speech."""
     opened = [gate_frames(audio, options) for audio in streams]
     return 60 * sum(int(frames.sum()) for frames in opened) / max(1, sum(len(frames) for frames in opened))
 
@@ -211,7 +217,7 @@ def speech_table(groups: dict[str, list[Clip]], levels: list[float], measure: Ca
         for name, clips in sorted(groups.items()):
             loss = measure(clips, level)
             print(f"{level:6.0f} {name:16} {loss.row()}")
-            for field in ("words", "deleted", "frames", "outside"):
+            for field in ("words", "deleted", "frames", "outside", "inside", "length"):
                 setattr(total, field, getattr(total, field) + getattr(loss, field))
         print(f"{level:6.0f} {'all':16} {total.row()}")
         sums[f"{level:g}"] = total
@@ -220,7 +226,7 @@ def speech_table(groups: dict[str, list[Clip]], levels: list[float], measure: Ca
 
 def noise_table(groups: dict[str, list[Clip]], options: GateOptions, seed: int) -> dict[str, float]:
     """Print and return seconds per minute that the gate is open where nobody speaks."""
-    figures = {
+    figures: dict[str, float] = {
         name: open_seconds_per_minute([clip.audio for clip in groups[name]], options)
         for name in ("nonspeech", "singing")
         if name in groups
@@ -235,6 +241,7 @@ def noise_table(groups: dict[str, list[Clip]], options: GateOptions, seed: int) 
 
 
 def parse_args(argv: list[str]) -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--levels", default="0,-10,-20,-30", help="dB, relative to the recordings")
@@ -244,6 +251,7 @@ def parse_args(argv: list[str]) -> argparse.Namespace:
 
 
 def main(argv: list[str]) -> int:
+    """Measure and print."""
     args = parse_args(argv)
     options = replace(GateOptions(), **{k: float(v) for k, v in (item.split("=") for item in args.set)})
     groups = manifest_clips(args.folder) if args.folder else {}

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import GraphError, UnknownLanguageError
 from whispertide.events import Confirmed, End, Event, Hypothesis, Language, RoundStats, TurnEnd
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipes import Recipe, get_recipe
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
@@ -83,10 +83,14 @@ class FakeTranscriber:
     is_bundled: bool = False
     delay_s: float = 0.0
     fail_at: float | None = None
+    warm: bool = False
     dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
     sessions: list[FakeSession] = field(default_factory=list)
     recipes: list[Recipe] = field(default_factory=list)
     offline_options: list[DecodeOptions] = field(default_factory=list)
+
+    def warm_up(self) -> None:
+        self.warm = True
 
     def session(
         self, recipe: str | Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None
@@ -124,7 +128,7 @@ def main() -> None:
     from whispertide.cli.main import main as command_line
 
     delay = float(os.environ.get("FAKE_DELAY_S", "0"))
-    api.load = lambda *_, **__: FakeTranscriber(delay_s=delay)  # type: ignore[assignment,return-value]
+    api.load = lambda *_, **__: FakeTranscriber(delay_s=delay)  # type: ignore[assignment]
     command_line()
 
 

@@ -16,6 +16,8 @@ import pytest
 
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.features import log_mel
+from whispertide.model.encoder import Encoded
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import N_SAMPLES, FloatArray
@@ -48,10 +50,11 @@ _RENAMES = (
 CLIPS = [BUNDLED_DIR / "audio" / "demo.flac", *sorted((Path(__file__).parent / "clips").glob("*.flac"))]
 
 
-def window_of(path: Path) -> FloatArray:
-    """The first 30 s of a clip, padded with zeros: one window of samples."""
+@cache
+def mel_of(path: Path) -> FloatArray:
+    """The features of the first 30 s of a clip, padded with silence: one window."""
     samples = load_audio(path)[:N_SAMPLES]
-    return np.pad(samples, (0, N_SAMPLES - len(samples)))
+    return log_mel(np.pad(samples, (0, N_SAMPLES - len(samples))))
 
 
 def openai_name(name: str) -> str:
@@ -94,6 +97,12 @@ def nano() -> WhisperModel:
 
 
 @cache
+def nano_encoded(path: Path) -> Encoded:
+    """The first 30 s of a clip through our own encoder."""
+    return nano().encode(mel_of(path))
+
+
+@cache
 def openai_model(folder: Path = NANO) -> Any:
     """The checkpoint in `folder` as an openai-whisper model in fp32, with its own alignment heads."""
     torch = pytest.importorskip("torch")
@@ -114,6 +123,14 @@ def openai_model(folder: Path = NANO) -> Any:
         mask[tuple(zip(*heads, strict=True))] = True
         model.register_buffer("alignment_heads", mask.to_sparse(), persistent=False)
     return model.eval()
+
+
+@cache
+def openai_encoded(path: Path) -> Any:
+    """The first 30 s of a clip through the encoder of `openai_model`: [1500, width]."""
+    torch = pytest.importorskip("torch")
+    with torch.no_grad():
+        return openai_model().embed_audio(torch.from_numpy(mel_of(path))[None])[0]
 
 
 @cache

@@ -10,7 +10,7 @@ import numpy as np
 
 from whispertide.decoding.rules import Vocabulary, log_softmax
 from whispertide.decoding.search import TOP, DecodeOutput, DecodeRequest
-from whispertide.types import FloatArray
+from whispertide.types import FloatArray, IntArray
 
 # A vocabulary in miniature, laid out as Whisper's: text, end of text, specials, timestamps.
 TEXT = 20
@@ -51,12 +51,22 @@ class ScriptedDecoder:
         if request.need == "logits":
             return DecodeOutput(logits=logits.astype(np.float32), attention=attention)
         logprobs = log_softmax(logits)
-        ids = np.argsort(-logprobs, axis=-1, kind="stable")[..., :TOP]
-        return DecodeOutput(ids, np.take_along_axis(logprobs, ids, -1), attention=attention)
+        ids, best = _top(logprobs)
+        if request.need == "top":
+            return DecodeOutput(ids, best, attention=attention)
+        time_ids, time_best = _top(logprobs[..., TIME:])
+        with np.errstate(divide="ignore"):
+            mass = np.log(np.exp(logprobs[..., TIME:]).sum(axis=-1))
+        return DecodeOutput(ids, best, time_ids + TIME, time_best, mass, attention=attention)
 
     def rewind(self, drop: int) -> None:
         assert all(len(row) >= drop for row in self.cache)
         self.cache = [row[: len(row) - drop] for row in self.cache]
+
+
+def _top(logprobs: FloatArray) -> tuple[IntArray, FloatArray]:
+    ids = np.argsort(-logprobs, axis=-1, kind="stable")[..., :TOP]
+    return ids, np.take_along_axis(logprobs, ids, -1)
 
 
 def one_hot(token: int, sharpness: float = 20.0) -> FloatArray:

@@ -14,7 +14,7 @@ from whispertide.types import Word, seconds, to_samples
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Base of all events; `at` is the end of the audio that had been received when it was made."""
+    """Base of all events; `at` is the end of the audio that had been taken into account when it was made."""
 
     kind: ClassVar[str] = ""
     seq: int
@@ -166,11 +166,14 @@ def from_dict(data: dict[str, Any]) -> Event:
     cls = EVENT_TYPES.get(str(data.get("type")))
     if cls is None:
         raise OptionError(f"expected an event type among {', '.join(EVENT_TYPES)}; got {data.get('type')!r}")
-    values = _samples({key: value for key, value in data.items() if key != "type"})
-    if "words" in values:
-        values["words"] = tuple(Word(**_samples(word)) for word in values["words"])
-    if "stats" in values:
-        values["stats"] = RoundStats(**_samples(values["stats"]))
+    try:
+        values = _samples({key: value for key, value in data.items() if key != "type"})
+        if "words" in values:
+            values["words"] = tuple(Word(**_samples(word)) for word in values["words"])
+        if "stats" in values:
+            values["stats"] = RoundStats(**_samples(values["stats"]))
+    except (TypeError, AttributeError) as error:
+        raise OptionError(f"expected numbers, words and statistics as `to_dict` writes them; got {error}") from error
     expected = {item.name for item in fields(cls)}
     if values.keys() - expected or expected - values.keys() - {"stats"}:
         raise OptionError(f"a {cls.kind} event has the fields {sorted(expected)}; got {sorted(values)}")

@@ -63,7 +63,10 @@ class Gate(Protocol):
 
 @dataclass(slots=True)
 class SessionState:
-    """All that a session remembers. `gate` is the gate's state, and only set in snapshots."""
+    """All that a session remembers. `gate` is the gate's state, and only set in snapshots.
+
+    `language` was detected last, `spoken` in this utterance.
+    """
 
     recipe: Recipe
     options: DecodeOptions
@@ -74,6 +77,7 @@ class SessionState:
     outbox: list[Event] = field(default_factory=list)
     seq: int = 0
     language: str | None = None
+    spoken: str | None = None
     lag_level: int = 0
     replaced: int = 0
 
@@ -131,8 +135,12 @@ class Session:
 
     @property
     def options(self) -> DecodeOptions:
-        """What the next round is to be run with."""
-        return decode_options(self._state.recipe, self._state.options)
+        """What the next round is to be run with.
+
+        A language that was detected holds from the first confirmed word to the end of its utterance.
+        """
+        options = decode_options(self._state.recipe, self._state.options)
+        return replace(options, language=self._state.spoken) if options.language is None else options
 
     @property
     def transcript(self) -> Transcript:
@@ -179,13 +187,15 @@ class Session:
     def flush(self) -> list[Event]:
         """End the utterance here, not the session: all that was said is confirmed. The last event is `TurnEnd`."""
         self._require_executor()
-        self.request_flush()
+        if not self._state.turns.requests:  # else the call before failed, and this one tries again
+            self.request_flush()
         return self._run_due()
 
     def finish(self) -> list[Event]:
         """End the session: all that was said is confirmed. The last event is `End`; afterwards nothing is accepted."""
         self._require_executor()
-        self.request_finish()
+        if not self._finishing:  # else the call before failed, and this one tries again
+            self.request_finish()
         return self._run_due()
 
     # --- taken apart -------------------------------------------------------------------------------------------------
@@ -328,11 +338,15 @@ class Session:
         if taken is None:
             return
         flight, commit = taken
-        plan, transcript = flight.plan, self._state.transcript
+        plan, state, transcript = flight.plan, self._state, self._state.transcript
         self._note_language(result, flight.at)
         stats = replace(result.stats, round_id=plan.id, window_start=plan.window.start, window_end=plan.window.end)
-        self._show(transcript.apply(commit, end=plan.window.end), flight.at, stats=stats)
+        change = transcript.apply(commit, end=plan.window.end)
+        self._show(change, flight.at, stats=stats)
+        if change.confirmed:
+            state.spoken = result.language
         if plan.is_last:
+            state.spoken = None
             self._show(transcript.drop_hypothesis(), flight.at, stats=stats)
         self._turns.land(flight)
         self._note_lag(flight)
@@ -375,13 +389,17 @@ class Session:
         gate_needs = self._gate.needed_from if self._gate is not None else 0
         self._state.buffer.drop_before(self._turns.needed_from(gate_needs))
 
+    @property
+    def _finishing(self) -> bool:
+        return any(request.kind == "finish" for request in self._state.turns.requests)
+
     def _require_open(self) -> None:
         if self.ended:
             raise SessionError("expected a session that goes on; this one has ended: start another")
 
     def _require_going_on(self) -> None:
         self._require_open()
-        if any(request.kind == "finish" for request in self._state.turns.requests):
+        if self._finishing:
             raise SessionError("expected a session that goes on; this one was asked to finish: start another")
 
     def _require_executor(self) -> None:

@@ -11,11 +11,14 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 
 
 def tone(seconds: float, rate: int = SAMPLE_RATE, freq: float = 440.0, level: float = 0.5) -> FloatArray:
-    return (level * np.sin(2 * np.pi * freq * np.arange(round(seconds * rate)) / rate)).astype(np.float32)
+    samples: FloatArray = (level * np.sin(2 * np.pi * freq * np.arange(round(seconds * rate)) / rate)).astype(
+        np.float32
+    )
+    return samples
 
 
 def babble(seconds: float, seed: int = 0) -> FloatArray:
-    """Something that a voice detector takes for speech: a moving pitch through three resonances, five vowels a second."""
+    """What a voice detector takes for speech: a moving pitch through three resonances, five vowels per second."""
     rng = np.random.default_rng(seed)
     t = np.arange(round(seconds * SAMPLE_RATE)) / SAMPLE_RATE
     vowels = np.array([[730, 1090, 2440], [270, 2290, 3010], [300, 870, 2240], [530, 1840, 2480], [570, 840, 2410]])
@@ -32,7 +35,8 @@ def babble(seconds: float, seed: int = 0) -> FloatArray:
         gain = (np.array([1, 0.5, 0.25]) / (1 + distance**2)).sum(axis=1)
         sound += gain / np.sqrt(harmonic) * np.sin(harmonic * phase)
     sound *= np.sqrt(np.abs(np.sin(np.pi * syllable)))
-    return (0.3 * sound / np.abs(sound).max()).astype(np.float32)
+    scaled: FloatArray = (0.3 * sound / np.abs(sound).max()).astype(np.float32)
+    return scaled
 
 
 def silence(seconds: float) -> FloatArray:
@@ -72,10 +76,11 @@ def encode(path: Path, codec: str, samples: FloatArray, rate: int, video: bool =
     import av
 
     with av.open(str(path), "w", options=options) as container:
-        if video:
-            _add_video(container)
+        pictures = _add_video(container) if video else None
         stream: Any = container.add_stream(codec, rate=rate)
         stream.codec_context.layout = "mono"
+        if pictures is not None:
+            _encode_pictures(container, pictures)
         convert = av.AudioResampler(stream.codec_context.format.name, "mono", rate)
         frame = av.AudioFrame.from_ndarray(samples[None, :], format="fltp", layout="mono")
         frame.rate, frame.pts = rate, 0
@@ -94,16 +99,20 @@ def encode_video(path: Path) -> Path:
     import av
 
     with av.open(str(path), "w") as container:
-        _add_video(container)
+        _encode_pictures(container, _add_video(container))
     return path
 
 
-def _add_video(container: Any) -> None:
-    import av
-
+def _add_video(container: Any) -> Any:
     video = container.add_stream("mpeg4", rate=10)
     video.width = video.height = 64
     video.pix_fmt = "yuv420p"
+    return video
+
+
+def _encode_pictures(container: Any, video: Any) -> None:
+    import av
+
     for at in range(10):
         picture = av.VideoFrame(64, 64, "yuv420p")
         picture.pts = at

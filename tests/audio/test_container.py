@@ -1,8 +1,8 @@
 import struct
 
 import pytest
-from audio.sounds import wav_bytes
 
+from audio.sounds import wav_bytes
 from whispertide.audio.container import promised_size
 
 
@@ -40,6 +40,8 @@ def test_an_mp3_promises_what_its_xing_header_says() -> None:
     assert promised_size(tag + xing(3, 5000)) == 5000 + len(tag)
 
 
-@pytest.mark.parametrize("head", [b"", b"RIFF", b"ID3", b"OggS" + bytes(200), xing(1, 5000), xing(3, 0), xing(3, 9)[:50]])
+@pytest.mark.parametrize(
+    "head", [b"", b"RIFF", b"ID3", b"OggS" + bytes(200), xing(1, 5000), xing(3, 0), xing(3, 9)[:50]]
+)
 def test_anything_else_promises_nothing(head: bytes) -> None:
     assert promised_size(head) is None

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audio.sounds import frequency, tone
 
+from audio.sounds import frequency, tone
 from whispertide.audio import mic
 from whispertide.audio.mic import InputDevice, list_devices, microphone_blocks
 from whispertide.errors import AudioDeviceError, OptionError
@@ -80,7 +80,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSoundDevice:
     module = FakeSoundDevice(
         [device("Speakers", 0, 48_000.0), device("Webcam Mic", 2, 44_100.0), device("Headset", 1, 48_000.0)]
     )
-    monkeypatch.setitem(sys.modules, "sounddevice", module)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "sounddevice", module)
     monkeypatch.setattr(mic, "STALL_S", 0.05)
     return module
 

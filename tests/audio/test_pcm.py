@@ -1,9 +1,11 @@
+import itertools
+
 import numpy as np
 import pytest
-from audio.sounds import tone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from audio.sounds import tone
 from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder, to_float
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, FloatArray
@@ -14,7 +16,7 @@ TYPES = {"u8": "u1", "s16le": "<i2", "s32le": "<i4", "f32le": "<f4"}
 def decode(data: bytes, cuts: list[int], rate: int, channels: int, sample_format: str) -> FloatArray:
     decoder = PcmDecoder(rate, channels=channels, sample_format=sample_format)
     edges = [0, *sorted(cuts), len(data)]
-    parts = [decoder.feed(data[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [decoder.feed(data[a:b]) for a, b in itertools.pairwise(edges)]
     return np.concatenate([*parts, decoder.flush()])
 
 
@@ -24,7 +26,7 @@ def decode(data: bytes, cuts: list[int], rate: int, channels: int, sample_format
         (np.array([0, 64, 128, 255], "u1"), [-1, -0.5, 0, 127 / 128]),
         (np.array([-32768, -16384, 0, 32767], "<i2"), [-1, -0.5, 0, 32767 / 32768]),
         (np.array([-(2**31), 0, 2**30], "<i4"), [-1, 0, 0.5]),
-        (np.array([-2**63, 2**62], "<i8"), [-1, 0.5]),
+        (np.array([-(2**63), 2**62], "<i8"), [-1, 0.5]),
         (np.array([-1.5, 0.25], "<f4"), [-1.5, 0.25]),
         (np.array([-1.5, 0.25], "<f8"), [-1.5, 0.25]),
     ],

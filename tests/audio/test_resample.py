@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from audio.sounds import frequency, loudness, tone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from audio.sounds import frequency, loudness, tone
 from whispertide.audio.resample import StreamingResampler, downmix, sanitize
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, FloatArray

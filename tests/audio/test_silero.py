@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audio.sounds import babble, silence
 
+from audio.sounds import babble, silence
 from whispertide.audio import silero
 from whispertide.audio.silero import BLOCK, SileroState, build_silero, load_silero, read_tensors
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
@@ -76,7 +76,14 @@ def weights() -> bytes:
 
 @pytest.mark.parametrize(
     "damage",
-    [lambda d: b"", lambda d: b"GGUF" + d[4:], lambda d: d[:1000], lambda d: d[:-1], lambda d: d + b"\1", lambda d: d[:9]],
+    [
+        lambda d: b"",
+        lambda d: b"GGUF" + d[4:],
+        lambda d: d[:1000],
+        lambda d: d[:-1],
+        lambda d: d + b"\1",
+        lambda d: d[:9],
+    ],
 )
 def test_damaged_weights_are_a_clear_error(damage: Any) -> None:
     with pytest.raises(CheckpointError, match="ggml layout"):

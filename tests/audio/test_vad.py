@@ -3,10 +3,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from audio.sounds import babble, silence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from audio.sounds import babble, silence
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import GateEvent, GateOptions, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.errors import OptionError
@@ -118,7 +118,7 @@ def test_events_alternate_and_portions_do_not_change_them(script: list[float], c
     assert len(whole) % 2 == 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(cuts=st.lists(st.integers(0, 6 * SAMPLE_RATE), max_size=12), at=st.integers(0, 6 * SAMPLE_RATE))
 def test_portions_and_snapshots_do_not_change_what_silero_decides(cuts: list[int], at: int) -> None:
     sound = np.concatenate([silence(1.0), babble(1.2) * 0.01, silence(1.5), babble(1.0, seed=1), silence(1.3)])
@@ -153,8 +153,9 @@ def test_quiet_speech_is_not_lost(level: int) -> None:
         assert end * SAMPLE_RATE < stopped.end < (end + 0.8) * SAMPLE_RATE
 
 
-def test_a_quiet_speaker_after_a_loud_one_is_heard() -> None:
-    quiet = babble(2.0, seed=4) * np.float32(0.02)
+@pytest.mark.parametrize("seed", [2, 3, 6, 7])
+def test_a_quiet_speaker_after_a_loud_one_is_heard(seed: int) -> None:
+    quiet = babble(2.0, seed) * np.float32(10 ** (-30 / 20))  # Silero alone misses all of these
     events = run(SpeechGate(), np.concatenate([babble(2.0), silence(1.5), quiet, silence(1.0)]))
     assert [type(event) for event in events] == [SpeechStarted, SpeechStopped] * 2
 

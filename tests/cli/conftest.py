@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from command_line import Run, write_wav
-from fake_transcriber import FakeTranscriber
 from typer.testing import CliRunner, Result
 
+from command_line import Run, write_wav
+from fake_transcriber import FakeTranscriber
 from whispertide import api
 from whispertide.cli.main import app
 

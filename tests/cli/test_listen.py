@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from command_line import Run
 from fake_transcriber import FakeTranscriber
-
 from whispertide.audio import mic
 from whispertide.errors import AudioDeviceError
 from whispertide.formats import parse_json

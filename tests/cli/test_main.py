@@ -4,8 +4,8 @@ import sys
 import time
 
 import pytest
-from command_line import Run
 
+from command_line import Run
 from whispertide.cli.exit import HELP
 
 

@@ -1,8 +1,8 @@
 from pathlib import Path
 
 import pytest
-from command_line import Run
 
+from command_line import Run
 from whispertide.checkpoint import hub
 from whispertide.errors import CheckpointNotFoundError, DownloadError
 
@@ -74,7 +74,12 @@ def test_a_failed_pull_is_a_model_problem(run: Run, monkeypatch: pytest.MonkeyPa
 
 def test_removing_asks_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[str] = []
-    monkeypatch.setattr(hub, "remove", lambda name, revision: removed.append(name) or 290_000_000)
+
+    def remove(name: str, revision: str | None) -> int:
+        removed.append(name)
+        return 290_000_000
+
+    monkeypatch.setattr(hub, "remove", remove)
     assert run("models", "remove", "base.en", stdin=b"n\n").exit_code == 1
     assert removed == []
     result = run("models", "remove", "base.en", stdin=b"y\n")

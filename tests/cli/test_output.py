@@ -173,7 +173,7 @@ def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     received: list[str] = []
-    reader = threading.Thread(target=lambda: received.append(pipe.read_text()))
+    reader = threading.Thread(target=lambda: received.append(pipe.read_text()), daemon=True)
     reader.start()
     writer = Writer(plan_targets(["a.wav"], str(pipe), None)[0])
     writer.write("through")

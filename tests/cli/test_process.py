@@ -13,8 +13,8 @@ from typing import IO
 
 import numpy as np
 import pytest
-from command_line import write_wav
 
+from command_line import write_wav
 from whispertide.formats import parse_json, parse_jsonl
 from whispertide.types import SAMPLE_RATE
 
@@ -123,7 +123,7 @@ def test_raw_audio_through_a_pipe_appears_as_it_is_confirmed() -> None:
 
 
 def test_output_that_is_no_terminal_has_no_escape_codes(tmp_path: Path) -> None:
-    with started("transcribe", write_wav(tmp_path / "talk.wav", 1), "--pace", "live") as program:
+    with started("transcribe", write_wav(tmp_path / "talk.wav", 1), "--pace", "live", FORCE_COLOR="1") as program:
         assert program.finish() == (0, b"word0 word1\n", b"")
 
 
@@ -168,8 +168,11 @@ def test_a_terminal_gets_the_live_view(tmp_path: Path) -> None:
     out = run_in_a_terminal("transcribe", write_wav(tmp_path / "talk.wav", 2), "--pace", "live", NO_COLOR="1")
     text = out.decode()
     assert "\x1b[2;3mword" in text  # the guess, dim and italic
-    assert "fake.en · whisper-streaming · 0:01 of 0:02 · lag 0." in text
-    assert text.rstrip().removesuffix("\x1b[?25h").split("\x1b[J")[-1].split("\r\n")[0] == "word0 word1 word2 word3"
+    assert "fake.en · 0:01 of 0:02 · lag 0." in text
+    assert "confirmed after 0." in text
+    assert text.split("\x1b[?2026h")[-1].startswith(
+        "\x1b[?25l\r\x1b[2Kword0 word1 word2 word3\r\n\x1b[?7l\x1b[?7h\x1b[J"
+    )
 
 
 def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from huggingface_hub import constants
+from typer.testing import CliRunner
+
 from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber, word
-
+from whispertide.cli.main import app
 from whispertide.events import from_dict
 from whispertide.formats import FORMATS, parse_json, parse_jsonl, parse_srt
 from whispertide.types import SAMPLE_RATE
@@ -289,14 +292,28 @@ def test_a_wrong_option_is_a_clear_error(run: Run, talk: Path, arguments: list[s
     assert "Traceback" not in result.stderr
 
 
-def test_an_unknown_model_is_a_clear_error(talk: Path, tmp_path: Path) -> None:
-    from typer.testing import CliRunner
-
-    from whispertide.cli.main import app
-
+def test_an_unknown_model_is_a_clear_error(talk: Path) -> None:
     result = CliRunner().invoke(app, ["transcribe", str(talk), "--model", "bass.en"])
     assert (result.exit_code, result.stdout) == (4, "")
     assert "did you mean base.en" in result.stderr
+
+
+def test_without_a_network_the_error_says_what_to_do(
+    talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    result = CliRunner().invoke(app, ["transcribe", str(talk)])
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "whispertide models pull" in result.stderr
+    assert "nano.en needs no network" in result.stderr
+
+
+def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path) -> None:
+    for form in FORMATS:
+        result = CliRunner().invoke(app, ["transcribe", str(talk), "-m", "nano.en", "-o", f"{tmp_path}/out.{form}"])
+        assert result.exit_code == 0
+        FORMATS[form].parse((tmp_path / f"out.{form}").read_text(encoding="utf-8"))
 
 
 # --- standard input --------------------------------------------------------------------------------------------------
@@ -333,7 +350,7 @@ def test_half_a_sample_at_the_end_of_standard_input_is_told(run: Run) -> None:
 def test_a_named_pipe_is_read_as_it_is_written(run: Run, talk: Path, tmp_path: Path, pace: str) -> None:
     pipe = tmp_path / "pipe.wav"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_bytes(talk.read_bytes()))
+    writer = threading.Thread(target=lambda: pipe.write_bytes(talk.read_bytes()), daemon=True)
     writer.start()
     assert run("transcribe", pipe, "--pace", pace).stdout == SIX + "\n"
     writer.join(timeout=10)

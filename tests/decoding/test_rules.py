@@ -80,7 +80,7 @@ class TestRules:
 
     def test_only_timestamps_need_the_whole_distribution(self) -> None:
         assert Rules(VOCABULARY).need == "top"
-        assert Rules(VOCABULARY, timestamps=True).need == "logits"
+        assert Rules(VOCABULARY, timestamps=True).need == "times"
 
     def test_rows_in_the_same_state_share_one_vector_and_it_is_not_rebuilt(self) -> None:
         rules = Rules(VOCABULARY, timestamps=True)

@@ -1,0 +1,1 @@
+"""Where audio comes from and when it is speech: files, pipes, microphones, buffers, the voice gate."""

@@ -214,6 +214,8 @@ def _opened_container(source: _Source, name: object, av: Any) -> Iterator["_Trac
     try:
         # Reading through an object keeps ffmpeg's own protocols out; `io_open` refuses files that this one refers to.
         container = av.open(source, metadata_errors="ignore", io_open=_refuse)
+    except AudioError:  # the stream itself cannot be used
+        raise
     except (av.FFmpegError, OSError, ValueError) as error:
         what = "nothing came" if not source.seen else f"not audio, or damaged or cut off ({_reason(error)})"
         raise AudioFileError(

@@ -183,7 +183,7 @@ class _Capture:
         if (lost, overflows) != self._reported:
             self._reported = (lost, overflows)
             warnings.warn(
-                f"audio from the microphone was lost: {lost / self._device.sample_rate:.1f} s so far because it was not "
-                f"fetched in time, and {overflows} times by the sound driver",
+                f"audio from the microphone was lost: {lost / self._device.sample_rate:.1f} s so far because it was "
+                f"not fetched in time, and {overflows} times by the sound driver",
                 stacklevel=3,
             )

@@ -84,7 +84,8 @@ GateEvent = SpeechStarted | SpeechStopped
 class VoiceDetector(Protocol):
     """Judges one block at a time; `state` is whatever it returned for the block before, None at the start."""
 
-    def step(self, block: FloatArray, state: Any) -> tuple[float, Any]: ...
+    def step(self, block: FloatArray, state: Any) -> tuple[float, Any]:
+        """The probability of speech in `block` ([512]), and the state behind it."""
 
 
 @dataclass(slots=True)
@@ -111,6 +112,7 @@ class GateState:
     floor: int = 0
 
     def copy(self) -> "GateState":
+        """An independent copy, for snapshots."""
         return replace(self)
 
 

@@ -1,7 +1,7 @@
 """The options that several commands share, and the values they become. Parsing only: nothing heavy is imported here."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -9,13 +9,13 @@ from whispertide.options import PRECISIONS, PROVIDERS, DecodeOptions, EngineOpti
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-
     from whispertide.streaming.recipes import Recipe
 
 DEFAULT_MODEL = "base.en"
 BUNDLED_MODEL = "nano.en"
 
 FormatName = Literal["txt", "srt", "vtt", "json", "jsonl", "tsv"]
+_FORMATS = ", ".join(get_args(FormatName))
 
 _ENGINE = "Engine"
 _STREAM = "Streaming"
@@ -29,10 +29,10 @@ RevisionOption = Annotated[
     str | None, typer.Option("--revision", help="Branch, tag or commit of a model on the hub.", rich_help_panel=_ENGINE)
 ]
 PrecisionOption = Annotated[
-    Precision, typer.Option("--precision", help=f"{', '.join(PRECISIONS)}.", rich_help_panel=_ENGINE)
+    Precision, typer.Option("--precision", metavar="NAME", help=f"{', '.join(PRECISIONS)}.", rich_help_panel=_ENGINE)
 ]
 ProviderOption = Annotated[
-    ProviderName, typer.Option("--provider", help=f"{', '.join(PROVIDERS)}.", rich_help_panel=_ENGINE)
+    ProviderName, typer.Option("--provider", metavar="NAME", help=f"{', '.join(PROVIDERS)}.", rich_help_panel=_ENGINE)
 ]
 ThreadsOption = Annotated[
     int, typer.Option("--threads", min=0, help="0 = one per core, at most 4.", rich_help_panel=_ENGINE)
@@ -44,7 +44,7 @@ LanguageOption = Annotated[
     ),
 ]
 TaskOption = Annotated[
-    Task, typer.Option("--task", help="transcribe, or translate into English.", rich_help_panel=_TEXT)
+    Task, typer.Option("--task", metavar="NAME", help="transcribe, or translate into English.", rich_help_panel=_TEXT)
 ]
 PromptOption = Annotated[
     str, typer.Option("--prompt", help="Text that sets spelling and style, e.g. names.", rich_help_panel=_TEXT)
@@ -64,7 +64,13 @@ VadOption = Annotated[
 ]
 FormatOption = Annotated[
     FormatName | None,
-    typer.Option("--format", "-f", help="Default: by the output's extension, else txt.", rich_help_panel=_TEXT),
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="NAME",
+        help=f"{_FORMATS}; default: by the output's extension, else txt.",
+        rich_help_panel=_TEXT,
+    ),
 ]
 
 

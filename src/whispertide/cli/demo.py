@@ -70,6 +70,12 @@ def bundled_files() -> Iterator[tuple[Path, Path]]:
         yield recording, transcript
 
 
+def is_bundled_recording(name: str) -> bool:
+    """Whether a path leads to it."""
+    with bundled_files() as (recording, _):
+        return Path(name).exists() and recording.samefile(name)
+
+
 def bundled_audio() -> "FloatArray":
     """The bundled recording, 16 kHz mono [n]."""
     from whispertide.audio.file import load_audio

@@ -1,6 +1,7 @@
 """`whispertide doctor`: what this machine has, how fast it is, what it can run live, and whether a model is right."""
 
 import json
+import math
 import platform
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +23,8 @@ from whispertide.errors import AudioError
 from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from whispertide.doctor import LiveEstimate, Parity, Speed
     from whispertide.model.whisper import WhisperModel
 
@@ -143,49 +146,59 @@ def to_json(found: Diagnosis) -> dict[str, Any]:
         "machine": asdict(found.machine),
         "speed": asdict(found.speed),
         "live": [{**asdict(item), "verdict": item.verdict} for item in found.live],
-        "parity": [{**asdict(item), "passed": item.passed} for item in found.parity],
+        "parity": [_parity_json(item) for item in found.parity],
         "healthy": found.healthy,
     }
+
+
+def _parity_json(item: "Parity") -> dict[str, Any]:
+    limits = {name: value if math.isfinite(value) else None for name, value in asdict(item.limits).items()}
+    return {**asdict(item), "limits": limits, "passed": item.passed}
 
 
 def show(found: Diagnosis) -> None:
     """Print tables."""
     from rich.console import Console
 
-    from whispertide.doctor import RULE
+    from whispertide.doctor import BUSY, PARITY, RULE
 
     console = Console(highlight=False)
-    console.print(_machine_table(found.machine))
-    console.print(_speed_table(found.speed))
-    console.print(_live_table(found.live))
-    console.print(RULE, style="dim")
-    console.print()
-    console.print(_parity_table(found.parity))
+    speed = found.speed
+    engine = f"{speed.precision}, {speed.provider}, {speed.threads} threads"
+    busy = "The machine was busy: measure again when it is not." if speed.spread > BUSY else ""
+    for title, explanation, table in (
+        ("machine", "", _machine_table(found.machine)),
+        (f"speed of {speed.model} ({engine})", busy, _speed_table(speed)),
+        ("what runs live (* measured, others estimated)", RULE, _live_table(found.live)),
+        ("parity", PARITY, _parity_table(found.parity)),
+    ):
+        console.print(title, style="bold")
+        if explanation:
+            console.print(explanation, style="dim")
+        console.print(table)
+        console.print()
 
 
-def _table(title: str, *columns: str) -> Any:
+def _table(*columns: str, no_wrap: bool = True) -> "Table":
     from rich.table import Table
 
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=bool(columns)
-    )
+    table = Table(box=None, pad_edge=False, show_header=any(columns))
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
+        table.add_column(column, justify="right" if number and any(columns) else "left", no_wrap=no_wrap or not number)
     return table
 
 
-def _machine_table(machine: Machine) -> Any:
-    table = _table("machine")
+def _machine_table(machine: Machine) -> "Table":
+    table = _table("", "", no_wrap=False)
     table.add_row("system", f"{machine.system}, {machine.cores} cores, Python {machine.python}")
     table.add_row("providers", ", ".join(machine.providers))
     table.add_row("packages", ", ".join(f"{name} {found}" for name, found in machine.packages.items()))
     table.add_row("microphones", "; ".join(machine.microphones) or machine.microphone_problem)
-    table.add_row()
     return table
 
 
-def _speed_table(speed: "Speed") -> Any:
-    table = _table(f"speed of {speed.model} ({speed.precision}, {speed.provider}, {speed.threads} threads)", "", "ms")
+def _speed_table(speed: "Speed") -> "Table":
+    table = _table("", "ms")
     for label, secs in (
         ("encode 30 s", speed.encode_30s),
         ("encode 5 s", speed.encode_5s),
@@ -194,35 +207,29 @@ def _speed_table(speed: "Speed") -> Any:
         ("block of 50 tokens", speed.block_50),
     ):
         table.add_row(label, f"{secs * 1000:.1f}")
-    table.add_row()
     return table
 
 
-def _live_table(estimates: "list[LiveEstimate]") -> Any:
-    table = _table("what runs live", "model", "recipe", "round", "of the step", "live", "shortest step", "")
+def _live_table(estimates: "list[LiveEstimate]") -> "Table":
+    table = _table("model", "recipe", "round", "of the step", "live", "shortest step")
     for item in estimates:
         table.add_row(
-            item.model,
+            f"{item.model} *" if item.measured else item.model,
             item.recipe,
             f"{item.round_s:.2f} s",
             f"{item.load:.0%}",
             item.verdict,
             f"{item.shortest_step_s:.2f} s",
-            "measured" if item.measured else "estimated",
         )
     return table
 
 
-def _parity_table(checks: "list[Parity]") -> Any:
-    table = _table("parity", "", "against", "largest error", "allowed", "same tokens", "needed", "")
+def _parity_table(checks: "list[Parity]") -> "Table":
+    table = _table("", "against", "largest error", "mean error", "same tokens", "")
     for item in checks:
-        table.add_row(
-            item.what,
-            item.against,
-            f"{item.relative_error:.1e}",
-            f"{item.error_limit:.1e}",
-            f"{item.agreement:.1%}",
-            f"{item.least_agreement:.0%}",
-            "passed" if item.passed else "FAILED",
-        )
+        figures = (f"{item.largest_error:.1e}", f"{item.mean_error:.1e}", f"{item.agreement:.1%}")
+        table.add_row(item.what, item.against, *figures, "passed" if item.passed else "FAILED")
+        limits = item.limits
+        largest = f"{limits.largest_error:.1e}" if math.isfinite(limits.largest_error) else "any"
+        table.add_row("", "needed", largest, f"{limits.mean_error:.1e}", f"{limits.agreement:.1%}", "", style="dim")
     return table

@@ -9,7 +9,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from typing import NoReturn
 
@@ -71,7 +71,8 @@ def combine(codes: list[ExitCode]) -> ExitCode:
 
 
 def _print(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)  # noqa: T201
+    with suppress(OSError):  # nobody is there to read it; the exit code still tells
+        print(message, file=sys.stderr, flush=True)  # noqa: T201
 
 
 _speaker: list[Callable[[str], None]] = [_print]

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from whispertide.cli.arguments import BUNDLED_MODEL, DEFAULT_MODEL
+from whispertide.cli.demo import is_bundled_recording
 from whispertide.cli.exit import ExitCode, code_for, say
 from whispertide.cli.live import clock_text
 from whispertide.cli.output import Target, Writer
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from whispertide.api import Transcriber
 
 
-def warn_of_synthetic(transcriber: "Transcriber") -> None:
+def warn_of_synthetic(transcriber: "Transcriber", inputs: Sequence[str] = ()) -> None:
     """The bundled model says what it is wherever it hears anything but the bundled recording."""
-    if transcriber.is_bundled:
+    if transcriber.is_bundled and not (inputs and all(map(is_bundled_recording, inputs))):
         say(
             f"note: {BUNDLED_MODEL} was trained mostly on synthetic speech; it is for demos and tests. "
             f"For real speech use --model {DEFAULT_MODEL}."

@@ -109,6 +109,7 @@ def run(request: Request) -> ExitCode:
         pass  # no microphone: say so before a model is loaded, or even downloaded
     transcriber = request.model.load()
     warn_of_synthetic(transcriber)
+    transcriber.warm_up()
     with mic.microphone_blocks(request.device) as blocks:
         say("listening; Ctrl-C ends it")
         arrivals = Arrivals(blocks)

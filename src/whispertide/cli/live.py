@@ -1,13 +1,14 @@
 """The live view: confirmed text plain, the guess behind it dim, and a status line, redrawn in place.
 
 Finished lines scroll into the terminal's own history, so a long session can be read back. Between two frames the
-cursor rests at the *top* of what is redrawn; a terminal that reflows its lines on a resize takes the cursor along, so
-"erase from here to the end" is right at any width (counting the lines up from the bottom, as rich.live does, is not).
+cursor rests at the *top* of what is redrawn: a terminal that reflows its lines on a resize takes the cursor along, so
+drawing from there is right at any width (counting the lines up from the bottom, as rich.live does, is not).
 Knows events and figures; knows nothing of audio or models.
 """
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 PARAGRAPH = 2 * PAUSE  # a silence that begins a new line on the screen
 _FRAME_S = 0.1
-_ERASE_BELOW = "\r\x1b[J"
+# Each row is erased as a whole, so that a terminal that had wrapped it in a resize forgets that; what is below the
+# last row is erased from there, because "erase all below" at the top of the screen begins a new page in tmux.
+_ERASE_ROW, _ERASE_BELOW = "\x1b[2K", "\x1b[J"
+_NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"  # synchronised update: drawn at once, or ignored by older terminals
 
@@ -110,15 +114,13 @@ class Captions:
         ]
 
 
-def status_line(parts: Sequence[str], width: int) -> str:
-    """As many of `parts` as fit, the most important first."""
-    line = ""
-    for part in parts:
-        longer = f"{line} · {part}" if line else part
-        if len(longer) > width:
-            break
-        line = longer
-    return line or parts[0][:width]
+def status_line(parts: Sequence[tuple[str, int]], width: int) -> str:
+    """The texts of `parts`, without those of the highest rank where there is not enough room for all."""
+    for limit in sorted({rank for _, rank in parts}, reverse=True):
+        line = " · ".join(text for text, rank in parts if rank <= limit)
+        if len(line) <= width:
+            return line
+    return line[:width]
 
 
 def clock_text(secs: float) -> str:
@@ -132,12 +134,13 @@ def clock_text(secs: float) -> str:
 class LiveView(Watcher):
     """Draws captions and status on `console`, ten times a second from a thread of its own, until `close`.
 
-    `title` names the model and recipe; `duration_s` is that of the whole audio where it is known.
+    `duration_s` is that of the whole audio where it is known.
     """
 
     console: "Console"
     meter: Meter
-    title: Sequence[str]
+    model: str
+    recipe: str
     duration_s: float | None = None
     captions: Captions = field(default_factory=Captions)
     _notes: list[str] = field(default_factory=list)
@@ -196,20 +199,21 @@ class LiveView(Watcher):
         room = max(1, self.console.size.height - 2)
         return finished, [*rows[-room:], Text(status_line(self._status(), width), style="cyan")]
 
-    def _status(self) -> list[str]:
+    def _status(self) -> list[tuple[str, int]]:
+        """Texts with their ranks; 0 is what nobody wants to miss."""
         meter = self.meter
         position = clock_text(seconds(meter.samples))
         if self.duration_s:
             position += f" of {clock_text(self.duration_s)}"
         median = meter.median_latency
-        parts = [*self.title, position]
+        parts = [(self.model, 2), (self.recipe, 5), (position, 0)]
         if meter.live:
-            parts.append(f"lag {meter.lag:.1f} s")
-        if median is not None and meter.live:
-            parts.append(f"confirmed after {median:.1f} s")
-        parts.append(f"CPU {meter.cpu_percent():.0f} %")
+            parts.append((f"lag {meter.lag:.1f} s", 1))
+        if meter.live and median is not None:
+            parts.append((f"confirmed after {median:.1f} s", 3))
+        parts.append((f"CPU {meter.cpu_percent():.0f} %", 4))
         if meter.level:
-            parts.append(f"quality lowered by {meter.level}")
+            parts.append((f"quality lowered by {meter.level}", 1))
         return parts
 
     def _redraw(self) -> None:
@@ -217,13 +221,20 @@ class LiveView(Watcher):
             self._draw()
 
     def _draw(self, *, last: bool = False) -> None:
+        with suppress(OSError):  # the terminal was closed; the run goes on, or is about to be ended by a signal
+            self.console.file.write(self._drawing(last=last))
+            self.console.file.flush()
+
+    def _drawing(self, *, last: bool) -> str:
         finished, rows = self.frame(last=last)
+        drawn = _BEGIN + _HIDE + "\r" + "".join(f"{_ERASE_ROW}{self._painted(row)}\n" for row in finished)
+        # A resize may have been and not been told yet: then rows are cut, and going up by their number is still right.
+        drawn += _NO_WRAP + "\n".join(_ERASE_ROW + self._painted(row) for row in rows) + _WRAP + _ERASE_BELOW
+        if len(rows) > 1:
+            drawn += f"\x1b[{len(rows) - 1}A"
+        return f"{drawn}\r{_SHOW if last else ''}{_END}"
+
+    def _painted(self, row: "Text") -> str:
         with self.console.capture() as drawn:
-            for row in finished:
-                self.console.print(row, no_wrap=True, crop=False)
-            for number, row in enumerate(rows):
-                self.console.print(row, no_wrap=True, crop=False, end="\n" if number < len(rows) - 1 else "")
-        up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
-        tail = f"{up}\r{_END}" + (_SHOW if last else "")
-        self.console.file.write(f"{_BEGIN}{_HIDE}{_ERASE_BELOW}{drawn.get()}{tail}")
-        self.console.file.flush()
+            self.console.print(row, no_wrap=True, crop=False, end="")
+        return drawn.get()

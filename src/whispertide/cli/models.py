@@ -28,9 +28,8 @@ def list_models() -> None:
             rows.append((model.name, model.state, size, parameters, str(model.path or model.repo or "")))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for name, state, size, parameters, where in rows:
-            typer.echo(
-                f"{name:{widths[0]}}  {state:{widths[1]}}  {size:>{widths[2]}}  {parameters:>{widths[3]}}  {where}".rstrip()
-            )
+            left = f"{name:{widths[0]}}  {state:{widths[1]}}"
+            typer.echo(f"{left}  {size:>{widths[2]}}  {parameters:>{widths[3]}}  {where}".rstrip())
         return ExitCode.OK
 
     guarded(body)

@@ -20,7 +20,6 @@ from whispertide.types import FloatArray, seconds
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-
     from whispertide.decoding.longform import OfflineSegment
 
 RECIPE = "offline"  # what stands in place of a recipe's name

@@ -20,7 +20,6 @@ from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-
     from whispertide.streaming.recipes import Recipe
 
 AS_IT_COMES = ("txt", "jsonl")  # formats that are written while the run goes on
@@ -50,6 +49,8 @@ class StreamJob:
         before that is kept as a partial transcript.
         """
         session = self.transcriber.session(self.recipe, options=self.options, vad=self.vad)
+        if self.live:
+            self.transcriber.warm_up()
         pump = Pump(session, Meter(self.live), rest=self.rest)
         with opened(self.target) as writer:
             try:
@@ -74,7 +75,7 @@ class StreamJob:
         if name == "progress" and err is not None:
             view = ProgressBar(err, self.source, self.duration_s)
         elif name != "none" and (console := out if name == "live on stdout" else err) is not None:
-            view = LiveView(console, pump.meter, (self.transcriber.name, self.recipe.name), self.duration_s)
+            view = LiveView(console, pump.meter, self.transcriber.name, self.recipe.name, self.duration_s)
         watchers: list[Watcher] = [Warnings()] if not isinstance(view, LiveView) else []
         if self.target.format == "jsonl":
             watchers.append(EventLines(writer))

@@ -32,7 +32,6 @@ from whispertide.options import DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-
     from whispertide.streaming.recipes import Recipe
 
 Pace = Literal["max", "live"]
@@ -55,7 +54,9 @@ class Request:
 
 
 def transcribe(
-    files: Annotated[list[str], typer.Argument(help="Audio or video files of any kind; - is standard input.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="Audio or video files of any kind; - is standard input.")
+    ],
     model: ModelOption = DEFAULT_MODEL,
     output: Annotated[
         str | None,
@@ -131,7 +132,7 @@ def run(request: Request) -> ExitCode:
     transcriber = request.model.load()
     from whispertide.cli.job import warn_of_synthetic
 
-    warn_of_synthetic(transcriber)
+    warn_of_synthetic(transcriber, [source.name for source in request.sources])
     for number, duration_s in durations.items():
         codes[number] = _run_one(request, transcriber, number, duration_s)
         if codes[number] is ExitCode.INTERRUPTED:

@@ -39,10 +39,12 @@ def choose_view(target: Target, *, live: bool, out_is_terminal: bool, err_is_ter
 
 def terminal(stream: Any) -> "Console | None":
     """A console on `stream` if it is a terminal that can redraw, else None."""
+    if not stream.isatty():  # rich would also believe FORCE_COLOR
+        return None
     from rich.console import Console
 
     console = Console(file=stream, highlight=False)
-    return console if console.is_terminal and not console.is_dumb_terminal and not console.legacy_windows else None
+    return console if not console.is_dumb_terminal and not console.legacy_windows else None
 
 
 @dataclass(slots=True)

@@ -73,8 +73,27 @@ def step_candidates(output: DecodeOutput, rules: Rules, count: int) -> tuple[Int
         return best(step_logprobs(output, rules), count)
     if count > TOP:
         raise ValueError(f"the graph returns {TOP} candidates; {count} need a request for the whole distribution")
-    ids, logprobs = required(output.top_ids, "top_ids"), required(output.top_logprobs, "top_logprobs")
-    return ids[:, 0, :count], logprobs[:, 0, :count]
+    ids, logprobs = required(output.top_ids, "top_ids")[:, 0], required(output.top_logprobs, "top_logprobs")[:, 0]
+    if rules.timestamps:
+        ids, logprobs = _times_or_text(output, ids, logprobs, rules.vocabulary.timestamp_begin)
+    return ids[:, :count], logprobs[:, :count]
+
+
+def _times_or_text(
+    output: DecodeOutput, ids: IntArray, logprobs: FloatArray, timestamp_begin: int
+) -> tuple[IntArray, FloatArray]:
+    """The rule `timestamp_outweighs_text` on candidates [rows, TOP] alone.
+
+    If no text is among them, ten timestamps are each likelier than any text, and so is their sum.
+    """
+    mass = required(output.time_mass, "time_mass")[:, 0]
+    text = np.where(ids < timestamp_begin, logprobs, -np.inf).max(axis=-1)
+    forced = (mass > text)[:, None]
+    times = required(output.time_ids, "time_ids")[:, 0]
+    # among timestamps alone, probabilities are shares of their mass
+    with np.errstate(invalid="ignore"):
+        shares = required(output.time_logprobs, "time_logprobs")[:, 0] - mass[:, None]
+    return np.where(forced, times, ids), np.where(forced, shares, logprobs)
 
 
 def required(array: Array | None, name: str) -> Array:

@@ -7,6 +7,7 @@ business. Source: the loop of `transcribe` in openai/whisper, transcribe.py, wit
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,10 @@ from whispertide.decoding.alignment import SpokenSegment
 from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.search import Guard
 from whispertide.decoding.window import WindowResult, align_window, decode_window
+from whispertide.errors import AudioError
 from whispertide.features import RAW_SILENCE, MelStream, normalise
 from whispertide.options import DecodeOptions
-from whispertide.types import HOP_LENGTH, N_FRAMES, FloatArray, Span, Word
+from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word
 
 if TYPE_CHECKING:
     from whispertide.model.encoder import Encoded
@@ -38,6 +40,7 @@ class Cost:
     runs: int = 1
 
 
+SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
 HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 Frame = Callable[["WhisperModel", FloatArray], "Encoded"]  # normalised log-mel [n_mels, frames] -> encoder output
 
@@ -80,12 +83,17 @@ class Features:
 
     @classmethod
     def of(cls, blocks: Iterable[FloatArray], n_mels: int) -> Features:
-        """From consecutive blocks of 16 kHz samples."""
+        """From consecutive blocks of 16 kHz samples. Raises `AudioError` where a sample is not a number."""
         stream = MelStream(n_mels)
         for block in blocks:
             stream.extend(block)
         raw = stream.window(0, stream.end // HOP_LENGTH)
-        return cls(raw, float(raw.max(initial=RAW_SILENCE)), stream.end)
+        peak = float(raw.max(initial=RAW_SILENCE))
+        if not math.isfinite(peak):
+            raise AudioError(
+                "expected audio samples between -1 and 1; got infinite or undefined ones: repair the audio"
+            )
+        return cls(raw, peak, stream.end)
 
     @property
     def frames(self) -> int:
@@ -109,6 +117,7 @@ class Transcription:
 
     context       text tokens so far, the user's prompt first; those from `context_from` on prompt the next window
     last_speech   absolute sample where the last word ended
+    crept         whether the last window advanced by less than a second
     costs         what each stage of each window so far took
     """
 
@@ -124,6 +133,7 @@ class Transcription:
     context_from: int = 0
     last_speech: int = 0
     segments: int = 0
+    crept: bool = False
     costs: list[Cost] = field(default_factory=list)
 
     @property
@@ -179,14 +189,21 @@ class Transcription:
         )
 
     def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> int:
-        """Behind the last closed segment; more exactly behind its last word, where words are known."""
+        """Behind the last closed segment; more exactly behind its last word, where words are known.
+
+        Unlike the original, a window without words is done with, and two windows in a row may not both advance by less
+        than a second: on silence or noise a model can place its one word at the very start, window after window.
+        """
         seek = self.seek + result.segmentation.consumed // HOP_LENGTH
-        if self.options.word_timestamps:
-            words = [word for segment in spoken for word in segment.words]
-            last = words[-1].end if words else spoken[-1].span.end
-            self.last_speech = last
-            if result.segmentation.ends_in_speech and last > self.seek * HOP_LENGTH:
-                seek = round(last / HOP_LENGTH)
+        words = [word for segment in spoken for word in segment.words]
+        if words:
+            self.last_speech = words[-1].end
+            if result.segmentation.ends_in_speech and self.last_speech > self.seek * HOP_LENGTH:
+                seek = round(self.last_speech / HOP_LENGTH)
+        creeps = seek - self.seek < SHORT_STEP
+        if creeps and self.crept:
+            seek = self.seek + SHORT_STEP
+        self.crept = creeps
         return max(seek, self.seek + 1)
 
     def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> list[OfflineSegment]:

@@ -122,9 +122,9 @@ class Rules:
         self._vectors: dict[tuple[Range, ...], FloatArray] = {(): self._base}
 
     @property
-    def need(self) -> Literal["top", "logits"]:
-        """What a search must ask of the graph: the timestamp rules weigh the whole distribution."""
-        return "logits" if self.timestamps else "top"
+    def need(self) -> Literal["top", "times"]:
+        """What a search must ask of the graph: the timestamp rules weigh text against timestamps."""
+        return "times" if self.timestamps else "top"
 
     def forbidden(self, sampled: Sequence[int]) -> tuple[Range, ...]:
         """Ranges of ids that may not follow `sampled`, besides those that never may."""

@@ -19,8 +19,7 @@ class Arithmetic:
     half: bool = False
 
 
-# The encoder multiplies hundreds of rows at once, where 8-bit activations pay; a decoder step multiplies one row, where
-# only the bytes of the weights count and weight-only quantisation is more accurate (docs/engine.md).
+# "int8" quantises activations too, per tensor; "int8-weights" only the weights, per block (docs/engine.md).
 ARITHMETIC: dict[Precision, Arithmetic] = {
     "int8": Arithmetic(encoder="dynamic-int8", decoder="dynamic-int8"),
     "int8-weights": Arithmetic(encoder="block-int8", decoder="block-int8"),
@@ -29,9 +28,16 @@ ARITHMETIC: dict[Precision, Arithmetic] = {
 }
 
 
-def build_graphs(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
-    """Write encoder, masked encoder and decoder, with their weights, into `folder`."""
-    arithmetic = ARITHMETIC[precision]
+# For CPUs whose multiplication of signed 8-bit weights saturates (`graphs.saturation`).
+UNSIGNED = Arithmetic(encoder="dynamic-uint8", decoder="dynamic-uint8")
+
+
+def build_graphs(checkpoint: Checkpoint, precision: Precision, folder: Path, *, unsigned: bool = False) -> None:
+    """Write encoder, masked encoder and decoder, with their weights, into `folder`.
+
+    `unsigned` stores the weights of "int8" unsigned; the other precisions do not have the choice.
+    """
+    arithmetic = UNSIGNED if unsigned and precision == "int8" else ARITHMETIC[precision]
     with (folder / "encoder.bin").open("wb") as file:
         weights = WeightFile("encoder.bin", file)
         for name, masked in (("encoder", False), ("encoder-masked", True)):

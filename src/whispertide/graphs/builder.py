@@ -17,9 +17,10 @@ from whispertide.graphs.quantize import blockwise_int8, per_column_int8
 
 OPSET = 20
 CONTRIB = "com.microsoft"
+UNSIGNED_ZERO = 128
 _ALIGNMENT = 4096  # ONNX Runtime maps external tensors whose offset is a multiple of the page size
 
-LinearKind = Literal["float", "dynamic-int8", "block-int8"]
+LinearKind = Literal["float", "dynamic-int8", "dynamic-uint8", "block-int8"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +123,12 @@ class GraphBuilder:
             self._initializers[name] = helper.make_tensor(name, TensorProto.INT64, [len(values)], list(values))
         return name
 
-    def scalar(self, value: float) -> str:
-        """A float constant of the graph's float type kept in the graph itself."""
-        name = f"scalar_{value}"
+    def scalar(self, value: float, data_type: int | None = None) -> str:
+        """A float constant kept in the graph itself, of the graph's float type unless another is named."""
+        data_type = self.float_type if data_type is None else data_type
+        name = f"scalar_{value}_{data_type}"
         if name not in self._initializers:
-            self._initializers[name] = helper.make_tensor(name, self.float_type, [], [value])
+            self._initializers[name] = helper.make_tensor(name, data_type, [], [value])
         return name
 
     def weight(self, name: str, array: np.ndarray[Any, Any]) -> str:
@@ -168,19 +170,27 @@ class GraphBuilder:
         block: int = 128,
     ) -> str:
         """`value @ weight.T + bias` for a weight [out, in], in the arithmetic that `kind` names."""
-        if kind == "dynamic-int8":
-            # input 4 (zero point) stays at its default: symmetric
-            tail = ["", self.weight(f"{name}.bias", bias)] if bias is not None else []
-            return self.node("DynamicQuantizeMatMul", value, *self.column_int8(name, weight), *tail, domain=CONTRIB)
+        if kind in ("dynamic-int8", "dynamic-uint8"):
+            zero = ""  # symmetric
+            if kind == "dynamic-uint8":
+                zero = self.weight(f"zeros{len(weight)}", np.full(len(weight), UNSIGNED_ZERO, np.uint8))
+            tail = [self.weight(f"{name}.bias", bias)] if bias is not None else []
+            packed = self.column_int8(name, weight, signed=kind == "dynamic-int8")
+            return self.node("DynamicQuantizeMatMul", value, *packed, zero, *tail, domain=CONTRIB)
         if kind == "block-int8":
             packed = self.block_int8(name, weight, block)
             return self._matmul_blocks(value, name, packed, weight.shape, bias, block)
         product = self.node("MatMul", value, self.weight(f"{name}.t", np.ascontiguousarray(weight.T)))
         return self.node("Add", product, self.weight(f"{name}.bias", bias)) if bias is not None else product
 
-    def column_int8(self, name: str, weight: np.ndarray[Any, Any]) -> tuple[str, str]:
-        """Store a weight [out, in] as 8 bits: names of data [in, out] and scales [out]."""
+    def column_int8(self, name: str, weight: np.ndarray[Any, Any], *, signed: bool) -> tuple[str, str]:
+        """Store a weight [out, in] as 8 bits: names of data [in, out] and scales [out].
+
+        Unsigned data have `UNSIGNED_ZERO` for zero.
+        """
         data, scales = per_column_int8(weight.T)
+        if not signed:
+            data = (data.astype(np.int16) + UNSIGNED_ZERO).astype(np.uint8)
         return self.weight(f"{name}.int8", data), self.weight(f"{name}.scale", scales)
 
     def block_int8(self, name: str, weight: np.ndarray[Any, Any], block: int) -> tuple[str, str]:

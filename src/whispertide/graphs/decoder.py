@@ -29,8 +29,8 @@ import numpy as np
 from onnx import TensorProto
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.graphs.builder import CONTRIB, GraphBuilder, LinearKind
-from whispertide.graphs.contract import TOP
+from whispertide.graphs.builder import CONTRIB, UNSIGNED_ZERO, GraphBuilder, LinearKind
+from whispertide.graphs.contract import MASKED, TOP
 from whispertide.graphs.encoder import stacked_bias
 
 BLOCK = 128
@@ -80,15 +80,21 @@ class DecoderGraph:
             flat = graph.node("Gather", self.vocabulary, ids, axis=1)
             return graph.node("Add", graph.transpose(flat, 1, 2, 0), where)
         width = self.dims.n_text_state
-        if self.kind == "dynamic-int8":
-            data, scales = graph.column_int8(name, weight)
+        if self.kind in ("dynamic-int8", "dynamic-uint8"):
+            signed = self.kind == "dynamic-int8"
+            data, scales = graph.column_int8(name, weight, signed=signed)
             values = graph.transpose(graph.node("Gather", data, ids, axis=1), 1, 2, 0)
+            values = graph.cast(values, TensorProto.FLOAT)
+            if not signed:
+                values = graph.node("Sub", values, graph.scalar(float(UNSIGNED_ZERO)))
             scale = graph.node("Unsqueeze", graph.node("Gather", scales, ids, axis=0), graph.ints([-1]))
-            return graph.node("Add", graph.node("Mul", graph.cast(values, TensorProto.FLOAT), scale), where)
+            return graph.node("Add", graph.node("Mul", values, scale), where)
         data, scales = graph.block_int8(name, weight, BLOCK)
         rows = graph.cast(graph.node("Gather", data, ids, axis=0), TensorProto.FLOAT)
         scale = graph.node("Unsqueeze", graph.node("Gather", scales, ids, axis=0), graph.ints([-1]))
-        values = graph.reshape(graph.node("Mul", graph.node("Sub", rows, graph.scalar(128.0)), scale), 0, 0, -1)
+        values = graph.reshape(
+            graph.node("Mul", graph.node("Sub", rows, graph.scalar(float(UNSIGNED_ZERO))), scale), 0, 0, -1
+        )
         if width % BLOCK:  # the last block is padded
             values = graph.node("Slice", values, graph.ints([0]), graph.ints([width]), graph.ints([-1]))
         return graph.node("Add", values, where)
@@ -122,6 +128,8 @@ class DecoderGraph:
         best, ids = graph.nodes("TopK", logits, graph.ints([TOP]), outputs=2, axis=-1)
         # written out: ONNX Runtime's own ReduceLogSumExp is six times slower
         peak = graph.node("Slice", best, graph.ints([0]), graph.ints([1]), graph.ints([-1]))
+        # where all are suppressed the peak is -inf, and -inf - -inf is nan
+        peak = graph.node("Max", peak, graph.scalar(MASKED, TensorProto.FLOAT))
         total = graph.node("ReduceSum", graph.node("Exp", graph.node("Sub", logits, peak)), graph.ints([-1]))
         return best, ids, graph.node("Add", graph.node("Log", total), peak)
 

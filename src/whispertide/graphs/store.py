@@ -76,13 +76,14 @@ def ensure_graphs(
 
 def _build_whole(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
     from whispertide.graphs.build import build_graphs
+    from whispertide.graphs.saturation import signed_weights_saturate
 
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
     shutil.rmtree(folder, ignore_errors=True)  # damaged: a file is missing
     unfinished.mkdir()
     try:
-        build_graphs(checkpoint, precision, unfinished)
+        build_graphs(checkpoint, precision, unfinished, unsigned=precision == "int8" and signed_weights_saturate())
         unfinished.rename(folder)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -49,21 +49,28 @@ def first_fresh(
     if not confirmed:
         return 0
     edits = _edits(heard, confirmed, window_start, last_time, key)
-    late = accumulate((_ramp(word.start - last_time - TOLERANCE) for word in heard), initial=0.0)
-    early = [_ramp(last_time - TOLERANCE - word.start) for word in heard]
-    before = list(accumulate(early, initial=0.0))
-    totals = [
-        edit + MISPLACED * (wrong + before[-1] - passed)
-        for edit, wrong, passed in zip(edits, late, before, strict=True)
-    ]
-    # Where words and times leave it open, the time decides alone.
+    if_old = accumulate((_late(word, last_time) for word in heard), initial=0.0)
+    if_new = list(accumulate((_early(word, last_time) for word in heard), initial=0.0))
+    totals = [edit + late + if_new[-1] - not_new for edit, late, not_new in zip(edits, if_old, if_new, strict=True)]
+    # Where words and times leave it open, the original's rule decides.
     by_time = sum(word.start <= last_time - TOLERANCE for word in heard)
     return min(range(len(totals)), key=lambda k: (totals[k], abs(k - by_time)))
 
 
-def _ramp(excess: int) -> float:
-    """0 for no excess, 1 for `TOLERANCE` samples or more."""
-    return min(max(excess / TOLERANCE, 0.0), 1.0)
+def _late(word: Word, last_time: int) -> float:
+    """The cost of taking `word` for old, because of when it begins."""
+    return MISPLACED * min(max(word.start - last_time - TOLERANCE, 0) / TOLERANCE, 1.0)
+
+
+def _early(word: Word, last_time: int) -> float:
+    """The cost of taking `word` for new, because of when it begins and how much of it lies in confirmed audio."""
+    begins = MISPLACED * min(max(last_time - TOLERANCE - word.start, 0) / TOLERANCE, 1.0)
+    return max(begins, 0.4 * _share_before(word, last_time))
+
+
+def _share_before(word: Word, time: int) -> float:
+    """How much of `word` lies before `time`, 0 to 1."""
+    return min(max((time - word.start) / max(word.end - word.start, 1), 0.0), 1.0)
 
 
 def _edits(
@@ -102,5 +109,4 @@ def _insertion(word: Word, oldest: int, last_time: int) -> float:
     """
     if word.end <= oldest + TOLERANCE:
         return 0.0
-    inside = (last_time - word.start) / max(word.end - word.start, 1)
-    return 1.0 - 0.7 * min(max(inside, 0.0), 1.0)
+    return 1.0 - 0.7 * _share_before(word, last_time)

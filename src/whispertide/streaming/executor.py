@@ -53,7 +53,7 @@ class SerialExecutor:
             plan,
             segments=tuple(_heard(segment, plan.window) for segment in segments),
             tokens=tokens,
-            language=language.language,
+            language=language.language if self.model.dims.is_multilingual else None,
             language_probability=language.probability,
             costs=tuple(transcription.costs),
             stats=_stats(transcription.costs, len(tokens)),

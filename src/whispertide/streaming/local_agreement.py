@@ -15,6 +15,7 @@ The policy sees words and times. It knows nothing of audio, tokens or the model.
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
 from whispertide.decoding.search import Guard
@@ -31,6 +32,7 @@ Boundary = Literal["align", "time"]
 Trim = Literal["segment", "sentence"]
 
 
+@lru_cache(maxsize=8192)  # a round compares every word of its window again
 def normalise(text: str) -> str:
     """What of a word counts when words are compared: letters, digits and marks, without case or width."""
     folded = unicodedata.normalize("NFKC", text).casefold()
@@ -39,7 +41,7 @@ def normalise(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A confirmed word; one that is not `trusted` came out of a loop and ends what may serve as prompt."""
+    """A confirmed word. One that is not `trusted` belongs to what may be a loop: prompts begin behind it."""
 
     word: Word
     trusted: bool = True
@@ -162,7 +164,11 @@ class LocalAgreement:
             fresh = tuple(heard[old:])
         if not self.guard:
             return Guarded(fresh, (False,) * len(fresh))
-        return cut_loops([kept.word for kept in state.confirmed[-CONTEXT:]], fresh, self._key)
+        guarded = cut_loops([kept.word for kept in state.confirmed[-CONTEXT:]], fresh, self._key)
+        for i, suspect in enumerate(reversed(guarded.suspect_context), start=1):
+            if suspect:
+                state.confirmed[-i] = replace(state.confirmed[-i], trusted=False)
+        return guarded
 
     def _agreed(self, state: AgreementState, fresh: Sequence[Word]) -> int:
         """How many words at the front of `fresh` the earlier rounds heard too."""

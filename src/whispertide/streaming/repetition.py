@@ -13,6 +13,7 @@ from whispertide.types import SAMPLE_RATE, Word
 MAX_PHRASE = 12  # words in the longest phrase whose repetition is noticed
 MAX_RATE = 10.0  # words per second; conversation has 2 to 4, the fastest speakers 6, "no no no no" up to 8
 MIN_WORD = SAMPLE_RATE // 20  # 50 ms: a copy whose words are shorter than that on average was not spoken
+LOOP_LIKE = 3  # copies in a row that are no prompt, plausible or not
 CONTEXT = 64  # confirmed words in front of the new ones that a loop may have begun in
 
 
@@ -35,10 +36,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """The words that may go on, and for each whether it belonged to a loop: those must not become prompt."""
+    """The `words` that may go on.
+
+    `suspect` says of each of them, and `suspect_context` of each word of the context (its last `CONTEXT`), whether it
+    must not become prompt: somebody may have said it, but a decoder that is shown a loop goes on with it.
+    """
 
     words: tuple[Word, ...]
     suspect: tuple[bool, ...]
+    suspect_context: tuple[bool, ...] = ()
 
 
 def cut_loops(context: Sequence[Word], words: Sequence[Word], key: Callable[[str], str]) -> Guarded:
@@ -54,9 +60,14 @@ def cut_loops(context: Sequence[Word], words: Sequence[Word], key: Callable[[str
         allowed = _plausible_copies(everything, run)
         if allowed < run.copies:
             dropped.update(range(run.start + allowed * run.phrase, run.end))
+        if allowed < run.copies or run.copies >= LOOP_LIKE:
             suspect.update(range(run.start, run.end))
     kept = [i for i in range(len(context), len(everything)) if i not in dropped]
-    return Guarded(tuple(everything[i] for i in kept), tuple(i in suspect for i in kept))
+    return Guarded(
+        tuple(everything[i] for i in kept),
+        tuple(i in suspect for i in kept),
+        tuple(i in suspect for i in range(len(context))),
+    )
 
 
 def _plausible_copies(words: Sequence[Word], run: Run) -> int:

@@ -63,7 +63,8 @@ class Heard:
 class RoundResult:
     """What a round heard, and what each graph stage of it cost.
 
-    `attention` is [heads, tokens, frames] where the policy asked for it.
+    `language` is what a multilingual model wrote in; None where there is only English. `attention` is
+    [heads, tokens, frames] where the policy asked for it.
     """
 
     plan: RoundPlan

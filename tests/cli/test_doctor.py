@@ -1,0 +1,91 @@
+import json
+
+import pytest
+
+from command_line import Run
+from whispertide import doctor as examine
+from whispertide.audio import mic
+from whispertide.cli import doctor as command
+from whispertide.cli.doctor import Diagnosis, Machine, look_at_machine
+from whispertide.doctor import EXACT, QUANTISED, LiveEstimate, Parity, Speed
+from whispertide.errors import AudioDeviceError
+
+MACHINE = Machine("Linux x86_64", "3.11.7", 2, ["cpu"], {"whispertide": "0.1.0"}, [], "none found")
+SPEED = Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 1.1)
+LIVE = [LiveEstimate("nano.en", "whisper-streaming", 0.2, 0.2, 0.25, True)]
+GOOD = Parity("int8 engine", "own fp32", 0.5, 0.1, 0.98, QUANTISED)
+BAD = Parity("own fp32", "transformers", 0.5, 0.1, 0.98, EXACT)
+
+
+def found(monkeypatch: pytest.MonkeyPatch, *parity: Parity, speed: Speed = SPEED) -> None:
+    monkeypatch.setattr(command, "diagnose", lambda choice: Diagnosis(MACHINE, speed, LIVE, list(parity)))
+
+
+def test_the_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, GOOD)
+    result = run("doctor")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert "…" not in result.stdout
+    assert any(
+        line.split() == ["nano.en", "*", "whisper-streaming", "0.20", "s", "20%", "yes", "0.25", "s"] for line in lines
+    )
+    assert "80%" in result.stdout  # the rule is stated
+    assert "busy" not in result.stdout
+
+
+def test_a_busy_machine_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, speed=Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 3.0))
+    assert "busy" in run("doctor").stdout
+
+
+def test_a_model_that_computes_something_else_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, GOOD, BAD)
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert (result.stdout.count("passed"), result.stdout.count("FAILED")) == (1, 1)
+
+
+def test_json_has_the_verdicts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, GOOD, BAD)
+    result = run("doctor", "--json")
+    data = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert data["healthy"] is False
+    assert [check["passed"] for check in data["parity"]] == [True, False]
+    assert data["parity"][0]["limits"] == {"largest_error": None, "mean_error": 0.5, "agreement": 0.9}
+    assert data["live"][0]["verdict"] == "yes"
+    assert data["speed"]["encode_30s"] == 0.06
+    assert data["machine"]["providers"] == ["cpu"]
+
+
+def test_the_machine_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mic, "list_devices", lambda: [mic.InputDevice(0, "USB", 1, 48_000, True)])
+    machine = look_at_machine()
+    assert "cpu" in machine.providers
+    assert machine.packages["onnxruntime"]
+    assert (machine.microphones, machine.microphone_problem) == (["USB (48000 Hz)"], "")
+
+
+def test_a_microphone_problem_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> object:
+        raise AudioDeviceError("expected PortAudio")
+
+    monkeypatch.setattr(mic, "list_devices", missing)
+    assert look_at_machine().microphone_problem == "expected PortAudio"
+    monkeypatch.setattr(mic, "list_devices", list)
+    assert look_at_machine().microphone_problem == "none found"
+
+
+def test_an_unknown_model_is_a_model_problem(run: Run) -> None:
+    result = run("doctor", "bass.en")
+    assert (result.exit_code, "did you mean" in result.stderr) == (4, True)
+
+
+@pytest.mark.slow
+def test_the_bundled_model_is_healthy(run: Run) -> None:
+    result = run("doctor", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["healthy"] is True
+    assert examine.RULE

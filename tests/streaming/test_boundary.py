@@ -1,0 +1,96 @@
+"""Old words are told from new ones."""
+
+import pytest
+
+from oracle import speech
+from whispertide.streaming.boundary import first_fresh, fresh_by_time
+from whispertide.streaming.local_agreement import normalise
+from whispertide.types import SAMPLE_RATE, Word
+
+
+def texts(words: tuple[Word, ...]) -> str:
+    return "".join(word.text for word in words).strip()
+
+
+def fresh(heard: tuple[Word, ...], confirmed: tuple[Word, ...], window_start: float = 0.0) -> str:
+    last = confirmed[-1].end if confirmed else 0
+    old = first_fresh(heard, confirmed, window_start=round(window_start * SAMPLE_RATE), last_time=last, key=normalise)
+    return texts(heard[old:])
+
+
+def by_time(heard: tuple[Word, ...], confirmed: tuple[Word, ...]) -> str:
+    return texts(fresh_by_time(heard, confirmed, confirmed[-1].end if confirmed else 0, normalise))
+
+
+WALK = speech(("we", 0.5, 0.8), ("walk", 0.8, 1.2), ("home", 1.2, 1.6))
+NO = speech(("oh", 0.5, 0.8), ("no", 1.0, 1.3))
+
+# what is heard, what is confirmed, what is new
+BOTH = {
+    "the same words and one more": ((*WALK, *speech(("now", 1.7, 2.0))), WALK, "now"),
+    "the same words again": (WALK, WALK, ""),
+    "nothing": ((), WALK, ""),
+    "nothing is confirmed": (WALK, (), "we walk home"),
+    "times that moved a little": (
+        speech(("we", 0.45, 0.7), ("walk", 0.75, 1.1), ("home", 1.25, 1.7), ("now", 1.7, 2.0)),
+        WALK,
+        "now",
+    ),
+    "a new word that begins a little early": (speech(("home", 1.2, 1.6), ("now", 1.52, 2.0)), WALK[2:], "now"),
+    "an older window that hears more": ((*WALK, *speech(("now", 1.7, 2.0))), WALK[1:], "now"),
+    "the last word misheard": (speech(("we", 0.5, 0.8), ("walk", 0.8, 1.2), ("hole", 1.2, 1.6)), WALK, ""),
+    "silence before the new words": ((*WALK, *speech(("now", 9.0, 9.4))), WALK, "now"),
+}
+
+
+@pytest.mark.parametrize("case", BOTH)
+def test_both_rules(case: str) -> None:
+    heard, confirmed, new = BOTH[case]
+    assert fresh(heard, confirmed) == new
+    assert by_time(heard, confirmed) == new
+
+
+def test_by_time_removes_a_repeated_boundary_of_up_to_five_words() -> None:
+    confirmed = speech(*((str(i), i * 0.3, i * 0.3 + 0.3) for i in range(6)))
+    for n in range(1, 7):
+        # The last n words are heard once more, with times right behind those confirmed.
+        again = tuple(Word(word.text, word.start + 4800 * n, word.end + 4800 * n) for word in confirmed[-n:])
+        new = Word(" new", again[-1].end, again[-1].end + 4800)
+        assert by_time((*confirmed, *again, new), confirmed) == ("new" if n <= 5 else texts((*again, new)))
+
+
+def test_by_time_takes_the_shortest_repetition() -> None:
+    confirmed = speech(("a", 0.0, 0.3), ("b", 0.3, 0.6), ("b", 0.6, 0.9))
+    assert by_time(speech(("b", 0.9, 1.2), ("b", 1.2, 1.5), ("c", 1.5, 1.8)), confirmed) == "b c"
+
+
+def test_by_time_leaves_repetitions_more_than_a_second_away() -> None:
+    assert by_time((*WALK, *speech(("home", 2.5, 2.8))), WALK) == ""
+    assert by_time((*WALK, *speech(("home", 2.7, 3.0))), WALK) == "home"
+
+
+def test_a_word_said_twice_is_heard_twice() -> None:
+    heard = (*NO, *speech(("no", 1.35, 1.6)))
+    assert fresh(heard, NO) == "no"
+    assert by_time(heard, NO) == ""  # what the alignment is for
+    assert fresh((*heard, *speech(("no", 1.65, 1.9), ("thanks", 2, 2.3))), heard) == "no thanks"
+
+
+def test_a_repeated_word_that_the_window_cut_off_is_not_taken_for_its_copy() -> None:
+    confirmed = speech(("no", 0.9, 1.3), ("no", 1.3, 1.7))
+    heard = speech(("no", 1.27, 1.68), ("no", 1.64, 2.1))
+    assert fresh(heard, confirmed, window_start=0.9) == "no"
+
+
+def test_words_written_otherwise_the_second_time_are_no_news() -> None:
+    confirmed = speech(("I'm", 0.4, 0.6), ("gonna", 0.6, 1.0))
+    heard = speech(("I'm", 0.4, 0.6), ("going", 0.6, 0.85), ("to", 0.85, 1.0), ("leave", 1.05, 1.4))
+    assert fresh(heard, confirmed) == "leave"
+    confirmed = speech(("recognise", 0.5, 1.0), ("speech", 1.0, 1.6))
+    heard = speech(("wreck", 0.5, 0.8), ("a", 0.8, 0.9), ("nice", 0.9, 1.2), ("beach", 1.2, 1.6), ("today", 1.7, 2.0))
+    assert fresh(heard, confirmed) == "today"
+
+
+def test_a_fragment_at_the_front_of_the_window_is_old() -> None:
+    heard = speech(("alk", 0.9, 1.15), ("home", 1.2, 1.6), ("now", 1.7, 2.0))
+    assert fresh(heard, WALK[2:], window_start=0.9) == "now"

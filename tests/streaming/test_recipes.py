@@ -1,0 +1,145 @@
+"""Recipes: found by name, changed field by field, refused when impossible."""
+
+from typing import Any
+
+import pytest
+
+from whispertide.audio.vad import SpeechGate
+from whispertide.errors import OptionError, UnknownRecipeError
+from whispertide.options import DecodeOptions
+from whispertide.streaming.local_agreement import LocalAgreement
+from whispertide.streaming.recipes import (
+    DEFAULT_RECIPE,
+    RECIPES,
+    Recipe,
+    decode_options,
+    field_types,
+    get_recipe,
+    make_gate,
+    make_policy,
+    make_schedule,
+    parse_overrides,
+)
+from whispertide.streaming.schedule import BestEffort, FixedStep
+
+BASE = get_recipe("whisper-streaming")
+
+
+def test_the_baseline_is_as_published() -> None:
+    assert (BASE.schedule, BASE.step_s, BASE.framing, BASE.search, BASE.beam) == ("fixed", 1.0, "pad30", "beam", 5)
+    assert (BASE.policy, BASE.agreement, BASE.trim, BASE.trim_s) == ("local-agreement", 2, "segment", 15.0)
+    assert (BASE.no_speech, BASE.prompt_chars, BASE.vad_pause_s, BASE.vad_pre_roll_s) == (0.9, 200, 0.5, 1.0)
+
+
+def test_recipes_are_found_under_their_own_names() -> None:
+    assert all(recipe.name == name == get_recipe(name).name for name, recipe in RECIPES.items())
+    assert DEFAULT_RECIPE in RECIPES
+
+
+def test_an_unknown_recipe_lists_the_known() -> None:
+    with pytest.raises(UnknownRecipeError, match=r"among .*whisper-streaming.*; got 'tsunami'"):
+        get_recipe("tsunami")
+
+
+@pytest.mark.parametrize(
+    ("setting", "field", "value"),
+    [
+        ("step_s=0.5", "step_s", 0.5),
+        ("step_s=2", "step_s", 2.0),
+        ("step-s = 1e-1 ", "step_s", 0.1),
+        ("beam=1", "beam", 1),
+        ("vad=off", "vad", False),
+        ("vad=Yes", "vad", True),
+        ("search=greedy", "search", "greedy"),
+        ("compare=exact", "compare", "exact"),
+        ("name=mine", "name", "mine"),
+    ],
+)
+def test_overrides_are_typed(setting: str, field: str, value: object) -> None:
+    changed = parse_overrides(BASE, [setting])
+    assert getattr(changed, field) == value
+    assert type(getattr(changed, field)) is type(value)
+    assert BASE.replace(**{field: value}) == changed
+
+
+def test_the_last_override_counts_and_none_changes_nothing() -> None:
+    assert parse_overrides(BASE, []) == BASE
+    assert parse_overrides(BASE, ["beam=2", "beam=3"]).beam == 3
+    # Fields that bound each other may come in any order.
+    assert parse_overrides(BASE, ["trim_s=20", "hard_cap_s=22"]) == parse_overrides(
+        BASE, ["hard_cap_s=22", "trim_s=20"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("stepp=1", r"a field of a recipe \(name, schedule, step_s, .*lag_s\); got 'stepp'"),
+        ("step_s", "FIELD=VALUE.*got 'step_s'"),
+        ("step_s=fast", "step_s to be a number; got 'fast'"),
+        ("step_s=nan", "step_s between 0.02 and 30; got nan"),
+        ("step_s=0", "step_s between"),
+        ("beam=2.5", "beam to be a whole number; got '2.5'"),
+        ("beam=0", "beam between 1 and 64; got 0"),
+        ("vad=maybe", "vad to be true or false; got 'maybe'"),
+        ("search=dowsing", "search to be one of greedy, beam; got 'dowsing'"),
+        ("agreement=1", "agreement between 2 and 10; got 1"),
+        ("hard_cap_s=31", "hard_cap_s between 4 and 30; got 31"),
+        ("trim_s=29", "trim_s between 1 and 28; got 29"),
+        ("no_speech=2", "no_speech between 0 and 1"),
+    ],
+)
+def test_impossible_overrides_are_refused(setting: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_overrides(BASE, [setting])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stepp": 1}, r"expected fields of a recipe \(name, .*\); got stepp"),
+        ({"step_s": "1"}, "step_s to be of type float; got '1'"),
+        ({"beam": True}, "beam to be of type int; got True"),
+        ({"vad": 1}, "vad to be of type bool; got 1"),
+        ({"search": None}, "search to be one of"),
+    ],
+)
+def test_impossible_changes_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        BASE.replace(**changes)
+
+
+def test_schedules_are_built() -> None:
+    assert make_schedule(BASE.replace(step_s=0.5)) == FixedStep(8_000)
+    assert make_schedule(BASE.replace(schedule="best-effort", step_s=0.1)) == BestEffort(1_600)
+
+
+def test_every_field_of_the_policy_comes_from_the_recipe() -> None:
+    recipe = BASE.replace(
+        agreement=3, compare="exact", boundary="time", trim="sentence", trim_s=9, hard_cap_s=20, no_speech=0.5,
+        prompt_chars=50, loop_guard=False,
+    )  # fmt: skip
+    assert make_policy(recipe) == LocalAgreement(
+        agreement=3, compare="exact", boundary="time", trim_at="sentence", trim=144_000, hard_cap=320_000,
+        no_speech=0.5, prompt_chars=50, guard=False,
+    )  # fmt: skip
+
+
+def test_the_search_of_the_recipe_goes_into_the_decode_options() -> None:
+    mine = DecodeOptions(language="de", prompt="Guten Tag", beam=9)
+    assert decode_options(BASE, mine) == DecodeOptions(language="de", prompt="Guten Tag", beam=5)
+    assert decode_options(BASE.replace(search="greedy"), mine).beam == 1
+
+
+def test_gates_are_built_where_wanted() -> None:
+    gate = make_gate(BASE.replace(vad_pause_s=0.2, vad_pre_roll_s=0.4))
+    assert isinstance(gate, SpeechGate)
+    assert (gate.options.min_silence, gate.options.pre_roll, gate.options.post_pad) == (0.2, 0.4, 0.2)
+    assert make_gate(BASE.replace(vad=False)) is None
+
+
+def test_every_field_is_documented() -> None:
+    assert Recipe.__doc__ is not None
+    assert all(
+        f"{name} " in Recipe.__doc__ or f"`{name}`" in Recipe.__doc__ for name in field_types() if name != "name"
+    )

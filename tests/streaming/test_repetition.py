@@ -1,0 +1,100 @@
+"""Loops are cut down, people are not."""
+
+import pytest
+
+from oracle import speech
+from whispertide.streaming.local_agreement import normalise
+from whispertide.streaming.repetition import MAX_PHRASE, cut_loops
+from whispertide.types import Word
+
+
+def said(text: str, at: float = 0.0, pace: float = 0.35) -> tuple[Word, ...]:
+    """The words of `text`, one every `pace` seconds."""
+    return speech(*((word, at + i * pace, at + (i + 1) * pace) for i, word in enumerate(text.split())))
+
+
+def kept(words: tuple[Word, ...], context: tuple[Word, ...] = ()) -> str:
+    return "".join(word.text for word in cut_loops(context, words, normalise).words).strip()
+
+
+HUMAN = [
+    "no no no",
+    "No, no, no, no!",
+    "very very good",
+    "that that is is",
+    "ha ha ha ha ha",
+    "I know I know I know",
+    "it is what it is what it is",
+    "row row row your boat gently down the stream",
+    "thank you thank you so much",
+]
+
+
+@pytest.mark.parametrize("text", HUMAN)
+@pytest.mark.parametrize("pace", [0.15, 0.3, 0.8])
+def test_people_may_repeat_themselves(text: str, pace: float) -> None:
+    assert kept(said(text, pace=pace)) == text
+
+
+@pytest.mark.parametrize(
+    ("phrase", "limit"),
+    [("you", 6), ("thank you", 4), ("thanks for watching", 4), ("please subscribe to my channel", 3)],
+)
+def test_nobody_says_it_that_often(phrase: str, limit: int) -> None:
+    loop = said(" ".join([phrase] * 20))
+    assert kept(loop) == " ".join([phrase] * limit)
+    assert kept((*loop[: len(phrase.split()) * limit],)) == " ".join([phrase] * limit)
+
+
+@pytest.mark.parametrize("phrase", ["you", "thank you", "thanks for watching", "the end of the world"])
+def test_nobody_says_it_that_fast(phrase: str) -> None:
+    loop = said(" ".join([phrase] * 5), pace=0.04)
+    assert kept(loop) == phrase
+
+
+def test_words_piled_up_in_one_place_are_not_spoken() -> None:
+    spoken = said("thank you")
+    piled = tuple(Word(word.text, 11_200, 11_210) for _ in range(2) for word in spoken)
+    slow_end = speech(("thank", 6.0, 6.5), ("you", 6.5, 7.0))
+    assert kept((*spoken, *piled, *slow_end)) == "thank you thank you"
+
+
+def test_what_follows_a_loop_is_kept() -> None:
+    words = (*said("so"), *said("okay " * 12, at=1.0), *said("let us begin", at=8.0))
+    assert kept(words) == "so okay okay okay okay okay okay let us begin"
+
+
+def test_a_broken_last_copy_goes_with_the_loop() -> None:
+    words = said("thanks for watching " * 9 + "thanks for")
+    assert kept(words) == " ".join(["thanks for watching"] * 4)
+
+
+def test_a_loop_is_followed_over_rounds() -> None:
+    confirmed = said("well " + "thank you " * 4)
+    assert kept(said("thank you " * 3, at=4.0), confirmed) == ""
+    assert kept(said("thank you all", at=4.0), confirmed[:-2]) == "thank you all"
+
+
+def test_what_is_left_of_a_loop_is_suspect() -> None:
+    guarded = cut_loops((), (*said("fine"), *said("okay " * 12, at=1.0), *said("next", at=8.0)), normalise)
+    assert guarded.suspect == (False, *(True,) * 6, False)
+
+
+def test_what_may_become_a_loop_is_suspect_also_where_it_is_confirmed_already() -> None:
+    guarded = cut_loops(said("oh no no"), said("no never never", at=2.0), normalise)
+    assert guarded.suspect_context == (False, True, True)
+    assert guarded.suspect == (True, False, False)
+
+
+def test_case_and_punctuation_do_not_hide_a_loop() -> None:
+    assert kept(said("Okay. okay, OKAY! okay okay. Okay okay Okay")) == "Okay. okay, OKAY! okay okay. Okay"
+
+
+def test_long_phrases_are_found_up_to_the_limit() -> None:
+    phrase = " ".join(f"w{i}" for i in range(MAX_PHRASE))
+    assert kept(said(" ".join([phrase] * 5))) == " ".join([phrase] * 3)
+
+
+def test_no_words() -> None:
+    assert cut_loops((), (), normalise).words == ()
+    assert cut_loops(said("a b a b a b a b a b"), (), normalise).words == ()

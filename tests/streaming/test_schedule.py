@@ -1,0 +1,50 @@
+"""When rounds start."""
+
+import pytest
+
+from whispertide.errors import OptionError
+from whispertide.streaming.schedule import BestEffort, FixedStep, Recorded
+
+
+def test_a_fixed_step_waits_for_the_step_and_then_takes_all() -> None:
+    schedule = FixedStep(16_000)
+    assert schedule.frontier(last=0, known=0, received=15_999) is None
+    assert schedule.frontier(last=0, known=0, received=16_000) == 16_000
+    assert schedule.frontier(last=0, known=0, received=50_000) == 50_000
+    assert schedule.frontier(last=50_000, known=0, received=65_999) is None
+
+
+def test_best_effort_takes_whatever_has_arrived() -> None:
+    assert BestEffort().frontier(last=100, known=0, received=100) is None
+    assert BestEffort().frontier(last=100, known=0, received=101) == 101
+    assert BestEffort(50).frontier(last=100, known=0, received=149) is None
+    assert BestEffort(50).frontier(last=100, known=0, received=950) == 950
+
+
+def test_a_record_is_replayed_boundary_by_boundary_however_much_has_arrived() -> None:
+    schedule = Recorded((10, 20, 35))
+    assert schedule.frontier(last=0, known=0, received=9) is None
+    assert schedule.frontier(last=0, known=0, received=100) == 10
+    assert schedule.frontier(last=10, known=0, received=100) == 20
+    assert schedule.frontier(last=20, known=0, received=34) is None
+    assert schedule.frontier(last=20, known=0, received=35) == 35
+    assert schedule.frontier(last=35, known=0, received=100) is None
+
+
+def test_boundaries_before_an_utterance_was_known_of_belong_to_no_round() -> None:
+    assert Recorded((10, 20, 35)).frontier(last=5, known=15, received=100) == 20
+    assert Recorded((10, 20, 35)).frontier(last=5, known=20, received=100) == 20
+
+
+def test_only_a_record_is_recorded() -> None:
+    assert [s.recorded for s in (FixedStep(1), BestEffort(), Recorded(()))] == [False, False, True]
+
+
+def test_impossible_schedules_are_refused() -> None:
+    with pytest.raises(OptionError, match="step of at least one sample; got 0"):
+        FixedStep(0)
+    with pytest.raises(OptionError, match="at least one new sample"):
+        BestEffort(0)
+    for boundaries in ((0,), (5, 5), (7, 3)):
+        with pytest.raises(OptionError, match="positive and rise"):
+            Recorded(boundaries)

@@ -1,0 +1,691 @@
+"""A session step by step; what holds for every stream is in test_session_properties."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oracle import Oracle, audio_between, make_gate, plain, speech
+from whispertide.audio.vad import GateEvent
+from whispertide.decoding.search import Guard
+from whispertide.errors import AudioError, OptionError, SessionError, UnknownRecipeError
+from whispertide.events import (
+    Confirmed,
+    End,
+    Error,
+    Event,
+    Hypothesis,
+    Lag,
+    Language,
+    RoundStats,
+    SpeechStart,
+    SpeechStop,
+    TurnEnd,
+)
+from whispertide.options import DecodeOptions
+from whispertide.session import Session
+from whispertide.streaming.local_agreement import AgreementState, LocalAgreement
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.round import Heard, RoundPlan, RoundResult
+from whispertide.streaming.schedule import Recorded
+from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
+
+S = SAMPLE_RATE
+RECIPE = get_recipe("whisper-streaming")
+TALK = speech(
+    ("One", 0.3, 0.7), ("two", 0.8, 1.2), ("three", 1.3, 1.8), ("four", 2.2, 2.6), ("five", 2.7, 3.3), ("six", 3.4, 3.9)
+)
+PAUSED = (*TALK, *speech(("seven", 9.0, 9.4), ("eight", 9.4, 9.9)))
+
+
+def push(session: Session, until: float, step: float = 0.5) -> list[Event]:
+    """Push in portions of `step` seconds, up to second `until`."""
+    events: list[Event] = []
+    while session.received < round(until * S):
+        end = min(session.received + round(step * S), round(until * S))
+        events += session.push(audio_between(session.received, end))
+    return events
+
+
+def exact(words: Sequence[Word] = TALK) -> Oracle:
+    return Oracle(words, jitter=0)
+
+
+def said(words: Iterable[Word]) -> str:
+    return " ".join(plain(word.text) for word in words)
+
+
+def confirmed(events: Iterable[Event]) -> str:
+    return said(word for event in events if isinstance(event, Confirmed) for word in event.words)
+
+
+def kinds(events: Iterable[Event]) -> list[str]:
+    return [event.kind for event in events]
+
+
+# --- simple use -----------------------------------------------------------------------------------------------------
+
+
+def test_speech_becomes_words() -> None:
+    session = Session(RECIPE, exact())
+    events = push(session, 2.0)
+    assert kinds(events) == ["hypothesis", "confirmed", "hypothesis"]
+    assert confirmed(events) == "one"
+    events = push(session, 4.0) + session.finish()
+    assert confirmed(events) == "two three four five six"
+    assert events[-2:] == [TurnEnd(events[-2].seq, 4 * S, 4 * S), End(events[-1].seq, 4 * S, 4 * S)]
+    assert said(session.transcript.words) == "one two three four five six"
+
+
+def test_the_final_text_is_that_of_the_whole_audio_at_once() -> None:
+    streamed = Session(RECIPE, exact())
+    push(streamed, 4.3)
+    streamed.finish()
+    whole = Session(RECIPE, exact())
+    whole.push(audio_between(0, round(4.3 * S)))
+    whole.finish()
+    assert said(streamed.transcript.words) == said(whole.transcript.words) == said(TALK)
+
+
+def test_events_say_when_and_what_they_cost() -> None:
+    class Busy(Oracle):
+        def run(self, plan: RoundPlan, *args: Any) -> RoundResult:
+            result = super().run(plan, *args)
+            return RoundResult(plan, result.segments, stats=RoundStats(decode_s=0.25, tokens=7))
+
+    session = Session(RECIPE, Busy(TALK))
+    events = push(session, 2.0)
+    assert [event.at for event in events] == [S, 2 * S, 2 * S]
+    shown = [event for event in events if isinstance(event, Hypothesis)]
+    assert [event.stats for event in shown] == [RoundStats(i, 0, (i + 1) * S, decode_s=0.25, tokens=7) for i in (0, 1)]
+
+
+def test_an_utterance_shorter_than_anything_is_decoded() -> None:
+    oracle = exact()
+    session = Session(RECIPE, oracle)
+    session.push(audio_between(0, 1))
+    session.finish()
+    assert [(plan.window, plan.is_last) for plan in oracle.plans] == [(Span(0, 1), True)]
+
+
+def test_no_audio_at_all() -> None:
+    session = Session(RECIPE, exact())
+    assert session.finish() == [End(0, 0, 0)]
+    session = Session(RECIPE, exact())
+    assert session.push(np.zeros(0, np.float32)) == []
+    assert kinds(session.finish()) == ["end"]
+
+
+def test_a_whole_file_in_one_push_loses_nothing() -> None:
+    words = speech(*((f"w{i}", i, i + 0.7) for i in range(100)))
+    session = Session(RECIPE, exact(words))
+    session.push(audio_between(0, 101 * S))
+    session.finish()
+    assert said(session.transcript.words) == said(words)
+
+
+def test_a_session_is_made_by_the_name_of_its_recipe() -> None:
+    assert Session("whisper-streaming").recipe == RECIPE
+    with pytest.raises(UnknownRecipeError):
+        Session("tsunami")
+
+
+# --- audio that comes in --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ([0.0, 0.1], "expected samples as a numpy array.*got list"),
+        (b"\0\0", "got bytes"),
+        (np.zeros(10, np.int32), "float32, float64 or int16; got an array of int32"),
+        (np.zeros(10, np.complex64), "got an array of complex64"),
+        (np.zeros((10, 2), np.float32), r"shape \[n\] at 16 kHz; got shape \[10, 2\]"),
+        (np.float32(1.0), "got float32"),
+    ],
+)
+def test_what_is_no_audio_is_refused(samples: Any, message: str) -> None:
+    session = Session(RECIPE, exact())
+    with pytest.raises(AudioError, match=message):
+        session.push(samples)
+    assert session.received == 0
+
+
+def test_other_sample_types_are_converted() -> None:
+    session = Session(RECIPE)
+    session.ingest(np.array([-32768, 0, 16384], np.int16))
+    session.ingest(np.array([0.25, -0.5], np.float64))
+    session.request_flush()
+    plan = session.due()
+    assert plan is not None
+    audio = session.window(plan)
+    assert audio.dtype == np.float32
+    np.testing.assert_array_equal(audio, np.array([-1, 0, 0.5, 0.25, -0.5], np.float32))
+
+
+def test_what_are_no_numbers_becomes_silence_and_is_counted() -> None:
+    session = Session(RECIPE)
+    session.ingest(np.array([0.5, np.nan, -np.inf, 2.0], np.float32))
+    session.ingest(np.array([1e300], np.float64))
+    session.request_flush()
+    plan = session.due()
+    assert plan is not None
+    np.testing.assert_array_equal(session.window(plan), np.array([0.5, 0, 0, 2, 0], np.float32))
+    assert session.replaced == 3
+
+
+def test_pushed_arrays_are_copied() -> None:
+    session = Session(RECIPE)
+    block = np.full(4, 0.5, np.float32)
+    session.ingest(block)
+    block[:] = 0
+    session.request_flush()
+    plan = session.due()
+    assert plan is not None
+    assert session.window(plan).tolist() == [0.5] * 4
+
+
+# --- flush, clear, finish -------------------------------------------------------------------------------------------
+
+
+def test_flush_confirms_everything_and_goes_on() -> None:
+    session = Session(RECIPE, exact())
+    push(session, 2.0)
+    events = session.flush()
+    assert (confirmed(events), kinds(events)[-1]) == ("two three", "turn_end")
+    assert session.transcript.hypothesis == ()
+    events = push(session, 4.0) + session.finish()
+    assert confirmed(events) == "four five six"
+    assert kinds(events).count("turn_end") == 1
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_every_flush_is_answered_by_one_turn_end(gated: bool) -> None:
+    session = Session(RECIPE, exact(), make_gate(TALK) if gated else None)
+    assert kinds(session.flush()) == ["turn_end"]
+    push(session, 2.0)
+    assert kinds(session.flush()).count("turn_end") == 1
+    assert kinds(session.flush()) == ["turn_end"]
+    push(session, 8.0)
+    assert kinds(session.flush()).count("turn_end") == 1
+
+
+def test_after_the_end_nothing_is_accepted() -> None:
+    session = Session(RECIPE, exact())
+    session.finish()
+    assert session.ended
+    plan = RoundPlan(0, Span(0, 320))
+    for use in (
+        lambda: session.push(np.zeros(1, np.float32)),
+        session.flush,
+        session.finish,
+        session.clear,
+        session.due,
+        lambda: session.apply(RoundResult(plan, ())),
+        lambda: session.configure(language="de"),
+        lambda: session.fail("too late"),
+    ):
+        with pytest.raises(SessionError, match=r"has ended: start another"):
+            use()
+    assert session.drain() == []
+    assert said(session.transcript.words) == ""
+
+
+def test_clear_drops_what_is_not_confirmed() -> None:
+    session = Session(RECIPE, exact())
+    before = push(session, 2.0)
+    assert session.transcript.hypothesis
+    events = session.clear()
+    assert kinds(events) == ["hypothesis", "turn_end"]
+    assert session.transcript.hypothesis == ()
+    assert session.buffered == 0
+    events = push(session, 4.0) + session.finish()
+    assert confirmed(before + events) == "one four five six"
+
+
+def test_clear_of_nothing_is_nothing() -> None:
+    session = Session(RECIPE, exact())
+    assert session.clear() == []
+
+
+def test_clear_in_speech_closes_the_gate() -> None:
+    session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
+    assert kinds(push(session, 0.5)) == ["speech_start"]
+    assert kinds(session.clear()) == ["speech_stop"]
+    events = push(session, 12.0) + session.finish()
+    assert said(session.transcript.words) == "two three four five six seven eight"
+    starts = [event.start for event in events if isinstance(event, SpeechStart)]
+    assert starts[0] >= S // 2
+
+
+# --- the gate -------------------------------------------------------------------------------------------------------
+
+
+def test_pauses_end_turns() -> None:
+    session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
+    events = push(session, 12.0)
+    outline = [event for event in events if not isinstance(event, Hypothesis | Confirmed)]
+    assert kinds(outline) == ["speech_start", "speech_stop", "turn_end"] * 2
+    start, stop, turn = outline[:3]
+    assert isinstance(start, SpeechStart)
+    assert isinstance(stop, SpeechStop)
+    assert isinstance(turn, TurnEnd)
+    assert start.start == 0  # the pre-roll would reach back further than the stream
+    assert 3.9 * S < stop.end == turn.end < 4.3 * S
+    assert 4.3 * S < stop.at == turn.at < 4.5 * S
+    assert confirmed(events[: events.index(turn)]) == said(TALK)
+
+
+def test_silence_yields_nothing_and_costs_nothing() -> None:
+    oracle = exact(())
+    session = Session(RECIPE, oracle, make_gate(()))
+    worst = 0
+    for _ in range(60):
+        assert session.push(np.zeros(S, np.float32)) == []
+        worst = max(worst, session.buffered)
+    assert oracle.plans == []
+    assert worst < 2 * S  # the pre-roll, a block and the newest portion
+    assert kinds(session.finish()) == ["end"]
+
+
+def test_the_first_word_is_heard_from_its_beginning() -> None:
+    late = speech(("Hello", 5.0, 5.4), ("there", 5.4, 5.9))
+    oracle = exact(late)
+    session = Session(RECIPE, oracle, make_gate(late))
+    push(session, 8.0, step=0.1)
+    assert said(session.transcript.words) == "hello there"
+    assert 3.9 * S < oracle.plans[0].window.start < 4.1 * S
+
+
+def test_speech_that_goes_on_behind_a_flush_is_another_turn() -> None:
+    session = Session(RECIPE, exact(), make_gate(TALK))
+    push(session, 2.0)
+    assert kinds(session.flush())[-1] == "turn_end"
+    events = push(session, 6.0)
+    assert confirmed(events) == "four five six"
+    assert [e.start for e in events if isinstance(e, SpeechStart)] == [2 * S]
+
+
+@dataclass
+class ScriptedGate:
+    """Says what it was told to, as soon as that much was fed."""
+
+    events: list[GateEvent]
+    fed: int = 0
+    needed_from: int = 0
+
+    def feed(self, samples: FloatArray) -> list[GateEvent]:
+        self.fed += len(samples)
+        ready = [event for event in self.events if event.decided_at <= self.fed]
+        self.events = self.events[len(ready) :]
+        return ready
+
+    def finish(self) -> list[GateEvent]:
+        return []
+
+    def snapshot(self) -> object:
+        return (list(self.events), self.fed)
+
+    def restore(self, state: Any) -> None:
+        self.events, self.fed = list(state[0]), state[1]
+
+
+def test_audio_that_a_round_has_seen_stays_in_its_utterance() -> None:
+    from whispertide.audio.vad import SpeechStarted, SpeechStopped
+
+    gate = ScriptedGate([
+        SpeechStarted(0, 1_000),
+        SpeechStopped(20_000, 33_000),  # a round has looked up to 32,000 by then
+        SpeechStarted(25_000, 40_000),  # reaches back into it
+        SpeechStopped(48_000, 50_000),
+    ])  # fmt: skip
+    oracle = exact(())
+    session = Session(RECIPE, oracle, gate)
+    marks = [e for e in push(session, 4.0, step=0.25) if isinstance(e, SpeechStart | SpeechStop)]
+    assert [getattr(e, "start", None) or getattr(e, "end", None) for e in marks] == [None, 32_000, 32_000, 48_000]
+    assert [plan.window for plan in oracle.plans if plan.is_last] == [Span(0, 32_000), Span(32_000, 48_000)]
+
+
+# --- taken apart ----------------------------------------------------------------------------------------------------
+
+
+def test_rounds_can_be_run_elsewhere() -> None:
+    oracle = exact()
+    session = Session(RECIPE)
+    events: list[Event] = []
+    session.ingest(audio_between(0, 2 * S))
+    plan = session.due()
+    assert plan is not None
+    assert session.due() is None  # one at a time
+    session.ingest(audio_between(2 * S, 4 * S))  # goes on meanwhile
+    assert plan.window == Span(0, 2 * S)
+    events += session.apply(oracle.run(plan, session.window(plan), session.options, session.guards(plan)))
+    session.request_finish()
+    while (plan := session.due()) is not None:
+        assert plan.is_last
+        events += session.apply(oracle.run(plan, session.window(plan), session.options))
+    events += session.drain()
+    assert confirmed(events) == said(TALK)
+    assert kinds(events)[-2:] == ["turn_end", "end"]
+    with pytest.raises(SessionError, match="this one has ended"):
+        session.ingest(audio_between(0, 1))
+
+
+def test_audio_behind_a_flush_waits_for_it() -> None:
+    oracle = exact()
+    session = Session(RECIPE)
+    session.ingest(audio_between(0, 2 * S))
+    session.request_flush()
+    session.ingest(audio_between(2 * S, 4 * S))
+    plan = session.due()
+    assert plan is not None
+    assert (plan.window, plan.is_last) == (Span(0, 2 * S), True)
+    events = session.apply(oracle.run(plan, session.window(plan), session.options))
+    assert confirmed(events) == "one two three"
+    plan = session.due()
+    assert plan is not None
+    assert (plan.window, plan.is_last) == (Span(2 * S, 4 * S), False)
+
+
+def test_after_a_request_to_finish_no_audio_is_taken() -> None:
+    session = Session(RECIPE)
+    session.request_finish()
+    with pytest.raises(SessionError, match="asked to finish"):
+        session.ingest(np.zeros(1, np.float32))
+    with pytest.raises(SessionError, match="asked to finish"):
+        session.request_flush()
+
+
+def test_results_come_in_the_order_of_the_plans() -> None:
+    oracle = exact()
+    session = Session(RECIPE, max_in_flight=2)
+    session.ingest(audio_between(0, S))
+    first = session.due()
+    session.ingest(audio_between(S, 2 * S))
+    second = session.due()
+    session.ingest(audio_between(2 * S, 3 * S))
+    assert session.due() is None
+    assert first is not None
+    assert second is not None
+    assert second.window == Span(0, 2 * S)
+    late = oracle.run(second, session.window(second), session.options)
+    with pytest.raises(SessionError, match="expected round 0; got round 1"):
+        session.apply(late)
+    session.apply(oracle.run(first, session.window(first), session.options))
+    assert confirmed(session.apply(late)) == "one"
+    with pytest.raises(SessionError, match=r"expected no result \(no round is in flight\); got round 1"):
+        session.apply(late)
+
+
+def test_two_rounds_in_flight_lose_nothing() -> None:
+    words = speech(*((f"w{i}", i / 2, i / 2 + 0.4) for i in range(160)))
+    oracle = Oracle(words, seed=5)
+    session = Session(RECIPE.replace(trim_s=5, hard_cap_s=10), max_in_flight=2)
+    waiting: list[RoundPlan] = []
+    for second in range(82):
+        session.ingest(audio_between(session.received, (second + 1) * S))
+        if second == 81:
+            session.request_finish()
+        while (plan := session.due()) is not None or (second == 81 and waiting):
+            waiting += [plan] if plan is not None else []
+            if len(waiting) == 2 or plan is None:
+                oldest = waiting.pop(0)
+                session.apply(oracle.run(oldest, session.window(oldest), session.options))
+    assert session.ended
+    assert said(session.transcript.words) == said(words)
+
+
+def test_results_that_a_clear_overtook_are_ignored() -> None:
+    oracle = exact()
+    session = Session(RECIPE)
+    session.ingest(audio_between(0, 2 * S))
+    plan = session.due()
+    assert plan is not None
+    result = oracle.run(plan, session.window(plan), session.options)
+    session.clear()
+    assert session.apply(result) == []
+    assert session.transcript.hypothesis == ()
+    with pytest.raises(SessionError):
+        session.apply(result)
+
+
+def test_without_an_executor_simple_use_is_refused() -> None:
+    session = Session(RECIPE)
+    uses: list[Callable[[], object]] = [lambda: session.push(np.zeros(1, np.float32)), session.flush, session.finish]
+    for use in uses:
+        with pytest.raises(SessionError, match="has none: use ingest, due and apply"):
+            use()
+    session = Session(RECIPE, exact())
+    session.ingest(audio_between(0, S))
+    session.due()
+    with pytest.raises(SessionError, match="no round in flight"):
+        session.finish()
+
+
+# --- failures -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Flaky:
+    """Fails in the rounds it is told to."""
+
+    oracle: Oracle
+    fail_in: set[int] = field(default_factory=set)
+    error: BaseException = field(default_factory=lambda: RuntimeError("the graph broke"))
+    calls: int = 0
+
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        self.calls += 1
+        if self.calls in self.fail_in:
+            raise self.error
+        return self.oracle.run(plan, audio, options, guards)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the graph broke"), KeyboardInterrupt()])
+@pytest.mark.parametrize("failing", [1, 2, 3, 4])
+def test_a_round_that_fails_can_be_run_again_and_nothing_is_lost(error: BaseException, failing: int) -> None:
+    plain_session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
+    expected = push(plain_session, 12.0) + plain_session.finish()
+    session = Session(RECIPE, Flaky(exact(PAUSED), {failing}, error), make_gate(PAUSED))
+    events: list[Event] = []
+    failures = 0
+    for _ in range(24):
+        try:
+            events += session.push(audio_between(session.received, session.received + S // 2))
+        except (RuntimeError, KeyboardInterrupt):
+            failures += 1
+            events += session.push(np.zeros(0, np.float32))
+    events += session.finish()
+    assert failures == 1
+    assert [e.seq for e in events] == list(range(len(events)))
+    assert kinds(events) == kinds(expected)
+    assert confirmed(events) == confirmed(expected)
+    assert session.boundaries == plain_session.boundaries
+
+
+def test_a_failed_flush_or_finish_can_be_tried_again() -> None:
+    session = Session(RECIPE, Flaky(exact(), {3, 6}))
+    events = push(session, 2.0)
+    with pytest.raises(RuntimeError):
+        session.flush()
+    events += session.flush() + push(session, 3.5)
+    with pytest.raises(RuntimeError):
+        session.finish()
+    with pytest.raises(SessionError, match="asked to finish"):
+        session.push(np.zeros(1, np.float32))
+    assert not session.ended
+    events += session.finish()
+    assert kinds(events).count("turn_end") == 2
+    assert session.ended
+    assert confirmed(events) == "one two three four five"
+
+
+def test_only_the_newest_round_in_flight_can_be_given_back() -> None:
+    session = Session(RECIPE, max_in_flight=2)
+    session.ingest(audio_between(0, S))
+    first = session.due()
+    session.ingest(audio_between(S, 2 * S))
+    second = session.due()
+    assert first is not None
+    assert second is not None
+    with pytest.raises(SessionError, match="newest round in flight"):
+        session.retract(first)
+    session.retract(second)
+    session.retract(first)
+    assert session.boundaries == ()
+    again = session.due()
+    assert again is not None
+    assert again.window == Span(0, 2 * S)
+
+
+def test_failures_are_told() -> None:
+    session = Session(RECIPE, exact())
+    push(session, 2.0)
+    assert session.fail("a hiccup", fatal=False) == [Error(3, 2 * S, "a hiccup", False)]
+    assert not session.ended
+    assert session.fail("out of memory") == [Error(4, 2 * S, "out of memory", True)]
+    assert session.ended
+    assert said(session.transcript.words) == "one"
+
+
+def test_a_policy_that_makes_no_room_is_found_out() -> None:
+    class Stuck(LocalAgreement):
+        def limit(self, state: AgreementState) -> int:
+            return S
+
+    session = Session(RECIPE, exact(), policy=Stuck())
+    push(session, 2.0)
+    with pytest.raises(SessionError, match="expected the policy to make room"):
+        session.finish()
+
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+
+def test_settings_reach_the_next_round() -> None:
+    oracle = exact()
+    session = Session(RECIPE, oracle, options=DecodeOptions(language="en", prompt="Hello"))
+    push(session, 1.0)
+    assert oracle.options == DecodeOptions(language="en", prompt="Hello", beam=5)
+    session.configure(language="de", search="greedy", step_s=0.5, hard_cap_s=20)
+    push(session, 1.5)
+    assert oracle.options == DecodeOptions(language="de", prompt="Hello", beam=1)
+    assert [plan.window.end for plan in oracle.plans] == [S, 3 * S // 2]
+    assert session.recipe == RECIPE.replace(search="greedy", step_s=0.5, hard_cap_s=20)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"langage": "de"}, r"settings that can change: schedule, step_s.*language.*; got langage"),
+        ({"vad": False}, "settings that can change: .*; got vad"),
+        ({"framing": "bare", "beam": 1}, "; got framing"),
+        ({"step_s": -1.0, "language": "de"}, "step_s between"),
+        ({"step_s": 2.0, "task": "sing"}, "task to be one of"),
+    ],
+)
+def test_impossible_settings_change_nothing(changes: dict[str, Any], message: str) -> None:
+    session = Session(RECIPE, exact())
+    with pytest.raises(OptionError, match=message):
+        session.configure(**changes)
+    assert session.recipe == RECIPE
+    assert session.options == DecodeOptions(beam=5)
+
+
+def test_a_detected_language_is_told_once() -> None:
+    class Polyglot(Oracle):
+        def run(self, plan: RoundPlan, *args: Any) -> RoundResult:
+            result = super().run(plan, *args)
+            return RoundResult(plan, result.segments, language="de", language_probability=0.75)
+
+    session = Session(RECIPE, Polyglot(TALK))
+    events = push(session, 4.0) + session.finish()
+    assert [e for e in events if isinstance(e, Language)] == [Language(0, S, "de", 0.75)]
+    told = Session(RECIPE, Polyglot(TALK), options=DecodeOptions(language="en"))
+    assert not [e for e in push(told, 4.0) if isinstance(e, Language)]
+
+
+# --- lag ------------------------------------------------------------------------------------------------------------
+
+
+def test_falling_behind_is_told_and_so_is_catching_up() -> None:
+    oracle = exact()
+    session = Session(RECIPE.replace(lag_s=2))
+    told: list[tuple[float, int]] = []
+
+    def rounds(arrived_meanwhile: float) -> None:
+        plan = session.due()
+        assert plan is not None
+        session.ingest(audio_between(session.received, session.received + round(arrived_meanwhile * S)))
+        events = session.apply(oracle.run(plan, session.window(plan), session.options))
+        told.extend((event.behind / S, event.level) for event in events if isinstance(event, Lag))
+
+    session.ingest(audio_between(0, S))
+    for arrived in (1.0, 1.9, 2.5, 3.0, 4.5, 1.5, 0.9):
+        rounds(arrived)
+    # Late by more than 2 s, by more than 4 s, less than 2 s (not worth a word yet), at most 1 s.
+    assert told == [(2.5, 1), (4.5, 2), (0.9, 0)]
+
+
+def test_a_replay_is_never_late() -> None:
+    oracle = exact()
+    session = Session(RECIPE.replace(lag_s=1), oracle, schedule=Recorded((S, 2 * S)))
+    assert not [event for event in session.push(audio_between(0, 20 * S)) if isinstance(event, Lag)]
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def long_talk(minutes: int) -> list[Word]:
+    """Talk with a pause of up to three seconds after every few words, and half a minute of silence now and then."""
+    words: list[Word] = []
+    at = S
+    while at < minutes * 60 * S:
+        number = len(words)
+        words.append(Word(f" w{number}", at, at + 4_800 + 800 * (number % 5)))
+        at = words[-1].end + (0 if number % 7 else (number % 4) * S) + (30 * S if number % 400 == 399 else 0)
+    return words
+
+
+def run_long(minutes: int, *, gated: bool) -> None:
+    words = long_talk(minutes)
+    recipe = RECIPE.replace(step_s=2.0)
+    session = Session(recipe, Oracle(words, seed=1), make_gate(words) if gated else None)
+    worst = 0
+    while session.received < words[-1].end + S:
+        session.push(audio_between(session.received, session.received + S))
+        worst = max(worst, session.buffered)
+    session.finish()
+    assert said(session.transcript.words) == said(words)
+    assert worst <= (recipe.hard_cap_s + recipe.step_s) * S
+    state = session.snapshot()
+    assert len(state.turns.gate_events) + len(state.turns.in_flight) + len(state.outbox) == 0
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_twenty_minutes_stay_within_bounds(gated: bool) -> None:
+    run_long(20, gated=gated)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gated", [False, True])
+def test_two_hours_stay_within_bounds(gated: bool) -> None:
+    run_long(120, gated=gated)
+
+
+def test_a_result_beyond_the_audio_is_brought_into_it() -> None:
+    class Dreamer:
+        def run(
+            self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
+        ) -> RoundResult:
+            words = (Word(" later", plan.window.end + S, plan.window.end + 2 * S),)
+            return RoundResult(plan, (Heard(plan.window, words),))
+
+    session = Session(RECIPE, Dreamer())
+    push(session, 1.0)
+    session.finish()
+    assert [(w.start, w.end) for w in session.transcript.words] == [(S, S)]
