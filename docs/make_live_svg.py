@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from whispertide import api
-from whispertide.cli.demo import bundled_files
+from whispertide.cli.bundled import bundled_files
 from whispertide.cli.live import LiveView
 from whispertide.cli.meter import Meter
 from whispertide.cli.pump import at_live_pace

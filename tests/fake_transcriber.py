@@ -6,9 +6,11 @@ word ends a sentence. As a program it runs the command line with this transcribe
     python tests/fake_transcriber.py transcribe talk.wav
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +29,12 @@ HALF = SAMPLE_RATE // 2
 def word(number: int) -> Word:
     text = f" word{number}" + ("." if number % 10 == 9 else "")
     return Word(text, HALF * number, HALF * number + 6400, 0.5 + (number % 5) / 10)
+
+
+def announce_words() -> None:
+    """For other processes: a file that appears once something is confirmed."""
+    if path := os.environ.get("FAKE_HAS_WORDS"):
+        Path(path).touch()
 
 
 @dataclass
@@ -58,6 +66,7 @@ class FakeSession:
             if fresh:
                 events.append(self._event(Confirmed, words=fresh, stats=stats))
                 self.confirmed = heard - 1
+                announce_words()
             events.append(self._event(Hypothesis, words=(word(heard - 1),), stats=stats))
         return events
 
@@ -117,13 +126,12 @@ class FakeTranscriber:
             text = "".join(item.text for item in words)
             span = Span(start, min(start + 2 * SAMPLE_RATE, total))
             yield OfflineSegment(number, span, text, (1, 2), words, -0.2, 1.1, 0.01, 0.0, "en")
+            announce_words()
             if progress is not None:
                 progress(span.end, total)
 
 
 def main() -> None:
-    import os
-
     from whispertide import api
     from whispertide.cli.main import main as command_line
 

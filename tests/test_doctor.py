@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.cli.demo import bundled_audio
+from whispertide.cli.bundled import bundled_audio
 from whispertide.doctor import (
     EXACT,
     QUANTISED,

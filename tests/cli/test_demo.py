@@ -5,7 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 from command_line import Run
-from whispertide.cli.demo import bundled_audio, bundled_files, is_bundled_recording, plain, summary, word_error_rate
+from whispertide.cli.bundled import bundled_audio, bundled_files, is_bundled_recording
+from whispertide.cli.demo import plain, summary, word_error_rate
 from whispertide.cli.main import app
 from whispertide.document import Document, TextSegment
 from whispertide.types import SAMPLE_RATE

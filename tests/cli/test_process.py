@@ -84,17 +84,22 @@ def test_ctrl_c_keeps_what_is_confirmed(long_talk: Path, number: int, pace: str)
 def test_an_interrupted_file_does_not_look_whole(long_talk: Path, tmp_path: Path, offline: list[str]) -> None:
     out = tmp_path / "out.json"
     out.write_text("the whole one of yesterday")
-    with started("transcribe", long_talk, "-o", out, *offline, FAKE_DELAY_S="0.1") as program:
-        time.sleep(2.5)
+    sign = tmp_path / "sign" / "words"
+    sign.parent.mkdir()
+    with started("transcribe", long_talk, "-o", out, *offline, FAKE_DELAY_S="0.1", FAKE_HAS_WORDS=str(sign)) as program:
+        deadline = time.monotonic() + 20
+        while not sign.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.3)
         program.process.send_signal(signal.SIGINT)
         code, _, err = program.finish()
     assert code == 130
     assert b"out.partial.json" in err
     assert out.read_text() == "the whole one of yesterday"
     partial = parse_json((tmp_path / "out.partial.json").read_text())
-    assert partial.text.startswith("word0 word1")
+    assert partial.text.startswith("word0")
     assert not partial.complete
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["long.wav", "out.json", "out.partial.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["long.wav", "out.json", "out.partial.json", "sign"]
 
 
 def test_ctrl_c_while_waiting_for_input() -> None:

@@ -1,10 +1,7 @@
 """`whispertide demo`: the bundled recording, live, with the bundled model; nothing is downloaded."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,14 +18,13 @@ from whispertide.cli.arguments import (
     StreamChoice,
     ThreadsOption,
 )
+from whispertide.cli.bundled import bundled_files
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.errors import AudioFileError
 from whispertide.options import DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
     from whispertide.document import Document
     from whispertide.streaming.recipes import Recipe
-    from whispertide.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +54,6 @@ def demo(
         return run(Request(pace == "live", chosen, StreamChoice(recipe, tuple(changes or ())).resolve()))
 
     guarded(body)
-
-
-@contextmanager
-def bundled_files() -> Iterator[tuple[Path, Path]]:
-    """The bundled recording and its transcript. Raises `AudioFileError` where the package lacks them."""
-    with as_file(files("whispertide") / "bundled" / "audio") as folder:
-        recording, transcript = folder / "demo.flac", folder / "demo.txt"
-        if not recording.is_file():
-            raise AudioFileError(f"the bundled recording {recording} is missing; install whispertide again")
-        yield recording, transcript
-
-
-def is_bundled_recording(name: str) -> bool:
-    """Whether a path leads to it."""
-    with bundled_files() as (recording, _):
-        return Path(name).exists() and recording.samefile(name)
-
-
-def bundled_audio() -> "FloatArray":
-    """The bundled recording, 16 kHz mono [n]."""
-    from whispertide.audio.file import load_audio
-
-    with bundled_files() as (recording, _):
-        return load_audio(recording)
 
 
 def run(request: Request) -> ExitCode:

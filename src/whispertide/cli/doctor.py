@@ -100,7 +100,7 @@ def diagnose(choice: ModelChoice) -> Diagnosis:
 def _parity(choice: ModelChoice, model: "WhisperModel") -> "list[Parity]":
     from whispertide import doctor as examine
     from whispertide.checkpoint import hub
-    from whispertide.cli.demo import bundled_audio
+    from whispertide.cli.bundled import bundled_audio
     from whispertide.model.whisper import load_model
 
     engine = EngineOptions("fp32", choice.engine.provider, choice.engine.threads)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from whispertide.cli.arguments import BUNDLED_MODEL, DEFAULT_MODEL
-from whispertide.cli.demo import is_bundled_recording
+from whispertide.cli.bundled import is_bundled_recording
 from whispertide.cli.exit import ExitCode, code_for, say
 from whispertide.cli.live import clock_text
 from whispertide.cli.output import Target, Writer
