@@ -98,7 +98,7 @@ def summary(document: "Document", transcript: Path, *, bundled: bool) -> list[st
     if document.complete and (rate := word_error_rate(transcript, document.text)) is not None:
         lines.append(f"{rate:.1%} word errors against the bundled transcript")
     if bundled:
-        lines.append(f"{BUNDLED_MODEL} was trained mostly on synthetic speech; for your own voice: whispertide listen")
+        lines.append(f"{BUNDLED_MODEL} was trained on synthetic speech; for your own voice: whispertide listen")
     return lines
 
 

@@ -23,7 +23,7 @@ def warn_of_synthetic(transcriber: "Transcriber", inputs: Sequence[str] = ()) ->
     """The bundled model says what it is wherever it hears anything but the bundled recording."""
     if transcriber.is_bundled and not (inputs and all(map(is_bundled_recording, inputs))):
         say(
-            f"note: {BUNDLED_MODEL} was trained mostly on synthetic speech; it is for demos and tests. "
+            f"note: {BUNDLED_MODEL} was trained on synthetic speech; it is for demos and tests. "
             f"For real speech use --model {DEFAULT_MODEL}."
         )
 
