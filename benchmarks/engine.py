@@ -271,12 +271,12 @@ def main() -> None:
         return serve(kind(arguments.folder, arguments.threads[0]))
 
     folder = random_checkpoint(arguments.folder, "base.en")
-    rounds = 4 if arguments.quick else 15
+    rounds = 2 if arguments.quick else 15
     versions = {name: importlib.metadata.version(name) for name in ("onnxruntime", "ctranslate2", "faster-whisper")}
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, {versions}")
     for threads in arguments.threads:
         figures = compare(folder, threads, rounds)
-        seconds, peak = measure_cold_start(folder, threads, 3 if arguments.quick else 5)
+        seconds, peak = measure_cold_start(folder, threads, 2 if arguments.quick else 5)
         print(f"cold start {seconds:.2f} s, peak {peak:.0f} MB\n")
         print(json.dumps({**figures, "cold_start_s": round(seconds, 3), "peak_mb": round(peak), "threads": threads}))
     return None

@@ -16,6 +16,7 @@
     │   └── UnknownLanguageError
     ├── SessionError (RuntimeError)          a session was used after its end, or out of order
     ├── TranscriptError (ValueError)         a transcript file is not in the format it should be in
+    ├── CorpusError (OSError)                an evaluation corpus cannot be made or read
     └── OutputError (OSError)                a transcript cannot be written where it should go
 
 Every message says what was expected, what came, and what to do. Each error is also a builtin, so callers
@@ -88,6 +89,10 @@ class SessionError(WhispertideError, RuntimeError):
 
 class TranscriptError(WhispertideError, ValueError):
     """A transcript file is not in the format it should be in."""
+
+
+class CorpusError(WhispertideError, OSError):
+    """An evaluation corpus cannot be made or read: a tool, a folder or a file is missing or not as it should be."""
 
 
 class OutputError(WhispertideError, OSError):

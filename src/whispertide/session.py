@@ -129,6 +129,11 @@ class Session:
     # --- what can be asked -------------------------------------------------------------------------------------------
 
     @property
+    def executor(self) -> Executor | None:
+        """What runs its rounds, for whoever runs them elsewhere."""
+        return self._executor
+
+    @property
     def recipe(self) -> Recipe:
         """The recipe, with all that was configured since."""
         return self._state.recipe

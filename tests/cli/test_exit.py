@@ -23,6 +23,7 @@ def test_every_error_has_the_code_of_its_kind() -> None:
         errors.OutputError: 5,
         errors.SessionError: 1,
         errors.TranscriptError: 1,
+        errors.CorpusError: 1,
         errors.WhispertideError: 1,
     }
     tree = {item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, Exception)}

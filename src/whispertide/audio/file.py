@@ -207,13 +207,18 @@ def _why_not_opened(error: OSError) -> str:
     return f"the file cannot be opened: {error.strerror or error}"
 
 
+def _tag_settings(av: Any) -> dict[str, str]:
+    """A file must not fail for its tags: PyAV reads them strictly as UTF-8 before 19, and has no such setting since."""
+    return {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
+
+
 @contextmanager
 def _opened_container(source: _Source, name: object, av: Any) -> Iterator["_Track"]:
     if source.size == 0:
         raise AudioFileError(f"{name}: the file is empty (0 bytes); expected audio")
     try:
         # Reading through an object keeps ffmpeg's own protocols out; `io_open` refuses files that this one refers to.
-        container = av.open(source, metadata_errors="ignore", io_open=_refuse)
+        container = av.open(source, io_open=_refuse, **_tag_settings(av))
     except AudioError:  # the stream itself cannot be used
         raise
     except (av.FFmpegError, OSError, ValueError) as error:

@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from whispertide.cli.bench import bench
 from whispertide.cli.demo import demo
 from whispertide.cli.doctor import doctor
 from whispertide.cli.exit import HELP
 from whispertide.cli.listen import listen
 from whispertide.cli.models import models
+from whispertide.cli.train import train
 from whispertide.cli.transcribe import transcribe
 
 app = typer.Typer(
@@ -26,7 +28,9 @@ app.command(epilog=HELP)(transcribe)
 app.command(epilog=HELP)(listen)
 app.command(epilog=HELP)(demo)
 app.add_typer(models, name="models", epilog=HELP)
+app.add_typer(train, name="train", epilog=HELP)
 app.command(epilog=HELP)(doctor)
+app.add_typer(bench, name="bench", epilog=HELP)
 
 
 def _version(wanted: bool) -> None:

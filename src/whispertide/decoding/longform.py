@@ -33,11 +33,12 @@ Stage = Literal["encode", "decode", "align"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one stage of one window took: wall seconds, and graph runs."""
+    """What one stage of one window took: wall seconds, graph runs and, for "encode", encoder frames with padding."""
 
     stage: Stage
     seconds: float
     runs: int = 1
+    frames: int = 0
 
 
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
@@ -168,7 +169,7 @@ class Transcription:
     def _encode(self, count: int) -> Encoded:
         began = time.perf_counter()
         encoded = self.frame(self.model, self.features.window(self.seek, count))
-        self.costs.append(Cost("encode", time.perf_counter() - began))
+        self.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
         return encoded
 
     def _spoken(self, encoded: Encoded, result: WindowResult, count: int) -> list[SpokenSegment]:

@@ -26,6 +26,11 @@ class WhisperModel:
         return self._checkpoint.dims
 
     @property
+    def content_hash(self) -> str:
+        """The checkpoint's hash over weights and settings: equal hashes, equal models."""
+        return self._checkpoint.content_hash
+
+    @property
     def tokenizer(self) -> Tokenizer:
         """The checkpoint's own vocabulary."""
         return self._checkpoint.tokenizer
