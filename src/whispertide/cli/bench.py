@@ -1,0 +1,299 @@
+"""`whispertide bench`: measure recipes, models and other programs; compare, report, and redo the papers' figures.
+
+Parsing and printing only; measuring is in `whispertide.evaluation`, which is imported when a command runs.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from whispertide.cli.arguments import PrecisionOption, ProviderOption, SetOption, ThreadsOption
+from whispertide.cli.exit import ExitCode, guarded, say, speaking_through
+from whispertide.errors import OptionError, OutputError
+from whispertide.options import EngineOptions
+
+if TYPE_CHECKING:
+    from whispertide.evaluation.grid import Request, Setup
+    from whispertide.evaluation.runner import Runner
+    from whispertide.evaluation.store import Cell
+
+bench = typer.Typer(
+    help="Measure latency, accuracy and cost; compare runs; make reports; redo the figures of the papers.",
+    no_args_is_help=True,
+)
+
+DEFAULT_FOLDER = Path("bench-results")
+DEFAULT_RECIPES = "whisper-streaming"
+DEFAULT_MODELS = "nano.en"
+DEFAULT_CORPORA = "talks"
+
+ModelsOption = Annotated[str, typer.Option("--models", "-m", metavar="A,B", help="Models, separated by commas.")]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="A small part of each corpus: shows that it works, within two minutes.")
+]
+ClockOption = Annotated[
+    str,
+    typer.Option(
+        "--clock",
+        metavar="NAME",
+        help="simulated (computing takes its measured time), free (it takes none) or live (real time).",
+    ),
+]
+FolderOption = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Where results are kept; an interrupted run goes on.")
+]
+ExcerptOption = Annotated[
+    float | None,
+    typer.Option("--excerpt", metavar="S", help="Only the first S seconds of each corpus; live programs need it."),
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are made on the spot.")]
+
+
+@bench.command()
+def run(
+    recipes: Annotated[
+        str, typer.Option("--recipes", "-r", metavar="A,B", help="Recipes, separated by commas; none: only peers.")
+    ] = DEFAULT_RECIPES,
+    models: ModelsOption = DEFAULT_MODELS,
+    corpora: Annotated[
+        str, typer.Option("--corpora", "-c", metavar="A,B", help="Corpora, separated by commas.")
+    ] = DEFAULT_CORPORA,
+    steps: Annotated[
+        str, typer.Option("--steps", "-s", metavar="S,S", help="Seconds between rounds; default: each recipe's own.")
+    ] = "",
+    peers: Annotated[str, typer.Option("--peers", metavar="A,B", help="Other programs to run beside; 'all'.")] = "",
+    settings: SetOption = None,
+    quick: QuickOption = False,
+    excerpt: ExcerptOption = None,
+    clock: ClockOption = "simulated",
+    output: FolderOption = DEFAULT_FOLDER,
+    seed: SeedOption = 0,
+    precision: PrecisionOption = "int8",
+    provider: ProviderOption = "auto",
+    threads: ThreadsOption = 0,
+) -> None:
+    """Measure every combination of recipes, models, corpora and steps. Standard output: a table, then one JSON line
+    per cell.
+    """
+
+    def body() -> ExitCode:
+        from whispertide.evaluation.grid import Setup, grid
+
+        requests = grid(
+            _names(recipes), _names(models), _names(corpora), _numbers(steps), tuple(settings or ()), _names(peers)
+        )
+        engine = EngineOptions(precision, provider, threads)
+        with _runner(output, Setup(clock, quick, excerpt, seed, engine, _names(models))) as runner:
+            cells, failed = _measure(runner, requests)
+        _print_cells(cells)
+        if not cells:
+            raise OptionError(f"expected at least one cell that can be measured; got none: {failed} failed, see above")
+        return ExitCode.OK
+
+    guarded(body)
+
+
+@bench.command()
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="A cell's key (or its beginning), or a folder of results.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="What is compared with it.")],
+    output: FolderOption = DEFAULT_FOLDER,
+) -> None:
+    """Compare two cells, or two folders cell by cell: paired by utterance, with bootstrap intervals."""
+
+    def body() -> ExitCode:
+        from whispertide.evaluation.compare import compare_all
+        from whispertide.evaluation.page import text_table
+
+        for comparison in compare_all(_cells_of(a, output), _cells_of(b, output)):
+            first, second = comparison.names
+            typer.echo(f"A: {first}\nB: {second}\n{text_table(comparison.table)}\n{comparison.verdict}\n")
+        return ExitCode.OK
+
+    guarded(body)
+
+
+@bench.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results.")] = DEFAULT_FOLDER,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
+    title: Annotated[str, typer.Option("--title", help="Its heading.")] = "whispertide benchmark",
+) -> None:
+    """Write one self-contained HTML page with plots and tables of everything in a folder of results."""
+
+    def body() -> ExitCode:
+        from whispertide.evaluation.report import build
+        from whispertide.evaluation.store import open_results
+
+        _write_page(output, build(open_results(folder), title))
+        return ExitCode.OK
+
+    guarded(body)
+
+
+@bench.command()
+def paper(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt or xyz.")],
+    models: ModelsOption = DEFAULT_MODELS,
+    corpus: Annotated[str, typer.Option("--corpus", "-c", metavar="NAME", help="The corpus.")] = DEFAULT_CORPORA,
+    quick: QuickOption = False,
+    excerpt: ExcerptOption = None,
+    clock: ClockOption = "simulated",
+    output: FolderOption = DEFAULT_FOLDER,
+    page: Annotated[
+        Path | None, typer.Option("--page", metavar="FILE", help="The page; default: DIR/paper-NAME.html.")
+    ] = None,
+    seed: SeedOption = 0,
+    precision: PrecisionOption = "int8",
+    provider: ProviderOption = "auto",
+    threads: ThreadsOption = 0,
+) -> None:
+    """Make the tables and figures of a paper again, as far as they can be made; the others say what they lack."""
+
+    def body() -> ExitCode:
+        from whispertide.evaluation import paper as papers
+        from whispertide.evaluation.grid import Setup
+        from whispertide.evaluation.page import text_table
+
+        wanted = papers.get_paper(name)
+        outcomes: dict[str, papers.Outcome] = {}
+        engine = EngineOptions(precision, provider, threads)
+        with _runner(output, Setup(clock, quick, excerpt, seed, engine, _names(models))) as runner:
+            runner.use_corpus(corpus)
+            for item in wanted.items:
+                if measure := item.function():
+                    outcomes[item.id] = measure(runner)
+            about = runner.about()
+        for item in wanted.items:
+            if outcome := outcomes.get(item.id):
+                typer.echo(f"{item.id}: {item.title}")
+                for line in (outcome.note, *(text_table(table) for table in outcome.tables)):
+                    if line:
+                        typer.echo(line)
+            if line := papers.missing_line(item):
+                typer.echo(line)
+        _write_page(page or output / f"paper-{name}.html", papers.build(wanted, outcomes, about))
+        return ExitCode.OK
+
+    guarded(body)
+
+
+def _measure(runner: "Runner", requests: "list[Request]") -> "tuple[list[Cell], int]":
+    """All cells that can be measured. A peer that cannot run says why, and the others go on."""
+    from whispertide.evaluation.runner import PeerMissing
+
+    cells: list[Cell] = []
+    failed = 0
+    for number, request in enumerate(requests, 1):
+        try:
+            cells.append(runner.run(request, place=f"{number}/{len(requests)}"))
+        except PeerMissing as missing:
+            failed += 1
+            say(f"{request.recogniser} cannot run: {missing}")
+    return cells, failed
+
+
+def _print_cells(cells: "list[Cell]") -> None:
+    from whispertide.evaluation.page import text_table
+    from whispertide.evaluation.report import summary_table
+
+    if cells:
+        typer.echo(text_table(summary_table(cells)))
+    for cell in cells:
+        typer.echo(json.dumps(_finite({**cell.score, "cell": cell.key}), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no infinity and nothing undefined; both become null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@contextmanager
+def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
+    """A runner with a progress bar on standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from whispertide.evaluation.runner import Runner
+
+    console = Console(stderr=True)
+
+    class Bar:
+        """The runner's view of the progress bar, which is there only while a cell is being measured."""
+
+        progress: Progress | None = None
+
+        def begin(self, label: str, total_s: float) -> None:
+            """Show a new bar."""
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.completed:.0f}/{task.total:.0f} s of audio"),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+            )
+            self.progress = Progress(*columns, console=console, transient=True)
+            self.progress.add_task(label, total=total_s)
+            if console.is_terminal:
+                self.progress.start()
+            else:
+                say(label)
+
+        def advance(self, done_s: float) -> None:
+            """Move it."""
+            if self.progress is not None:
+                self.progress.advance(self.progress.task_ids[0], done_s)
+
+        def end(self) -> None:
+            """Take it away."""
+            if self.progress is not None and console.is_terminal:
+                self.progress.stop()
+
+        def say(self, message: str) -> None:
+            """A line above it."""
+            say(message)
+
+    def above(message: str) -> None:
+        console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+    with speaking_through(above):
+        try:
+            yield Runner(folder, setup, Bar())
+        except KeyboardInterrupt:
+            say(f"finished utterances are kept in {folder}; the same command goes on from there")
+            raise
+
+
+def _cells_of(place: str, folder: Path) -> "list[Cell]":
+    from whispertide.evaluation.store import Results, open_results
+
+    return open_results(place) if Path(place).is_dir() else [Results(folder).find(place)]
+
+
+def _write_page(path: Path, text: str) -> None:
+    from whispertide.evaluation.store import write_text
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    except OSError as error:
+        raise OutputError(f"expected a file that can be written; got {error}: choose another with --output") from error
+    say(f"wrote {path}")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in _names(text))
+    except ValueError:
+        raise OptionError(f"expected seconds separated by commas, for example 0.5,1,2; got {text!r}") from None

@@ -1,0 +1,1 @@
+"""How good and how late: corpora, clocks, scores, peers and reports. Nothing of the runtime imports this."""

@@ -1,0 +1,131 @@
+"""How sure a figure is, and a difference between two: bootstrap over utterances (Efron 1979; Bisani and Ney 2004).
+
+A figure is a ratio of sums: errors over reference words, seconds of latency over matched words. Utterances are drawn
+with replacement, whole, because errors within one are not independent; for a difference both systems get the same
+draw, because an utterance hard for one is hard for the other. Percentile intervals; the same seed, the same interval.
+With fewer than about twenty utterances they are too narrow, and the caller should say so.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.errors import OptionError
+
+DRAWS = 10_000
+LEVEL = 0.95
+_AT_ONCE = 500  # draws held in memory
+Ratio = tuple[float, float]  # one utterance's share in the numerator and in the denominator
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What B has more than A, with its interval; `b_lower` is the share of draws in which B was lower than A."""
+
+    a: float
+    b: float
+    difference: float
+    low: float
+    high: float
+    b_lower: float
+    utterances: int
+
+    @property
+    def certain(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+
+def interval(
+    utterances: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0, level: float = LEVEL
+) -> tuple[float, float]:
+    """The interval of sum(numerators) / sum(denominators). Raises `OptionError` where that is undefined."""
+    values = _array(utterances)
+    drawn = np.concatenate([_ratios(counts @ values) for counts in _draws(len(values), draws, seed)])
+    low, high = _percentiles(drawn, level)
+    return low, high
+
+
+def paired(
+    a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0, level: float = LEVEL
+) -> Difference:
+    """The difference of two systems on the same utterances, in the same order.
+
+    Raises `OptionError` if their numbers differ, or if a ratio is undefined.
+    """
+    if len(a) != len(b):
+        raise OptionError(f"expected the same utterances of both; got {len(a)} and {len(b)}")
+    first, second = _array(a), _array(b)
+    drawn = np.concatenate(
+        [_ratios(counts @ second) - _ratios(counts @ first) for counts in _draws(len(first), draws, seed)]
+    )
+    low, high = _percentiles(drawn, level)
+    whole_a, whole_b = (float(_ratios(values.sum(axis=0)[None])[0]) for values in (first, second))
+    lower = float(np.mean(drawn[np.isfinite(drawn)] < 0))
+    return Difference(whole_a, whole_b, whole_b - whole_a, low, high, lower, len(first))
+
+
+def compare(
+    a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]], *, draws: int = DRAWS, seed: int = 0
+) -> dict[str, Difference]:
+    """WER and the three mean latencies of two runs, from the records of their utterances (`replay.UtteranceScore`).
+
+    Utterances are paired by `id`; those that only one run has are left out of both. A figure that one of them does not
+    have is left out of the result.
+    """
+    others = {record["id"]: record for record in b}
+    pairs = [(record, others[record["id"]]) for record in a if record["id"] in others]
+    found: dict[str, Difference] = {}
+    for name, ratio in _FIGURES.items():
+        sides = [[ratio(record) for record in side] for side in zip(*pairs, strict=True)]
+        if sides and all(sum(denominator for _, denominator in side) for side in sides):
+            found[name] = paired(*sides, draws=draws, seed=seed)
+    return found
+
+
+def _errors(record: Mapping[str, Any]) -> Ratio:
+    return float(record["errors"]), float(record["words"])
+
+
+def _seconds(key: str, record: Mapping[str, Any]) -> Ratio:
+    values = record[key] or ()
+    return float(sum(values)), float(len(values))
+
+
+_FIGURES: dict[str, Callable[[Mapping[str, Any]], Ratio]] = {
+    "wer": _errors,
+    "confirmed_mean_s": lambda record: _seconds("confirmed_s", record),
+    "settled_mean_s": lambda record: _seconds("settled_s", record),
+    "first_seen_mean_s": lambda record: _seconds("first_seen_s", record),
+}
+
+
+def _array(utterances: Sequence[Ratio]) -> Floats:
+    values = np.asarray(utterances, dtype=np.float64).reshape(-1, 2)
+    if not values[:, 1].sum():
+        raise OptionError("expected at least one utterance with something to count in it; got none")
+    return values
+
+
+def _draws(size: int, draws: int, seed: int) -> Iterator[Floats]:
+    """How often each utterance is drawn, [some draws, size]; both systems of a pair see the same."""
+    rng = np.random.default_rng(seed)
+    for begun in range(0, draws, _AT_ONCE):
+        yield rng.multinomial(size, np.full(size, 1 / size), size=min(_AT_ONCE, draws - begun)).astype(np.float64)
+
+
+def _ratios(sums: Floats) -> Floats:
+    """[n, 2] -> [n]; not a number where a draw has nothing to divide by."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios: Floats = np.where(sums[:, 1] > 0, sums[:, 0] / sums[:, 1], np.nan)
+    return ratios
+
+
+def _percentiles(drawn: Floats, level: float) -> tuple[float, float]:
+    tail = 50 * (1 - level)
+    low, high = np.nanpercentile(drawn, [tail, 100 - tail])
+    return float(low), float(high)

@@ -1,0 +1,242 @@
+"""A session on a clock: audio arrives as it would be spoken, and what is shown is written down with the time.
+
+    simulate   discrete events: computing occupies the one worker for the wall time it was measured to take, so a talk
+               of an hour is done as fast as it can be computed
+    free       computing takes no time: the delay of the policy alone
+    live       the wall clock: what the other two are checked against
+
+All three run the same loop. Audio arrives in blocks; when the worker is free it takes every block that has arrived
+and runs what is due, so a round that takes long makes the next one look at more, whether the recipe's schedule has a
+fixed step or does its best. What a round says is shown at its end. The end of the audio is known as it arrives, and
+the session is finished then.
+
+One worker: rounds of a session that keeps several in flight are still run one after the other. Knows no reference.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from whispertide.checkpoint import ModelDims
+from whispertide.errors import SessionError
+from whispertide.evaluation.energy import Meter
+from whispertide.evaluation.flops import encoder_gflop
+from whispertide.evaluation.trace import ClockName, RoundCost, Shown, Trace
+from whispertide.events import Confirmed, Event, Hypothesis
+from whispertide.session import Session
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.types import SAMPLE_RATE, FloatArray, seconds
+
+BLOCK = SAMPLE_RATE // 50  # 20 ms: how finely audio arrives
+ComputeTime = Callable[[RoundResult], float]  # what a round took, in seconds, in place of what was measured
+T = TypeVar("T")
+
+
+def simulate(
+    session: Session,
+    samples: FloatArray,
+    *,
+    block: int = BLOCK,
+    utterance: str = "",
+    recogniser: str = "",
+    dims: ModelDims | None = None,
+    compute_time: ComputeTime | None = None,
+) -> Trace:
+    """Play `samples` [n] to a new session, computing occupying the worker for its measured time.
+
+    With `compute_time` a round takes what that says and everything else nothing, so that the trace is a function of
+    the audio. `dims` are the model's, to count the encoder's work. Raises `SessionError` for a session without
+    executor, and what the executor raises.
+    """
+    clock = _Simulated(measured=compute_time is None)
+    return _Play(session, samples, block, clock, dims, compute_time).run(utterance, recogniser)
+
+
+def free(
+    session: Session,
+    samples: FloatArray,
+    *,
+    block: int = BLOCK,
+    utterance: str = "",
+    recogniser: str = "",
+    dims: ModelDims | None = None,
+) -> Trace:
+    """The same with computing in no time."""
+    clock = _Simulated(measured=False, name="free")
+    return _Play(session, samples, block, clock, dims, lambda _: 0.0).run(utterance, recogniser)
+
+
+def live(
+    session: Session,
+    samples: FloatArray,
+    *,
+    block: int = BLOCK,
+    utterance: str = "",
+    recogniser: str = "",
+    dims: ModelDims | None = None,
+) -> Trace:
+    """The same in real time: it takes as long as the audio, and longer if the session is late."""
+    return _Play(session, samples, block, _Live(), dims, None).run(utterance, recogniser)
+
+
+class _Clock(Protocol):
+    """Time in seconds since the first sample was spoken."""
+
+    @property
+    def name(self) -> ClockName:
+        """What a trace calls it."""
+
+    @property
+    def now(self) -> float:
+        """The time."""
+
+    def wait_until(self, at: float) -> None:
+        """Let time pass; `at` may be over."""
+
+    def spend(self, measured: float) -> None:
+        """The worker has just been at work for so many seconds."""
+
+
+class _Live:
+    name: ClockName = "live"
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    @property
+    def now(self) -> float:
+        return time.perf_counter() - self._began
+
+    def wait_until(self, at: float) -> None:
+        if (wait := at - self.now) > 0:
+            time.sleep(wait)
+
+    def spend(self, measured: float) -> None:
+        """It has passed already."""
+
+
+class _Simulated:
+    def __init__(self, *, measured: bool, name: ClockName = "simulated") -> None:
+        self.name: ClockName = name
+        self.now = 0.0
+        self._measured = measured
+
+    def wait_until(self, at: float) -> None:
+        self.now = max(self.now, at)
+
+    def spend(self, measured: float) -> None:
+        if self._measured:
+            self.now += measured
+
+
+@dataclass(slots=True)
+class _Play:
+    """One session on one clock. `taken` samples have been given to the session; `guess` is the hypothesis shown."""
+
+    session: Session
+    samples: FloatArray
+    block: int
+    clock: _Clock
+    dims: ModelDims | None
+    compute_time: ComputeTime | None
+    taken: int = 0
+    guess: tuple[str, ...] = ()
+    shown: list[Shown] = field(default_factory=list)
+    rounds: list[RoundCost] = field(default_factory=list)
+
+    def run(self, utterance: str, recogniser: str) -> Trace:
+        meter = Meter()
+        while self.taken < len(self.samples):
+            self.clock.wait_until(seconds(self._next_arrival))
+            self._take_arrived()
+            self._run_due()
+        self._work(self.session.request_finish)
+        self._run_due()
+        if not self.session.ended:
+            raise SessionError("expected the policy to make room for the rest of the audio; it did not")
+        self._show((), at_the_end=True)
+        usage = meter.read()
+        return Trace(
+            utterance=utterance,
+            recogniser=recogniser or self.session.recipe.name,
+            clock=self.clock.name,
+            audio_s=seconds(len(self.samples)),
+            shown=tuple(self.shown),
+            rounds=tuple(self.rounds),
+            wall_s=usage.wall_s,
+            cpu_s=usage.cpu_s,
+            peak_mb=usage.peak_mb,
+            energy_j=usage.energy_j,
+        )
+
+    @property
+    def _next_arrival(self) -> int:
+        """Where the next block ends."""
+        return min(self.taken + self.block, len(self.samples))
+
+    def _take_arrived(self) -> None:
+        """Give the session every block that has arrived."""
+        arrived = self._next_arrival
+        if seconds(arrived) > self.clock.now:
+            return
+        while arrived < len(self.samples) and seconds(min(arrived + self.block, len(self.samples))) <= self.clock.now:
+            arrived = min(arrived + self.block, len(self.samples))
+        if arrived > self.taken:
+            new, self.taken = self.samples[self.taken : arrived], arrived
+            self._work(lambda: self.session.ingest(new))
+
+    def _run_due(self) -> None:
+        """Run rounds until none is due, taking the audio that arrives meanwhile."""
+        while (plan := self._work(self.session.due)) is not None:
+            self._round(plan)
+            if self.taken < len(self.samples):
+                self._take_arrived()
+        self._show(self.session.drain())
+
+    def _round(self, plan: RoundPlan) -> None:
+        executor = self.session.executor
+        if executor is None:
+            raise SessionError("expected a session with an executor; this one has none: give it one")
+        session, start = self.session, self.clock.now
+        began = time.perf_counter()
+        result = executor.run(plan, session.window(plan), session.options, session.guards(plan))
+        spent = time.perf_counter() - began
+        if self.compute_time is None:
+            self.clock.spend(spent)
+        else:
+            spent = self.compute_time(result)
+            self.clock.wait_until(start + spent)
+        self.rounds.append(self._cost(result, start, spent))
+        self._show(self._work(lambda: session.apply(result)))
+
+    def _work(self, task: Callable[[], T]) -> T:
+        """The session's own work: the voice gate, planning, judging."""
+        began = time.perf_counter()
+        done = task()
+        self.clock.spend(time.perf_counter() - began)
+        return done
+
+    def _show(self, events: Sequence[Event], *, at_the_end: bool = False) -> None:
+        """What these events change for a viewer, all at once."""
+        words = [word.text for event in events if isinstance(event, Confirmed) for word in event.words]
+        guesses = [event for event in events if isinstance(event, Hypothesis)]
+        if guesses:
+            self.guess = tuple(word.text for word in guesses[-1].words)
+        if words or guesses or at_the_end:
+            self.shown.append(Shown(self.clock.now, tuple(words), self.guess))
+
+    def _cost(self, result: RoundResult, start: float, spent: float) -> RoundCost:
+        stats = result.stats
+        frames = [cost.frames for cost in result.costs if cost.stage == "encode"]
+        return RoundCost(
+            start_s=start,
+            seconds=spent,
+            window_s=seconds(len(result.plan.window)),
+            encode_s=stats.encode_s,
+            decode_s=stats.decode_s,
+            align_s=stats.align_s,
+            decoder_runs=stats.decoder_runs,
+            tokens=stats.tokens,
+            encoder_gflop=sum(encoder_gflop(self.dims, count) for count in frames) if self.dims else 0.0,
+        )

@@ -1,0 +1,71 @@
+"""What recognisers are measured on: made here, or read from folders that users have. One file each, one interface.
+
+`open_corpus("talks")` and `open_corpus("librispeech:PATH")` give a `Corpus` (`evaluation.trace`): a name, a hash, and
+utterances with their reference. Does not know recognisers or scores.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from whispertide.errors import CorpusError, OptionError
+from whispertide.evaluation.trace import Corpus
+
+MADE = ("talks", "noisy", "nonspeech")
+READ = ("manifest", "librispeech", "tedlium", "meanwhile", "timit", "fleurs")
+
+
+class _Reader(Protocol):
+    def __call__(self, path: str, *, quick: bool, seed: int) -> Corpus: ...
+
+
+def open_corpus(spec: str, *, quick: bool = False, seed: int = 0) -> Corpus:
+    """The corpus that `spec` names: one of `MADE`, or one of `READ` with the path of its folder: "timit:PATH".
+
+    What is made is made on first use, with a progress bar, and kept in the cache directory. `quick` gives some
+    minutes of it; the seed chooses which talks and sounds are made and which part of a folder a quick run reads.
+
+    Raises `OptionError` for a name that is not known or a path that is missing or one too many, `CorpusError` where a
+    tool or a folder is missing or not as expected, `AudioFileError` for a file that is no audio.
+    """
+    kind, colon, path = spec.partition(":")
+    if kind in MADE:
+        if colon:
+            raise OptionError(f"expected {kind!r} alone; got {spec!r}: this corpus is made, not read from a folder")
+        return _maker(kind)(quick=quick, seed=seed)
+    if kind in READ:
+        if not path:
+            raise OptionError(f"expected the folder of this corpus: '{kind}:PATH'; got {spec!r}")
+        return _reader(kind)(path, quick=quick, seed=seed)
+    known = ", ".join((*MADE, *(f"{name}:PATH" for name in READ)))
+    raise OptionError(f"expected a corpus, one of {known}; got {spec!r}")
+
+
+def _maker(kind: str) -> Callable[..., Corpus]:
+    if kind == "talks":
+        from whispertide.evaluation.corpora.talks import open_talks
+
+        return open_talks
+    if kind == "noisy":
+        from whispertide.evaluation.corpora.noisy import open_noisy
+
+        return open_noisy
+    from whispertide.evaluation.corpora.nonspeech import open_nonspeech
+
+    return open_nonspeech
+
+
+def _reader(kind: str) -> _Reader:
+    from whispertide.evaluation.corpora import fleurs, librispeech, manifest, meanwhile, tedlium, timit
+
+    readers: dict[str, _Reader] = {
+        "manifest": manifest.open_manifest,
+        "librispeech": librispeech.open_librispeech,
+        "tedlium": tedlium.open_tedlium,
+        "meanwhile": meanwhile.open_meanwhile,
+        "timit": timit.open_timit,
+        "fleurs": fleurs.open_fleurs,
+    }
+    return readers[kind]
+
+
+__all__ = ["MADE", "READ", "Corpus", "CorpusError", "open_corpus"]

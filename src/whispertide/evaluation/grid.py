@@ -1,0 +1,152 @@
+"""Which cells a benchmark has: recipes, peers, models, corpora and steps in every combination, and excerpts of corpora.
+
+Only names and settings are looked at; nothing is loaded and nothing is measured here.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+from whispertide.errors import OptionError
+from whispertide.evaluation.trace import Corpus, Utterance
+from whispertide.options import EngineOptions
+from whispertide.streaming.recipes import Recipe, field_types, get_recipe, parse_overrides
+from whispertide.types import seconds, to_samples
+
+if TYPE_CHECKING:
+    from whispertide.evaluation.peers import Peer
+
+OFFLINE = "offline"
+QUICK_S = 60.0  # of audio: with the bundled model a quick run ends within two minutes on two slow cores
+PEER = "peer:"  # before the names of other programs, some of which are called like our recipes
+_NAMED_APART = ("name", "step_s")  # fields of a recipe that a cell shows in columns of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What all cells of a run share. `excerpt_s`: only so much of each corpus; a quick run sees a minute at most."""
+
+    clock: str = "simulated"
+    quick: bool = False
+    excerpt_s: float | None = None
+    seed: int = 0
+    engine: EngineOptions = field(default_factory=EngineOptions)
+    models: tuple[str, ...] = ("nano.en",)
+
+    @property
+    def length_s(self) -> float | None:
+        """How much of each corpus is measured; None means all."""
+        return self.excerpt_s if self.excerpt_s is not None or not self.quick else QUICK_S
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A cell that is wanted. `recipe` is None for a peer and for offline transcription."""
+
+    recogniser: str
+    model: str
+    corpus: str
+    recipe: Recipe | None = None
+    step_s: float | None = None
+
+
+def grid(
+    recipes: Sequence[str],
+    models: Sequence[str],
+    corpora: Sequence[str],
+    steps: Sequence[float],
+    settings: Sequence[str],
+    peers: Sequence[str] = (),
+) -> list[Request]:
+    """Every combination, models outermost so that each is loaded once. `steps` empty: each recipe's own.
+
+    `settings` ("field=value") change every recipe; a recipe may be "offline", which has no steps, and `peers` "all".
+    Raises `UnknownRecipeError` or `OptionError`, before anything is measured.
+    """
+    chosen = [_variants(name, steps, settings) for name in recipes]
+    chosen_peers = _known_peers(peers)
+    requests = []
+    for model, corpus in product(models, corpora):
+        for name, variants in zip(recipes, chosen, strict=True):
+            requests += [Request(name, model, corpus, variant, variant.step_s) for variant in variants]
+            requests += [Request(OFFLINE, model, corpus)] * (name == OFFLINE)
+        for peer in chosen_peers:
+            takes_steps = "step_s" in peer.defaults
+            requests += [
+                Request(PEER + peer.name, model, corpus, step_s=step)
+                for step in (steps if takes_steps and steps else (None,))
+            ]
+    if not requests:
+        raise OptionError("expected at least one recipe or peer, one model and one corpus; got none of one of them")
+    return requests
+
+
+def _variants(name: str, steps: Sequence[float], settings: Sequence[str]) -> list[Recipe]:
+    if name == OFFLINE:
+        return []
+    recipe = parse_overrides(get_recipe(name), settings)
+    return [recipe.replace(step_s=step) for step in steps] or [recipe]
+
+
+def _known_peers(names: Sequence[str]) -> "tuple[Peer, ...]":
+    if not names:
+        return ()
+    from whispertide.evaluation.peers import PEERS, get_peer
+
+    return tuple(PEERS.values()) if "all" in names else tuple(get_peer(name) for name in names)
+
+
+def changes_of(recipe: Recipe) -> tuple[str, ...]:
+    """The fields in which a recipe differs from the one of its name, as "field=value"; the step is not among them."""
+    original = get_recipe(recipe.name)
+    return tuple(
+        f"{name}={_text(getattr(recipe, name))}"
+        for name in field_types()
+        if name not in _NAMED_APART and getattr(recipe, name) != getattr(original, name)
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+class Excerpt:
+    """The beginning of a corpus: whole utterances, the last one cut behind a word so that `length_s` is not passed."""
+
+    def __init__(self, corpus: Corpus, length_s: float) -> None:
+        if length_s <= 0:
+            raise OptionError(f"expected an excerpt of more than 0 s; got {length_s:g}")
+        self._corpus = corpus
+        self._length = to_samples(length_s)
+        self.name = f"{corpus.name}-first{length_s:g}s"
+        self.hash = hashlib.sha256(f"{corpus.hash} {self._length}".encode()).hexdigest()[:12]
+
+    def utterances(self) -> Iterator[Utterance]:
+        """In the corpus's order. An utterance that would have to be cut, but has no word times, is left out."""
+        left = self._length
+        for utterance in self._corpus.utterances():
+            length = to_samples(utterance.seconds)
+            if length > left:
+                if (cut := _cut(utterance, left)) is not None:
+                    yield cut
+                return
+            yield utterance
+            left -= length
+
+
+def _cut(utterance: Utterance, samples: int) -> Utterance | None:
+    """The utterance up to the end of the last word within so many samples."""
+    ends = [word.end for word in utterance.words if word.end is not None]
+    if len(ends) != len(utterance.words) or not ends or ends[0] > samples:
+        return None
+    count = sum(end <= samples for end in ends)
+    end = ends[count - 1] if count < len(ends) else samples
+    return replace(
+        utterance,
+        id=f"{utterance.id}-first{end}",
+        words=utterance.words[:count],
+        seconds=seconds(end),
+        audio=lambda: utterance.audio()[:end],
+    )

@@ -1,0 +1,260 @@
+"""The tables and figures of the papers, and what each still lacks here.
+
+Every item names what it needs. What is missing is worked out from the recipes that exist, so an item cannot claim
+more than there is. How an item is measured is in `paper_items`; `docs/papers.md` shows this list, and a test compares
+the two.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, get_args
+
+from whispertide.errors import OptionError
+from whispertide.evaluation import page
+from whispertide.evaluation.page import Table
+from whispertide.streaming.recipes import RECIPES, field_types
+
+if TYPE_CHECKING:
+    from whispertide.evaluation.runner import Runner
+
+State = Literal["whole", "part", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawn figure."""
+
+    svg: str
+    caption: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an item came to."""
+
+    tables: tuple[Table, ...] = ()
+    plots: tuple[Plot, ...] = ()
+    note: str = ""
+
+
+Measure = Callable[["Runner"], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A table or figure. `needs` are features that its complete form takes, written "field=value" for a recipe's
+    field, "recipe NAME" for a recipe, else in words for what no recipe can provide. `measure` names the function of
+    `paper_items` that makes it, in part or whole; `covers` says which part.
+    """
+
+    id: str
+    title: str
+    needs: tuple[str, ...] = ()
+    measure: str = ""
+    covers: str = ""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those needs that are not met."""
+        return tuple(need for need in self.needs if not _is_there(need))
+
+    @property
+    def state(self) -> State:
+        """How much of it can be made."""
+        if not self.measure:
+            return "missing"
+        return "part" if self.missing else "whole"
+
+    @property
+    def lacks(self) -> str:
+        """One line: what is missing."""
+        if self.missing:
+            return ", ".join(self.missing)
+        return "" if self.measure else "its measurement"
+
+    def function(self) -> Measure | None:
+        """What makes it."""
+        if not self.measure:
+            return None
+        found: Measure = getattr(import_module("whispertide.evaluation.paper_items"), self.measure)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper and the items of its evaluation."""
+
+    name: str
+    title: str
+    items: tuple[Item, ...]
+
+
+UNKNOWN = "content not in our notes of the paper"
+
+
+def _unknown(kind: str, numbers: Sequence[int], *needs: str) -> tuple[Item, ...]:
+    return tuple(Item(f"{kind} {number}", UNKNOWN, needs) for number in numbers)
+
+
+_WHISPERFLOW = Paper(
+    "whisperflow",
+    "WhisperFlow: speech foundation models in real time (Wang, Xu, Lin; arXiv 2412.11272)",
+    (
+        Item(
+            "table 1",
+            "encoder GFLOP and WER by padding: 30 s, none, zeros, noise, hush word",
+            ("framing=hush",),
+            "padding_table",
+            "30 s, none, 1 to 5 s of zeros and of noise",
+        ),
+        Item(
+            "table 2",
+            "time of encoding and of decoding by device",
+            ("executor=pipelined", "a GPU stage"),
+            "stage_table",
+            "the CPU, baseline recipe",
+        ),
+        Item(
+            "table 4",
+            "average beam, reduce ratio and latency for steps of 0.5, 0.75 and 1 s",
+            ("search=pruned",),
+            "beam_table",
+            "the baseline's rows, full beam",
+        ),
+        Item(
+            "figure 7",
+            "latency by model and executor",
+            ("recipe whisperflow", "executor=pipelined"),
+            "model_figure",
+            "the baseline on one serial executor",
+        ),
+        Item(
+            "figure 8",
+            "latency against WER over steps, offline WER as a line",
+            ("recipe whisperflow",),
+            "step_figure",
+            "the baseline's curve",
+        ),
+        Item(
+            "figure 9",
+            "power over time; here its stand-in, processor use over time",
+            ("recipe whisperflow", "a power meter"),
+            "load_figure",
+            "the baseline's load",
+        ),
+        Item(
+            "figure 10",
+            "ablation: baseline, + hush word, + beam pruning, + pipelining",
+            ("framing=hush", "search=pruned", "executor=pipelined"),
+        ),
+        Item(
+            "figure 11",
+            "WER over the length of naive paddings, against the hush word",
+            ("framing=hush",),
+            "padding_figure",
+            "zeros and noise",
+        ),
+        Item("figure 12", "latency by division of processor cores between stages", ("executor=pipelined",)),
+    ),
+)
+
+_NPUSPER = Paper(
+    "npusper",
+    "NPUsper: Eliminating Redundant Computation for Real-Time Whisper on Mobile NPUs (arXiv 2607.01108)",
+    (
+        *_unknown("table", (1,), "recipe npusper"),
+        Item(
+            "table 2",
+            "component ablation: hallucination rate, backward-shift rate, undesired stops",
+            ("recipe npusper", "policy=grounded"),
+        ),
+        Item("table 3", "widths of the two attention filters", ("recipe npusper", "policy=grounded")),
+        *_unknown("table", (4, 5, 6, 7, 8), "recipe npusper"),
+        *_unknown("figure", (2, 3, 5, 7, 8), "recipe npusper"),
+        Item(
+            "figure 9",
+            "decoding with a fixed full-length cache, with per-step graphs, and unrolled",
+            ("search=unrolled",),
+        ),
+        *_unknown("figure", (10, 12, 13, 14), "recipe npusper"),
+    ),
+)
+
+_WHISPERKIT = Paper(
+    "whisperkit",
+    "WhisperKit: On-device Real-time ASR with Billion-Scale Transformers (Durmus et al.; arXiv 2507.10860)",
+    (
+        *_unknown("table", (1, 2), "recipe whisperkit", "framing=blocks"),
+        *_unknown("figure", (4, 6, 7, 8), "recipe whisperkit", "framing=blocks"),
+    ),
+)
+
+_WHISPERRT = Paper(
+    "whisperrt",
+    "WhisperRT: Turning Whisper into a Causal Streaming Model (Krichli, Raj, Keshet; arXiv 2508.12301)",
+    _unknown("figure", (3, 4, 5), "recipe whisperrt", "framing=incremental"),
+)
+
+_XYZ = Paper(
+    "xyz",
+    "Efficient Deep Speech Understanding at the Edge (Wang, Lin; arXiv 2311.17065)",
+    (
+        *_unknown("table", (3, 4, 5), "recipe pilot", "executor=hybrid"),
+        *_unknown("figure", (4, 5, 6), "recipe pilot", "executor=hybrid"),
+    ),
+)
+
+PAPERS: Mapping[str, Paper] = MappingProxyType(
+    {paper.name: paper for paper in (_WHISPERFLOW, _NPUSPER, _WHISPERKIT, _WHISPERRT, _XYZ)}
+)
+
+
+def get_paper(name: str) -> Paper:
+    """The paper of that name. Raises `OptionError`, which lists those there are."""
+    if name not in PAPERS:
+        raise OptionError(f"expected a paper among {', '.join(PAPERS)}; got {name!r}")
+    return PAPERS[name]
+
+
+def listing() -> str:
+    """All papers with the state of each item, as the Markdown of `docs/papers.md`."""
+    parts = []
+    for paper in PAPERS.values():
+        rows = [
+            f"| {item.id} | {item.title} | {item.state} | {item.covers or '–'} | {item.lacks or '–'} |"
+            for item in paper.items
+        ]
+        head = "| item | what it shows | state | what is made | what is missing |\n|---|---|---|---|---|"
+        parts.append("\n".join((f"## {paper.name}", "", paper.title, "", head, *rows)))
+    return "\n\n".join(parts) + "\n"
+
+
+def missing_line(item: Item) -> str:
+    """What `bench paper` says of an item that it cannot make, or makes in part."""
+    if item.state == "missing":
+        return f"{item.id} ({item.title}): not yet; missing: {item.lacks}"
+    return f"{item.id} ({item.title}): in part ({item.covers}); missing: {item.lacks}" if item.lacks else ""
+
+
+def build(paper: Paper, outcomes: Mapping[str, Outcome], about: str) -> str:
+    """The page of a paper: each item as it came out, or what it lacks."""
+    sections = []
+    for item in paper.items:
+        outcome = outcomes.get(item.id)
+        parts = [page.paragraph(f"Missing: {item.lacks}.", "note")] if item.lacks else []
+        if outcome is not None:
+            parts += [page.paragraph(outcome.note)] if outcome.note else []
+            parts += [page.figures([page.figure(plot.svg, plot.caption, plot.note) for plot in outcome.plots])]
+            parts += [page.html_table(table) for table in outcome.tables]
+        sections.append(page.section(f"{item.id.capitalize()}: {item.title}", *parts))
+    return page.page(f"{paper.name}: tables and figures", f"{paper.title}. {about}", *sections)
+
+
+def _is_there(need: str) -> bool:
+    if need.startswith("recipe "):
+        return need.removeprefix("recipe ") in RECIPES
+    field, equals, value = need.partition("=")
+    return bool(equals) and value in get_args(field_types().get(field))

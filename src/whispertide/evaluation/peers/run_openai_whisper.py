@@ -1,0 +1,29 @@
+"""openai-whisper, offline: runs in its own environment."""
+
+from whispertide.evaluation.peers.clocks import WARM_UP, whole
+from whispertide.evaluation.peers.wire import Heard, Job, Recogniser, serve
+from whispertide.types import FloatArray
+
+
+def load(job: Job) -> Recogniser:
+    """Open the converted model; `transcribe` at its defaults, but for what the job's settings say."""
+    import torch
+    import whisper
+
+    torch.set_num_threads(int(job.number("threads")))
+    model = whisper.load_model(f"{job.converted['openai']}/model.pt", device="cpu")
+    beams = int(job.number("beams")) or None  # 0 is greedy, as is its default
+
+    def transcribe(samples: FloatArray) -> str:
+        found = model.transcribe(samples, language=job.text("language"), beam_size=beams, fp16=False)
+        return str(found["text"])
+
+    def recognise(samples: FloatArray) -> Heard:
+        return whole(samples, transcribe)
+
+    transcribe(WARM_UP)
+    return recognise
+
+
+if __name__ == "__main__":
+    serve(load)

@@ -1,0 +1,227 @@
+"""The report: finished cells as tables and plots on one page.
+
+Cells are compared only within a group, which has one model, one corpus and one clock. Reads scores, per-utterance
+records and traces; computes nothing that a score already says, and knows nothing of how cells were run.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whispertide.errors import OptionError
+from whispertide.evaluation import page
+from whispertide.evaluation.charts import charts, step_text
+from whispertide.evaluation.page import Table
+from whispertide.evaluation.store import Cell
+
+FREE, TIMED = "free", "timed"
+SYNTHETIC = (
+    "Corpora called talks and noisy are synthetic speech, with the synthesizer's exact word times. "
+    "Times are from the moment a word ended in the audio to the moment it was shown; nothing is clamped or rounded."
+)
+CLOCKS = {
+    FREE: "Computing counts as instant, which leaves the delay that the policy itself causes.",
+    TIMED: "Computing takes the time it took: audio arrives in real time, by the wall clock (live) or in a simulation "
+    "in which every round occupies the worker for the time it was measured to take.",
+}
+Format = Callable[[Any], str]
+
+
+def decimals(digits: int) -> Format:
+    """A format with so many decimals."""
+    return lambda value: f"{value:.{digits}f}"
+
+
+def percent(value: float) -> str:
+    """A share of one, as per cent."""
+    return f"{100 * value:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table of cells: a key of the score, its heading, and how a value is written."""
+
+    key: str
+    heading: str
+    format: Format
+
+
+QUALITY = (
+    Column("wer", "WER %", percent),
+    Column("wer_offline", "offline WER %", percent),
+    Column("cer", "CER %", percent),
+    Column("substitutions", "subst.", str),
+    Column("insertions", "insert.", str),
+    Column("deletions", "delet.", str),
+    Column("hallucinated_per_min", "halluc. /min", decimals(2)),
+    Column("revisions_per_100", "revisions /100", decimals(1)),
+)
+LATENCY = (
+    Column("confirmed_mean_s", "confirmed mean s", decimals(2)),
+    Column("confirmed_median_s", "median s", decimals(2)),
+    Column("confirmed_p90_s", "p90 s", decimals(2)),
+    Column("confirmed_p99_s", "p99 s", decimals(2)),
+    Column("settled_mean_s", "settled mean s", decimals(2)),
+    Column("first_seen_mean_s", "first seen mean s", decimals(2)),
+    Column("ttft_s", "TTFT s", decimals(2)),
+    Column("final_s", "final word s", decimals(2)),
+    Column("laal_s", "LAAL s", decimals(2)),
+    Column("cursor_s", "cursor s", decimals(2)),
+    Column("matched", "matched %", percent),
+)
+COST = (
+    Column("gflop_per_s", "encoder GFLOP/s", decimals(2)),
+    Column("decoder_runs_per_s", "decoder runs/s", decimals(1)),
+    Column("cpu_s_per_s", "CPU s/s", decimals(3)),
+    Column("peak_mb", "peak MB", decimals(0)),
+    Column("avg_beam", "avg beam", decimals(2)),
+    Column("reduce_ratio", "reduce ratio", decimals(2)),
+    Column("threads", "threads", str),
+)
+GLANCE = (
+    "wer",
+    "wer_offline",
+    "confirmed_mean_s",
+    "confirmed_p99_s",
+    "first_seen_mean_s",
+    "matched",
+    "gflop_per_s",
+    "cpu_s_per_s",
+)
+
+
+def group_of(cell: Cell) -> tuple[str, str, str, str]:
+    """What cells must share to be compared."""
+    clock = FREE if cell.spec.clock == FREE else TIMED
+    return (cell.spec.model, cell.spec.corpus, cell.spec.corpus_hash, clock)
+
+
+def cells_table(cells: Sequence[Cell], columns: Iterable[Column], title: str = "") -> Table:
+    """One row per cell; columns that no cell has are left out."""
+    wanted = [column for column in columns if any(_known(cell.score.get(column.key)) for cell in cells)]
+    rows = tuple(
+        (cell.spec.label, step_text(cell) or None, *(_formatted(column, cell.score) for column in wanted))
+        for cell in cells
+    )
+    return Table(("recogniser", "step", *(column.heading for column in wanted)), rows, title)
+
+
+def summary_table(cells: Sequence[Cell]) -> Table:
+    """What `bench run` prints: the few figures that matter, with model and corpus."""
+    columns = [column for column in (*QUALITY, *LATENCY, *COST) if column.key in GLANCE]
+    columns.sort(key=lambda column: GLANCE.index(column.key))
+    rows = tuple(
+        (
+            cell.spec.label,
+            step_text(cell) or None,
+            cell.spec.model,
+            cell.spec.corpus,
+            *(_formatted(column, cell.score) for column in columns),
+        )
+        for cell in cells
+    )
+    return Table(("recogniser", "step", "model", "corpus", *(column.heading for column in columns)), rows)
+
+
+def build(cells: Sequence[Cell], title: str = "whispertide benchmark") -> str:
+    """The page. Raises `OptionError` where there is nothing to report."""
+    if not cells:
+        raise OptionError("expected at least one finished cell; got none: run `whispertide bench run` first")
+    groups: dict[tuple[str, str, str, str], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(group_of(cell), []).append(cell)
+    recognisers = len({cell.spec.label for cell in cells})
+    lead = f"{_count(len(cells), 'cell')}, {_count(recognisers, 'recogniser')}, measured {_dates(cells)}."
+    return page.page(
+        title,
+        lead,
+        page.section(
+            "At a glance", page.html_table(summary_table(_streamed(cells))), page.paragraph(SYNTHETIC, "note")
+        ),
+        *(_group_section(_ordered(group)) for group in groups.values()),
+        page.section("Where these figures come from", page.html_table(provenance(cells))),
+    )
+
+
+def provenance(cells: Sequence[Cell]) -> Table:
+    """Machine, date, commit, model and corpus hash of every cell."""
+    rows = tuple(
+        (
+            cell.key,
+            cell.spec.label,
+            step_text(cell) or None,
+            cell.spec.model + (f" ({cell.spec.model_hash[:12]})" if cell.spec.model_hash else ""),
+            f"{cell.spec.corpus_name or cell.spec.corpus} ({cell.spec.corpus_hash})",
+            cell.spec.clock,
+            " ".join(f"{name}={value}" for name, value in cell.spec.engine.items()) or None,
+            str(cell.score.get("commit") or "") or None,
+            cell.spec.machine or None,
+            cell.date,
+        )
+        for cell in cells
+    )
+    heads = ("cell", "recogniser", "step", "model", "corpus", "clock", "engine", "commit", "machine", "date")
+    return Table(heads, rows)
+
+
+# --- one group -----------------------------------------------------------------------------------------------------
+
+
+def _group_section(cells: Sequence[Cell]) -> str:
+    spec = cells[0].spec
+    amount = sum(float(utterance["seconds"]) for utterance in cells[0].utterances)
+    words = sum(int(utterance["words"]) for utterance in cells[0].utterances)
+    about = (
+        f"{_count(len(cells[0].utterances), 'utterance')}, {amount / 60:.1f} minutes, {words} reference words, corpus "
+        f"hash {spec.corpus_hash}. {CLOCKS[group_of(cells[0])[-1]]}"
+    )
+    live = [cell for cell in cells if cell.spec.streaming]
+    return page.section(
+        f"{spec.model} on {spec.corpus}",
+        page.paragraph(about, "note"),
+        _few_words(words),
+        page.figures(charts(live)) if live else "",
+        page.html_table(cells_table(cells, QUALITY, "What was understood")),
+        page.html_table(cells_table(live, LATENCY, "How late")) if live else "",
+        page.html_table(cells_table(cells, COST, "What it cost")),
+    )
+
+
+def _few_words(words: int) -> str:
+    if words >= 1000:
+        return ""
+    return page.paragraph(f"Only {words} words: these figures show that it works, not how well.", "note")
+
+
+# --- choosing and reading --------------------------------------------------------------------------------------------
+
+
+def _ordered(cells: Iterable[Cell]) -> list[Cell]:
+    return sorted(
+        cells, key=lambda cell: (cell.spec.recogniser, len(cell.spec.changes), cell.spec.label, cell.spec.step_s or 0)
+    )
+
+
+def _streamed(cells: Iterable[Cell]) -> list[Cell]:
+    """Without those that show everything at the end, unless there is nothing else."""
+    cells = _ordered(cells)
+    return [cell for cell in cells if cell.spec.streaming] or cells
+
+
+def _known(value: object) -> bool:
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+def _formatted(column: Column, score: Mapping[str, Any]) -> str | None:
+    value = score.get(column.key)
+    return column.format(value) if _known(value) else None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _dates(cells: Sequence[Cell]) -> str:
+    days = sorted({cell.date[:10] for cell in cells})
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"

@@ -1,0 +1,328 @@
+"""Measures cells and remembers them: each finished utterance is kept at once, so that an interrupted run goes on.
+
+Brings together models, corpora, recognisers (`replay`, `peers`) and the store; what a score means and how a page looks
+are others' affairs. Offline transcription of the same model with the same beam is measured beside every recipe, as a
+cell of its own, because streaming is judged against it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
+
+from whispertide.errors import OptionError
+from whispertide.evaluation import store
+from whispertide.evaluation.grid import OFFLINE, PEER, Excerpt, Request, Setup, changes_of
+from whispertide.evaluation.replay import About, Recogniser, beam_of, offline, run_cell, streaming
+from whispertide.evaluation.report import FREE
+from whispertide.evaluation.store import Cell, CellSpec, Results
+from whispertide.evaluation.trace import ClockName, Corpus, Trace, Utterance
+from whispertide.options import DecodeOptions
+from whispertide.streaming.recipes import Recipe, field_types, get_recipe, parse_overrides
+
+if TYPE_CHECKING:
+    from whispertide.api import Transcriber
+    from whispertide.evaluation.peers import Peer
+
+LONGEST_LIVE_S = 900.0  # what runs in real time is not let loose on more audio than this
+_PEER_BATCH_S = 300.0  # audio that a peer hears in one go, because it loads its model anew each time
+T = TypeVar("T")
+
+
+class PeerMissing(Exception):  # noqa: N818  it is no error of the run: the others go on
+    """A peer cannot run here; the message says why."""
+
+
+class Watch(Protocol):
+    """Who is told how far it is."""
+
+    def begin(self, label: str, total_s: float) -> None:
+        """A new cell of so many seconds of audio."""
+
+    def advance(self, done_s: float) -> None:
+        """So many seconds more are done."""
+
+    def end(self) -> None:
+        """The cell is done, or given up."""
+
+    def say(self, message: str) -> None:
+        """A line for the user."""
+
+
+class Runner:
+    """Measures cells of one clock, engine and folder. Models and corpora stay open between cells."""
+
+    def __init__(self, folder: Path, setup: Setup, watch: Watch) -> None:
+        if setup.clock not in get_args(ClockName):
+            raise OptionError(f"expected a clock among {', '.join(get_args(ClockName))}; got {setup.clock!r}")
+        self.results = Results(folder)
+        self.watch = watch
+        self.clock: ClockName = setup.clock  # type: ignore[assignment]  # just checked
+        self.setup = setup
+        self._corpus_name = ""
+        self._corpora: dict[str, Corpus] = {}
+        self._loaded: tuple[str, Transcriber] | None = None
+        self._once: dict[str, Any] = {}
+
+    @property
+    def quick(self) -> bool:
+        """Whether only a small part of each corpus is measured."""
+        return self.setup.quick
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models of the run."""
+        return self.setup.models
+
+    # --- what is measured with ---------------------------------------------------------------------------------------
+
+    def use_corpus(self, name: str) -> None:
+        """The corpus of the cells that `cell` measures."""
+        self._corpus_name = name
+
+    @property
+    def corpus(self) -> Corpus:
+        """The corpus chosen with `use_corpus`."""
+        return self.open_corpus(self._corpus_name)
+
+    def open_corpus(self, name: str) -> Corpus:
+        """Open, or make, a corpus. Raises `CorpusError` and `OptionError`."""
+        if name not in self._corpora:
+            from whispertide.evaluation.corpora import open_corpus
+
+            corpus: Corpus = open_corpus(name, quick=self.quick, seed=self.setup.seed)
+            length = self.setup.length_s
+            self._corpora[name] = corpus if length is None else Excerpt(corpus, length)
+        return self._corpora[name]
+
+    def transcriber(self, model: str) -> "Transcriber":
+        """A model, loaded with the engine's options; the one before is let go."""
+        if self._loaded is None or self._loaded[0] != model:
+            from whispertide import api
+
+            self._loaded = None
+            options = self.setup.engine
+            self._loaded = (
+                model,
+                api.load(
+                    model,
+                    precision=options.precision,
+                    provider=options.provider,
+                    threads=options.threads,
+                    announce=self.watch.say,
+                ),
+            )
+        return self._loaded[1]
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """`make()`, which is called only the first time it is asked for under that name."""
+        if name not in self._once:
+            self._once[name] = make()
+        found: T = self._once[name]
+        return found
+
+    def about(self) -> str:
+        """Where and on what, in a sentence."""
+        return (
+            f"Measured on {store.machine()}, commit {store.commit()}, corpus {self.corpus.name} ({self.corpus.hash}), "
+            f"clock {self.clock}."
+        )
+
+    # --- cells -------------------------------------------------------------------------------------------------------
+
+    def cell(self, recipe: str, *settings: str, model: str | None = None, step_s: float | None = None) -> Cell:
+        """The cell of a recipe with some settings, on the chosen corpus and, unless told otherwise, the first model."""
+        chosen = parse_overrides(get_recipe(recipe), settings)
+        if step_s is not None:
+            chosen = chosen.replace(step_s=step_s)
+        return self.run(Request(recipe, model or self.models[0], self._corpus_name, chosen, chosen.step_s))
+
+    def run(self, request: Request, *, place: str = "") -> Cell:
+        """Measure a cell, or find it measured. Raises what loading and computing raise, and `PeerMissing`."""
+        corpus = self.open_corpus(request.corpus)
+        if request.recipe is not None:
+            return self._streaming_cell(request, request.recipe, corpus, place)
+        if request.recogniser == OFFLINE:
+            return self._offline_cell(request.model, corpus, DecodeOptions().beam, place)
+        return self._peer_cell(request, corpus, place)
+
+    def _streaming_cell(self, request: Request, recipe: Recipe, corpus: Corpus, place: str) -> Cell:
+        spec = replace(
+            self._spec(request.recogniser, request.model, corpus),
+            step_s=recipe.step_s,
+            changes=changes_of(recipe),
+            settings={name: str(getattr(recipe, name)) for name in field_types()},
+        )
+        width, reduced = beam_of(recipe)
+        reference = self._offline_cell(request.model, corpus, round(width), place)
+
+        def recogniser() -> Recogniser:
+            return streaming(self.transcriber(request.model), recipe, clock=self.clock)
+
+        about = self._about(spec, wer_offline=reference.score["wer"], avg_beam=width, reduce_ratio=reduced)
+        return self._measure(spec, corpus, recogniser, about, place)
+
+    def _offline_cell(self, model: str, corpus: Corpus, beam: int, place: str) -> Cell:
+        changes = () if beam == 1 else (f"beam={beam}",)
+        spec = replace(
+            self._spec(OFFLINE, model, corpus), changes=changes, streaming=False, settings={"beam": str(beam)}
+        )
+
+        def recogniser() -> Recogniser:
+            transcriber = self.transcriber(model)
+            transcriber.warm_up()
+
+            def recognise(utterance: Utterance) -> Trace:
+                options = DecodeOptions(language=utterance.language, beam=beam, word_timestamps=False)
+                return offline(transcriber, options=options)(utterance)
+
+            return recognise
+
+        return self._measure(spec, corpus, recogniser, self._about(spec, avg_beam=float(beam)), place)
+
+    def _peer_cell(self, request: Request, corpus: Corpus, place: str) -> Cell:
+        from whispertide.evaluation.peers import PeerUnavailable, get_peer, why_not
+
+        peer = get_peer(request.recogniser.removeprefix(PEER))
+        if reason := why_not(peer) or self._unfit(peer, corpus):
+            raise PeerMissing(reason)
+        settings = self._peer_settings(peer, request.step_s)
+        step = settings.get("step_s")
+        spec = replace(
+            self._spec(request.recogniser, request.model, corpus),
+            step_s=float(step) if step is not None else None,
+            streaming=peer.streaming,
+            clock=FREE if self.clock == FREE else peer.clock,
+            settings={name: str(value) for name, value in settings.items()},
+        )
+        changes = {name: settings[name] for name in peer.defaults}
+        try:
+            return self._measure(
+                spec, corpus, lambda: self._peer(peer, request.model, spec, corpus, changes), self._about(spec), place
+            )
+        except PeerUnavailable as unavailable:
+            raise PeerMissing(str(unavailable)) from unavailable
+
+    def _unfit(self, peer: "Peer", corpus: Corpus) -> str:
+        if peer.clock != "live":
+            return ""
+        if self.clock == FREE:
+            return "it runs in real time, so its computing cannot be left out"
+        length = sum(utterance.seconds for utterance in corpus.utterances())
+        if length > LONGEST_LIVE_S:
+            return f"it runs in real time, and {corpus.name} is {length / 60:.0f} minutes long: use --excerpt 600"
+        return ""
+
+    def _peer_settings(self, peer: "Peer", step_s: float | None) -> "dict[str, str | int | float | bool]":
+        from whispertide.model.runtime import thread_count
+
+        wanted: dict[str, str | int | float | bool] = {"threads": thread_count(self.setup.engine)}
+        if step_s is not None:
+            wanted["step_s"] = step_s
+        if self.clock == FREE:
+            wanted["clock"] = FREE
+        return peer.settings({name: value for name, value in wanted.items() if name in peer.defaults})
+
+    def _peer(
+        self,
+        peer: "Peer",
+        model: str,
+        spec: CellSpec,
+        corpus: Corpus,
+        settings: "Mapping[str, str | int | float | bool]",
+    ) -> Recogniser:
+        """A peer that hears several utterances in one go; those that it hears ahead are kept in the store."""
+        from whispertide.checkpoint import hub
+        from whispertide.evaluation.peers import run_peer_over
+
+        folder = hub.path(model)
+        waiting = [item for item in corpus.utterances() if self.results.trace(spec, item.id) is None]
+
+        def recognise(utterance: Utterance) -> Trace:
+            while waiting and waiting[0].id != utterance.id:
+                waiting.pop(0)
+            batch = [waiting.pop(0)]
+            while waiting and sum(item.seconds for item in (*batch, waiting[0])) <= _PEER_BATCH_S:
+                batch.append(waiting.pop(0))
+            traces = run_peer_over(peer.name, folder, batch, settings)
+            for trace in traces:
+                self.results.save_trace(spec, trace)
+            return traces[0]
+
+        return recognise
+
+    def _measure(
+        self, spec: CellSpec, corpus: Corpus, recogniser: Callable[[], Recogniser], about: About, place: str
+    ) -> Cell:
+        """The cell from the store, or measured from where it was left. `recogniser` is called only if need be."""
+        if (done := self.results.cell(spec)) is not None:
+            return done
+        self.results.begin(spec)
+        total = sum(utterance.seconds for utterance in corpus.utterances())
+        recognise = _remembering(self.results, spec, recogniser)
+        label = " ".join(part for part in (place, spec.label, _step(spec), spec.model, spec.corpus) if part)
+        self.watch.begin(label, total)
+        try:
+            score, records = run_cell(recognise, corpus, about, progress=self.watch.advance)
+        finally:
+            self.watch.end()
+        return self.results.save(spec, asdict(score), [asdict(record) for record in records])
+
+    def _spec(self, recogniser: str, model: str, corpus: Corpus) -> CellSpec:
+        return CellSpec(
+            recogniser=recogniser,
+            model=model,
+            corpus=self._label_of(corpus),
+            corpus_name=corpus.name,
+            corpus_hash=corpus.hash,
+            clock=self.clock,
+            model_hash=self._model_hash(model),
+            engine={field.name: str(getattr(self.setup.engine, field.name)) for field in fields(self.setup.engine)},
+            machine=store.machine(),
+            code=store.code_version(),
+        )
+
+    def _model_hash(self, model: str) -> str:
+        return self.once(f"hash of {model}", lambda: self.transcriber(model).model.content_hash[:12])
+
+    def _label_of(self, corpus: Corpus) -> str:
+        """A short name: as it was asked for, of a folder only the last part, and how much of it."""
+        asked = next(name for name, known in self._corpora.items() if known is corpus)
+        kind, colon, path = asked.partition(":")
+        length = self.setup.length_s
+        part = "" if length is None else f" {length:g} s"
+        return kind + colon + Path(path).name + part
+
+    def _about(self, spec: CellSpec, **more: float | None) -> About:
+        from whispertide.model.runtime import thread_count
+
+        return About(
+            recipe=spec.label,
+            model=spec.model,
+            corpus=spec.corpus,
+            corpus_hash=spec.corpus_hash,
+            clock=self.clock,
+            step_s=spec.step_s,
+            threads=thread_count(self.setup.engine),
+            **more,
+        )
+
+
+def _remembering(results: Results, spec: CellSpec, make: Callable[[], Recogniser]) -> Recogniser:
+    """A recogniser that keeps each trace, and takes from the store what is there."""
+    made: list[Recogniser] = []
+
+    def recognise(utterance: Utterance) -> Trace:
+        if (kept := results.trace(spec, utterance.id)) is not None:
+            return kept
+        if not made:
+            made.append(make())
+        trace = made[0](utterance)
+        results.save_trace(spec, trace)
+        return trace
+
+    return recognise
+
+
+def _step(spec: CellSpec) -> str:
+    return "" if spec.step_s is None else f"{spec.step_s:g} s"

@@ -1,0 +1,101 @@
+"""What is evaluated: a reference, and the record of what a recogniser showed when.
+
+Pure values. Every recogniser, ours under any clock or a peer in its own process, leaves the same `Trace`; every score
+is a function of a trace and its reference. Times on the clock are seconds from the moment the first sample was
+spoken; times in the audio are samples, as everywhere.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from whispertide.types import FloatArray
+
+ClockName = Literal["simulated", "free", "live"]
+
+
+@dataclass(frozen=True, slots=True)
+class RefWord:
+    """A word that was really said; times are None where nobody knows them exactly."""
+
+    text: str
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One recording to be recognised, from a sentence to a talk. `audio` loads it: 16 kHz mono float32.
+
+    exact_times   whether every word has the synthesizer's or hand-labelled times; only then latency may be claimed
+    group         recordings of one speaker, voice or session, for breakdowns
+    """
+
+    id: str
+    words: tuple[RefWord, ...]
+    seconds: float
+    audio: Callable[[], FloatArray]
+    exact_times: bool = False
+    group: str = ""
+    language: str = "en"
+
+
+class Corpus(Protocol):
+    """Utterances with a name and a hash over audio and references, which every report prints."""
+
+    @property
+    def name(self) -> str:
+        """The name that a report shows."""
+
+    @property
+    def hash(self) -> str:
+        """Twelve hexadecimal digits over everything that is scored against."""
+
+    def utterances(self) -> Iterator[Utterance]:
+        """In a fixed order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a viewer saw from `at_s` on: words appended for good, then the whole guess behind all confirmed words."""
+
+    at_s: float
+    confirmed: tuple[str, ...] = ()
+    hypothesis: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCost:
+    """One round of computing: when it started on the clock, what it took, how much audio it looked at."""
+
+    start_s: float
+    seconds: float
+    window_s: float
+    encode_s: float = 0.0
+    decode_s: float = 0.0
+    align_s: float = 0.0
+    decoder_runs: int = 0
+    tokens: int = 0
+    encoder_gflop: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The record of one utterance under one recogniser. `shown` is in time order; the last one is after the end."""
+
+    utterance: str
+    recogniser: str
+    clock: ClockName
+    audio_s: float
+    shown: tuple[Shown, ...]
+    rounds: tuple[RoundCost, ...] = ()
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    peak_mb: float = 0.0
+    energy_j: float | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The final text, word by word."""
+        return tuple(word for shown in self.shown for word in shown.confirmed)

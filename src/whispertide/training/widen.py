@@ -1,0 +1,263 @@
+"""Widening: a small checkpoint takes the shape of a larger Whisper without changing what it computes.
+
+Every channel and every head is repeated, and whatever reads repeated channels divides its weights by the number of
+copies; further layers are appended whose output projections are zero. The layer norm of repeated channels is the
+repeated layer norm, heads keep their size and so their scores, and the final norm of the decoder is divided too,
+because the embedding that reads it is tied. Cost is then truly that of the larger model, on text that the small one
+really knows. Source: Net2Net (Chen et al., 2016), section 2; docs/benchmarks.md says what it is used for.
+
+Numpy only. This module knows nothing of graphs, nor of how a checkpoint is run.
+"""
+
+import json
+import math
+import shutil
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.checkpoint import Checkpoint, ModelDims, load_checkpoint
+from whispertide.checkpoint.layout import Shape, expected_shapes
+from whispertide.checkpoint.vocabulary import read_json
+from whispertide.errors import CheckpointError, OptionError, OutputError, WhispertideError
+
+Weights = npt.NDArray[Any]  # float16 or float32
+
+# What a checkpoint folder has beside its weights and its two configurations.
+COMPANIONS = (
+    "added_tokens.json",
+    "merges.txt",
+    "normalizer.json",
+    "preprocessor_config.json",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The shape of a published Whisper; encoder and decoder have the same number of layers and heads."""
+
+    width: int
+    heads: int
+    layers: int
+
+
+# openai/whisper, model-card.md
+TARGETS: dict[str, Target] = {
+    "base.en": Target(512, 8, 6),
+    "small.en": Target(768, 12, 12),
+    "medium.en": Target(1024, 16, 24),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Widening:
+    """From one shape to another, and how many copies that means."""
+
+    source: ModelDims
+    target: ModelDims
+
+    @property
+    def copies(self) -> int:
+        """How often every channel is repeated."""
+        return self.target.n_audio_state // self.source.n_audio_state
+
+    @property
+    def dtype(self) -> type[np.float16] | type[np.float32]:
+        """float16 where dividing by the copies only moves the exponent; else float32, to stay the same function."""
+        return np.float16 if self.copies.bit_count() == 1 else np.float32
+
+
+def plan_widening(source: ModelDims, to: str) -> Widening:
+    """What widening a checkpoint of the shape `source` to the shape called `to` means.
+
+    Raises `OptionError` for an unknown shape, and `CheckpointError` for a checkpoint that cannot take it: its width or
+    heads do not divide the target's alike, it has more layers, or it is multilingual.
+    """
+    shape = TARGETS.get(to)
+    if shape is None:
+        raise OptionError(f"expected one of the shapes {', '.join(TARGETS)} to widen to; got {to!r}")
+    if source.is_multilingual:
+        raise CheckpointError(f"expected an English-only checkpoint to widen to {to}; this one is multilingual")
+    copies, remainder = divmod(shape.width, source.n_audio_state)
+    if remainder:
+        raise CheckpointError(
+            f"expected a checkpoint whose width divides the {shape.width} of {to}; this one has {source.n_audio_state}"
+        )
+    for heads in (source.n_audio_head, source.n_text_head):
+        if heads * copies != shape.heads:
+            raise CheckpointError(
+                f"expected {shape.heads // copies} heads of {shape.width // shape.heads} channels, so that {copies} "
+                f"copies are the {shape.heads} heads of {to}; this checkpoint has {heads}"
+            )
+    layers = max(source.n_audio_layer, source.n_text_layer)
+    if layers > shape.layers:
+        raise CheckpointError(
+            f"expected a checkpoint of at most the {shape.layers} layers of {to}; this one has {layers}"
+        )
+    target = replace(
+        source,
+        n_audio_state=shape.width,
+        n_audio_head=shape.heads,
+        n_audio_layer=shape.layers,
+        n_text_state=shape.width,
+        n_text_head=shape.heads,
+        n_text_layer=shape.layers,
+    )
+    return Widening(source, target)
+
+
+def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str], None] | None = None) -> Path:
+    """Write the checkpoint `model` in the shape called `to` (see `TARGETS`) into the folder `output`; returns it.
+
+    `model` is what `load_checkpoint` takes, as long as it is a folder in Hugging Face layout. Raises what
+    `load_checkpoint` and `plan_widening` raise, and `OutputError` where `output` is not empty or cannot be written.
+    """
+    checkpoint = load_checkpoint(model, announce=announce)
+    widening = plan_widening(checkpoint.dims, to)
+    source = checkpoint.tensors.files[0].parent
+    if not (source / "config.json").is_file():
+        raise CheckpointError(
+            f"expected a folder in Hugging Face layout to widen; {checkpoint.name} is an OpenAI .pt in {source}"
+        )
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise OutputError(f"expected a new or empty folder to write to; {output} is neither")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for name in COMPANIONS:
+            if (source / name).is_file():
+                shutil.copyfile(source / name, output / name)
+        _write_json(output / "generation_config.json", _generation(checkpoint, source))
+        shapes = _target_shapes(checkpoint, widening)
+        tensors = ((f"model.{name}", widened(name, checkpoint, widening)) for name in shapes)
+        weights = {f"model.{name}": shape for name, shape in shapes.items()}
+        write_safetensors(output / "model.safetensors", weights, widening.dtype, tensors)
+        _write_json(output / "config.json", _config(checkpoint, widening, source))  # last: now the folder is a model
+    except OSError as error:
+        if isinstance(error, WhispertideError):
+            raise
+        raise OutputError(f"{output} cannot be written: {error}; remove it, and try where there is room") from error
+    return output
+
+
+# --- tensors ----------------------------------------------------------------------------------------------------------
+
+
+def widened(name: str, checkpoint: Checkpoint, widening: Widening) -> npt.NDArray[np.float32]:
+    """One tensor of the wide model, by its canonical name.
+
+    Copies lie one behind the other, so copy c of head h is head h + c * (heads of the source). An added layer has the
+    weights of a layer of the source, so that it computes with ordinary numbers, but adds nothing to the stream.
+    """
+    donor, silent = _donor(name, widening.source)
+    values = np.asarray(checkpoint.tensors.get(donor), np.float32)
+    shape = _repeated(donor, values.shape, widening)
+    if silent:
+        return np.zeros(shape, np.float32)
+    repeats = [wide // narrow for wide, narrow in zip(shape, values.shape, strict=True)]
+    reads_copies = len(repeats) > 1 and repeats[1] > 1 and ".embed_" not in name
+    if reads_copies or name.startswith("decoder.layer_norm."):  # what reads that norm is the embedding, which is tied
+        values = values / np.float32(widening.copies)
+    return np.tile(values, repeats)
+
+
+def _donor(name: str, source: ModelDims) -> tuple[str, bool]:
+    """The tensor of the source that the wide one is made of, and whether it is to be all zero."""
+    part, _, rest = name.partition(".layers.")
+    if not rest:
+        return name, False
+    index, _, stem = rest.partition(".")
+    layers = source.n_audio_layer if part == "encoder" else source.n_text_layer
+    added = int(index) >= layers
+    writes_to_stream = ".out_proj." in stem or stem.startswith("fc2.")
+    return f"{part}.layers.{int(index) % layers}.{stem}", added and writes_to_stream
+
+
+def _repeated(name: str, shape: Shape, widening: Widening) -> Shape:
+    """The shape of a tensor of the source whose channels, inner ones of the feed-forward layers too, are repeated."""
+    fixed = {"encoder.conv1.weight": (0,), "encoder.conv2.weight": (0, 1)}
+    repeated = (len(shape) - 1,) if ".embed_" in name else fixed.get(name, tuple(range(len(shape))))
+    return tuple(size * widening.copies if axis in repeated else size for axis, size in enumerate(shape))
+
+
+def _target_shapes(checkpoint: Checkpoint, widening: Widening) -> dict[str, Shape]:
+    """Canonical name -> shape of every tensor of the wide model."""
+    found = {}
+    for name in expected_shapes(widening.target):
+        donor, _ = _donor(name, widening.source)
+        found[name] = _repeated(donor, checkpoint.tensors.shape(donor), widening)
+    return found
+
+
+def write_safetensors(
+    path: Path, shapes: dict[str, Shape], dtype: type[np.floating[Any]], tensors: Iterable[tuple[str, Weights]]
+) -> None:
+    """Write a safetensors file, one tensor in memory at a time (format: huggingface/safetensors, README).
+
+    `tensors` come in the order of `shapes`. Raises OSError, and ValueError for a tensor that is not of its shape.
+    """
+    size = np.dtype(dtype).itemsize
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}  # transformers loads no file without it
+    begin = 0
+    for name, shape in shapes.items():
+        end = begin + math.prod(shape) * size
+        header[name] = {"dtype": f"F{8 * size}", "shape": list(shape), "data_offsets": [begin, end]}
+        begin = end
+    content = json.dumps(header, separators=(",", ":")).encode()
+    content += b" " * (-len(content) % 8)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(content)) + content)
+        for (name, values), (expected, shape) in zip(tensors, shapes.items(), strict=True):
+            if name != expected or values.shape != shape:
+                raise ValueError(f"expected {expected} of shape {shape}; got {name} of shape {values.shape}")
+            file.write(np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).data)
+
+
+# --- configurations ---------------------------------------------------------------------------------------------------
+
+
+def _config(checkpoint: Checkpoint, widening: Widening, source: Path) -> dict[str, Any]:
+    config = read_json(source / "config.json")
+    target = widening.target
+    config |= {
+        "d_model": target.n_audio_state,
+        "encoder_layers": target.n_audio_layer,
+        "decoder_layers": target.n_text_layer,
+        "num_hidden_layers": target.n_audio_layer,
+        "encoder_attention_heads": target.n_audio_head,
+        "decoder_attention_heads": target.n_text_head,
+        "torch_dtype": np.dtype(widening.dtype).name,
+        "widened_from": checkpoint.name,
+    }
+    for part in ("encoder", "decoder"):
+        inner = checkpoint.tensors.shape(f"{part}.layers.0.fc1.bias")[0]
+        config[f"{part}_ffn_dim"] = inner * widening.copies
+    return config
+
+
+def _generation(checkpoint: Checkpoint, source: Path) -> dict[str, Any]:
+    """The source's, with its alignment heads by name: the first copy of each has the same place.
+
+    A checkpoint that names none leaves the choice to its reader, who would take the later half of the layers
+    (openai/whisper, model.py); here that half would be the added ones.
+    """
+    path = source / "generation_config.json"
+    generation = read_json(path) if path.is_file() else {}
+    dims = checkpoint.dims
+    later_half = range(dims.n_text_layer // 2, dims.n_text_layer)
+    heads = checkpoint.generation.alignment_heads or tuple(
+        (layer, head) for layer in later_half for head in range(dims.n_text_head)
+    )
+    return {**generation, "alignment_heads": [list(pair) for pair in heads]}
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

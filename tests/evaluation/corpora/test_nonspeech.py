@@ -1,0 +1,33 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whispertide.evaluation.corpora.noise import KINDS
+from whispertide.evaluation.corpora.nonspeech import RECORDINGS, SECONDS, open_nonspeech
+
+
+def test_two_quick_minutes_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    corpus = open_nonspeech(quick=True)
+    utterances = list(corpus.utterances())
+    assert sum(utterance.seconds for utterance in utterances) == 120
+    assert len({utterance.group for utterance in utterances}) == len(utterances)
+    assert not any(utterance.words or utterance.exact_times for utterance in utterances)
+    assert utterances[0].group == "silence"
+    assert not utterances[0].audio().any()
+    assert all(np.any(utterance.audio()) for utterance in utterances[1:])
+
+
+def test_the_seed_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(where: str, seed: int) -> str:
+        monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / where))
+        return open_nonspeech(quick=True, seed=seed).hash
+
+    assert made("here", 0) == made("there", 0)
+    assert made("here", 1) != made("here", 0)
+
+
+def test_an_hour_in_all_of_every_kind() -> None:
+    assert RECORDINGS * SECONDS == 3600
+    assert len(KINDS) <= RECORDINGS

@@ -1,0 +1,194 @@
+"""A fake model with a known compute time gives the known latency under all clocks, and the clocks agree."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracle import Oracle, audio_between, make_gate, speech
+from whispertide.checkpoint import ModelDims
+from whispertide.decoding.longform import Cost
+from whispertide.decoding.search import Guard
+from whispertide.errors import SessionError
+from whispertide.evaluation.clock import free, live, simulate
+from whispertide.evaluation.flops import encoder_gflop
+from whispertide.evaluation.trace import Trace
+from whispertide.options import DecodeOptions
+from whispertide.session import Session
+from whispertide.streaming.recipes import Recipe
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.types import SAMPLE_RATE, FloatArray, Word, to_samples
+
+FIXED = Recipe(name="test", step_s=1.0, vad=False)
+BEST = Recipe(name="test", schedule="best-effort", step_s=0.02, vad=False)
+
+
+@dataclass
+class Slow:
+    """Hears exactly what was said, and takes its time over it."""
+
+    words: Sequence[Word]
+    seconds: float = 0.0
+
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        time.sleep(self.seconds)
+        result = Oracle(self.words, jitter=0).run(plan, audio, options, guards)
+        whole = {word.start: word for word in self.words if plan.window.start <= word.start < word.end}
+        heard = tuple(
+            replace(
+                segment,
+                words=tuple(
+                    whole[word.start]
+                    for word in segment.words
+                    if word.start in whole and whole[word.start].end <= plan.window.end
+                ),
+            )
+            for segment in result.segments
+        )
+        return replace(result, segments=heard, costs=(Cost("encode", 0.0, frames=100),))
+
+
+def numbered(seconds: int) -> tuple[Word, ...]:
+    """A word in the middle of each second: it ends 0.75 s into it."""
+    return speech(*((f"w{at}", at + 0.25, at + 0.75) for at in range(seconds)))
+
+
+def audio(seconds: float) -> FloatArray:
+    return audio_between(0, to_samples(seconds))
+
+
+def confirmed_at(trace: Trace) -> dict[str, float]:
+    return {word.strip(): shown.at_s for shown in trace.shown for word in shown.confirmed}
+
+
+def first_seen_at(trace: Trace) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for shown in trace.shown:
+        for word in (*shown.confirmed, *shown.hypothesis):
+            found.setdefault(word.strip(), shown.at_s)
+    return found
+
+
+def test_without_compute_time_the_delay_is_that_of_the_policy() -> None:
+    words = numbered(5)
+    trace = free(Session(FIXED, Slow(words)), audio(5), utterance="u", recogniser="me")
+    assert (trace.clock, trace.utterance, trace.recogniser, trace.audio_s) == ("free", "u", "me", 5.0)
+    # a round at each full second; a word needs two rounds, the last ones the end of the audio
+    assert first_seen_at(trace) == {f"w{at}": at + 1.0 for at in range(5)}
+    assert confirmed_at(trace) == {"w0": 2.0, "w1": 3.0, "w2": 4.0, "w3": 5.0, "w4": 5.0}
+    assert [cost.start_s for cost in trace.rounds] == [1.0, 2.0, 3.0, 4.0, 5.0, 5.0]
+
+
+def test_compute_time_delays_what_is_shown() -> None:
+    words = numbered(5)
+    trace = simulate(Session(FIXED, Slow(words)), audio(5), compute_time=lambda _: 0.25)
+    assert first_seen_at(trace) == {f"w{at}": at + 1.25 for at in range(5)}
+    assert confirmed_at(trace) == {"w0": 2.25, "w1": 3.25, "w2": 4.25, "w3": 5.25, "w4": 5.5}
+    assert [cost.seconds for cost in trace.rounds] == [0.25] * 6
+
+
+def test_a_slow_worker_takes_all_that_has_arrived() -> None:
+    words = numbered(6)
+    trace = simulate(Session(FIXED, Slow(words)), audio(6), compute_time=lambda _: 1.5)
+    # rounds start when the one before is done and look at all that is there: 1.0 s, 2.5 s, 4.0 s, 5.5 s of audio
+    assert [cost.start_s for cost in trace.rounds] == [1.0, 2.5, 4.0, 5.5, 7.0]
+    assert [cost.window_s for cost in trace.rounds] == [1.0, 2.5, 4.0, 5.5, 6.0]
+    assert first_seen_at(trace) == {"w0": 2.5, "w1": 4.0, "w2": 5.5, "w3": 5.5, "w4": 7.0, "w5": 8.5}
+
+
+def test_best_effort_starts_the_next_round_at_once() -> None:
+    words = numbered(3)
+    trace = simulate(Session(BEST, Slow(words)), audio(3), compute_time=lambda _: 0.5)
+    starts = [cost.start_s for cost in trace.rounds]
+    assert starts == pytest.approx([0.02, 0.52, 1.02, 1.52, 2.02, 2.52, 3.02, 3.52])
+    # what has arrived is whole blocks
+    assert trace.rounds[1].window_s == pytest.approx(0.52)
+
+
+def test_all_words_are_confirmed_and_the_last_view_is_after_the_end() -> None:
+    words = numbered(4)
+    trace = simulate(Session(FIXED, Slow(words)), audio(4), compute_time=lambda _: 0.1)
+    assert [word.strip() for word in trace.words] == [word.text.strip() for word in words]
+    assert trace.shown[-1].at_s >= trace.audio_s
+    assert trace.shown[-1].hypothesis == ()
+    assert [shown.at_s for shown in trace.shown] == sorted(shown.at_s for shown in trace.shown)
+
+
+def test_the_wall_clock_agrees_with_both_simulations() -> None:
+    """Three seconds in real time. A round sleeps for 0.4 s; 0.3 s are allowed for all else on a busy machine."""
+    words, compute, tolerance = numbered(3), 0.4, 0.3
+    real = live(Session(FIXED, Slow(words, compute)), audio(3))
+    measured = simulate(Session(FIXED, Slow(words, compute)), audio(3))
+    told = simulate(Session(FIXED, Slow(words)), audio(3), compute_time=lambda _: compute)
+    policy = free(Session(FIXED, Slow(words)), audio(3))
+    assert real.clock == "live"
+    assert real.wall_s >= 3.0
+    assert confirmed_at(real).keys() == {"w0", "w1", "w2"}
+    for word, at in confirmed_at(told).items():
+        assert confirmed_at(measured)[word] == pytest.approx(at, abs=tolerance)
+        assert confirmed_at(real)[word] == pytest.approx(at, abs=tolerance)
+    assert confirmed_at(told)["w0"] - confirmed_at(policy)["w0"] == pytest.approx(compute)
+    assert [cost.window_s for cost in real.rounds] == pytest.approx(
+        [cost.window_s for cost in told.rounds], abs=tolerance
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 5), st.floats(0, 3), st.sampled_from([FIXED, BEST]), st.integers(160, 8000))
+def test_every_word_is_shown_after_its_round_and_rounds_never_overlap(
+    length: int, compute: float, recipe: Recipe, block: int
+) -> None:
+    words = numbered(length)
+    recipe = recipe.replace(step_s=max(recipe.step_s, 0.2))
+    trace = simulate(Session(recipe, Slow(words)), audio(length), block=block, compute_time=lambda _: compute)
+    assert [word.strip() for word in trace.words] == [word.text.strip() for word in words]
+    ends = [cost.start_s + cost.seconds for cost in trace.rounds]
+    assert all(
+        start >= end - 1e-9 for start, end in zip([cost.start_s for cost in trace.rounds][1:], ends, strict=False)
+    )
+    for at, cost in enumerate(trace.rounds):
+        assert cost.window_s <= cost.start_s + 1e-9, f"round {at} looked at audio that had not been spoken"
+    seen = first_seen_at(trace)
+    for word in words:
+        assert seen[word.text.strip()] >= word.end / SAMPLE_RATE + compute - 1e-9
+
+
+def test_the_voice_gate_ends_utterances_on_the_same_clock() -> None:
+    words = speech(("a", 0.5, 1.0), ("b", 1.0, 1.5), ("c", 6.0, 6.5))
+    gated = FIXED.replace(vad=True)
+    trace = free(Session(gated, Slow(words), make_gate(words)), audio(8))
+    at = confirmed_at(trace)
+    assert 2.0 <= at["b"] <= 2.6  # half a second of silence ends the utterance, long before the next word
+    assert at["c"] > 6.5
+
+
+def test_rounds_know_what_the_encoder_did() -> None:
+    dims = ModelDims(80, 1500, 512, 8, 6, 51864, 448, 512, 8, 6)
+    trace = free(Session(FIXED, Slow(numbered(2))), audio(2), dims=dims)
+    assert {cost.encoder_gflop for cost in trace.rounds} == {encoder_gflop(dims, 100)}
+    assert {cost.encoder_gflop for cost in free(Session(FIXED, Slow(numbered(2))), audio(2)).rounds} == {0.0}
+
+
+def test_usage_is_measured() -> None:
+    trace = simulate(Session(FIXED, Slow(numbered(2), 0.01)), audio(2))
+    assert trace.wall_s >= 0.03  # three rounds
+    assert trace.cpu_s > 0
+    assert trace.peak_mb > 10
+
+
+def test_empty_audio_gives_an_empty_text() -> None:
+    trace = free(Session(FIXED, Slow(())), np.zeros(0, np.float32))
+    assert trace.words == ()
+    assert trace.rounds == ()
+    assert trace.shown[-1].at_s == 0.0
+
+
+def test_a_session_without_executor_is_refused() -> None:
+    with pytest.raises(SessionError, match="executor"):
+        free(Session(FIXED), audio(2))
