@@ -3,4 +3,4 @@
 TOP = 10  # candidates per distribution that the decoder graph returns: twice the customary beam of 5
 MASKED = -1e30  # what a bias holds where attention is forbidden; finite, because a fully masked row must not be nan
 MASKED_HALF = -6e4  # the same within fp16's range
-VERSION = 2  # raise when a graph changes, so that cached files are built anew
+VERSION = 3  # raise when a graph changes, so that cached files are built anew

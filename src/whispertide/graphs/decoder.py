@@ -31,7 +31,7 @@ from onnx import TensorProto
 from whispertide.checkpoint import Checkpoint
 from whispertide.graphs.builder import CONTRIB, UNSIGNED_ZERO, GraphBuilder, LinearKind
 from whispertide.graphs.contract import MASKED, TOP
-from whispertide.graphs.encoder import stacked_bias
+from whispertide.graphs.layers import Layers
 
 BLOCK = 128
 
@@ -44,6 +44,7 @@ class DecoderGraph:
         self.tensors = checkpoint.tensors
         self.graph = builder
         self.kind: LinearKind = kind
+        self.layers = Layers(checkpoint, builder, kind, block=BLOCK)
         self.heads = self.dims.n_text_head
         self.size = self.dims.n_text_state // self.heads
         self.timestamp_begin = checkpoint.tokenizer.timestamp_begin
@@ -62,7 +63,7 @@ class DecoderGraph:
         hidden = self._embed(ids, positions)
         for layer in range(self.dims.n_text_layer):
             hidden = self._block(hidden, layer)
-        hidden = self._norm(hidden, "decoder.layer_norm")
+        hidden = self.layers.norm(hidden, "decoder.layer_norm")
         graph.float_output(hidden, "hidden", ["rows", "length", self.dims.n_text_state])
         self._distribution(graph.node("GatherND", hidden, logits_at, batch_dims=1), suppress)
         return graph
@@ -136,21 +137,15 @@ class DecoderGraph:
     # -- layers ------------------------------------------------------------------------------------------------------
 
     def _block(self, hidden: str, layer: int) -> str:
-        graph, name = self.graph, f"decoder.layers.{layer}"
-        attended = self._self_attention(self._norm(hidden, f"{name}.self_attn_layer_norm"), layer)
-        hidden = graph.node("Add", hidden, attended)
-        attended = self._cross_attention(self._norm(hidden, f"{name}.encoder_attn_layer_norm"), layer)
-        hidden = graph.node("Add", hidden, attended)
-        inner = graph.gelu(self._linear(self._norm(hidden, f"{name}.final_layer_norm"), f"{name}.fc1"))
-        return graph.node("Add", hidden, self._linear(inner, f"{name}.fc2"))
+        layers, name = self.layers, f"decoder.layers.{layer}"
+        attended = self._self_attention(layers.norm(hidden, f"{name}.self_attn_layer_norm"), layer)
+        hidden = layers.residual(hidden, attended)
+        attended = self._cross_attention(layers.norm(hidden, f"{name}.encoder_attn_layer_norm"), layer)
+        return layers.mlp(layers.residual(hidden, attended), name)
 
     def _self_attention(self, value: str, layer: int) -> str:
         graph, name = self.graph, f"decoder.layers.{layer}.self_attn"
-        parts = ("q_proj", "k_proj", "v_proj")
-        weight = np.concatenate([self.tensors.get(f"{name}.{part}.weight") for part in parts])
-        bias = stacked_bias(self.tensors, name, parts, self.dims.n_text_state)
-        qkv = graph.linear(value, f"{name}.qkv", weight, bias, self.kind, block=BLOCK)
-        query, key, content = graph.nodes("Split", qkv, outputs=3, axis=-1, num_outputs=3)
+        query, key, content = self.layers.queries_keys_values(value, name)
         past = [self._past(f"past_{which}.{layer}") for which in "kv"]
         mixed, *present = graph.nodes(
             "MultiHeadAttention",
@@ -161,7 +156,7 @@ class DecoderGraph:
         )
         for which, tensor in zip("kv", present, strict=True):
             graph.float_output(tensor, f"present_{which}.{layer}", ["rows", self.heads, "total", self.size])
-        return self._linear(mixed, f"{name}.out_proj")
+        return self.layers.linear(mixed, f"{name}.out_proj")
 
     def _past(self, name: str) -> str:
         cached = self.graph.float_input(name, ["cached_rows", self.heads, "past", self.size])
@@ -174,19 +169,10 @@ class DecoderGraph:
         values = graph.float_input(f"cross_v.{layer}", ["groups", self.heads, "frames", self.size])
         groups = graph.node("Shape", f"cross_k.{layer}", start=0, end=1)
         folded = graph.node("Concat", groups, graph.ints([-1, self.heads, self.size]), axis=0)
-        query = graph.node("Reshape", self._linear(value, f"{name}.q_proj"), folded)
+        query = graph.node("Reshape", self.layers.linear(value, f"{name}.q_proj"), folded)
         scores = graph.node("MatMul", graph.transpose(query, 0, 2, 1, 3), keys)
         weights = graph.node("Softmax", graph.node("Add", scores, self.cross_bias), axis=-1)
         graph.float_output(weights, f"cross_attention.{layer}", ["groups", self.heads, "queries", "frames"])
         mixed = graph.transpose(graph.node("MatMul", weights, values), 0, 2, 1, 3)
         shape = graph.node("Shape", value)
-        return self._linear(graph.node("Reshape", mixed, shape), f"{name}.out_proj")
-
-    def _norm(self, value: str, name: str) -> str:
-        tensors = self.tensors
-        return self.graph.layer_norm(value, name, tensors.get(f"{name}.weight"), tensors.get(f"{name}.bias"))
-
-    def _linear(self, value: str, name: str) -> str:
-        weight = self.tensors.get(f"{name}.weight")
-        bias = self.tensors.get(f"{name}.bias") if f"{name}.bias" in self.tensors.names() else None
-        return self.graph.linear(value, name, weight, bias, self.kind, block=BLOCK)
+        return self.layers.linear(graph.node("Reshape", mixed, shape), f"{name}.out_proj")

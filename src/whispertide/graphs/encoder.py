@@ -14,14 +14,11 @@ block-diagonal and block-causal encoders are all a matter of that input.
     cross_v.<l>     [batch, heads, frames, 64]
 """
 
-from collections.abc import Sequence
-
-import numpy as np
 from onnx import TensorProto
 
-from whispertide.checkpoint import Checkpoint, TensorStore
+from whispertide.checkpoint import Checkpoint
 from whispertide.graphs.builder import CONTRIB, GraphBuilder, LinearKind
-from whispertide.types import FloatArray
+from whispertide.graphs.layers import Layers
 
 WIDE_BLOCK = 32  # block of weight-only int8 where the activations are many rows: accuracy matters more than bandwidth
 
@@ -33,7 +30,7 @@ class EncoderGraph:
         self.dims = checkpoint.dims
         self.tensors = checkpoint.tensors
         self.graph = builder
-        self.kind: LinearKind = kind
+        self.layers = Layers(checkpoint, builder, kind, block=WIDE_BLOCK)
         self.masked = masked
 
     def build(self) -> GraphBuilder:
@@ -47,7 +44,7 @@ class EncoderGraph:
         hidden = self._stem(mel, positions)
         for layer in range(dims.n_audio_layer):
             hidden = self._block(hidden, f"encoder.layers.{layer}", bias)
-        hidden = self._norm(hidden, "encoder.layer_norm")
+        hidden = self.layers.norm(hidden, "encoder.layer_norm")
 
         graph.float_output(hidden, "hidden", ["batch", "frames", dims.n_audio_state])
         self._cross_attention(hidden)
@@ -67,21 +64,17 @@ class EncoderGraph:
         return self.graph.node("Conv", value, weight, bias, kernel_shape=[3], pads=[1, 1], strides=[stride])
 
     def _block(self, hidden: str, name: str, bias: str) -> str:
-        graph = self.graph
-        attended = self._self_attention(self._norm(hidden, f"{name}.self_attn_layer_norm"), f"{name}.self_attn", bias)
-        hidden = graph.node("Add", hidden, attended)
-        inner = graph.gelu(self._linear(self._norm(hidden, f"{name}.final_layer_norm"), f"{name}.fc1"))
-        return graph.node("Add", hidden, self._linear(inner, f"{name}.fc2"))
+        layers = self.layers
+        attended = self._self_attention(layers.norm(hidden, f"{name}.self_attn_layer_norm"), f"{name}.self_attn", bias)
+        return layers.mlp(layers.residual(hidden, attended), name)
 
     def _self_attention(self, value: str, name: str, bias: str) -> str:
-        graph = self.graph
-        qkv = self._stacked(value, name, ("q_proj", "k_proj", "v_proj"))
-        query, key, content = graph.nodes("Split", qkv, outputs=3, axis=-1, num_outputs=3)
+        query, key, content = self.layers.queries_keys_values(value, name)
         optional = ["", "", bias] if bias else []
-        mixed = graph.node(
+        mixed = self.graph.node(
             "MultiHeadAttention", query, key, content, *optional, domain=CONTRIB, num_heads=self.dims.n_audio_head
         )
-        return self._linear(mixed, f"{name}.out_proj")
+        return self.layers.linear(mixed, f"{name}.out_proj")
 
     def _cross_attention(self, hidden: str) -> None:
         """Keys and values for the decoder, once per window; 1/sqrt(64) goes into the keys."""
@@ -89,32 +82,9 @@ class EncoderGraph:
         size = self.dims.n_text_state // heads
         for layer in range(self.dims.n_text_layer):
             name = f"decoder.layers.{layer}.encoder_attn"
-            keys = self._linear(hidden, f"{name}.k_proj", scale=size**-0.5)
-            values = self._linear(hidden, f"{name}.v_proj")
+            keys = self.layers.linear(hidden, f"{name}.k_proj", scale=size**-0.5)
+            values = self.layers.linear(hidden, f"{name}.v_proj")
             keys = graph.transpose(graph.reshape(keys, 0, 0, heads, size), 0, 2, 3, 1)
             values = graph.transpose(graph.reshape(values, 0, 0, heads, size), 0, 2, 1, 3)
             graph.float_output(keys, f"cross_k.{layer}", ["batch", heads, size, "frames"])
             graph.float_output(values, f"cross_v.{layer}", ["batch", heads, "frames", size])
-
-    def _norm(self, value: str, name: str) -> str:
-        tensors = self.tensors
-        return self.graph.layer_norm(value, name, tensors.get(f"{name}.weight"), tensors.get(f"{name}.bias"))
-
-    def _linear(self, value: str, name: str, scale: float = 1.0) -> str:
-        weight = self.tensors.get(f"{name}.weight") * np.float32(scale)
-        bias = self.tensors.get(f"{name}.bias") * np.float32(scale) if f"{name}.bias" in self.tensors.names() else None
-        return self.graph.linear(value, name, weight, bias, self.kind, block=WIDE_BLOCK)
-
-    def _stacked(self, value: str, name: str, parts: Sequence[str]) -> str:
-        weight = np.concatenate([self.tensors.get(f"{name}.{part}.weight") for part in parts])
-        bias = stacked_bias(self.tensors, name, parts, self.dims.n_audio_state)
-        return self.graph.linear(value, f"{name}.{'_'.join(parts)}", weight, bias, self.kind, block=WIDE_BLOCK)
-
-
-def stacked_bias(tensors: TensorStore, name: str, parts: Sequence[str], width: int) -> FloatArray:
-    """The biases of several projections in a row; Whisper's key projections have none, which is zero."""
-    names = tensors.names()
-    zero = np.zeros(width, np.float32)
-    return np.concatenate(
-        [tensors.get(f"{name}.{part}.bias") if f"{name}.{part}.bias" in names else zero for part in parts]
-    )

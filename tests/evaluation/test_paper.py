@@ -1,0 +1,101 @@
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whispertide.errors import OptionError
+from whispertide.evaluation import paper, paper_items
+from whispertide.evaluation.paper import PAPERS, Item, get_paper, listing, missing_line
+from whispertide.evaluation.trace import RefWord, Utterance
+from whispertide.types import SAMPLE_RATE
+
+DOCS = Path(__file__).parents[2] / "docs" / "papers.md"
+WANTED = {
+    "whisperflow": ("table", (1, 2, 4), "figure", (7, 8, 9, 10, 11, 12)),
+    "npusper": ("table", range(1, 9), "figure", (2, 3, 5, 7, 8, 9, 10, 12, 13, 14)),
+    "whisperkit": ("table", (1, 2), "figure", (4, 6, 7, 8)),
+    "whisperrt": ("table", (), "figure", (3, 4, 5)),
+    "xyz": ("table", (3, 4, 5), "figure", (4, 5, 6)),
+}
+ITEMS = [pytest.param(item, id=f"{name} {item.id}") for name, found in PAPERS.items() for item in found.items]
+
+
+def test_the_documentation_agrees_with_the_list() -> None:
+    """If this fails: `python -c 'from whispertide.evaluation.paper import listing; print(listing())'` has the text."""
+    text = DOCS.read_text(encoding="utf-8")
+    assert text[text.index("## ") :].strip() == listing().strip()
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_every_table_and_figure_is_listed_once(name: str) -> None:
+    tables, numbers, figures, more = WANTED[name]
+    wanted = [f"{tables} {n}" for n in numbers] + [f"{figures} {n}" for n in more]
+    assert sorted(item.id for item in get_paper(name).items) == sorted(wanted)
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_every_item_can_be_made_or_says_what_it_lacks(item: Item) -> None:
+    assert (item.function() is None) == (item.state == "missing")
+    assert bool(missing_line(item)) == (item.state != "whole")
+    if item.state == "part":
+        assert item.covers
+        assert item.missing
+
+
+def test_an_item_becomes_whole_with_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = Item("figure 1", "title", ("recipe dream", "framing=pad30", "a sound studio"), "step_figure", "half")
+    assert item.missing == ("recipe dream", "a sound studio")
+    assert missing_line(item) == "figure 1 (title): in part (half); missing: recipe dream, a sound studio"
+    monkeypatch.setattr(paper, "RECIPES", {"dream": object()})
+    assert Item("figure 1", "title", ("recipe dream", "framing=pad30"), "step_figure").state == "whole"
+    assert Item("figure 1", "title", ("recipe dream",)).lacks == "its measurement"
+
+
+def test_an_unknown_paper_lists_the_known_ones() -> None:
+    with pytest.raises(OptionError, match=re.escape(", ".join(PAPERS))):
+        get_paper("whisperfloe")
+
+
+def utterance(spans: list[tuple[float, float]], length: float) -> Utterance:
+    words = tuple(
+        RefWord(f"w{n}", round(start * SAMPLE_RATE), round(end * SAMPLE_RATE)) for n, (start, end) in enumerate(spans)
+    )
+    audio = np.arange(round(length * SAMPLE_RATE), dtype=np.float32)
+    return Utterance("u", words, length, lambda: audio, exact_times=True)
+
+
+def test_clips_have_every_word_once_and_its_whole_sound() -> None:
+    dice = np.random.default_rng(3)
+    spans, now = [], 0.3
+    for _ in range(200):
+        spans.append((now, now + 0.3))
+        now += 0.3 + float(dice.choice([0.0, 0.1, 0.6, 4.0], p=[0.5, 0.35, 0.14, 0.01]))
+    whole = utterance(spans, now + 20)
+    found = list(paper_items.clips(whole))
+    assert [word for words, _ in found for word in words] == [word.text for word in whole.words]
+    assert len(found) > 5
+    ends = {word.text: (word.start, word.end) for word in whole.words}
+    for words, audio in found:
+        first, last = ends[words[0]], ends[words[-1]]
+        assert first[0] is not None
+        assert last[1] is not None
+        assert audio[0] <= first[0]
+        assert audio[-1] >= last[1] - 1
+        assert len(audio) <= 11.5 * SAMPLE_RATE
+
+
+def test_clips_are_cut_in_the_middle_of_a_pause() -> None:
+    found = list(paper_items.clips(utterance([(0.0, 1.0), (1.1, 2.5), (3.5, 4.0)], 5.0)))
+    assert [words for words, _ in found] == [("w0", "w1"), ("w2",)]
+    assert found[0][1][-1] == 3.0 * SAMPLE_RATE - 1
+    assert found[1][1][-1] == 5.0 * SAMPLE_RATE - 1
+
+
+def test_noise_behind_a_clip_is_as_far_below_it_as_said() -> None:
+    clip = np.sin(np.arange(SAMPLE_RATE, dtype=np.float32))
+    padded = paper_items._with_noise(clip, 2)
+    assert len(padded) == 3 * SAMPLE_RATE
+    assert padded.dtype == np.float32
+    level = 20 * np.log10(np.std(padded[SAMPLE_RATE:]) / np.std(clip))
+    assert level == pytest.approx(-paper_items.NOISE_BELOW_DB, abs=0.2)
