@@ -30,11 +30,13 @@ def test_no_difference_is_not_called_one(tmp_path: Path) -> None:
     assert found.names[0] != found.names[1]
 
 
-@pytest.mark.parametrize(("field", "value"), [("corpus_hash", "ba9876543210"), ("clock", "free")])
-def test_cells_that_cannot_be_compared_are_refused(tmp_path: Path, field: str, value: str) -> None:
+def test_cells_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     results = results_in(tmp_path)
-    with pytest.raises(OptionError, match=value):
-        compare(make_cell(results, utterances=3), make_cell(results, utterances=3, **{field: value}))
+    cell = make_cell(results, utterances=3)
+    with pytest.raises(OptionError, match="ba9876543210"):
+        compare(cell, make_cell(results, utterances=3, corpus_hash="ba9876543210"))
+    with pytest.raises(OptionError, match="free"):
+        compare(cell, make_cell(results, utterances=3, clock="free"))
 
 
 def test_folders_are_compared_cell_by_cell(tmp_path: Path) -> None:
@@ -49,4 +51,6 @@ def test_folders_are_compared_cell_by_cell(tmp_path: Path) -> None:
         (1.0, 1.0, "another"),
     ]
     with pytest.raises(OptionError, match="none did"):
-        compare_all(old.cells(), [make_cell(new, model="base.en", utterances=1), make_cell(new, model="x", utterances=1)])
+        compare_all(
+            old.cells(), [make_cell(new, model="base.en", utterances=1), make_cell(new, model="x", utterances=1)]
+        )

@@ -71,7 +71,16 @@ def test_the_page_says_where_its_figures_come_from(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     cell = make_cell(results)
     words = " ".join(parse(report.build([cell], "Title & more")).text)
-    wanted = (cell.key, SPEC.machine, SPEC.corpus_hash, "talks-seed0", "84601a0", "feedfeedfeed", cell.date, "Title & more")
+    wanted = (
+        cell.key,
+        SPEC.machine,
+        SPEC.corpus_hash,
+        "talks-seed0",
+        "84601a0",
+        "feedfeedfeed",
+        cell.date,
+        "Title & more",
+    )
     assert [item for item in wanted if item not in words] == []
 
 
@@ -95,7 +104,12 @@ def test_what_is_not_known_is_a_dash_and_draws_nothing(tmp_path: Path) -> None:
     cell = make_cell(results_in(tmp_path), utterances=0, score=unknown)
     text = report.build([cell])
     assert "nan" not in " ".join(parse(text).text).lower().replace("nano.en", "")
-    assert text_table(report.summary_table([cell])).splitlines()[1].split()[:4] == ["whisper-streaming", "1", "s", "nano.en"]
+    assert text_table(report.summary_table([cell])).splitlines()[1].split()[:4] == [
+        "whisper-streaming",
+        "1",
+        "s",
+        "nano.en",
+    ]
 
 
 def test_without_cells_there_is_no_report() -> None:

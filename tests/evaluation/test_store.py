@@ -59,7 +59,9 @@ def test_every_setting_is_part_of_the_key(name: str) -> None:
     assert CellSpec.from_json(asdict(changed)) == changed
 
 
-@pytest.mark.parametrize("content", [b"", b'{"utterance": "talk"', b"[]", b'{"utterance": "talk", "shown": 3}', b"\xff"])
+@pytest.mark.parametrize(
+    "content", [b"", b'{"utterance": "talk"', b"[]", b'{"utterance": "talk", "shown": 3}', b"\xff"]
+)
 def test_a_damaged_trace_is_left_out_with_a_warning(tmp_path: Path, content: bytes) -> None:
     results = results_in(tmp_path)
     results.save_trace(SPEC, make_trace("talk"))

@@ -1,8 +1,7 @@
 """Execution providers and ONNX Runtime sessions. Knows nothing of Whisper.
 
-Threads: a session computes with at most `threads` threads and they sleep between runs. Spinning is allowed *during* a
-run (a decoder step at two threads is a third slower without) and stopped at its end, so an idle recogniser costs
-nothing.
+Threads: a session computes with at most `threads` threads, and they never spin. Spinning saves a little on an idle machine;
+beside another busy program it more than doubles the time of a run (docs/LOG.md), and captions run beside other programs.
 """
 
 import os
@@ -115,7 +114,7 @@ def open_session(path: Path, options: EngineOptions) -> GraphSession:
     settings.inter_op_num_threads = 1
     settings.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     settings.log_severity_level = 3
-    settings.add_session_config_entry("session.force_spinning_stop", "1")
+    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     names = [_PROVIDERS[provider]] + (["CPUExecutionProvider"] if provider != "cpu" else [])
     try:
         session = onnxruntime.InferenceSession(str(path), settings, providers=names)

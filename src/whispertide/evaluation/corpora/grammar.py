@@ -1,9 +1,9 @@
 """The words and sentence patterns that the synthetic talks are made of: everyday English, written for this purpose.
 
 Most of the words are among the 1,200 most frequent ones of WordNet's glosses and examples, which are all the words that
-the bundled nano.en has ever heard; about one in ten is not. Data only. A pattern is a string of words and of names in capitals, which stand for one of the alternatives under that
-name. There are no contractions, no numbers in digits and no numbers of several words, so that one written word is one
-spoken word and text normalisers leave the count alone.
+the bundled nano.en has ever heard; about one in ten is not. Data only. A pattern is a string of words and of names in
+capitals, which stand for one of the alternatives under that name. There are no contractions, no numbers in digits and
+no numbers of several words, so that one written word is one spoken word and text normalisers leave the count alone.
 """
 
 from types import MappingProxyType
@@ -26,7 +26,8 @@ _WORDS = {
         soft heavy light strong rich poor loud slow fast sharp smooth round flat deep wide narrow thick thin white
         black red green blue yellow brown grey beautiful famous simple important difficult easy broken common ancient
         modern natural sweet fresh empty quiet strange""",
-    "MOOD": """free famous poor rich old young strong late good right wrong ready sure happy tired angry busy careful""",
+    "MOOD": """free famous poor rich old young strong late good right wrong ready sure happy tired angry busy careful
+        brave""",
     "MOVED": """carried found lost closed fixed built kept held left took brought saw covered used made got cut put read
         turned raised removed opened sold bought""",
     "MOVE": """carry find lose buy open close clean break move keep hold leave take bring see need want cover measure
@@ -45,8 +46,8 @@ _WORDS = {
     "AT": "in near behind outside inside above below under",
     "COUNT": "two three four five ten several many some few six",
     "UNIT": "days years hours",
-    "THINGS": """letters books trees flowers horses birds fish problems rules words plants leaves seeds cells words hands
-        houses boats tools stories pieces""",
+    "THINGS": """letters books trees flowers horses birds fish problems rules words plants leaves seeds cells
+        hands houses boats tools stories pieces""",
     "MONTH": "May June July August September",
     "DAY": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
     "SEASON": "spring summer autumn winter",
@@ -89,9 +90,9 @@ _PATTERNS = {
     "NP_PLACE": """the PLACE ; the PLACE ; the ADJ PLACE ; a ADJ PLACE ; the PLACE of the PLACE ; our PLACE ; the next
         PLACE ; the PLACE with the ADJ THING""",
     "WAS": "was ; was ; was ; was always ; was never ; was still",
-    "WHEN": """in the morning ; last DAYTIME ; on DAY ; in MONTH ; after COUNT UNIT ; before the IDEA ; during the SEASON ;
-        at the end of the DAYTIME ; every DAYTIME ; one DAYTIME ; a long time ago ; at the beginning of MONTH ;
-        after the IDEA""",
+    "WHEN": """in the morning ; last DAYTIME ; on DAY ; in MONTH ; after COUNT UNIT ; before the IDEA ;
+        during the SEASON ; at the end of the DAYTIME ; every DAYTIME ; one DAYTIME ; a long time ago ; after the IDEA ;
+        at the beginning of MONTH""",
     "DAYTIME": "day ; night ; morning ; day ; SEASON ; week ; year",
 }
 
@@ -106,6 +107,5 @@ RULES = MappingProxyType(
     | {name: _alternatives(text, ";") for name, text in _PATTERNS.items()}
 )
 
-# Where "a" stands before a vowel sound, by the letters that the next word begins with; and the words where that fails.
+# "a" becomes "an" before a word that begins with one of these; no word above begins like "useful" or "hour".
 VOWELS = "aeiou"
-NOT_VOWELS = ("use", "usu", "uni", "one", "once")

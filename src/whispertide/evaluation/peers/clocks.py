@@ -81,7 +81,8 @@ def settle(screens: Sequence[Screen]) -> tuple[Shown, ...]:
     """What was confirmed when, from a program that shows all its text again each time and may change all of it.
 
     A committed word counts as confirmed from the moment after which it never changed; until then it is part of the
-    guess. For a program that keeps its word that is the moment it was committed.
+    guess. For a program that keeps its word that is the moment it was committed. Screens that show nothing new are left
+    out, but for the last.
     """
     final = screens[-1].committed if screens else ()
     stable = len(final)
@@ -92,7 +93,9 @@ def settle(screens: Sequence[Screen]) -> tuple[Shown, ...]:
     shown: list[Shown] = []
     done = 0
     for screen, count in zip(screens, kept, strict=True):
-        shown.append(Shown(screen.at_s, final[done:count], (*screen.committed[count:], *screen.guess)))
+        now = Shown(screen.at_s, final[done:count], (*screen.committed[count:], *screen.guess))
+        if now.confirmed or now.hypothesis != (shown[-1].hypothesis if shown else ()) or screen is screens[-1]:
+            shown.append(now)
         done = count
     return tuple(shown)
 

@@ -24,7 +24,11 @@ class Peer:
     environment  its folder under .venv-peers, and the name of its requirements file; empty if it can never run
     program      module of this package that runs inside that environment
     fixed        settings that make it this peer and no other
-    defaults     settings that a benchmark may change; their defaults are the program's own
+    defaults     settings that a benchmark may change; their defaults are the program's own, but for `threads`:
+                 beams (0 is greedy), fallback (sampling where decoding looks bad), step_s (least new audio of a round),
+                 trim_s (how long the window grows), frame_threshold (AlignAtt's), clock ("simulated" or "free"),
+                 compute_type and isa (CTranslate2's arithmetic, and instruction set such as AVX512, which it uses only
+                 when told)
     reason       why it can never run; empty if it can
     """
 
@@ -60,7 +64,7 @@ _ALL = (
         "faster-whisper",
         "run_faster_whisper",
         conversions=("ct2",),
-        defaults={**_COMMON, "beams": 5, "compute_type": "default", "isa": ""},
+        defaults={**_COMMON, "beams": 5, "fallback": True, "compute_type": "default", "isa": ""},
     ),
     Peer(
         "openai-whisper",
@@ -68,7 +72,7 @@ _ALL = (
         "openai-whisper",
         "run_openai_whisper",
         conversions=("openai",),
-        defaults={**_COMMON, "beams": 0},
+        defaults={**_COMMON, "beams": 0, "fallback": True},
     ),
     Peer(
         "whisper.cpp",
@@ -76,7 +80,7 @@ _ALL = (
         "whispercpp",
         "run_whisper_cpp",
         conversions=("ggml",),
-        defaults={**_COMMON, "beams": 0},
+        defaults={**_COMMON, "beams": 0, "fallback": True},
     ),
     Peer(
         "whisper-streaming",

@@ -16,10 +16,12 @@ def load(job: Job) -> Recogniser:
         cpu_threads=int(job.number("threads")),
         local_files_only=True,
     )
-    beams = int(job.number("beams"))
+    options = {"beam_size": int(job.number("beams"))}
+    if not job.settings["fallback"]:
+        options["temperature"] = 0
 
     def transcribe(samples: FloatArray) -> str:
-        segments, _ = model.transcribe(samples, language=job.text("language"), beam_size=beams)
+        segments, _ = model.transcribe(samples, language=job.text("language"), **options)
         return "".join(segment.text for segment in segments)
 
     def recognise(samples: FloatArray) -> Heard:

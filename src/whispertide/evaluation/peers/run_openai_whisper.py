@@ -1,5 +1,7 @@
 """openai-whisper, offline: runs in its own environment."""
 
+from typing import Any
+
 from whispertide.evaluation.peers.clocks import WARM_UP, whole
 from whispertide.evaluation.peers.wire import Heard, Job, Recogniser, serve
 from whispertide.types import FloatArray
@@ -12,10 +14,12 @@ def load(job: Job) -> Recogniser:
 
     torch.set_num_threads(int(job.number("threads")))
     model = whisper.load_model(f"{job.converted['openai']}/model.pt", device="cpu")
-    beams = int(job.number("beams")) or None  # 0 is greedy, as is its default
+    options: dict[str, Any] = {"beam_size": int(job.number("beams")) or None}  # 0 is greedy, as is its default
+    if not job.settings["fallback"]:
+        options["temperature"] = 0.0
 
     def transcribe(samples: FloatArray) -> str:
-        found = model.transcribe(samples, language=job.text("language"), beam_size=beams, fp16=False)
+        found = model.transcribe(samples, language=job.text("language"), fp16=False, **options)
         return str(found["text"])
 
     def recognise(samples: FloatArray) -> Heard:

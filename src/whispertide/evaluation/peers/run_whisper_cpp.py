@@ -1,5 +1,7 @@
 """whisper.cpp through its Python wheel, offline: runs in its own environment."""
 
+from typing import Any
+
 from whispertide.evaluation.peers.clocks import WARM_UP, whole
 from whispertide.evaluation.peers.wire import Heard, Job, Recogniser, serve
 from whispertide.types import FloatArray
@@ -10,7 +12,9 @@ def load(job: Job) -> Recogniser:
     from pywhispercpp.model import Model
 
     beams = int(job.number("beams"))
-    search = {"beam_search": {"beam_size": beams, "patience": -1.0}} if beams else {}
+    options: dict[str, Any] = {"beam_search": {"beam_size": beams, "patience": -1.0}} if beams else {}
+    if not job.settings["fallback"]:
+        options["temperature_inc"] = 0.0
     model = Model(
         f"{job.converted['ggml']}/model.bin",
         params_sampling_strategy=1 if beams else 0,
@@ -18,7 +22,7 @@ def load(job: Job) -> Recogniser:
         n_threads=int(job.number("threads")),
         language=job.text("language"),
         print_progress=False,
-        **search,
+        **options,
     )
 
     def transcribe(samples: FloatArray) -> str:

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from whispertide.errors import WhispertideError
 from whispertide.evaluation.peers.registry import PEERS, Conversion, Peer, get_peer
 from whispertide.evaluation.peers.wire import Job, Setting, dump_trace, parse_trace
 from whispertide.evaluation.trace import Trace, Utterance
-from whispertide.types import FloatArray
+from whispertide.types import FloatArray, seconds
 
 PACKAGE = "whispertide.evaluation.peers"
 REQUIREMENTS = Path(__file__).parent / "requirements"
@@ -28,6 +28,24 @@ _SLOWEST = 20.0  # seconds of computing per second of audio after which a peer c
 
 class PeerUnavailable(WhispertideError, RuntimeError):  # noqa: N818 - it is an answer more than an error
     """A peer cannot run here; the message is the reason that a report prints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One utterance's samples, and where the trace of this very run of it is remembered."""
+
+    utterance: str
+    samples: FloatArray
+    note: Path
+
+    @classmethod
+    def of(cls, utterance: Utterance, peer: Peer, weights: str, settings: Mapping[str, Setting]) -> "Recording":
+        """Load the audio. The note's name depends on all that determines the trace."""
+        samples = np.ascontiguousarray(utterance.audio(), np.float32)
+        versions = (REQUIREMENTS / f"{peer.environment}.txt").read_text(encoding="utf-8")
+        facts = json.dumps([peer.name, versions, weights, sorted(settings.items()), utterance.id])
+        key = hashlib.sha256(facts.encode() + samples.tobytes()).hexdigest()
+        return cls(utterance.id, samples, cache_dir() / "peers" / "traces" / f"{key[:32]}.json")
 
 
 def environments() -> Path:
@@ -72,19 +90,13 @@ def run_peer_over(
         raise PeerUnavailable(f"{name} cannot run: {reason}")
     chosen = peer.settings(settings or {})
     weights = load_checkpoint(model_folder).content_hash
-    traces: list[Trace] = []
-    missing: list[tuple[Utterance, FloatArray, Path]] = []
-    for utterance in utterances:
-        samples = np.ascontiguousarray(utterance.audio(), np.float32)
-        note = _note(peer, weights, chosen, utterance.id, samples)
-        known = _recall(note) if peer.clock == "live" else None
-        if known is None:
-            missing.append((utterance, samples, note))
-        else:
-            traces.append(known)
+    recordings = [Recording.of(utterance, peer, weights, chosen) for utterance in utterances]
+    traces = {recording.note: _recall(recording.note) if peer.clock == "live" else None for recording in recordings}
+    missing = [recording for recording in recordings if traces[recording.note] is None]
     if missing:
-        traces += _run(peer, model_folder, weights, chosen, missing)
-    return traces
+        found = _run(peer, model_folder, weights, chosen, missing)
+        traces |= {recording.note: trace for recording, trace in zip(missing, found, strict=True)}
+    return [trace for recording in recordings if (trace := traces[recording.note]) is not None]
 
 
 def _run(
@@ -92,25 +104,25 @@ def _run(
     model: Path,
     weights: str,
     settings: dict[str, Setting],
-    recordings: list[tuple[Utterance, FloatArray, Path]],
+    recordings: list[Recording],
 ) -> list[Trace]:
     converted: dict[str, str] = {kind: str(_converted(kind, model, weights, peer)) for kind in peer.conversions}
     with tempfile.TemporaryDirectory(prefix="whispertide-peer-") as name:
         folder = Path(name)
         audio = tuple(str(folder / f"{number}.npy") for number in range(len(recordings)))
-        for path, (_, samples, _) in zip(audio, recordings, strict=True):
-            np.save(path, samples)
-        ids = tuple(utterance.id for utterance, _, _ in recordings)
+        for path, recording in zip(audio, recordings, strict=True):
+            np.save(path, recording.samples)
+        ids = tuple(recording.utterance for recording in recordings)
         output = folder / "traces.jsonl"
         job = Job(peer.name, str(model.resolve()), converted, ids, audio, settings, str(output))
         job.write(folder / "job.json")
-        seconds = sum(utterance.seconds for utterance, _, _ in recordings)
-        _python(peer, [peer.program, str(folder / "job.json")], settings, _LOADING_S + _SLOWEST * seconds)
+        patience = _LOADING_S + _SLOWEST * sum(seconds(len(recording.samples)) for recording in recordings)
+        _python(peer, [peer.program, str(folder / "job.json")], settings, patience)
         traces = [parse_trace(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    for trace, (_, _, note) in zip(traces, recordings, strict=True):
-        if peer.clock == "live":
-            note.parent.mkdir(parents=True, exist_ok=True)
-            note.write_text(dump_trace(trace), encoding="utf-8")
+    if peer.clock == "live":
+        for trace, recording in zip(traces, recordings, strict=True):
+            recording.note.parent.mkdir(parents=True, exist_ok=True)
+            recording.note.write_text(dump_trace(trace), encoding="utf-8")
     return traces
 
 
@@ -186,20 +198,6 @@ def _converted(kind: Conversion, model: Path, weights: str, peer: Peer) -> Path:
             if not folder.is_dir():
                 raise
     return folder
-
-
-def forget_conversions() -> None:
-    """Remove all converted checkpoints."""
-    for folder in (cache_dir() / "peers").glob("*-*"):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _note(peer: Peer, weights: str, settings: Mapping[str, Setting], utterance: str, samples: FloatArray) -> Path:
-    """Where the trace of a run is remembered: one place for each set of all that determines it."""
-    versions = (REQUIREMENTS / f"{peer.environment}.txt").read_text(encoding="utf-8")
-    facts = json.dumps([peer.name, versions, weights, sorted(settings.items()), utterance])
-    key = hashlib.sha256(facts.encode() + samples.tobytes()).hexdigest()
-    return cache_dir() / "peers" / "traces" / f"{key[:32]}.json"
 
 
 def _recall(note: Path) -> Trace | None:

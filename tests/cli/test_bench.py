@@ -1,0 +1,358 @@
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from command_line import Run
+from evaluation_cells import make_cell, make_trace
+from whispertide.evaluation import corpora, paper, peers, runner, store
+from whispertide.evaluation.grid import Excerpt, Setup
+from whispertide.evaluation.replay import Recogniser
+from whispertide.evaluation.runner import Runner
+from whispertide.evaluation.store import Results
+from whispertide.evaluation.trace import RefWord, Trace, Utterance
+from whispertide.streaming.recipes import Recipe
+from whispertide.types import SAMPLE_RATE
+
+# DESIGN, section 5: at least these
+KEYS = [
+    "recipe",
+    "model",
+    "corpus",
+    "corpus_hash",
+    "step_s",
+    "threads",
+    "wer",
+    "wer_offline",
+    "confirmed_mean_s",
+    "confirmed_p99_s",
+    "settled_mean_s",
+    "first_seen_mean_s",
+    "matched",
+    "ttft_s",
+    "gflop_per_s",
+    "cpu_s_per_s",
+    "peak_mb",
+    "revisions_per_100",
+    "avg_beam",
+    "reduce_ratio",
+    "hallucinated_per_min",
+    "machine",
+    "commit",
+]
+
+
+@dataclass
+class Corpus:
+    """Talks of 40 s, a word per second."""
+
+    name: str = "talks-seed0"
+    hash: str = "0123456789ab"
+    count: int = 2
+
+    def utterances(self) -> Iterator[Utterance]:
+        words = tuple(RefWord(f"word{n}", (n - 1) * SAMPLE_RATE, n * SAMPLE_RATE) for n in range(1, 40))
+        audio = np.zeros(40 * SAMPLE_RATE, np.float32)
+        for number in range(self.count):
+            yield Utterance(f"talk/{number}", words, 40.0, lambda: audio, exact_times=True)
+
+
+@dataclass
+class Heard:
+    """What the fake recognisers were asked; `fail_after` so many utterances the user loses patience."""
+
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    fail_after: int | None = None
+
+    def recogniser(self, name: str, late_s: float) -> Recogniser:
+        def recognise(utterance: Utterance) -> Trace:
+            if self.fail_after is not None and len(self.asked) >= self.fail_after:
+                raise KeyboardInterrupt
+            self.asked.append((name, utterance.id))
+            return make_trace(utterance.id, late_s=late_s, seconds=utterance.seconds)
+
+        return recognise
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
+    """Recognisers that need no model, and a corpus that needs no synthesizer."""
+    record = Heard()
+
+    def streaming(transcriber: object, recipe: Recipe, *, clock: str) -> Recogniser:
+        return record.recogniser(f"{recipe.name} {recipe.step_s:g} {recipe.framing} {clock}", recipe.step_s)
+
+    def offline(transcriber: object, **_: object) -> Recogniser:
+        return record.recogniser("offline", 5.0)
+
+    def open_corpus(spec: str, *, quick: bool = False, seed: int = 0) -> Corpus:
+        return Corpus(f"{spec}-seed{seed}", f"{seed:012d}")
+
+    def transcriber(self: Runner, model: str) -> SimpleNamespace:
+        return SimpleNamespace(model=SimpleNamespace(content_hash="feed" * 16), warm_up=lambda: None)
+
+    monkeypatch.setattr(runner, "streaming", streaming)
+    monkeypatch.setattr(runner, "offline", offline)
+    monkeypatch.setattr(corpora, "open_corpus", open_corpus)
+    monkeypatch.setattr(Runner, "transcriber", transcriber)
+    monkeypatch.chdir(tmp_path)
+    return record
+
+
+def lines(output: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+def test_a_run_prints_a_table_then_a_line_per_cell(run: Run, heard: Heard) -> None:
+    result = run("bench", "run", "--steps", "0.5,2")
+    assert result.exit_code == 0, result.stderr
+    table, *rest = result.stdout.split("\n{")
+    assert [row.split()[:2] for row in table.splitlines()[1:]] == [
+        ["whisper-streaming", "0.5"],
+        ["whisper-streaming", "2"],
+    ]
+    cells = lines(result.stdout)
+    assert len(cells) == len(rest) == 2
+    assert [key for key in KEYS if key not in cells[0]] == []
+    assert [(cell["step_s"], cell["confirmed_mean_s"], cell["wer"]) for cell in cells] == [
+        (0.5, 0.5, 0.0),
+        (2.0, 2.0, 0.0),
+    ]
+    assert all(Path("bench-results", str(cell["cell"]), "cell.json").is_file() for cell in cells)
+
+
+def test_what_is_measured_is_not_measured_again(run: Run, heard: Heard) -> None:
+    first = run("bench", "run")
+    asked = list(heard.asked)
+    assert [name for name, _ in asked] == ["offline"] * 2 + ["whisper-streaming 1 pad30 simulated"] * 2
+    assert run("bench", "run").stdout == first.stdout
+    assert heard.asked == asked
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("--steps", "2"), ("--set", "framing=bare"), ("--clock", "free"), ("--seed", "1"), ("--precision", "fp32")],
+)
+def test_another_setting_is_another_cell(run: Run, heard: Heard, change: tuple[str, str]) -> None:
+    before = lines(run("bench", "run").stdout)
+    heard.asked.clear()
+    after = lines(run("bench", "run", *change).stdout)
+    assert before[0]["cell"] != after[0]["cell"]
+    assert [utterance for name, utterance in heard.asked if name != "offline"] == ["talk/0", "talk/1"]
+
+
+def test_other_code_is_another_cell(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("bench", "run")
+    count = len(heard.asked)
+    monkeypatch.setattr(store, "code_version", lambda: "another")
+    run("bench", "run")
+    assert len(heard.asked) == 2 * count
+
+
+@pytest.mark.parametrize("done", [1, 2, 3])
+def test_an_interrupted_run_goes_on_where_it_was(run: Run, heard: Heard, done: int) -> None:
+    heard.fail_after = done
+    result = run("bench", "run")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert "same command goes on" in result.stderr
+    heard.fail_after = None
+    assert run("bench", "run").exit_code == 0
+    assert len(heard.asked) == len(set(heard.asked)) == 4
+
+
+def test_every_combination_is_measured(run: Run, heard: Heard) -> None:
+    result = run("bench", "run", "--models", "nano.en,base.en", "--corpora", "talks,noisy", "--steps", "1,2", "--recipes",
+                 "whisper-streaming,offline")  # fmt: skip
+    found = {(cell["recipe"], cell["model"], cell["corpus"], cell["step_s"]) for cell in lines(result.stdout)}
+    assert found == {
+        (recipe, model, corpus, step)
+        for model in ("nano.en", "base.en")
+        for corpus in ("talks", "noisy")
+        for recipe, step in (("whisper-streaming", 1.0), ("whisper-streaming", 2.0), ("offline", None))
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--recipes", "whisper-streeming"), "whisper-streaming"),
+        (("--steps", "1,fast"), "0.5,1,2"),
+        (("--steps", "99"), "step_s"),
+        (("--set", "beam"), "FIELD=VALUE"),
+        (("--clock", "sand"), "simulated"),
+        (("--peers", "whisperfast"), "faster-whisper"),
+        (("--recipes", ","), "at least one recipe"),
+        (("--excerpt", "0"), "more than 0 s"),
+    ],
+)
+def test_wrong_usage_is_said_before_anything_is_measured(
+    run: Run, heard: Heard, arguments: tuple[str, str], said: str
+) -> None:
+    result = run("bench", "run", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+    assert heard.asked == []
+
+
+def test_a_peer_that_cannot_run_says_why_and_the_others_go_on(run: Run, heard: Heard) -> None:
+    result = run("bench", "run", "--peers", "moonshine,faster-whisper")
+    assert result.exit_code == 0
+    assert len(lines(result.stdout)) == 1
+    assert re.search(r"peer:moonshine cannot run: .*no weights", result.stderr)
+    assert re.search(r"peer:faster-whisper cannot run: .*make peers", result.stderr)
+    alone = run("bench", "run", "--recipes", "", "--peers", "moonshine")
+    assert (alone.exit_code, alone.stdout) == (2, "")
+
+
+@pytest.fixture
+def peer_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ...], dict[str, object]]]:
+    """Peers that are all installed, and what they were asked."""
+    asked: list[tuple[str, tuple[str, ...], dict[str, object]]] = []
+
+    def over(name: str, folder: Path, batch: list[Utterance], settings: dict[str, object]) -> list[Trace]:
+        asked.append((name, tuple(item.id for item in batch), dict(settings)))
+        return [make_trace(item.id, late_s=3.0, seconds=item.seconds) for item in batch]
+
+    monkeypatch.setattr(peers, "why_not", lambda peer: peer.reason)
+    monkeypatch.setattr(peers, "run_peer_over", over)
+    return asked
+
+
+def test_peers_stand_beside_recipes(
+    run: Run, heard: Heard, peer_asked: list[tuple[str, tuple[str, ...], dict[str, object]]]
+) -> None:
+    result = run("bench", "run", "--peers", "whisper-streaming,faster-whisper", "--steps", "0.5,1", "--threads", "1")
+    cells = [(cell["recipe"], cell["step_s"], cell["confirmed_mean_s"]) for cell in lines(result.stdout)]
+    assert cells[2:] == [
+        ("peer:whisper-streaming", 0.5, 3.0),
+        ("peer:whisper-streaming", 1.0, 3.0),
+        ("peer:faster-whisper", None, 3.0),
+    ]
+    assert [(name, batch) for name, batch, _ in peer_asked] == [
+        ("whisper-streaming", ("talk/0", "talk/1")),
+        ("whisper-streaming", ("talk/0", "talk/1")),
+        ("faster-whisper", ("talk/0", "talk/1")),
+    ]
+    assert [settings.get("step_s") for _, _, settings in peer_asked] == [0.5, 1.0, None]
+    assert {settings["threads"] for _, _, settings in peer_asked} == {1}
+    run("bench", "run", "--peers", "whisper-streaming,faster-whisper", "--steps", "0.5,1", "--threads", "1")
+    assert len(peer_asked) == 3
+
+
+def test_a_program_that_runs_live_is_not_let_loose_on_hours(
+    run: Run, heard: Heard, peer_asked: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Corpus(count=90))
+    result = run("bench", "run", "--recipes", "", "--peers", "whisperlivekit-localagreement")
+    assert "--excerpt 600" in result.stderr
+    assert peer_asked == []
+    result = run("bench", "run", "--recipes", "", "--peers", "whisperlivekit-localagreement", "--excerpt", "100")
+    assert [cell["audio_s"] for cell in lines(result.stdout)] == [100.0]
+    result = run(
+        "bench",
+        "run",
+        "--recipes",
+        "",
+        "--peers",
+        "whisperlivekit-localagreement",
+        "--excerpt",
+        "100",
+        "--clock",
+        "free",
+    )
+    assert "real time" in result.stderr
+
+
+@pytest.mark.parametrize("length", [10.0, 40.0, 55.5, 80.0, 200.0])
+def test_an_excerpt_is_the_beginning_up_to_a_word(length: float) -> None:
+    corpus = Corpus()
+    found = list(Excerpt(corpus, length).utterances())
+    assert sum(item.seconds for item in found) == pytest.approx(min(length, 80.0), abs=1.0)
+    assert sum(item.seconds for item in found) <= length
+    assert all(len(item.audio()) == item.seconds * SAMPLE_RATE for item in found)
+    assert all(word.end is not None and word.end <= item.seconds * SAMPLE_RATE for item in found for word in item.words)
+    assert Excerpt(corpus, length).hash != Excerpt(replace(corpus, hash="f"), length).hash != corpus.hash
+
+
+def test_a_quick_run_is_a_minute_of_audio_unless_told_otherwise() -> None:
+    assert Setup(quick=True).length_s == 60.0
+    assert Setup(quick=True, excerpt_s=5.0).length_s == 5.0
+    assert Setup().length_s is None
+
+
+def test_two_cells_are_compared(run: Run, tmp_path: Path) -> None:
+    results = Results(tmp_path / "results")
+    slow, quick = make_cell(results, late_s=2.0), make_cell(results, late_s=0.5, step_s=0.2)
+    result = run("bench", "compare", slow.key[:8], quick.key, "--output", results.folder)
+    assert result.exit_code == 0
+    assert "confirmed latency lower by 1.500 s" in result.stdout
+    assert result.stdout.startswith("A: whisper-streaming 1 s\nB: whisper-streaming 0.2 s\n")
+    assert run("bench", "compare", slow.folder, quick.folder).stdout == result.stdout
+    missing = run("bench", "compare", slow.key, "zzz", "--output", results.folder)
+    assert (missing.exit_code, "'zzz'" in missing.stderr) == (2, True)
+
+
+def test_a_report_is_written_whole_or_not_at_all(run: Run, tmp_path: Path) -> None:
+    results = Results(tmp_path / "results")
+    make_cell(results, utterances=3)
+    page = tmp_path / "new" / "report.html"
+    assert run("bench", "report", results.folder, "-o", page).exit_code == 0
+    assert page.read_text(encoding="utf-8").endswith("</html>\n")
+    (tmp_path / "file").write_text("")
+    failed = run("bench", "report", results.folder, "-o", tmp_path / "file" / "report.html")
+    assert (failed.exit_code, "Traceback" in failed.stderr) == (5, False)
+    assert run("bench", "report", tmp_path / "nothing", "-o", page).exit_code == 2
+
+
+@pytest.mark.parametrize("name", sorted(set(paper.PAPERS) - {"whisperflow"}))
+def test_a_paper_that_cannot_be_made_says_so_item_by_item(run: Run, heard: Heard, tmp_path: Path, name: str) -> None:
+    result = run("bench", "paper", name, "--page", tmp_path / "page.html")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == len(paper.get_paper(name).items)
+    assert all("not yet; missing: " in line for line in result.stdout.splitlines())
+    assert "Missing: " in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert heard.asked == []
+
+
+@pytest.fixture
+def whisperflow(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Only one item of the paper, because the paddings need a model."""
+
+    def only(item_id: str) -> None:
+        whole = paper.get_paper("whisperflow")
+        items = tuple(item for item in whole.items if item.id == item_id)
+        monkeypatch.setattr(paper, "PAPERS", {"whisperflow": replace(whole, items=items)})
+
+    return only
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ("table 2", r"nano\.en +100 +100 +50"),
+        ("table 4", r"0\.75 s +1\.69 .*5\.00"),
+        ("figure 7", "recipe whisperflow"),
+        ("figure 8", r"\n\s*whisper-streaming +2 s"),
+        ("figure 9", "power meter"),
+    ],
+)
+def test_the_baseline_of_whisperflow_is_measured(
+    run: Run, heard: Heard, whisperflow: Callable[[str], None], item: str, said: str
+) -> None:
+    whisperflow(item)
+    result = run("bench", "paper", "whisperflow", "--quick")
+    assert result.exit_code == 0, result.stderr
+    assert re.search(said, result.stdout)
+    assert f"{item} (" in result.stdout.splitlines()[-1]
+    page = Path("bench-results", "paper-whisperflow.html").read_text(encoding="utf-8")
+    assert ("<svg" in page) == item.startswith("figure")
+
+
+def test_an_unknown_paper_is_wrong_usage(run: Run, heard: Heard) -> None:
+    result = run("bench", "paper", "whisperfloe")
+    assert (result.exit_code, "whisperflow" in result.stderr) == (2, True)
