@@ -42,3 +42,15 @@ $(VENV)/.test: pyproject.toml $(VENV)/.base
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# One virtual environment per peer program; one that cannot be installed here does not keep the others from it.
+PEERS := $(basename $(notdir $(wildcard src/whispertide/evaluation/peers/requirements/*.txt)))
+
+.PHONY: peers
+peers: $(PEERS:%=.venv-peers/%/.ready)
+
+.venv-peers/%/.ready: src/whispertide/evaluation/peers/requirements/%.txt
+	@mkdir -p .venv-peers && echo '*' > .venv-peers/.gitignore
+	$(PYTHON) -m venv .venv-peers/$*
+	.venv-peers/$*/bin/pip install --quiet --requirement $< && touch $@ || \
+		echo "$* cannot be installed here: the benchmarks will say so"

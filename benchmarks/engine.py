@@ -271,7 +271,7 @@ def main() -> None:
         return serve(kind(arguments.folder, arguments.threads[0]))
 
     folder = random_checkpoint(arguments.folder, "base.en")
-    rounds = 2 if arguments.quick else 15
+    rounds = 2 if arguments.quick else 7
     versions = {name: importlib.metadata.version(name) for name in ("onnxruntime", "ctranslate2", "faster-whisper")}
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, {versions}")
     for threads in arguments.threads:

@@ -200,10 +200,12 @@ def _measure(runner: "Runner", requests: "list[Request]") -> "tuple[list[Cell], 
 
 def _print_cells(cells: "list[Cell]") -> None:
     from whispertide.evaluation.page import text_table
-    from whispertide.evaluation.report import summary_table
+    from whispertide.evaluation.report import DOUBTFUL, is_doubtful, summary_table
 
     if cells:
         typer.echo(text_table(summary_table(cells)))
+    if is_doubtful(cells):
+        say(DOUBTFUL)
     for cell in cells:
         typer.echo(json.dumps(_finite({**cell.score, "cell": cell.key}), allow_nan=False))
 

@@ -52,7 +52,10 @@ def html_table(table: Table) -> str:
             name = "th" if tag == "th" or place == 0 else "td"
             scope = ' scope="col"' if tag == "th" else ' scope="row"' if place == 0 else ""
             kind = ' class="n"' if numeric[place] else ""
-            parts.append(f"<{name}{scope}{kind}>{escape(cell or _EMPTY)}</{name}>")
+            text = escape(cell or _EMPTY)
+            if tag == "th":
+                text = "\u00a0".join(text.rsplit(" ", 1))  # a unit stays with its figure's name
+            parts.append(f"<{name}{scope}{kind}>{text}</{name}>")
         return f"<tr>{''.join(parts)}</tr>"
 
     caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""

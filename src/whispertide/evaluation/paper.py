@@ -247,7 +247,8 @@ def build(paper: Paper, outcomes: Mapping[str, Outcome], about: str) -> str:
         parts = [page.paragraph(f"Missing: {item.lacks}.", "note")] if item.lacks else []
         if outcome is not None:
             parts += [page.paragraph(outcome.note)] if outcome.note else []
-            parts += [page.figures([page.figure(plot.svg, plot.caption, plot.note) for plot in outcome.plots])]
+            drawn = [page.figure(plot.svg, plot.caption, plot.note) for plot in outcome.plots]
+            parts += [page.figures(drawn)] if drawn else []
             parts += [page.html_table(table) for table in outcome.tables]
         sections.append(page.section(f"{item.id.capitalize()}: {item.title}", *parts))
     return page.page(f"{paper.name}: tables and figures", f"{paper.title}. {about}", *sections)

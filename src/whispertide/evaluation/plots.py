@@ -33,13 +33,13 @@ _MARKERS = {
     "p": "0,-1 1,-.2 .6,1 -.6,1 -1,-.2",
 }
 _DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (2, 1.5), (6, 2, 1.5, 2))
-_WIDTH, _HEIGHT = 5.2, 3.0  # inches; as wide as a phone's page at 1:1, so letters stay legible there
+_WIDTH, _HEIGHT = 4.8, 2.9  # inches; as wide as a phone's page at 1:1, so letters stay legible there
 _BAR_HEIGHT = 0.36
 
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
-    "font.size": 9.5,
-    "axes.labelsize": 9.5,
+    "font.size": 10,
+    "axes.labelsize": 10,
     "axes.edgecolor": _RULE,
     "axes.labelcolor": _INK,
     "axes.spines.top": False,
@@ -90,17 +90,23 @@ class Line:
 def scatter(
     curves: Sequence[Curve], *, x_label: str, y_label: str, title: str, levels: Sequence[Line] = (), zero: bool = True
 ) -> str:
-    """Points joined in their order, each with its note; axes from zero unless `zero` is off."""
+    """Points joined in their order, each with its note.
+
+    With `zero` axes begin there, the upright one only if the values are not all far from it.
+    """
 
     def draw(axes: "Axes") -> None:
         for number, curve in enumerate(curves):
             axes.plot(curve.x, curve.y, color=_colour(number), marker=_marker(number), lw=1.4)
-            for x, y, note in zip(curve.x, curve.y, curve.notes, strict=False):
-                axes.annotate(note, (x, y), xytext=(5, 5), textcoords="offset points", fontsize=8)
+            for place, (x, y, note) in enumerate(zip(curve.x, curve.y, curve.notes, strict=False)):
+                below = place % 2  # neighbours would write over each other
+                offset = (5, -12 if below else 5)
+                axes.annotate(note, (x, y), xytext=offset, textcoords="offset points", fontsize=8.5)
         for number, level in enumerate(levels):
             axes.axhline(level.y, color=_INK, linestyle=_dash(1 + number), lw=1.0)
-        axes.margins(x=0.12, y=0.15)
-        _from_zero(axes, x=zero, y=zero)
+        axes.margins(x=0.12, y=0.2)
+        heights = [y for curve in curves for y in curve.y] + [level.y for level in levels]
+        _from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
 
     entries = [_entry(curve.label, f"--c{n % SERIES + 1}", marker=_marker(n)) for n, curve in enumerate(curves)]
     entries += [_entry(level.label, "--ink", dashes=_DASHES[(1 + n) % len(_DASHES)]) for n, level in enumerate(levels)]
@@ -150,7 +156,7 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> str:
                 f"{item.value:.3g}", (max(edge, 0), row), xytext=(5, 0), textcoords="offset points", va="center"
             )
         axes.set_yticks(range(len(items)), [item.label for item in items])
-        axes.invert_yaxis()
+        axes.set_ylim(max(len(items), 2) - 0.5, -0.5)  # the first on top, and one bar alone no thicker than others
         axes.grid(axis="y", visible=False)
         axes.tick_params(axis="y", length=0)
         low = min((min(item.value, item.low or item.value) for item in items), default=0.0)

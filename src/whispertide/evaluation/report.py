@@ -20,6 +20,8 @@ SYNTHETIC = (
     "Corpora called talks and noisy are synthetic speech, with the synthesizer's exact word times. "
     "Times are from the moment a word ended in the audio to the moment it was shown; nothing is clamped or rounded."
 )
+DOUBT = " !"
+DOUBTFUL = "! fewer than 95 % of the words were matched: the latencies beside it are no basis for a claim."
 CLOCKS = {
     FREE: "Computing counts as instant, which leaves the delay that the policy itself causes.",
     TIMED: "Computing takes the time it took: audio arrives in real time, by the wall clock (live) or in a simulation "
@@ -124,6 +126,11 @@ def summary_table(cells: Sequence[Cell]) -> Table:
     return Table(("recogniser", "step", "model", "corpus", *(column.heading for column in columns)), rows)
 
 
+def is_doubtful(cells: Iterable[Cell]) -> bool:
+    """Whether some cell matched too few words for its latencies to mean anything."""
+    return any(cell.score.get("matched_enough") is False for cell in cells)
+
+
 def build(cells: Sequence[Cell], title: str = "whispertide benchmark") -> str:
     """The page. Raises `OptionError` where there is nothing to report."""
     if not cells:
@@ -137,7 +144,10 @@ def build(cells: Sequence[Cell], title: str = "whispertide benchmark") -> str:
         title,
         lead,
         page.section(
-            "At a glance", page.html_table(summary_table(_streamed(cells))), page.paragraph(SYNTHETIC, "note")
+            "At a glance",
+            page.html_table(summary_table(_streamed(cells))),
+            page.paragraph(SYNTHETIC, "note"),
+            page.paragraph(DOUBTFUL, "note") if is_doubtful(cells) else "",
         ),
         *(_group_section(_ordered(group)) for group in groups.values()),
         page.section("Where these figures come from", page.html_table(provenance(cells))),
@@ -215,7 +225,9 @@ def _known(value: object) -> bool:
 
 def _formatted(column: Column, score: Mapping[str, Any]) -> str | None:
     value = score.get(column.key)
-    return column.format(value) if _known(value) else None
+    if not _known(value):
+        return None
+    return column.format(value) + (DOUBT if column.key == "matched" and score.get("matched_enough") is False else "")
 
 
 def _count(number: int, noun: str) -> str:

@@ -125,6 +125,14 @@ def test_unknown_names_are_refused() -> None:
         PEERS["whisper.cpp"].settings({"step_s": 1.0})
 
 
+def test_settings_may_come_as_text() -> None:
+    chosen = PEERS["faster-whisper"].settings({"beams": "1", "fallback": "false", "compute_type": "int8"})
+    assert (chosen["beams"], chosen["fallback"], chosen["compute_type"]) == (1, False, "int8")
+    assert PEERS["whisper-streaming"].settings({"step_s": "0.5"})["step_s"] == 0.5
+    with pytest.raises(OptionError, match="expected fallback to be like True; got 'maybe'"):
+        PEERS["faster-whisper"].settings({"fallback": "maybe"})
+
+
 @pytest.mark.parametrize("peer", PEERS.values(), ids=lambda peer: peer.name)
 def test_the_table_is_whole(peer: registry.Peer) -> None:
     if peer.reason:

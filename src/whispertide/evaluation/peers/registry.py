@@ -50,7 +50,18 @@ class Peer:
             raise OptionError(
                 f"{self.name} has no setting {', '.join(unknown)}; it has {', '.join(sorted(self.defaults)) or 'none'}"
             )
-        return {**self.defaults, **changes, **self.fixed}
+        read = {name: _read(name, value, self.defaults[name]) for name, value in changes.items()}
+        return {**self.defaults, **read, **self.fixed}
+
+
+def _read(name: str, value: Setting, like: Setting) -> Setting:
+    """A value in the type of its default; from a command line it comes as text."""
+    if not isinstance(value, str) or isinstance(like, str):
+        return value
+    try:
+        return {"true": True, "false": False}[value.lower()] if isinstance(like, bool) else type(like)(value)
+    except (KeyError, ValueError):
+        raise OptionError(f"expected {name} to be like {like!r}; got {value!r}") from None
 
 
 _LOCAL_AGREEMENT: dict[str, Setting] = {"policy": "localagreement"}
