@@ -4,7 +4,6 @@ Both sides import this module, so it needs nothing but numpy. It does not know h
 """
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -71,6 +70,8 @@ Recogniser = Callable[[FloatArray], Heard]  # samples [n] at 16 kHz, mono
 
 def serve(load: Callable[[Job], Recogniser]) -> None:
     """The main program of a peer: `python -m ... JOB`. Loading and warming up is in no measurement but the memory's."""
+    import resource  # Unix only, where the peers run; the other side reads traces anywhere
+
     job = Job.read(Path(sys.argv[1]))
     recognise = load(job)
     with Path(job.output).open("w", encoding="utf-8") as file:
