@@ -1,0 +1,92 @@
+"""Encoder and decoder sessions refuse what does not fit, and say so; providers and threads are chosen by name."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whispertide.errors import GraphError, OptionError, ProviderError
+from whispertide.model.request import DecodeRequest
+from whispertide.model.runtime import available_providers, choose_provider, open_session, physical_cores, thread_count
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import EngineOptions
+
+
+@pytest.fixture(scope="module")
+def model() -> WhisperModel:
+    return load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+
+
+def mel(frames: int, mels: int = 80) -> np.ndarray:
+    return np.zeros((mels, frames), np.float32)
+
+
+@pytest.mark.parametrize("bad", [mel(0), mel(3), mel(3002), mel(100, mels=128), mel(100)[None]])
+def test_features_of_a_wrong_shape(model: WhisperModel, bad: np.ndarray) -> None:
+    with pytest.raises(GraphError, match="expected log-mel"):
+        model.encode(bad)
+
+
+@pytest.mark.parametrize("valid", [0, 51, -1])
+def test_valid_frames_lie_in_the_window(model: WhisperModel, valid: int) -> None:
+    with pytest.raises(GraphError, match="valid frames"):
+        model.encode(mel(100), valid_frames=valid)
+
+
+@pytest.mark.parametrize("frames", [2, 100, 3000])
+def test_any_length_up_to_30_s(model: WhisperModel, frames: int) -> None:
+    encoded = model.encode(mel(frames))
+    assert (encoded.frames, encoded.valid_frames) == (frames // 2, frames // 2)
+
+
+def test_attention_of_chosen_heads_is_cropped_to_the_valid_frames(model: WhisperModel) -> None:
+    state = model.decoder(model.encode(mel(100), valid_frames=30), heads=[(3, 1), (0, 2)])
+    attention = state.run(DecodeRequest(np.array([[50257, 50362]]), (1,))).attention
+    assert attention is not None
+    assert attention.shape == (2, 1, 2, 30)
+    np.testing.assert_allclose(attention.sum(axis=-1), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("head", [(4, 0), (0, 4), (-1, 0)])
+def test_heads_that_the_model_has_not(model: WhisperModel, head: tuple[int, int]) -> None:
+    with pytest.raises(GraphError, match="attention heads"):
+        model.decoder(model.encode(mel(100)), heads=[head])
+
+
+def test_the_text_context_does_not_overflow(model: WhisperModel) -> None:
+    state = model.decoder(model.encode(mel(100)))
+    state.run(DecodeRequest(np.full((1, 448), 50257), (447,)))
+    with pytest.raises(GraphError, match="448"):
+        state.run(DecodeRequest(np.array([[1]]), (0,)))
+
+
+def test_forks_go_their_own_way(model: WhisperModel) -> None:
+    state = model.decoder(model.encode(mel(100)))
+    state.run(DecodeRequest(np.array([[50257, 50362]]), (1,)))
+    fork = state.fork()
+    fork.run(DecodeRequest(np.array([[464]]), (0,)))
+    assert (state.length, fork.length) == (2, 3)
+
+
+def test_providers_by_name() -> None:
+    assert "cpu" in available_providers()
+    assert choose_provider("cpu") == "cpu"
+    assert choose_provider("auto") in available_providers()
+    missing = next(name for name in ("coreml", "directml", "qnn") if name not in available_providers())
+    with pytest.raises(ProviderError, match="install"):
+        choose_provider(missing)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="provider"):
+        EngineOptions(provider="abacus")  # type: ignore[arg-type]
+
+
+def test_threads() -> None:
+    assert thread_count(EngineOptions(threads=3)) == 3
+    assert 1 <= thread_count(EngineOptions()) <= 4
+    assert physical_cores() >= 1
+
+
+def test_a_damaged_graph_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "encoder.onnx"
+    path.write_bytes(b"nothing")
+    with pytest.raises(GraphError, match="remove its folder"):
+        open_session(path, EngineOptions(provider="cpu"))

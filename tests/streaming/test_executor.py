@@ -1,0 +1,76 @@
+"""Rounds on the bundled model: times are absolute and inside the window, short windows are no error, costs are told."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whispertide.audio.file import load_audio
+from whispertide.errors import OptionError
+from whispertide.model.whisper import load_model
+from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.streaming.executor import SerialExecutor
+from whispertide.streaming.framing import FRAMINGS, get_framing
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.types import Span, join_words
+
+CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
+START = 3200 * 320  # somewhere in the middle of a stream
+GREEDY = DecodeOptions(temperatures=(0.0,))
+
+
+@pytest.fixture(scope="module", params=list(FRAMINGS))
+def executor(request: pytest.FixtureRequest) -> SerialExecutor:
+    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    return SerialExecutor(model, get_framing(request.param))
+
+
+def hear(executor: SerialExecutor, count: int | None = None, prompt: str = "") -> RoundResult:
+    samples = load_audio(CLIP)[:count]
+    plan = RoundPlan(7, Span(START, START + len(samples)), prompt=prompt)
+    return executor.run(plan, samples, GREEDY)
+
+
+def test_words_lie_in_the_window(executor: SerialExecutor) -> None:
+    result = hear(executor)
+    words = result.words
+    assert len(words) >= 3
+    window = result.plan.window
+    assert all(window.start <= word.start <= word.end <= window.end for word in words)
+    assert words[-1].start > window.start
+
+
+def test_the_reference_framing_hears_the_sentence() -> None:
+    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    words = hear(SerialExecutor(model, get_framing("pad30"))).words
+    assert "The best time of" in join_words(words)
+
+
+def test_costs_name_every_stage(executor: SerialExecutor) -> None:
+    result = hear(executor)
+    assert {cost.stage for cost in result.costs} == {"encode", "decode", "align"}
+    assert result.stats.encode_s > 0
+    assert result.stats.decoder_runs >= result.stats.tokens - 5 > 0
+    expected = 1500 if executor.frame is FRAMINGS["pad30"] else -(-len(load_audio(CLIP)) // 320)
+    assert abs(result.costs[0].frames - expected) <= 1
+
+
+@pytest.mark.parametrize("count", [1, 159, 160, 320, 1000, 4801])
+def test_short_windows_are_no_error(executor: SerialExecutor, count: int) -> None:
+    result = hear(executor, count)
+    assert all(word.end <= result.plan.window.end for word in result.words)
+
+
+def test_silence_may_be_heard_but_not_crash(executor: SerialExecutor) -> None:
+    plan = RoundPlan(0, Span(0, 16000))
+    assert executor.run(plan, np.zeros(16000, np.float32), GREEDY).plan is plan
+
+
+def test_the_prompt_reaches_the_decoder(executor: SerialExecutor) -> None:
+    plain, prompted = hear(executor), hear(executor, prompt="The worst of all the days of the summer is the last.")
+    assert plain.segments[0].avg_logprob != prompted.segments[0].avg_logprob
+
+
+def test_an_unknown_framing_is_refused() -> None:
+    with pytest.raises(OptionError, match="pad30"):
+        get_framing("pad60")

@@ -1,0 +1,109 @@
+"""The public face, on the bundled model and the shortest clips."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import whispertide
+from whispertide.audio.file import decode_blocks, load_audio
+from whispertide.errors import UnknownLanguageError, UnknownRecipeError
+from whispertide.events import Confirmed, End, Event, to_dict
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+CLIP = Path(__file__).parent / "clips" / "quiet.flac"
+FAST = whispertide.get_recipe("whisper-streaming").replace(search="greedy")
+
+
+@pytest.fixture(scope="module")
+def model() -> whispertide.Transcriber:
+    return whispertide.load("nano.en", precision="fp32", threads=1)
+
+
+def unstamped(events: list[Event]) -> list[dict[str, object]]:
+    """Events without the figures that differ from run to run."""
+    return [{key: value for key, value in to_dict(event).items() if key != "stats"} for event in events]
+
+
+def confirmed_text(events: list[Event]) -> str:
+    return "".join(word.text for event in events if isinstance(event, Confirmed) for word in event.words)
+
+
+def test_every_way_to_hand_over_a_recording_gives_the_same(model: whispertide.Transcriber) -> None:
+    text = model.transcribe(CLIP).text
+    assert "best time of" in text
+    samples = load_audio(CLIP)
+    assert model.transcribe(str(CLIP)).text == text
+    assert model.transcribe(samples).text == text
+    assert model.transcribe(samples[at : at + 1000] for at in range(0, len(samples), 1000)).text == text
+    with CLIP.open("rb") as file:
+        assert model.transcribe(file).text == text
+
+
+def test_a_document_has_words_inside_the_recording(model: whispertide.Transcriber) -> None:
+    document = model.transcribe(CLIP)
+    assert document.language == "en"
+    assert document.model == "nano.en"
+    assert "".join(word.text for word in document.words).strip() == document.text
+    assert all(0 <= word.start <= word.end <= len(load_audio(CLIP)) for word in document.words)
+
+
+def test_stream_and_session_say_the_same(model: whispertide.Transcriber) -> None:
+    blocks = list(decode_blocks(CLIP, block=1600))
+    streamed = list(model.stream(blocks, FAST))
+    session = model.session(FAST)
+    pushed = [event for block in blocks for event in session.push(block)] + session.finish()
+    assert unstamped(streamed) == unstamped(pushed)
+    assert isinstance(streamed[-1], End)
+    assert confirmed_text(streamed).strip() == session.transcript.text != ""
+
+
+def test_astream_says_the_same_and_leaves_the_loop_free(model: whispertide.Transcriber) -> None:
+    blocks = list(decode_blocks(CLIP, block=1600))
+
+    async def source() -> AsyncIterator[FloatArray]:
+        for block in blocks:
+            yield block
+
+    async def run() -> tuple[list[Event], int]:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.005)
+
+        ticking = asyncio.create_task(tick())
+        events = [event async for event in model.astream(source(), FAST)]
+        ticking.cancel()
+        return events, ticks
+
+    events, ticks = asyncio.run(run())
+    assert unstamped(events) == unstamped(list(model.stream(blocks, FAST)))
+    assert ticks > 5
+
+
+def nothing_said() -> Iterator[FloatArray]:
+    rng = np.random.default_rng(0)
+    yield np.zeros(20 * SAMPLE_RATE, np.float32)
+    yield (0.01 * rng.standard_normal(20 * SAMPLE_RATE)).astype(np.float32)
+    yield (0.05 * np.sin(np.arange(20 * SAMPLE_RATE) * 2 * np.pi * 50 / SAMPLE_RATE)).astype(np.float32)
+
+
+@pytest.mark.parametrize("samples", nothing_said(), ids=["silence", "white noise", "mains hum"])
+def test_silence_says_nothing_and_is_not_kept(model: whispertide.Transcriber, samples: FloatArray) -> None:
+    session = model.session()
+    events = [event for at in range(0, len(samples), 1600) for event in session.push(samples[at : at + 1600])]
+    assert session.buffered < 2 * SAMPLE_RATE
+    events += session.finish()
+    assert [event.kind for event in events] == ["end"]
+
+
+def test_what_is_wrong_is_said_before_any_audio(model: whispertide.Transcriber) -> None:
+    with pytest.raises(UnknownRecipeError, match="whisper-streaming"):
+        model.session("tsunami")
+    with pytest.raises(UnknownLanguageError):
+        model.session(options=whispertide.DecodeOptions(language="de"))
