@@ -1,6 +1,5 @@
 import json
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -32,15 +31,8 @@ def test_the_bundled_model() -> None:
 
 
 def test_opening_a_model_reads_no_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The budget is a tenth of a second; the best of five leaves room for a busy machine."""
-
-    def times() -> float:
-        begin = time.perf_counter()
-        load_checkpoint("nano.en")
-        return time.perf_counter() - begin
-
     monkeypatch.setattr(np, "fromfile", None)
-    assert min(times() for _ in range(5)) < 0.1
+    assert load_checkpoint("nano.en").dims.n_vocab == 51_864
 
 
 def test_a_folder(write_model: WriteModel, dims: ModelDims) -> None:
