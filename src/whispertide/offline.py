@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from whispertide.decoding.language import detect_language
+from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Features, OfflineSegment, Transcription
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_SAMPLES, FloatArray, Span
@@ -55,7 +55,8 @@ def transcribe_blocks(
     start, end = clip.start // HOP_LENGTH, min(clip.end // HOP_LENGTH, features.frames)
     if start >= end:
         return
-    language = _language_of(model, features, options)
+    # of the whole recording: what its first 30 s sound like, unless it is asked for
+    language = choose_language(model, lambda: model.encode(features.opening()), options.language).language
     transcription = Transcription(model, features, options, language, seek=start, end=end)
     if options.prompt.strip():
         transcription.context.extend(model.tokenizer.encode(" " + options.prompt.strip()))
@@ -63,10 +64,3 @@ def transcribe_blocks(
         yield from transcription.next_window()
         if progress is not None:
             progress(min(transcription.seek, end) * HOP_LENGTH, end * HOP_LENGTH)
-
-
-def _language_of(model: WhisperModel, features: Features, options: DecodeOptions) -> str:
-    """The language of the whole recording: the one asked for, else what its first 30 s sound like."""
-    if options.language is None and model.dims.is_multilingual:
-        return detect_language(model, model.encode(features.opening())).language
-    return model.tokenizer.language(options.language or "en")

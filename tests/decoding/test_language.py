@@ -47,11 +47,11 @@ def test_an_english_only_model_cannot_detect() -> None:
 
 
 def test_the_language_asked_for_is_taken_without_listening() -> None:
-    assert choose_language(model(), ENCODED, "fr").language == "fr"
+    assert choose_language(model(), lambda: ENCODED, "fr").language == "fr"
     with pytest.raises(UnknownLanguageError):
-        choose_language(model(), ENCODED, "xx")
+        choose_language(model(), lambda: ENCODED, "xx")
 
 
 def test_without_a_wish_it_is_detected_or_english() -> None:
-    assert choose_language(model(), ENCODED, None).language == "de"
-    assert choose_language(model(multilingual=False), ENCODED, None).language == "en"
+    assert choose_language(model(), lambda: ENCODED, None).language == "de"
+    assert choose_language(model(multilingual=False), lambda: ENCODED, None).language == "en"

@@ -5,6 +5,7 @@ Source: `detect_language` in openai/whisper, decoding.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -46,8 +47,8 @@ def detect_language(model: WhisperModel, encoded: Encoded) -> DetectedLanguage:
     return DetectedLanguage(likeliest, probabilities[likeliest], probabilities)
 
 
-def choose_language(model: WhisperModel, encoded: Encoded, wanted: str | None) -> DetectedLanguage:
-    """The language to decode `encoded` in: what is `wanted`, English for English-only models, else what is heard.
+def choose_language(model: WhisperModel, encode: Callable[[], Encoded], wanted: str | None) -> DetectedLanguage:
+    """The language to decode in: what is `wanted`, English for English-only models, else what is heard in `encode()`.
 
     Raises `UnknownLanguageError` for a wanted language that the checkpoint cannot write.
     """
@@ -55,4 +56,4 @@ def choose_language(model: WhisperModel, encoded: Encoded, wanted: str | None) -
         return DetectedLanguage(model.tokenizer.language(wanted), 1.0)
     if not model.tokenizer.is_multilingual:
         return DetectedLanguage("en", 1.0)
-    return detect_language(model, encoded)
+    return detect_language(model, encode())

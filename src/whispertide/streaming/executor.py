@@ -7,7 +7,7 @@ sessions can share it (one call at a time).
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from whispertide.decoding.language import DetectedLanguage, detect_language
+from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Cost, Features, Frame, OfflineSegment, Stage, Transcription
 from whispertide.decoding.search import Guard
 from whispertide.events import RoundStats
@@ -33,7 +33,11 @@ class SerialExecutor:
         features = Features.of([audio], self.model.dims.n_mels)
         if not features.frames:  # less than 10 ms
             return RoundResult(plan, ())
-        language = self._language(features, options)
+        language = choose_language(
+            self.model,
+            lambda: self.frame(self.model, features.window(0, min(features.frames, N_FRAMES))),
+            options.language,
+        )
         transcription = Transcription(
             self.model,
             features,
@@ -58,13 +62,6 @@ class SerialExecutor:
             costs=tuple(transcription.costs),
             stats=_stats(transcription.costs, len(tokens)),
         )
-
-    def _language(self, features: Features, options: DecodeOptions) -> DetectedLanguage:
-        if options.language is None and self.model.dims.is_multilingual:
-            return detect_language(
-                self.model, self.frame(self.model, features.window(0, min(features.frames, N_FRAMES)))
-            )
-        return DetectedLanguage(self.model.tokenizer.language(options.language or "en"), 1.0)
 
     def _context(self, plan: RoundPlan, options: DecodeOptions) -> list[int]:
         """The user's own prompt, then what was said before the window, as tokens."""
