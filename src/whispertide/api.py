@@ -26,8 +26,8 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.offline import transcribe_blocks
 from whispertide.options import DecodeOptions, EngineOptions, Precision, ProviderName
 from whispertide.session import Session
-from whispertide.streaming.executor import SerialExecutor
-from whispertide.streaming.framing import get_framing
+from whispertide.streaming.executor import executor_key, make_executor
+from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipes import DEFAULT_RECIPE, Recipe, get_recipe, make_gate
 from whispertide.types import FloatArray
 
@@ -109,7 +109,7 @@ class Transcriber:
     # --- streams -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _executors(self) -> dict[str, SerialExecutor]:
+    def _executors(self) -> dict[tuple[str, str], Executor]:
         return {}
 
     def session(
@@ -129,7 +129,10 @@ class Transcriber:
         options = options or DecodeOptions()
         if options.language is not None:
             options = replace(options, language=self.tokenizer.language(options.language))
-        executor = self._executors.setdefault(recipe.framing, SerialExecutor(self.model, get_framing(recipe.framing)))
+        key = executor_key(recipe)
+        if key not in self._executors:
+            self._executors[key] = make_executor(self.model, recipe)
+        executor = self._executors[key]
         return Session(recipe, executor, make_gate(recipe), options=options)
 
     def stream(

@@ -354,7 +354,7 @@ class Session:
             state.spoken = None
             self._show(transcript.drop_hypothesis(), flight.at, stats=stats)
         self._turns.land(flight)
-        self._note_lag(flight)
+        self._note_lag(flight, commit.level)
         self._release()
 
     def _emit(self, kind: type[Event], at: int, **values: Any) -> None:
@@ -375,15 +375,18 @@ class Session:
         state.language = result.language
         self._emit(Language, at, language=result.language, probability=result.language_probability)
 
-    def _note_lag(self, flight: Flight) -> None:
-        """Say when the audio behind the last round passes another `lag_s`, and when it is well below that again."""
+    def _note_lag(self, flight: Flight, lowered: int) -> None:
+        """Say when the audio behind the last round passes another `lag_s`, and when it is well below that again.
+
+        Steps by which the policy has `lowered` its quality count too.
+        """
         state = self._state
         if self._turns.schedule.recorded or state.turns.requests or not self._turns.waiting:
             behind = 0  # a replay has no lateness, and silence is nothing to be late for
         else:
             behind = self.received - flight.plan.window.end
         limit = to_samples(state.recipe.lag_s)
-        level = behind // limit
+        level = max(behind // limit, lowered)
         if level == state.lag_level or (level == 0 and behind > limit // 2):
             return
         state.lag_level = level

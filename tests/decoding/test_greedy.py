@@ -38,7 +38,7 @@ class StopAfter:
 
     def check(self, tokens: object, attention: FloatArray | None) -> int | None:
         if attention is not None:
-            self.attention.append(float(attention[0, 0]))
+            self.attention.append(float(attention[0, -1, 0]))
         return self.keep if len(tokens) >= self.count else None  # type: ignore[arg-type]
 
 

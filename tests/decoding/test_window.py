@@ -171,7 +171,9 @@ class TestWindow:
 
         encoded = nano_encoded(DEMO)
         decode_window(nano(), encoded, DecodeOptions(**AS_OPENAI), guards=[Look()], heads=[(2, 0), (3, 1)])  # type: ignore[arg-type]
-        assert set(shapes) == {(2, 1500)}
+        assert {(heads, frames) for heads, _, frames in shapes} == {(2, 1500)}
+        queries = [count for _, count, _ in shapes]
+        assert queries == list(range(queries[0], queries[0] + len(queries)))
 
     def test_a_language_without_a_token_is_refused(self) -> None:
         encoded = nano_encoded(DEMO)

@@ -35,6 +35,8 @@ def test_cells_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     cell = make_cell(results, utterances=3)
     with pytest.raises(OptionError, match="ba9876543210"):
         compare(cell, make_cell(results, utterances=3, corpus_hash="ba9876543210"))
+    live = compare(cell, make_cell(results, utterances=3, clock="live"))
+    assert live.names == ("whisper-streaming 1 s (simulated)", "whisper-streaming 1 s (live)")
     with pytest.raises(OptionError, match="free"):
         compare(cell, make_cell(results, utterances=3, clock="free"))
 

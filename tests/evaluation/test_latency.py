@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from whispertide.evaluation.latency import (
     word_latencies,
 )
 from whispertide.evaluation.trace import Shown, Trace, Utterance
-from whispertide.evaluation.views import look
+from whispertide.evaluation.views import Viewing, look
 from whispertide.evaluation.wer import align
 
 SAID = reference(("the", 0.5, 1.0), ("cat", 1.0, 1.5), ("sat", 1.5, 2.0))
@@ -119,8 +120,18 @@ def test_what_stood_for_no_time_was_not_seen() -> None:
 def test_first_text_and_last_word() -> None:
     viewing = look(trace((0.25, "", ""), (1.25, "", "a"), (3.0, "the cat", "sat"), (4.5, "sat", ""), (5.0, "", "")))
     assert first_text_s(SAID, viewing) == 0.75  # the first word begins at 0.5
-    assert final_word_s(SAID, viewing) == 2.5
+    assert final_word(viewing) == 2.5
     assert first_text_s(SAID, look(trace((5.0, "", "")))) is None
+
+
+def final_word(viewing: Viewing, said: Utterance = SAID) -> float | None:
+    return final_word_s(said, viewing, align([word.text for word in said.words], viewing.words), end_s=10.0)
+
+
+def test_a_text_that_breaks_off_is_not_early() -> None:
+    assert final_word(look(trace((1.5, "the cat", "")))) == 8.0
+    assert final_word(look(trace((1.5, "the cat", ""), (3.0, "sat", ""), (9.0, "on mats", "")))) == 1.0
+    assert final_word(look(trace((3.0, "the cat", ""))), replace(SAID, words=())) is None
 
 
 def test_laal_by_hand() -> None:

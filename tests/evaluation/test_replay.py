@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,6 +102,7 @@ def test_a_cell_sums_counts_and_pools_latencies() -> None:
     assert score.hallucinated_per_min is None
     assert score.energy_j_per_s is None
     assert (score.wer_offline, score.threads, score.step_s) == (0.1, 2, 1.0)
+    assert score.wer_minus_offline == pytest.approx(0.3)
 
 
 def test_words_in_silence_are_hallucinated_and_have_no_error_rate() -> None:
@@ -107,6 +110,7 @@ def test_words_in_silence_are_hallucinated_and_have_no_error_rate() -> None:
     score = aggregate([judge(SILENCE, said)], ABOUT)
     assert score.hallucinated_per_min == 4.0
     assert score.wer is None
+    assert score.wer_minus_offline is None
     assert score.insertions == 2
     assert score.confirmed_mean_s is None
     assert score.matched is None
@@ -150,6 +154,16 @@ def test_beams_of_recipes() -> None:
     recipe = get_recipe("whisper-streaming")
     assert beam_of(recipe) == (5.0, 0.0)
     assert beam_of(recipe.replace(search="greedy")) == (1.0, None)
+
+
+def test_offline_text_is_there_when_the_audio_and_the_computing_are_over() -> None:
+    segments = [SimpleNamespace(text=" the cat"), SimpleNamespace(text=" sat")]
+    model: Any = SimpleNamespace(warm_up=lambda: None, transcribe_segments=lambda samples, options: iter(segments))
+    timed, free = offline(model)(CAT), offline(model, clock="free")(CAT)
+    assert timed.words == free.words == ("the", "cat", "sat")
+    assert (timed.clock, free.clock) == ("simulated", "free")
+    assert timed.shown[0].at_s > CAT.seconds
+    assert free.shown[0].at_s == CAT.seconds
 
 
 def test_the_bundled_model_streams_a_cell() -> None:

@@ -185,6 +185,11 @@ def test_a_plot_takes_the_colours_of_its_page() -> None:
     assert parse(svg).tags.count("li") == 2
 
 
+def test_a_distribution_of_many_words_is_drawn_with_few_points() -> None:
+    samples = [("a", [float(value) for value in range(100_000)])]
+    assert len(plots.distribution(samples, x_label="s", title="many")) < 40_000
+
+
 def test_plots_can_be_drawn_of_next_to_nothing() -> None:
     assert "<svg" in plots.distribution([("a", [1.0])], x_label="s", title="one word")
     assert "<svg" in plots.bars([plots.Bar("a", 0.0), plots.Bar("b", -1.0, -2.0, 0.5)], x_label="s", title="bars")

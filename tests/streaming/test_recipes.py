@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 
 from whispertide.audio.vad import SpeechGate
+from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.errors import OptionError, UnknownRecipeError
 from whispertide.options import DecodeOptions
+from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.recipes import (
     DEFAULT_RECIPE,
@@ -20,7 +23,8 @@ from whispertide.streaming.recipes import (
     make_schedule,
     parse_overrides,
 )
-from whispertide.streaming.schedule import BestEffort, FixedStep
+from whispertide.streaming.round import Listening
+from whispertide.streaming.schedule import Adaptive, BestEffort, FixedStep
 
 BASE = get_recipe("whisper-streaming")
 
@@ -143,3 +147,89 @@ def test_every_field_is_documented() -> None:
     assert all(
         f"{name} " in Recipe.__doc__ or f"`{name}`" in Recipe.__doc__ for name in field_types() if name != "name"
     )
+
+
+# --- the recipes that watch attention --------------------------------------------------------------------------------
+
+SIMUL, NPUSPER, TIDE = get_recipe("simulstreaming"), get_recipe("npusper"), get_recipe("tide")
+
+
+def test_simulstreaming_is_as_published() -> None:
+    policy = make_policy(SIMUL)
+    assert isinstance(policy, AlignAtt)
+    assert (policy.margin, policy.margin_last, policy.rewind, policy.truncate) == (25, 4, 200, "none")
+    assert (policy.memory, policy.hard_cap, policy.context) == ("segments", 480_000, True)
+    assert policy.listen == Listening(
+        must_speak=True, no_speech=0.5, context_tokens=400, times="attended", static_prompt=True
+    )
+    assert SIMUL.framing == "pad30"
+
+
+def test_npusper_is_as_published_but_for_the_end_of_text() -> None:
+    policy = make_policy(NPUSPER)
+    assert isinstance(policy, Grounded)
+    assert policy.watch == BackwardShift(median=7, average=10, near_end=30)
+    assert (policy.carry, policy.back, policy.most, NPUSPER.step_s) == (3, 3_200, 64_000, 2.0)
+    assert (policy.listen.least, policy.listen.same_token, policy.listen.heads_first) == (16_000, 3, True)
+    assert policy.listen.real_end
+
+
+def test_tide_is_the_same_parts_otherwise() -> None:
+    policy = make_policy(TIDE)
+    assert isinstance(policy, AlignAtt)
+    assert (policy.memory, policy.truncate, policy.verify, policy.context) == ("words", "near-end", True, True)
+    assert make_schedule(TIDE) == Adaptive(4_800, 32_000)
+
+
+def test_every_field_of_align_att_comes_from_the_recipe() -> None:
+    recipe = TIDE.replace(
+        margin_s=0.1, margin_last_s=0.02, rewind_s=0.0, truncate="detector", hold_s=0.25, memory="segments",
+        window_s=7.0, carry=4, hard_cap_s=11.0, context_tokens=0, beyond=3, verify=False, shed_s=0.0,
+        loop_guard=False, least_s=0.5, must_speak=True, no_speech=0.3, max_tokens=33, static_prompt=False,
+        word_times="attended", heads_first=True, rescue_logprob=-0.7, beam=3,
+    )  # fmt: skip
+    assert make_policy(recipe) == AlignAtt(
+        margin=5, margin_last=1, rewind=None, truncate="detector", hold=4_000, memory="segments", window=112_000,
+        carry=4, hard_cap=176_000, context=False, beyond=3, verify=False, shed=0, loop_guard=False,
+        listen=Listening(
+            least=8_000, must_speak=True, no_speech=0.3, loop_guard=False, max_tokens=33, context_tokens=0,
+            static_prompt=False, times="attended", heads_first=True, rescue=-0.7, rescue_beam=3,
+        ),
+    )  # fmt: skip
+
+
+def test_every_field_of_grounded_comes_from_the_recipe() -> None:
+    recipe = NPUSPER.replace(
+        carry=1, carry_back_s=0.1, carry_most_s=3.0, margin_s=0.0, shift_guard=False, shift_median=5, shift_average=4,
+        shift_row="fed", shift_from_s=0.3, finish_word=False, real_end=False, same_token=0, hard_cap_s=9.0,
+    )  # fmt: skip
+    policy = make_policy(recipe)
+    assert isinstance(policy, Grounded)
+    assert policy.watch == BackwardShift(
+        detect=False, median=5, average=4, row="fed", search_from=15, near_end=None, finish_word=False
+    )
+    assert (policy.carry, policy.back, policy.most, policy.hard_cap) == (1, 1_600, 48_000, 144_000)
+    assert (policy.listen.real_end, policy.listen.same_token) == (False, 0)
+
+
+def test_a_beam_has_no_guess_and_nothing_to_verify() -> None:
+    policy = make_policy(TIDE.replace(search="beam"))
+    assert isinstance(policy, AlignAtt)
+    assert (policy.beyond, policy.verify) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "setting", "message"),
+    [
+        (TIDE, "window_s=21", "window_s between 1 and 20"),
+        (NPUSPER, "carry=4", "carry between 1 and 3"),
+        (NPUSPER, "shift_median=6", "shift_median to be odd"),
+        (TIDE, "longest_step_s=0.1", "longest_step_s between 0.3 and 30"),
+        (TIDE, "rescue_logprob=1", "rescue_logprob between -20 and 0"),
+        (SIMUL, "truncate=maybe", "truncate to be one of none, last-word, near-end, detector"),
+        (SIMUL, "framing=buckets3", "framing to be one of pad30, bare, buckets, buckets-masked"),
+    ],
+)
+def test_impossible_settings_of_the_other_policies(recipe: Recipe, setting: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_overrides(recipe, [setting])

@@ -3,7 +3,7 @@
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.streaming.schedule import BestEffort, FixedStep, Recorded
+from whispertide.streaming.schedule import Adaptive, BestEffort, FixedStep, Recorded
 
 
 def test_a_fixed_step_waits_for_the_step_and_then_takes_all() -> None:
@@ -48,3 +48,19 @@ def test_impossible_schedules_are_refused() -> None:
     for boundaries in ((0,), (5, 5), (7, 3)):
         with pytest.raises(OptionError, match="positive and rise"):
             Recorded(boundaries)
+
+
+def test_adaptive_leaves_half_of_the_time() -> None:
+    schedule = Adaptive(4_000, 32_000)
+    assert schedule.frontier(0, 0, 3_999) is None
+    assert schedule.frontier(0, 0, 4_000) == 4_000
+    assert schedule.frontier(0, 0, 9_000) == 9_000  # all that has arrived
+    assert schedule.frontier(0, 0, 11_999, spent=6_000) is None
+    assert schedule.frontier(0, 0, 12_000, spent=6_000) == 12_000
+    assert schedule.frontier(0, 0, 32_000, spent=100_000) == 32_000
+
+
+def test_adaptive_needs_possible_steps() -> None:
+    for least, most in ((0, 5), (6, 5)):
+        with pytest.raises(OptionError, match="least <= most"):
+            Adaptive(least, most)

@@ -49,7 +49,9 @@ FolderOption = Annotated[
 ]
 ExcerptOption = Annotated[
     float | None,
-    typer.Option("--excerpt", metavar="S", help="Only the first S seconds of each corpus; live programs need it."),
+    typer.Option(
+        "--excerpt", metavar="S", help="Only S seconds of each corpus, in as many voices as fit; live programs need it."
+    ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are made on the spot.")]
 
@@ -66,7 +68,10 @@ def run(
     steps: Annotated[
         str, typer.Option("--steps", "-s", metavar="S,S", help="Seconds between rounds; default: each recipe's own.")
     ] = "",
-    peers: Annotated[str, typer.Option("--peers", metavar="A,B", help="Other programs to run beside; 'all'.")] = "",
+    peers: Annotated[
+        str,
+        typer.Option("--peers", metavar="A,B", help="Other programs, at their defaults and without fallback; 'all'."),
+    ] = "",
     settings: SetOption = None,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,

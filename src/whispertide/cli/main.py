@@ -10,9 +10,13 @@ from whispertide.cli.bench import bench
 from whispertide.cli.demo import demo
 from whispertide.cli.doctor import doctor
 from whispertide.cli.exit import HELP
+from whispertide.cli.export import export
 from whispertide.cli.listen import listen
 from whispertide.cli.models import models
+from whispertide.cli.replay import replay
+from whispertide.cli.serve import serve
 from whispertide.cli.train import train
+from whispertide.cli.train_truncation import truncation
 from whispertide.cli.transcribe import transcribe
 
 app = typer.Typer(
@@ -27,8 +31,12 @@ app = typer.Typer(
 app.command(epilog=HELP)(transcribe)
 app.command(epilog=HELP)(listen)
 app.command(epilog=HELP)(demo)
+app.command(epilog=HELP)(serve)
+app.command(epilog=HELP)(replay)
 app.add_typer(models, name="models", epilog=HELP)
+train.command(epilog=HELP)(truncation)
 app.add_typer(train, name="train", epilog=HELP)
+app.add_typer(export, name="export", epilog=HELP)
 app.command(epilog=HELP)(doctor)
 app.add_typer(bench, name="bench", epilog=HELP)
 

@@ -1,4 +1,4 @@
-"""`whispertide train`: checkpoints made from other checkpoints."""
+"""`whispertide train`: checkpoints made from speech, and from other checkpoints. Puts the commands together."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,13 +6,43 @@ from typing import Annotated
 import typer
 
 from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.train_card import card, curve
+from whispertide.cli.train_fit import export, fit, plot, resume
+from whispertide.cli.train_heads import heads
+from whispertide.cli.train_prepare import prepare
+from whispertide.cli.train_speech import speech
+from whispertide.cli.train_truncation import truncation
 
-train = typer.Typer(help="Make checkpoints out of others.", no_args_is_help=True)
+train = typer.Typer(no_args_is_help=True)
 
 
 @train.callback()
 def group() -> None:
-    """Make checkpoints out of others."""
+    """Make checkpoints: of your own recordings, of synthetic speech, out of other checkpoints.
+
+    Your own recordings, from a manifest to a measured model (docs/training.md):
+
+        whispertide train prepare mine.jsonl --output mine
+        whispertide train fit mine --from base.en --lora 16 --steps 1000 --run run
+        whispertide train resume run
+        whispertide train export run --output my-model
+        whispertide train card my-model --against base.en --output card.md
+        whispertide transcribe talk.wav --model ./my-model
+
+    It needs the extra: pip install 'whispertide\\[train]'.
+    """
+
+
+train.command()(prepare)
+train.command()(speech)
+train.command()(fit)
+train.command()(resume)
+train.command()(plot)
+train.command()(export)
+train.command()(card)
+train.command()(curve)
+train.command()(heads)
+train.command()(truncation)
 
 
 @train.command()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whispertide.decoding.distribution import best, opening_request, read_opening, step_candidates, step_request
-from whispertide.decoding.hypothesis import query_attention, rank, truncation
+from whispertide.decoding.hypothesis import rank, row_attention, truncation
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import (
@@ -32,17 +32,18 @@ from whispertide.types import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Beam:
-    """A live hypothesis, and the row of the last run that it continues."""
+    """A live hypothesis, the row of the last run that it continues, and what its queries attended to."""
 
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     total: float
     parent: int
+    seen: tuple[FloatArray, ...] = ()
 
     def close(self, stop: StopReason, keep: int | None = None) -> Hypothesized:
         """The hypothesis as it stands, cut to `keep` tokens (None = all)."""
         total = self.total if keep is None else sum(self.logprobs[:keep])
-        return Hypothesized(self.tokens[:keep], self.logprobs[:keep], total, stop)
+        return Hypothesized(self.tokens[:keep], self.logprobs[:keep], total, stop, self.seen)
 
 
 class BeamSearch:
@@ -92,8 +93,8 @@ class BeamSearch:
             ids, scores = step_candidates(output, self._rules, self._beam + 1)
         self._steps += 1
         self._row_steps += len(self._live)
-        self._extend(ids, scores)
-        return Verdict(stop=self._is_over(output.attention))
+        self._extend(ids, scores, output.attention)
+        return Verdict(stop=self._is_over())
 
     def result(self) -> SearchResult:
         """The best-ranked hypothesis; unfinished beams fill up where fewer than `beam` have finished."""
@@ -104,8 +105,12 @@ class BeamSearch:
         ranked = rank([*self._finished, *unfinished, *nothing], self._length_penalty)
         return SearchResult(ranked[0], self._no_speech_prob, self._steps, self._row_steps, others=ranked[1:])
 
-    def _extend(self, ids: IntArray, scores: FloatArray) -> None:
+    def _extend(self, ids: IntArray, scores: FloatArray, attention: FloatArray | None) -> None:
         """Replace the live beams by their best continuations; ids and scores are [rows, beam + 1]."""
+        seen = [
+            beam.seen if (newest := row_attention(attention, row)) is None else (*beam.seen, newest)
+            for row, beam in enumerate(self._live)
+        ]
         grown = [
             (row, int(token), float(logprob))
             for row in range(len(self._live))
@@ -119,19 +124,19 @@ class BeamSearch:
             beam = self._live[row]
             total = beam.total + logprob
             if token == self._rules.vocabulary.eot:
-                ended.append(Hypothesized(beam.tokens, beam.logprobs, total))
+                ended.append(Hypothesized(beam.tokens, beam.logprobs, total, attention=seen[row]))
                 continue
-            survivors.append(Beam((*beam.tokens, token), (*beam.logprobs, logprob), total, parent=row))
+            survivors.append(Beam((*beam.tokens, token), (*beam.logprobs, logprob), total, row, seen[row]))
             if len(survivors) == self._beam:
                 break
         self._live = survivors
         self._finished += ended[: self._candidates - len(self._finished)]
 
-    def _is_over(self, attention: FloatArray | None) -> bool:
+    def _is_over(self) -> bool:
         if len(self._finished) >= self._candidates or not self._live or self._steps >= self._prompt.limit:
             return True
         leader = self._live[0]
-        keep = truncation(self._guards, leader.tokens, query_attention(attention, leader.parent, -1))
+        keep = truncation(self._guards, leader.tokens, leader.seen)
         if keep is None:
             return False
         self._finished.append(leader.close("guard", keep))

@@ -18,7 +18,7 @@ from whispertide.decoding.distribution import (
     step_logprobs,
     step_request,
 )
-from whispertide.decoding.hypothesis import Trail, query_attention, rank, truncation
+from whispertide.decoding.hypothesis import Trail, rank, row_attention, truncation
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, SearchResult, Verdict
@@ -27,6 +27,8 @@ from whispertide.types import FloatArray
 
 class GreedySearch:
     """One row, the likeliest token each time, until end of text, a guard, or the limit."""
+
+    candidates = 1  # how many tokens `_choose` sees
 
     def __init__(self, prompt: Prompt, rules: Rules, *, guards: Sequence[Guard] = ()) -> None:
         self._prompt = prompt
@@ -47,11 +49,12 @@ class GreedySearch:
         """Take the likeliest token."""
         if self._steps == 0:
             self._no_speech_prob, logprobs = read_opening(output, self._rules)
-            ids, scores = best(logprobs, 1)
+            ids, scores = best(logprobs, self.candidates)
         else:
-            ids, scores = step_candidates(output, self._rules, 1)
+            ids, scores = step_candidates(output, self._rules, self.candidates)
         self._steps += 1
-        self._take(int(ids[0, 0]), float(scores[0, 0]), query_attention(output.attention, 0, -1))
+        self._trail.see(row_attention(output.attention, 0))
+        self._take(*self._choose(ids[0].tolist(), scores[0].tolist()))
         return Verdict(stop=self._done is not None)
 
     def result(self) -> SearchResult:
@@ -59,13 +62,17 @@ class GreedySearch:
         done = self._done or self._trail.close("aborted")
         return SearchResult(done, self._no_speech_prob, steps=self._steps, row_steps=self._steps)
 
-    def _take(self, token: int, logprob: float, attention: FloatArray | None) -> None:
-        """Let the trail grow by `token`, or end it. attention [heads, frames] is what predicted it."""
+    def _choose(self, ids: Sequence[int], logprobs: Sequence[float]) -> tuple[int, float]:
+        """The next token of the `candidates` best ones, and its log-probability."""
+        return ids[0], logprobs[0]
+
+    def _take(self, token: int, logprob: float) -> None:
+        """Let the trail grow by `token`, or end it."""
         if token == self._rules.vocabulary.eot:
             self._done = self._trail.close("end_of_text", eot_logprob=logprob)
             return
         self._trail.take(token, logprob)
-        keep = truncation(self._guards, self._trail.tokens, attention)
+        keep = truncation(self._guards, self._trail.tokens, self._trail.seen)
         if keep is not None:
             self._done = self._trail.close("guard", keep=keep)
         elif len(self._trail.tokens) >= self._prompt.limit:
@@ -139,8 +146,8 @@ class SamplingSearch:
         drawn = sample(logprobs, self._temperature, self._rng)
         going_on = []
         for row, token in enumerate(drawn):
-            attention = query_attention(output.attention, sources[row], -1)
-            if self._goes_on(self._live[row], token, float(logprobs[row, token]), attention):
+            self._live[row].see(row_attention(output.attention, sources[row]))
+            if self._goes_on(self._live[row], token, float(logprobs[row, token])):
                 going_on.append(row)
         self._live = [self._live[row] for row in going_on]
         self._parents = tuple(sources[row] for row in going_on)
@@ -151,12 +158,12 @@ class SamplingSearch:
         ranked = rank([*self._done, *(trail.close("aborted") for trail in self._live)], self._length_penalty)
         return SearchResult(ranked[0], self._no_speech_prob, self._steps, self._row_steps, others=ranked[1:])
 
-    def _goes_on(self, trail: Trail, token: int, logprob: float, attention: FloatArray | None) -> bool:
+    def _goes_on(self, trail: Trail, token: int, logprob: float) -> bool:
         if token == self._rules.vocabulary.eot:
             self._done.append(trail.close("end_of_text", eot_logprob=logprob))
             return False
         trail.take(token, logprob)
-        keep = truncation(self._guards, trail.tokens, attention)
+        keep = truncation(self._guards, trail.tokens, trail.seen)
         if keep is not None:
             self._done.append(trail.close("guard", keep=keep))
         elif len(trail.tokens) >= self._prompt.limit:

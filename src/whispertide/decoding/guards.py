@@ -42,7 +42,22 @@ class RepetitionGuard:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class SameToken:
+    """Stops at the `copies`-th token in a row that is the same, and drops all of them (NPUsper's code)."""
+
+    copies: int = 3
+
+    def __post_init__(self) -> None:
+        if self.copies < 2:
+            raise OptionError(f"expected copies >= 2; got {self.copies}")
+
+    def check(self, tokens: Sequence[int], attention: FloatArray | None = None) -> int | None:
+        """The number of `tokens` before the copies, else None. `attention` is not looked at."""
+        return len(tokens) - self.copies if _ends_in_copies(list(tokens), 1, self.copies) else None
+
+
 def _ends_in_copies(text: list[int], size: int, copies: int) -> bool:
     """Whether the last `size * copies` items of `text` repeat with period `size`."""
     tail = text[-size * copies :]
-    return tail[size:] == tail[:-size]
+    return len(tail) == size * copies and tail[size:] == tail[:-size]

@@ -8,16 +8,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from whispertide.decoding.search import Guard, Hypothesized, StopReason
 from whispertide.types import FloatArray
 
 
 @dataclass(slots=True)
 class Trail:
-    """A hypothesis that still grows: sampled tokens and their log-probabilities."""
+    """A hypothesis that still grows: sampled tokens, their log-probabilities, and what its queries attended to."""
 
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    seen: tuple[FloatArray, ...] = ()
+
+    def see(self, attention: FloatArray | None) -> None:
+        """Note what the newest queries attended to, [heads, queries, frames]."""
+        if attention is not None:
+            self.seen = (*self.seen, attention)
 
     def take(self, token: int, logprob: float) -> None:
         """Append one sampled token."""
@@ -27,21 +35,29 @@ class Trail:
     def close(self, stop: StopReason, *, keep: int | None = None, eot_logprob: float = 0.0) -> Hypothesized:
         """The finished hypothesis: the first `keep` tokens (None = all), and what ending it cost."""
         tokens, logprobs = tuple(self.tokens[:keep]), tuple(self.logprobs[:keep])
-        return Hypothesized(tokens, logprobs, sum(logprobs) + eot_logprob, stop)
+        return Hypothesized(tokens, logprobs, sum(logprobs) + eot_logprob, stop, self.seen)
 
 
-def truncation(guards: Sequence[Guard], tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+def truncation(guards: Sequence[Guard], tokens: Sequence[int], seen: Sequence[FloatArray]) -> int | None:
     """How many tokens the strictest guard lets stand, or None while all are content.
 
-    attention [heads, frames] belongs to the query that predicted the newest token.
+    `seen` are pieces [heads, queries, frames] of the hypothesis's attention; the last query predicted the newest token.
     """
+    if not guards:
+        return None
+    attention = joined(seen)
     answers = [guard.check(tokens, attention) for guard in guards]
     return min((answer for answer in answers if answer is not None), default=None)
 
 
-def query_attention(attention: FloatArray | None, row: int, position: int) -> FloatArray | None:
-    """One query's rows: [heads, rows, length, frames] -> [heads, frames]."""
-    return None if attention is None else attention[:, row, position]
+def joined(seen: Sequence[FloatArray]) -> FloatArray | None:
+    """Pieces [heads, queries, frames] of a hypothesis's attention in one; None where there are none."""
+    return np.concatenate(seen, axis=1) if seen else None
+
+
+def row_attention(attention: FloatArray | None, row: int) -> FloatArray | None:
+    """One hypothesis's queries: [heads, rows, length, frames] -> [heads, length, frames]."""
+    return None if attention is None else attention[:, row]
 
 
 def score(hypothesis: Hypothesized, length_penalty: float | None) -> float:

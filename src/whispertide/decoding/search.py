@@ -43,12 +43,17 @@ StopReason = Literal["end_of_text", "length", "guard", "aborted"]
 
 @dataclass(frozen=True, slots=True)
 class Hypothesized:
-    """One finished hypothesis: sampled `tokens` (no prompt, no end-of-text) with their log-probabilities."""
+    """One finished hypothesis: sampled `tokens` (no prompt, no end-of-text) with their log-probabilities.
+
+    `attention` is what its queries attended to, in pieces [heads, queries, frames] in the order they were run, the
+    prompt's first; empty if no heads were chosen. It may reach beyond `tokens`: a guard that cuts has seen more.
+    """
 
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     sum_logprob: float  # includes the end-of-text token, as Whisper's ranking does
     stop: StopReason = "end_of_text"
+    attention: tuple[FloatArray, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def avg_logprob(self) -> float:
@@ -82,8 +87,9 @@ class Search(Protocol):
 class Guard(Protocol):
     """Watches the tokens of a search; it may only truncate.
 
-    `check` sees the tokens sampled so far and the newest predicting row of cross-attention ([heads, frames] or
-    None); it returns how many tokens to keep, which ends the search, or None to go on.
+    `check` sees the tokens sampled so far and the cross-attention of this hypothesis ([heads, queries, frames] or None
+    where no heads were chosen): all queries so far, the prompt's first; the last one predicted the newest token. It
+    returns how many tokens to keep, which ends the search, or None to go on.
     """
 
     def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None: ...

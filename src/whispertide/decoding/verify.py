@@ -14,7 +14,7 @@ import numpy as np
 
 from whispertide.decoding.distribution import best, required
 from whispertide.decoding.greedy import GreedySearch
-from whispertide.decoding.hypothesis import query_attention
+from whispertide.decoding.hypothesis import row_attention
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Verdict
@@ -49,9 +49,11 @@ class VerifySearch(GreedySearch):
             return super().feed(output)
         self._steps += 1
         self.accepted = 1
+        attention = row_attention(output.attention, 0)
         for position in range(len(self._reference)):
             token, logprob = self._choice(output, position)
-            self._take(token, logprob, query_attention(output.attention, 0, position))
+            self._trail.see(None if attention is None else attention[:, position : position + 1])
+            self._take(token, logprob)
             is_right = self._reference[position + 1 : position + 2] == (token,)
             self.accepted += is_right
             if self._done is not None or not is_right:

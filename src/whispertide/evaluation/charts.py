@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from whispertide.evaluation import page, plots
 from whispertide.evaluation.bootstrap import interval
+from whispertide.evaluation.grid import PEER
 from whispertide.evaluation.revisions import revisions
 from whispertide.evaluation.store import Cell
 from whispertide.evaluation.trace import Trace
@@ -77,12 +78,8 @@ def _distributions() -> tuple[Chart, ...]:
 
     def plot_of(key: str, caption: str, note: str) -> Chart:
         def plot(cells: Sequence[Cell]) -> str:
-            chosen = [cell for cell in _typical(cells) if _latencies(cell, key)]
-            if not chosen:
-                return ""
-            samples = [(label(cell, chosen), _latencies(cell, key)) for cell in chosen]
-            title = _title(caption, cells)
-            return page.figure(plots.distribution(samples, x_label="latency (s)", title=title), caption, note)
+            chosen = [cell for cell in typical(cells) if _latencies(cell, key)]
+            return page.figure(latency_svg(chosen, key, caption), caption, note) if chosen else ""
 
         return plot
 
@@ -90,6 +87,12 @@ def _distributions() -> tuple[Chart, ...]:
         plot_of("confirmed_s", "How late words are confirmed", "Share of matched words confirmed within that time."),
         plot_of("first_seen_s", "How late words are first seen", "Share of matched words on screen within that time."),
     )
+
+
+def latency_svg(cells: Sequence[Cell], key: str = "confirmed_s", caption: str = "how late words are confirmed") -> str:
+    """The distribution of latencies alone; cells without any are left out."""
+    samples = [(label(cell, cells), values) for cell in cells if (values := _latencies(cell, key))]
+    return plots.distribution(samples, x_label="latency (s)", title=_title(caption, cells))
 
 
 def _ablations() -> tuple[Chart, ...]:
@@ -187,7 +190,7 @@ def lag_over_time(trace: Trace) -> tuple[list[float], list[float]]:
 # --- choosing and reading --------------------------------------------------------------------------------------------
 
 
-def _typical(cells: Sequence[Cell]) -> list[Cell]:
+def typical(cells: Sequence[Cell]) -> list[Cell]:
     """All cells if they fit into one plot, else of each recogniser the one whose step is nearest to a second."""
     return list(cells) if len(cells) <= MOST_CURVES else _one_each(cells)
 
@@ -203,8 +206,9 @@ def _one_each(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _variants(cells: Sequence[Cell]) -> list[Cell]:
-    """Changed recipes and the recipes they are changes of, at equal steps."""
-    changed = {(cell.spec.recogniser, cell.spec.step_s) for cell in cells if cell.spec.changes}
+    """Changed recipes and the recipes they are changes of, at equal steps; not those of other programs."""
+    ours = [cell for cell in cells if not cell.spec.recogniser.startswith(PEER)]
+    changed = {(cell.spec.recogniser, cell.spec.step_s) for cell in ours if cell.spec.changes}
     return [cell for cell in cells if (cell.spec.recogniser, cell.spec.step_s) in changed]
 
 

@@ -8,6 +8,7 @@ from whispertide.evaluation import bootstrap
 from whispertide.evaluation.bootstrap import Difference
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.store import Cell
+from whispertide.evaluation.trace import FREE
 
 MANY = 20  # utterances; with fewer a bootstrap interval is too narrow
 
@@ -42,8 +43,10 @@ class Comparison:
 
     @property
     def names(self) -> tuple[str, str]:
-        """What A and B are called: apart from their keys only where they would be called the same."""
+        """What A and B are called: clocks and keys are told only where they would be called the same."""
         a, b = (f"{c.spec.label}{'' if c.spec.step_s is None else f' {c.spec.step_s:g} s'}" for c in (self.a, self.b))
+        if a == b and self.a.spec.clock != self.b.spec.clock:
+            a, b = f"{a} ({self.a.spec.clock})", f"{b} ({self.b.spec.clock})"
         return (a, b) if a != b else (f"{a} [{self.a.key}]", f"{b} [{self.b.key}]")
 
     @property
@@ -70,13 +73,16 @@ class Comparison:
 
 
 def compare(a: Cell, b: Cell) -> Comparison:
-    """Compare two cells, paired by utterance. Raises `OptionError` if they did not hear the same corpus."""
+    """Compare two cells, paired by utterance. Raises `OptionError` if they did not hear the same corpus.
+
+    A simulated and a live cell can be compared, because both take computing's time; with a free one they cannot.
+    """
     if a.spec.corpus_hash != b.spec.corpus_hash:
         raise OptionError(
             f"expected two cells of one corpus; got {a.spec.corpus} ({a.spec.corpus_hash}) and {b.spec.corpus} "
             f"({b.spec.corpus_hash})"
         )
-    if a.spec.clock != b.spec.clock:
+    if a.spec.clock != b.spec.clock and FREE in (a.spec.clock, b.spec.clock):
         raise OptionError(f"expected two cells of one clock; got {a.spec.clock} and {b.spec.clock}")
     differences = bootstrap.compare(a.utterances, b.utterances)
     if not differences:

@@ -1,19 +1,16 @@
-"""Which cells a benchmark has: recipes, peers, models, corpora and steps in every combination, and excerpts of corpora.
+"""Which cells a benchmark has: recipes, peers, models, corpora and steps in every combination.
 
 Only names and settings are looked at; nothing is loaded and nothing is measured here.
 """
 
-import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
-from whispertide.evaluation.trace import Corpus, Utterance
 from whispertide.options import EngineOptions
 from whispertide.streaming.recipes import Recipe, field_types, get_recipe, parse_overrides
-from whispertide.types import seconds, to_samples
 
 if TYPE_CHECKING:
     from whispertide.evaluation.peers import Peer
@@ -43,13 +40,16 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A cell that is wanted. `recipe` is None for a peer and for offline transcription."""
+    """A cell that is wanted. `recipe` is None for a peer, which has `settings` instead, and for offline
+    transcription.
+    """
 
     recogniser: str
     model: str
     corpus: str
     recipe: Recipe | None = None
     step_s: float | None = None
+    settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
 def grid(
@@ -63,6 +63,7 @@ def grid(
     """Every combination, models outermost so that each is loaded once. `steps` empty: each recipe's own.
 
     `settings` ("field=value") change every recipe; a recipe may be "offline", which has no steps, and `peers` "all".
+    Each peer has a cell at its defaults and one for each of its variants.
     Raises `UnknownRecipeError` or `OptionError`, before anything is measured.
     """
     chosen = [_variants(name, steps, settings) for name in recipes]
@@ -73,10 +74,10 @@ def grid(
             requests += [Request(name, model, corpus, variant, variant.step_s) for variant in variants]
             requests += [Request(OFFLINE, model, corpus)] * (name == OFFLINE)
         for peer in chosen_peers:
-            takes_steps = "step_s" in peer.defaults
+            peer_steps = steps if "step_s" in peer.defaults and steps else (None,)
             requests += [
-                Request(PEER + peer.name, model, corpus, step_s=step)
-                for step in (steps if takes_steps and steps else (None,))
+                Request(PEER + peer.name, model, corpus, step_s=step, settings=variant)
+                for variant, step in product(({}, *peer.variants), peer_steps)
             ]
     if not requests:
         raise OptionError("expected at least one recipe or peer, one model and one corpus; got none of one of them")
@@ -102,51 +103,12 @@ def changes_of(recipe: Recipe) -> tuple[str, ...]:
     """The fields in which a recipe differs from the one of its name, as "field=value"; the step is not among them."""
     original = get_recipe(recipe.name)
     return tuple(
-        f"{name}={_text(getattr(recipe, name))}"
+        f"{name}={text_of(getattr(recipe, name))}"
         for name in field_types()
         if name not in _NAMED_APART and getattr(recipe, name) != getattr(original, name)
     )
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A setting as it would be typed."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-class Excerpt:
-    """The beginning of a corpus: whole utterances, the last one cut behind a word so that `length_s` is not passed."""
-
-    def __init__(self, corpus: Corpus, length_s: float) -> None:
-        if length_s <= 0:
-            raise OptionError(f"expected an excerpt of more than 0 s; got {length_s:g}")
-        self._corpus = corpus
-        self._length = to_samples(length_s)
-        self.name = f"{corpus.name}-first{length_s:g}s"
-        self.hash = hashlib.sha256(f"{corpus.hash} {self._length}".encode()).hexdigest()[:12]
-
-    def utterances(self) -> Iterator[Utterance]:
-        """In the corpus's order. An utterance that would have to be cut, but has no word times, is left out."""
-        left = self._length
-        for utterance in self._corpus.utterances():
-            length = to_samples(utterance.seconds)
-            if length > left:
-                if (cut := _cut(utterance, left)) is not None:
-                    yield cut
-                return
-            yield utterance
-            left -= length
-
-
-def _cut(utterance: Utterance, samples: int) -> Utterance | None:
-    """The utterance up to the end of the last word within so many samples."""
-    ends = [word.end for word in utterance.words if word.end is not None]
-    if len(ends) != len(utterance.words) or not ends or ends[0] > samples:
-        return None
-    count = sum(end <= samples for end in ends)
-    end = ends[count - 1] if count < len(ends) else samples
-    return replace(
-        utterance,
-        id=f"{utterance.id}-first{end}",
-        words=utterance.words[:count],
-        seconds=seconds(end),
-        audio=lambda: utterance.audio()[:end],
-    )

@@ -92,22 +92,27 @@ def summarise(latencies: Latencies, moment: Moment) -> Summary:
 
 def word_latencies(utterance: Utterance, viewing: Viewing, alignment: Alignment, *, end_s: float) -> Latencies:
     """Latencies of one utterance. `alignment` is that of its words with `viewing.words`; `end_s` when all was over."""
-    seen = sightings(viewing)
-    matched = alignment.matched_words()
+    seen = sightings_of_reference(viewing, alignment)
     found: list[tuple[float, float, float]] = []
     unmatched: list[float] = []
     for index in sorted(alignment.counted_words()):
         end = utterance.words[index].end
         if end is None:
             continue
-        if index not in matched:
+        if index not in seen:
             unmatched.append(end_s - seconds(end))
             continue
-        word = seen[matched[index]]
+        word = seen[index]
         said = seconds(end)
         found.append((word.first_seen - said, word.settled - said, word.confirmed - said))
     first, settled, confirmed = zip(*found, strict=True) if found else ((), (), ())
     return Latencies(first, settled, confirmed, tuple(unmatched))
+
+
+def sightings_of_reference(viewing: Viewing, alignment: Alignment) -> dict[int, Sighting]:
+    """Index of each reference word that was matched -> when it was seen. `alignment` is that with `viewing.words`."""
+    seen = sightings(viewing)
+    return {word: seen[heard] for word, heard in alignment.matched_words().items()}
 
 
 def sightings(viewing: Viewing) -> list[Sighting]:
@@ -202,13 +207,18 @@ def first_text_s(utterance: Utterance, viewing: Viewing) -> float | None:
     return next((view.at_s - seconds(start) for view in viewing.views if view.fixed or view.tail), None)
 
 
-def final_word_s(utterance: Utterance, viewing: Viewing) -> float | None:
-    """From the end of the last word that was said until the text was complete and final."""
-    ends = [word.end for word in utterance.words if word.end is not None]
-    if not ends or not viewing.words:
+def final_word_s(utterance: Utterance, viewing: Viewing, alignment: Alignment, *, end_s: float) -> float | None:
+    """How late the last word of the reference was final; None where no time is known.
+
+    If it was never recognised it counts as shown at `end_s`, when all was over: a text that breaks off is not early.
+    """
+    ends = {index: utterance.words[index].end for index in alignment.counted_words()}
+    timed = {index: end for index, end in ends.items() if end is not None}
+    if not timed:
         return None
-    complete = next(view.at_s for view in viewing.views if view.fixed == len(viewing.words))
-    return complete - seconds(max(ends))
+    last = max(timed)
+    seen = sightings_of_reference(viewing, alignment).get(last)
+    return (end_s if seen is None else seen.confirmed) - seconds(timed[last])
 
 
 def laal_s(trace: Trace, viewing: Viewing, reference_words: int) -> float | None:

@@ -1,4 +1,4 @@
-"""Tables, as text and as HTML, and the one self-contained page that a report is. Knows nothing of measurements.
+"""Tables, as text, Markdown and HTML, and the one self-contained page that a report is. Knows nothing of measurements.
 
 The page makes no request: styles are inline, plots are inline SVG (`plots`), there is no script. It follows the
 reader's choice of dark or light and fits a phone.
@@ -40,6 +40,15 @@ def text_table(table: Table) -> str:
         )
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def markdown_table(table: Table) -> str:
+    """As GitHub writes tables; figures to the right."""
+    columns = list(zip(*(tuple(cell or _EMPTY for cell in row) for row in table.rows), strict=True))
+    rule = ["---:" if _is_numeric(column) else "---" for column in columns] or ["---"] * len(table.columns)
+    lines = [table.columns, rule, *([cell or _EMPTY for cell in row] for row in table.rows)]
+    text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return f"**{table.title}**\n\n{text}" if table.title else text
 
 
 def html_table(table: Table) -> str:
@@ -96,7 +105,7 @@ def page(title: str, lead: str, *sections: str) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
-<style>{_CSS}</style>
+<style>{COLOURS}{_CSS}</style>
 </head>
 <body>
 <main>
@@ -113,7 +122,7 @@ def _is_numeric(cells: Sequence[str]) -> bool:
     return bool(filled) and all(cell.lstrip("+-−<")[:1].isdigit() for cell in filled)
 
 
-_CSS = """
+COLOURS = """
 :root {
   --paper: #fdfdfc; --card: #ffffff; --ink: #1d2126; --soft: #5b6470; --rule: #d9dde2; --accent: #0b63c4;
   --c1: #0b63c4; --c2: #d1480b; --c3: #2b8a3e; --c4: #8b34a8; --c5: #c2255c; --c6: #0c8599; --c7: #8f6a00;
@@ -126,6 +135,9 @@ _CSS = """
     --c8: #c4ccd4;
   }
 }
+"""
+
+_CSS = """
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
 body { margin: 0; background: var(--paper); color: var(--ink);
@@ -156,14 +168,15 @@ caption { text-align: left; padding: .6rem .75rem; font-weight: 600; }
 th, td { padding: .4rem .6rem; text-align: left; white-space: nowrap; border-top: 1px solid var(--rule); }
 thead th { border-top: 0; color: var(--soft); font-weight: 600; vertical-align: bottom; white-space: normal; }
 th.n, td.n { text-align: right; }
-tbody th { font-weight: 600; position: sticky; left: 0; background: var(--card); }
+tbody th { font-weight: 600; position: sticky; left: 0; background: var(--card); white-space: normal;
+  min-width: 9rem; max-width: 15rem; }
 @media (max-width: 40rem) {
   main { padding: 1.25rem .75rem 3rem; }
   h1 { font-size: 1.4rem; }
   figure { padding: .6rem .5rem; }
   th, td { padding: .4rem .55rem; }
   table { font-size: .8rem; }
-  tbody th { max-width: 10rem; min-width: 8rem; white-space: normal; }
+  tbody th { min-width: 9.75rem; max-width: 9.75rem; overflow-wrap: break-word; }
 }
 @media print { figure, .scroll { break-inside: avoid; } }
 """

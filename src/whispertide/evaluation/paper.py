@@ -1,8 +1,8 @@
 """The tables and figures of the papers, and what each still lacks here.
 
 Every item names what it needs. What is missing is worked out from the recipes that exist, so an item cannot claim
-more than there is. How an item is measured is in `paper_items`; `docs/papers.md` shows this list, and a test compares
-the two.
+more than there is. How an item is measured is in `paper_items` and its kin; `docs/papers.md` shows this list, and a
+test compares the two.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ Measure = Callable[["Runner"], Outcome]
 class Item:
     """A table or figure. `needs` are features that its complete form takes, written "field=value" for a recipe's
     field, "recipe NAME" for a recipe, else in words for what no recipe can provide. `measure` names the function of
-    `paper_items` that makes it, in part or whole; `covers` says which part.
+    `paper_items` that makes it, or of another module ("module.function"), in part or whole; `covers` says which part.
     """
 
     id: str
@@ -79,7 +79,8 @@ class Item:
         """What makes it."""
         if not self.measure:
             return None
-        found: Measure = getattr(import_module("whispertide.evaluation.paper_items"), self.measure)
+        module, _, name = self.measure.rpartition(".")
+        found: Measure = getattr(import_module(f"whispertide.evaluation.{module or 'paper_items'}"), name)
         return found
 
 
@@ -170,8 +171,14 @@ _NPUSPER = Paper(
             "table 2",
             "component ablation: hallucination rate, backward-shift rate, undesired stops",
             ("recipe npusper", "policy=grounded"),
+            "guard_items.guard_table",
         ),
-        Item("table 3", "widths of the two attention filters", ("recipe npusper", "policy=grounded")),
+        Item(
+            "table 3",
+            "widths of the two attention filters",
+            ("recipe npusper", "policy=grounded"),
+            "guard_items.filter_table",
+        ),
         *_unknown("table", (4, 5, 6, 7, 8), "recipe npusper"),
         *_unknown("figure", (2, 3, 5, 7, 8), "recipe npusper"),
         Item(

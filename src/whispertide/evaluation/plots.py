@@ -1,4 +1,4 @@
-"""Plots as SVG text that stands inside a page and takes the page's colours.
+"""Plots as SVG text that stands inside a page and takes the page's colours, or as a file of its own (`document`).
 
 Colours are drawn as marks that become CSS variables (`--ink`, `--rule`, `--c1` to `--c8`), so that one drawing serves a
 dark and a light page. Matplotlib is imported only when something is drawn. Knows numbers and labels, no cells.
@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from whispertide.errors import OptionError
+from whispertide.evaluation.page import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +36,8 @@ _MARKERS = {
 _DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (2, 1.5), (6, 2, 1.5, 2))
 _WIDTH, _HEIGHT = 4.8, 2.9  # inches; as wide as a phone's page at 1:1, so letters stay legible there
 _BAR_HEIGHT = 0.36
+_SHARES = 250  # points of a cumulative distribution
+_LEGEND_ROW = 15  # points, as everything in an SVG of matplotlib's
 
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
@@ -119,8 +122,7 @@ def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, x_label: str
     def draw(axes: "Axes") -> None:
         edges = []
         for number, (_, values) in enumerate(samples):
-            ordered = sorted(values)
-            shares = [100 * (rank + 1) / len(ordered) for rank in range(len(ordered))]
+            ordered, shares = _cumulative(values)
             axes.step(
                 ordered,
                 shares,
@@ -138,6 +140,14 @@ def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, x_label: str
     return _line_legend([label for label, _ in samples]) + _figure(
         draw, x_label=x_label, y_label="words (%)", title=title
     )
+
+
+def _cumulative(values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Values in order, and how many per cent are no larger; of many only some, evenly, with the first and the last."""
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    ranks = sorted({round(last * step / _SHARES) for step in range(_SHARES + 1)})
+    return [ordered[rank] for rank in ranks], [100 * (rank + 1) / len(ordered) for rank in ranks]
 
 
 def bars(items: Sequence[Bar], *, x_label: str, title: str) -> str:
@@ -179,6 +189,27 @@ def over_time(
 
     return _line_legend([curve.label for curve in curves]) + _figure(
         draw, x_label=x_label, y_label=y_label, title=title
+    )
+
+
+def document(drawn: str) -> str:
+    """What the functions above return, as an SVG file: the legend inside, colours by the viewer's choice."""
+    plot = drawn[drawn.index('<svg role="img"') :]
+    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', plot)
+    assert box is not None
+    width, height = float(box[1]), float(box[2])
+    rows = []
+    for number, (sign, label) in enumerate(re.findall(r"<li>(<svg.*?</svg>)(.*?)</li>", drawn)):
+        top = 6 + _LEGEND_ROW * number
+        placed = sign.replace("<svg ", f'<svg x="8" y="{top}" width="25" height="10" ', 1)
+        rows.append(f'{placed}<text x="39" y="{top + 8.5}" font-size="9.5" style="fill: var(--ink)">{label}</text>')
+    above = _LEGEND_ROW * len(rows) + (8 if rows else 0)
+    plot = plot.replace("<svg ", f'<svg y="{above}" width="{width:g}" height="{height:g}" ', 1)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'viewBox="0 0 {width:g} {height + above:g}" font-family="system-ui, sans-serif">'
+        f"<style>{COLOURS}text {{ font-family: system-ui, sans-serif !important; }}</style>"
+        f'<rect width="100%" height="100%" style="fill: var(--card)"/>{"".join(rows)}{plot}</svg>\n'
     )
 
 

@@ -30,7 +30,7 @@ from whispertide.evaluation.latency import (
 )
 from whispertide.evaluation.revisions import hallucinated_words, revisions
 from whispertide.evaluation.store import commit, machine
-from whispertide.evaluation.trace import ClockName, Corpus, RoundCost, Shown, Trace, Utterance
+from whispertide.evaluation.trace import FREE, ClockName, Corpus, RoundCost, Shown, Trace, Utterance
 from whispertide.evaluation.views import look
 from whispertide.evaluation.wer import Counts, align
 from whispertide.options import DecodeOptions
@@ -138,6 +138,7 @@ class Score:
     words: int
     wer: float | None
     wer_offline: float | None
+    wer_minus_offline: float | None
     cer: float | None
     substitutions: int
     deletions: int
@@ -218,10 +219,12 @@ def streaming(
     return recognise
 
 
-def offline(transcriber: Transcriber, *, options: DecodeOptions | None = None) -> Recogniser:
+def offline(
+    transcriber: Transcriber, *, clock: ClockName = "simulated", options: DecodeOptions | None = None
+) -> Recogniser:
     """Our offline transcription: all text is confirmed when it is done, which began when the last sample was spoken.
 
-    Its encoder work is not counted.
+    With the free clock it is done at once. Its encoder work is not counted.
     """
     transcriber.warm_up()
 
@@ -231,12 +234,12 @@ def offline(transcriber: Transcriber, *, options: DecodeOptions | None = None) -
         meter = Meter()
         segments = list(transcriber.transcribe_segments(samples, options=chosen))
         usage = meter.read()
-        end = utterance.seconds + usage.wall_s
+        end = utterance.seconds + (0.0 if clock == FREE else usage.wall_s)
         words = tuple(word for segment in segments for word in segment.text.split())
         return Trace(
             utterance=utterance.id,
             recogniser="offline",
-            clock="simulated",
+            clock=clock if clock == FREE else "simulated",
             audio_s=utterance.seconds,
             shown=(Shown(end, words),),
             rounds=(RoundCost(utterance.seconds, usage.wall_s, utterance.seconds),),
@@ -304,7 +307,8 @@ def judge(utterance: Utterance, trace: Trace) -> UtteranceScore:
     )
     if not utterance.exact_times:
         return score
-    latencies = word_latencies(utterance, viewing, alignment, end_s=max(viewing.end_s, trace.audio_s))
+    end = max(viewing.end_s, trace.audio_s)
+    latencies = word_latencies(utterance, viewing, alignment, end_s=end)
     return replace(
         score,
         first_seen_s=latencies.first_seen,
@@ -312,7 +316,7 @@ def judge(utterance: Utterance, trace: Trace) -> UtteranceScore:
         confirmed_s=latencies.confirmed,
         unmatched_s=latencies.unmatched,
         ttft_s=first_text_s(utterance, viewing),
-        final_s=final_word_s(utterance, viewing),
+        final_s=final_word_s(utterance, viewing, alignment, end_s=end),
     )
 
 
@@ -335,6 +339,7 @@ def aggregate(results: Iterable[UtteranceScore], about: About) -> Score:
         audio_s=audio,
         words=words.reference,
         wer=words.rate,
+        wer_minus_offline=_difference(words.rate, about.wer_offline),
         cer=_ratio(sum(result.char_errors for result in results), sum(result.characters for result in results)),
         substitutions=words.substitutions,
         deletions=words.deletions,
@@ -377,6 +382,10 @@ def _parts(cursor: Cursor) -> tuple[float, float, float]:
 
 def _ratio(value: float, per: float) -> float | None:
     return value / per if per else None
+
+
+def _difference(value: float | None, less: float | None) -> float | None:
+    return None if value is None or less is None else value - less
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -14,8 +14,9 @@ from whispertide.evaluation import page
 from whispertide.evaluation.charts import charts, step_text
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.store import Cell
+from whispertide.evaluation.trace import FREE
 
-FREE, TIMED = "free", "timed"
+TIMED = "timed"  # live or simulated
 SYNTHETIC = (
     "Corpora called talks and noisy are synthetic speech, with the synthesizer's exact word times. "
     "Times are from the moment a word ended in the audio to the moment it was shown; nothing is clamped or rounded."
@@ -52,6 +53,7 @@ class Column:
 QUALITY = (
     Column("wer", "WER %", percent),
     Column("wer_offline", "offline WER %", percent),
+    Column("wer_minus_offline", "minus offline", percent),
     Column("cer", "CER %", percent),
     Column("substitutions", "subst.", str),
     Column("insertions", "insert.", str),
@@ -88,22 +90,21 @@ GLANCE = (
     "confirmed_p99_s",
     "first_seen_mean_s",
     "matched",
-    "gflop_per_s",
     "cpu_s_per_s",
 )
 
 
-def group_of(cell: Cell) -> tuple[str, str, str, str]:
-    """What cells must share to be compared."""
+def group_of(cell: Cell) -> tuple[str, ...]:
+    """What cells must share to be compared; the clock comes last."""
     clock = FREE if cell.spec.clock == FREE else TIMED
-    return (cell.spec.model, cell.spec.corpus, cell.spec.corpus_hash, clock)
+    return (cell.spec.model, cell.spec.model_hash, cell.spec.corpus, cell.spec.corpus_hash, clock)
 
 
 def cells_table(cells: Sequence[Cell], columns: Iterable[Column], title: str = "") -> Table:
     """One row per cell; columns that no cell has are left out."""
     wanted = [column for column in columns if any(_known(cell.score.get(column.key)) for cell in cells)]
     rows = tuple(
-        (cell.spec.label, step_text(cell) or None, *(_formatted(column, cell.score) for column in wanted))
+        (cell.spec.label, step_text(cell) or None, *(formatted(column, cell.score) for column in wanted))
         for cell in cells
     )
     return Table(("recogniser", "step", *(column.heading for column in wanted)), rows, title)
@@ -119,7 +120,7 @@ def summary_table(cells: Sequence[Cell]) -> Table:
             step_text(cell) or None,
             cell.spec.model,
             cell.spec.corpus,
-            *(_formatted(column, cell.score) for column in columns),
+            *(formatted(column, cell.score) for column in columns),
         )
         for cell in cells
     )
@@ -135,7 +136,7 @@ def build(cells: Sequence[Cell], title: str = "whispertide benchmark") -> str:
     """The page. Raises `OptionError` where there is nothing to report."""
     if not cells:
         raise OptionError("expected at least one finished cell; got none: run `whispertide bench run` first")
-    groups: dict[tuple[str, str, str, str], list[Cell]] = {}
+    groups: dict[tuple[str, ...], list[Cell]] = {}
     for cell in cells:
         groups.setdefault(group_of(cell), []).append(cell)
     recognisers = len({cell.spec.label for cell in cells})
@@ -208,9 +209,13 @@ def _few_words(words: int) -> str:
 
 
 def _ordered(cells: Iterable[Cell]) -> list[Cell]:
-    return sorted(
-        cells, key=lambda cell: (cell.spec.recogniser, len(cell.spec.changes), cell.spec.label, cell.spec.step_s or 0)
-    )
+    """By model and corpus, then by recogniser, the unchanged one first."""
+
+    def place(cell: Cell) -> tuple[object, ...]:
+        spec = cell.spec
+        return (spec.model, spec.corpus, spec.recogniser, len(spec.changes), spec.label, spec.step_s or 0)
+
+    return sorted(cells, key=place)
 
 
 def _streamed(cells: Iterable[Cell]) -> list[Cell]:
@@ -223,7 +228,8 @@ def _known(value: object) -> bool:
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
-def _formatted(column: Column, score: Mapping[str, Any]) -> str | None:
+def formatted(column: Column, score: Mapping[str, Any]) -> str | None:
+    """The figure as it is written, None where it is not known; a share of matched words that is too small is marked."""
     value = score.get(column.key)
     if not _known(value):
         return None

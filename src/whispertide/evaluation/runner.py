@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
 from whispertide.errors import OptionError
 from whispertide.evaluation import store
-from whispertide.evaluation.grid import OFFLINE, PEER, Excerpt, Request, Setup, changes_of
+from whispertide.evaluation.grid import OFFLINE, PEER, Request, Setup, changes_of, text_of
 from whispertide.evaluation.replay import About, Recogniser, beam_of, offline, run_cell, streaming
-from whispertide.evaluation.report import FREE
 from whispertide.evaluation.store import Cell, CellSpec, Results
-from whispertide.evaluation.trace import ClockName, Corpus, Trace, Utterance
+from whispertide.evaluation.trace import FREE, ClockName, Corpus, Trace, Utterance
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipes import Recipe, field_types, get_recipe, parse_overrides
 
@@ -60,7 +59,7 @@ class Runner:
         self.clock: ClockName = setup.clock  # type: ignore[assignment]  # just checked
         self.setup = setup
         self._corpus_name = ""
-        self._corpora: dict[str, Corpus] = {}
+        self._corpora: dict[tuple[str, frozenset[str]], Corpus] = {}
         self._loaded: tuple[str, Transcriber] | None = None
         self._once: dict[str, Any] = {}
 
@@ -85,15 +84,26 @@ class Runner:
         """The corpus chosen with `use_corpus`."""
         return self.open_corpus(self._corpus_name)
 
-    def open_corpus(self, name: str) -> Corpus:
-        """Open, or make, a corpus. Raises `CorpusError` and `OptionError`."""
-        if name not in self._corpora:
+    def open_corpus(self, name: str, model: str | None = None) -> Corpus:
+        """Open, or make, the part of a corpus that the run is about, in the languages that the model writes.
+
+        Raises `CorpusError` and `OptionError`.
+        """
+        model = model or self.models[0]
+        languages = self._languages(model)
+        if (name, languages) not in self._corpora:
             from whispertide.evaluation.corpora import open_corpus
+            from whispertide.evaluation.corpora.parts import Excerpt, InLanguages
 
             corpus: Corpus = open_corpus(name, quick=self.quick, seed=self.setup.seed)
+            others = [item.language for item in corpus.utterances() if item.language not in languages]
+            if others:
+                left_out = f"{len(others)} recordings of {corpus.name} in {', '.join(sorted(set(others)))} are left out"
+                self.watch.say(f"{left_out}: {Path(model).name} does not write that")
+                corpus = InLanguages(corpus, languages)
             length = self.setup.length_s
-            self._corpora[name] = corpus if length is None else Excerpt(corpus, length)
-        return self._corpora[name]
+            self._corpora[name, languages] = corpus if length is None else Excerpt(corpus, length)
+        return self._corpora[name, languages]
 
     def transcriber(self, model: str) -> "Transcriber":
         """A model, loaded with the engine's options; the one before is let go."""
@@ -139,7 +149,7 @@ class Runner:
 
     def run(self, request: Request, *, place: str = "") -> Cell:
         """Measure a cell, or find it measured. Raises what loading and computing raise, and `PeerMissing`."""
-        corpus = self.open_corpus(request.corpus)
+        corpus = self.open_corpus(request.corpus, request.model)
         if request.recipe is not None:
             return self._streaming_cell(request, request.recipe, corpus, place)
         if request.recogniser == OFFLINE:
@@ -174,7 +184,7 @@ class Runner:
 
             def recognise(utterance: Utterance) -> Trace:
                 options = DecodeOptions(language=utterance.language, beam=beam, word_timestamps=False)
-                return offline(transcriber, options=options)(utterance)
+                return offline(transcriber, clock=self.clock, options=options)(utterance)
 
             return recognise
 
@@ -186,13 +196,14 @@ class Runner:
         peer = get_peer(request.recogniser.removeprefix(PEER))
         if reason := why_not(peer) or self._unfit(peer, corpus):
             raise PeerMissing(reason)
-        settings = self._peer_settings(peer, request.step_s)
+        settings = self._peer_settings(peer, request, corpus)
         step = settings.get("step_s")
         spec = replace(
             self._spec(request.recogniser, request.model, corpus),
             step_s=float(step) if step is not None else None,
+            changes=tuple(f"{name}={text_of(value)}" for name, value in request.settings.items()),
             streaming=peer.streaming,
-            clock=FREE if self.clock == FREE else peer.clock,
+            clock=FREE if self.clock == FREE and "clock" in peer.defaults else peer.clock,
             settings={name: str(value) for name, value in settings.items()},
         )
         changes = {name: settings[name] for name in peer.defaults}
@@ -204,6 +215,8 @@ class Runner:
             raise PeerMissing(str(unavailable)) from unavailable
 
     def _unfit(self, peer: "Peer", corpus: Corpus) -> str:
+        if len(languages := _spoken(corpus)) > 1:
+            return f"it is told one language, and {corpus.name} has {', '.join(languages)}"
         if peer.clock != "live":
             return ""
         if self.clock == FREE:
@@ -213,12 +226,14 @@ class Runner:
             return f"it runs in real time, and {corpus.name} is {length / 60:.0f} minutes long: use --excerpt 600"
         return ""
 
-    def _peer_settings(self, peer: "Peer", step_s: float | None) -> "dict[str, str | int | float | bool]":
+    def _peer_settings(self, peer: "Peer", request: Request, corpus: Corpus) -> "dict[str, str | int | float | bool]":
         from whispertide.model.runtime import thread_count
 
-        wanted: dict[str, str | int | float | bool] = {"threads": thread_count(self.setup.engine)}
-        if step_s is not None:
-            wanted["step_s"] = step_s
+        wanted = {**request.settings, "threads": thread_count(self.setup.engine)}
+        for language in _spoken(corpus):
+            wanted["language"] = language
+        if request.step_s is not None:
+            wanted["step_s"] = request.step_s
         if self.clock == FREE:
             wanted["clock"] = FREE
         return peer.settings({name: value for name, value in wanted.items() if name in peer.defaults})
@@ -271,7 +286,7 @@ class Runner:
     def _spec(self, recogniser: str, model: str, corpus: Corpus) -> CellSpec:
         return CellSpec(
             recogniser=recogniser,
-            model=model,
+            model=Path(model).name if Path(model).is_dir() else model,
             corpus=self._label_of(corpus),
             corpus_name=corpus.name,
             corpus_hash=corpus.hash,
@@ -285,9 +300,18 @@ class Runner:
     def _model_hash(self, model: str) -> str:
         return self.once(f"hash of {model}", lambda: self.transcriber(model).model.content_hash[:12])
 
+    def _languages(self, model: str) -> frozenset[str]:
+        """The languages that a model writes."""
+
+        def find() -> frozenset[str]:
+            transcriber = self.transcriber(model)
+            return frozenset(transcriber.tokenizer.language_tokens if transcriber.dims.is_multilingual else ("en",))
+
+        return self.once(f"languages of {model}", find)
+
     def _label_of(self, corpus: Corpus) -> str:
         """A short name: as it was asked for, of a folder only the last part, and how much of it."""
-        asked = next(name for name, known in self._corpora.items() if known is corpus)
+        asked = next(name for (name, _), known in self._corpora.items() if known is corpus)
         kind, colon, path = asked.partition(":")
         length = self.setup.length_s
         part = "" if length is None else f" {length:g} s"
@@ -322,6 +346,11 @@ def _remembering(results: Results, spec: CellSpec, make: Callable[[], Recogniser
         return trace
 
     return recognise
+
+
+def _spoken(corpus: Corpus) -> list[str]:
+    """The languages of a corpus; recordings in which nobody speaks are in none."""
+    return sorted({utterance.language for utterance in corpus.utterances() if utterance.words})
 
 
 def _step(spec: CellSpec) -> str:

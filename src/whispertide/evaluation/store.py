@@ -33,11 +33,15 @@ from whispertide.evaluation.trace import RoundCost, Shown, Trace
 Json = dict[str, Any]
 
 _SOURCE = Path(whispertide.__file__).parent
-# What shows, serves or trains cannot change a measurement.
+# What shows, serves or trains cannot change a measurement; nor can what measures something else.
 _IRRELEVANT = ("cli", "server", "training", "compress")
 _IRRELEVANT_FILES = frozenset(
     f"{name}.py"
-    for name in ("charts", "compare", "grid", "page", "paper", "paper_items", "plots", "report", "runner", "store")
+    for name in (
+        *("agreement", "charts", "compare", "grid", "guard_items", "page", "paper", "paper_items"),
+        *("plots", "publish", "report", "runner", "store", "sweep"),
+        *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
+    )
 )
 _NUMERIC_PACKAGES = ("numpy", "onnxruntime", "soxr")
 _KEY_LENGTH = 12

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from whispertide.types import FloatArray
 
 ClockName = Literal["simulated", "free", "live"]
+FREE: ClockName = "free"
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,11 @@ class DecoderState:
         """Positions in the cache."""
         return self._cache.length
 
+    @property
+    def cache(self) -> KVCache:
+        """The cache as it is now, for whoever continues it elsewhere."""
+        return self._cache
+
     def fork(self) -> Self:
         """A state that goes its own way from here; nothing is copied."""
         return type(self)(self._decoder, self._encoded, self._heads, self._cache)

@@ -52,6 +52,7 @@ class Encoder:
         mel: FloatArray,
         *,
         valid_frames: int | None = None,
+        mask_padding: bool = True,
         attention: FloatArray | None = None,
         hidden: bool = False,
     ) -> Encoded:
@@ -59,6 +60,7 @@ class Encoder:
 
         mel           [n_mels, 2 * frames] normalised log-mel, at most 3,000 columns, an even number
         valid_frames  frames behind this one are padding: nothing attends to them, in the encoder or the decoder
+        mask_padding  False: only the decoder does not; within the encoder padding is attended to (faster)
         attention     [frames, frames] bias of the encoder's self-attention in place of that mask (block-diagonal and
                       the like); the decoder still masks by `valid_frames`
         Raises `GraphError` for any other shape.
@@ -69,7 +71,7 @@ class Encoder:
             raise GraphError(f"expected 1 to {frames} valid frames; got {valid}")
         inputs: dict[str, Any] = {"mel": np.ascontiguousarray(mel[None]), "positions": np.arange(frames)}
         graph = self._open
-        if attention is None and valid < frames:
+        if attention is None and mask_padding and valid < frames:
             attention = np.zeros((frames, frames), np.float32)
             attention[:, valid:] = self.masked_value
         if attention is not None:

@@ -6,7 +6,7 @@ programs.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,8 +98,17 @@ class GraphSession:
             raise GraphError(f"the graph {self.path.name} failed: {error}") from error
 
 
-def open_session(path: Path, options: EngineOptions) -> GraphSession:
+def open_session(
+    path: Path,
+    options: EngineOptions,
+    *,
+    provider_options: Mapping[str, str] | None = None,
+    entries: Mapping[str, str] | None = None,
+) -> GraphSession:
     """Load a graph file for the provider and threads of `options`.
+
+    `provider_options` are those of the chosen provider and `entries` ONNX Runtime's own session configuration, both by
+    the names that its documentation gives them.
 
     Raises `ProviderError` for a missing provider and `GraphError` for a file that does not load.
     """
@@ -116,7 +125,11 @@ def open_session(path: Path, options: EngineOptions) -> GraphSession:
     settings.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     settings.log_severity_level = 3
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    names = [_PROVIDERS[provider]] + (["CPUExecutionProvider"] if provider != "cpu" else [])
+    for name, value in (entries or {}).items():
+        settings.add_session_config_entry(name, value)
+    # ONNX Runtime refuses a list with the CPU provider where falling back to it is forbidden
+    falls_back = provider != "cpu" and (entries or {}).get("session.disable_cpu_ep_fallback") != "1"
+    names = [(_PROVIDERS[provider], dict(provider_options or {})), *(["CPUExecutionProvider"] if falls_back else [])]
     try:
         session = onnxruntime.InferenceSession(str(path), settings, providers=names)
     except Exception as error:

@@ -50,9 +50,11 @@ class WhisperModel:
         """The decoder session."""
         return Decoder(self._files, self.dims, self.options)
 
-    def encode(self, mel: FloatArray, *, valid_frames: int | None = None) -> Encoded:
+    def encode(
+        self, mel: FloatArray, *, valid_frames: int | None = None, mask_padding: bool = True, hidden: bool = False
+    ) -> Encoded:
         """Encode log-mel [n_mels, 2 * frames]; frames from `valid_frames` on are padding (see `Encoder.encode`)."""
-        return self.encoder.encode(mel, valid_frames=valid_frames)
+        return self.encoder.encode(mel, valid_frames=valid_frames, mask_padding=mask_padding, hidden=hidden)
 
     def decoder(self, encoded: Encoded, *, heads: Sequence[Head] = ()) -> DecoderState:
         """A fresh decoder over `encoded` that also returns the cross-attention of `heads`."""

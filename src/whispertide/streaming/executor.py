@@ -1,7 +1,8 @@
-"""Where rounds are computed. `SerialExecutor` runs one after the other on the caller's thread.
+"""Where rounds are computed. `SerialExecutor` runs one after the other on the caller's thread, and so does
+`single_pass.SinglePassExecutor`; `make_executor` chooses.
 
-It knows the model and the framing; it knows nothing of policies, of other rounds or of sessions, so any number of
-sessions can share it (one call at a time).
+An executor knows the model and the framing; it knows nothing of policies, of other rounds or of sessions, so any number
+of sessions can share it (one call at a time).
 """
 
 from collections.abc import Sequence
@@ -10,13 +11,30 @@ from typing import TYPE_CHECKING
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Cost, Features, Frame, OfflineSegment, Stage, Transcription
 from whispertide.decoding.search import Guard
+from whispertide.decoding.word_end import WordEndDetector
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
+from whispertide.streaming.framing import get_framing
+from whispertide.streaming.policy import Executor
+from whispertide.streaming.recipes import Recipe
 from whispertide.streaming.round import Heard, RoundPlan, RoundResult
+from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.types import N_FRAMES, FloatArray, Span, Word
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
+
+
+def make_executor(model: "WhisperModel", recipe: Recipe, detector: WordEndDetector | None = None) -> Executor:
+    """What computes the rounds of `recipe`; recipes of the same `executor_key` may share it."""
+    if recipe.policy == "local-agreement":
+        return SerialExecutor(model, get_framing(recipe.framing))
+    return SinglePassExecutor(model, get_framing(recipe.framing), detector)
+
+
+def executor_key(recipe: Recipe) -> tuple[str, str]:
+    """All of a recipe that an executor depends on."""
+    return ("whole" if recipe.policy == "local-agreement" else "single", recipe.framing)
 
 
 class SerialExecutor:

@@ -1,38 +1,77 @@
 """How a window of audio becomes encoder input, by name. A framing knows the model's limits and nothing of rounds or
 words.
 
-    pad30   zeros behind the audio up to 30 s, as in Whisper's training: the reference, and the dearest
-    bare    the audio alone; cheap, but Whisper was not trained on short windows (Wang et al., WhisperFlow, section 2)
+    pad30           zeros behind the audio up to 30 s, as in Whisper's training: the reference, and the dearest
+    bare            the audio alone; cheap, but Whisper was not trained on short windows (Wang et al., WhisperFlow,
+                    section 2)
+    buckets         zeros up to the next of 3, 4, 5, 6 or 30 s, so that few shapes occur (NPUsper); the decoder does not
+                    attend to the padding, but the encoder's self-attention does
+    buckets-masked  likewise, and the encoder does not attend to it either
 
-Whisper's floor is measured over the window (`features.normalise`); in both framings that is the speech itself, because
+Whisper's floor is measured over the window (`features.normalise`); in all of them that is the speech itself, because
 zeros are never the loudest.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from whispertide.decoding.longform import Frame, pad30
 from whispertide.errors import OptionError
-from whispertide.types import FloatArray
+from whispertide.types import FRAME_SAMPLES, N_FRAMES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.encoder import Encoded
     from whispertide.model.whisper import WhisperModel
 
+BUCKETS = tuple(s * SAMPLE_RATE // FRAME_SAMPLES for s in (3, 4, 5, 6, 30))  # encoder frames
 
-def bare(model: "WhisperModel", mel: FloatArray) -> "Encoded":
+
+class Framing(Protocol):
+    """Normalised log-mel [n_mels, frames] -> encoder output; `hidden` asks for its last layer too."""
+
+    def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+        """Encode one window."""
+
+
+def pad30(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+    """Whisper's own framing."""
+    return model.encode(_padded(mel, N_FRAMES), hidden=hidden)
+
+
+def bare(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
     """The audio alone; an odd last mel frame gets one of zeros, because the encoder takes them in pairs."""
-    return model.encode(np.pad(mel, [(0, 0), (0, mel.shape[1] % 2)]))
+    return model.encode(_padded(mel, mel.shape[1] + mel.shape[1] % 2), hidden=hidden)
 
 
-FRAMINGS: Mapping[str, Frame] = MappingProxyType({"pad30": pad30, "bare": bare})
+def buckets(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+    """The smallest bucket that holds the audio; only the decoder is kept from the padding."""
+    valid = -(-mel.shape[1] // 2)
+    return model.encode(_padded(mel, 2 * _bucket(valid)), valid_frames=valid, mask_padding=False, hidden=hidden)
 
 
-def get_framing(name: str) -> Frame:
+def buckets_masked(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+    """The smallest bucket that holds the audio; nothing attends to the padding."""
+    valid = -(-mel.shape[1] // 2)
+    return model.encode(_padded(mel, 2 * _bucket(valid)), valid_frames=valid, hidden=hidden)
+
+
+FRAMINGS: Mapping[str, Framing] = MappingProxyType(
+    {"pad30": pad30, "bare": bare, "buckets": buckets, "buckets-masked": buckets_masked}
+)
+
+
+def get_framing(name: str) -> Framing:
     """The framing of that name. Raises `OptionError`, which lists those that exist."""
     if name not in FRAMINGS:
         raise OptionError(f"expected a framing among {', '.join(FRAMINGS)}; got {name!r}")
     return FRAMINGS[name]
+
+
+def _bucket(frames: int) -> int:
+    return next(bucket for bucket in BUCKETS if bucket >= frames)
+
+
+def _padded(mel: FloatArray, frames: int) -> FloatArray:
+    return np.pad(mel, [(0, 0), (0, frames - mel.shape[1])])

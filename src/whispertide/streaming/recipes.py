@@ -1,7 +1,8 @@
 """Recipes: the published systems as choices of schedule, framing, search, policy and executor, under their names.
 
-A recipe is flat, so that an ablation is a change of one field. This module checks recipes and builds their schedules,
-policies and gates; framing, search and executor are built where the model is. It knows no model and no audio.
+A recipe is flat, so that an ablation is a change of one field; what a field means is said once, in `Recipe`, and a
+field that belongs to another policy is ignored. This module checks recipes and builds their schedules, policies and
+gates; framing, search and executor are built where the model is. It knows no model and no audio.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,12 +12,19 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from whispertide.audio.vad import GateOptions, SpeechGate
+from whispertide.decoding.backward_shift import BackwardShift, ShiftRow
+from whispertide.decoding.token_words import WordTimes
 from whispertide.errors import OptionError, UnknownRecipeError
 from whispertide.options import DecodeOptions
+from whispertide.streaming.align_att import AlignAtt, Memory, Truncate
+from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import Boundary, Compare, LocalAgreement, Trim
 from whispertide.streaming.policy import AnyPolicy
-from whispertide.streaming.schedule import BestEffort, FixedStep, Schedule
-from whispertide.types import CHUNK_SECONDS, to_samples
+from whispertide.streaming.round import Listening
+from whispertide.streaming.schedule import Adaptive, BestEffort, FixedStep, Schedule
+from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, to_samples
+
+FRAMES_PER_S = SAMPLE_RATE // FRAME_SAMPLES
 
 
 def _check_type(name: str, kind: Any, value: Any) -> None:
@@ -34,21 +42,64 @@ def _check_range(name: str, value: float, least: float, most: float) -> None:
         raise OptionError(f"expected {name} between {least:g} and {most:g}; got {value:g}")
 
 
+# What each policy calls the length of a usual window, which must fit into the longest.
+_WINDOW_OF = {"local-agreement": "trim_s", "align-att": "window_s", "grounded": "carry_most_s"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """How a stream is turned into rounds and rounds into words. Times in seconds, because a person sets them.
 
     schedule      "fixed": a round when `step_s` seconds have arrived; "best-effort": when the previous one is done and
-                  `step_s` seconds have arrived. Both take all that has arrived.
-    framing       "pad30": every window is padded to 30 s; "bare": as long as it is
+                  `step_s` seconds have arrived; "adaptive": likewise, and when computing takes longer than half of
+                  that, so much later that it does not (at most `longest_step_s`). All take all that has arrived.
+    framing       "pad30": every window is padded to 30 s; "bare": as long as it is; "buckets": padded to 3, 4, 5, 6 or
+                  30 s, hidden from the decoder; "buckets-masked": hidden from the encoder, too
     search        "beam" (of `beam` hypotheses) or "greedy"
-    policy        "local-agreement": `agreement` rounds must hear a word
+    policy        "local-agreement": `agreement` rounds must hear a word; "align-att": its attention must keep away from
+                  the frontier (SimulStreaming); "grounded": attention must not shift backward (NPUsper)
+
+    Local agreement:
     compare       "normalised": without case and punctuation; "exact": as written
     boundary      how words heard again are recognised: "align" or, as in whisper_streaming, by "time"
     trim          windows longer than `trim_s` are cut at a confirmed "segment" or "sentence" end
-    hard_cap_s    windows never get longer; then words are confirmed without agreement
-    no_speech     segments whose no-speech probability is higher are dropped
     prompt_chars  how much confirmed text precedes the window as prompt (0 = none)
+
+    AlignAtt:
+    margin_s      attention must keep so far from the end; `margin_last_s` in the last round. Grounded: a word this
+                  close to the end ends the decode (0 = none does)
+    rewind_s      a jump back of the attention that voids a round (0 = none)
+    truncate      what is held back of the last word: "none", "last-word", "near-end" (if it ends within `hold_s`),
+                  "detector" (unless the word-truncation detector fires)
+    memory        "segments": the oldest rounds' audio goes when the window is full; "words": windows of about
+                  `window_s`, begun `carry` confirmed words before what is new
+    context_tokens   how much text before the window precedes it (0 = none, not even the user's prompt)
+    static_prompt    the user's prompt stays in front of it; else it scrolls away with what is said
+    must_speak    every round says at least one token
+    beyond        tokens that are decoded behind the frontier, as a guess
+    verify        check the guess of the round before as one block
+    rescue_logprob   a decode whose tokens are less likely on average is tried again with `beam` hypotheses (0 = never)
+    shed_s        when rounds come further apart than this there is no guess, at twice that windows get short (0 =
+                  never)
+
+    Grounded:
+    carry         how audio is carried over: 1, 2 or 3
+    carry_back_s  the window begins so much before the carried word; `carry_most_s` is the most that is carried
+    real_end      end of text ends a decode; else the second-best token is taken, if it says something
+    shift_guard   whether backward shifts end it; `shift_median` and `shift_average` are the widths of the two filters
+                  in frames, `shift_row` says whose attention a token's is, `shift_from_s` where arrival is looked for
+    finish_word   a word near the end is decoded whole before the decode ends
+    same_token    so many copies of a token in a row end a decode and are dropped (0 = none do)
+
+    AlignAtt and grounded:
+    least_s       shorter windows are not decoded, unless they are the last
+    max_tokens    the most that a round decodes
+    word_times    "dtw", or "attended": where the attention of the first and last token is strongest
+    heads_first   heads are averaged before word times are worked out
+
+    All:
+    hard_cap_s    windows never get longer; then words are confirmed whether they are certain or not
+    no_speech     what is heard with a higher no-speech probability is dropped
     loop_guard    cut down repetition loops before they can be confirmed
     vad           whether a voice gate keeps silence out; `vad_pause_s` of it ends an utterance, `vad_pre_roll_s` before
                   the first speech is kept
@@ -57,20 +108,50 @@ class Recipe:
     """
 
     name: str
-    schedule: Literal["fixed", "best-effort"] = "fixed"
+    schedule: Literal["fixed", "best-effort", "adaptive"] = "fixed"
     step_s: float = 1.0
-    framing: Literal["pad30", "bare"] = "pad30"
+    longest_step_s: float = 2.0
+    framing: Literal["pad30", "bare", "buckets", "buckets-masked"] = "pad30"
     search: Literal["greedy", "beam"] = "beam"
     beam: int = 5
-    policy: Literal["local-agreement"] = "local-agreement"
+    policy: Literal["local-agreement", "align-att", "grounded"] = "local-agreement"
     agreement: int = 2
     compare: Compare = "normalised"
     boundary: Boundary = "align"
     trim: Trim = "segment"
     trim_s: float = 15.0
+    prompt_chars: int = 200
+    margin_s: float = 0.5
+    margin_last_s: float = 0.08
+    rewind_s: float = 4.0
+    truncate: Truncate = "last-word"
+    hold_s: float = 0.5
+    memory: Memory = "segments"
+    window_s: float = 5.0
+    carry: int = 2
+    context_tokens: int = 223
+    static_prompt: bool = True
+    must_speak: bool = False
+    beyond: int = 0
+    verify: bool = False
+    rescue_logprob: float = 0.0
+    shed_s: float = 0.0
+    carry_back_s: float = 0.2
+    carry_most_s: float = 4.0
+    real_end: bool = True
+    shift_guard: bool = True
+    shift_median: int = 7
+    shift_average: int = 10
+    shift_row: ShiftRow = "predicting"
+    shift_from_s: float = 0.0
+    finish_word: bool = True
+    same_token: int = 0
+    least_s: float = 0.0
+    max_tokens: int = 224
+    word_times: WordTimes = "dtw"
+    heads_first: bool = False
     hard_cap_s: float = 28.0
     no_speech: float = 0.9
-    prompt_chars: int = 200
     loop_guard: bool = True
     vad: bool = True
     vad_pause_s: float = 0.5
@@ -83,9 +164,25 @@ class Recipe:
             _check_type(name, kind, getattr(self, name))
         _check_range("step_s", self.step_s, 0.02, CHUNK_SECONDS)
         _check_range("beam", self.beam, 1, 64)
+        if self.schedule == "adaptive":
+            _check_range("longest_step_s", self.longest_step_s, self.step_s, CHUNK_SECONDS)
         _check_range("agreement", self.agreement, 2, 10)
         _check_range("hard_cap_s", self.hard_cap_s, 4, CHUNK_SECONDS)
-        _check_range("trim_s", self.trim_s, 1, self.hard_cap_s)
+        window = _WINDOW_OF[self.policy]
+        _check_range(window, getattr(self, window), 1, self.hard_cap_s)
+        for name in ("margin_s", "margin_last_s", "rewind_s", "hold_s", "shed_s", "carry_back_s", "least_s"):
+            _check_range(name, getattr(self, name), 0, CHUNK_SECONDS)
+        _check_range("shift_from_s", self.shift_from_s, 0, CHUNK_SECONDS)
+        _check_range("carry", self.carry, 1, 3 if self.policy == "grounded" else 20)
+        _check_range("context_tokens", self.context_tokens, 0, 400)
+        _check_range("beyond", self.beyond, 0, 224)
+        _check_range("max_tokens", self.max_tokens, 1, 400)
+        _check_range("same_token", self.same_token, 0, 100)
+        _check_range("shift_median", self.shift_median, 1, 101)
+        _check_range("shift_average", self.shift_average, 1, 100)
+        if self.shift_median % 2 == 0:
+            raise OptionError(f"expected shift_median to be odd; got {self.shift_median}")
+        _check_range("rescue_logprob", self.rescue_logprob, -20, 0)
         _check_range("no_speech", self.no_speech, 0, 1)
         _check_range("prompt_chars", self.prompt_chars, 0, 2000)
         _check_range("vad_pause_s", self.vad_pause_s, 0.1, CHUNK_SECONDS)
@@ -109,9 +206,60 @@ def field_types() -> Mapping[str, Any]:
 _hints = get_type_hints(Recipe)
 _FIELD_TYPES: Mapping[str, Any] = MappingProxyType({item.name: _hints[item.name] for item in fields(Recipe)})
 
+_WHISPER_STREAMING = Recipe(name="whisper-streaming", schedule="fixed", step_s=1.0, beam=5)
+_SIMULSTREAMING = Recipe(
+    name="simulstreaming",
+    schedule="fixed",
+    step_s=1.2,
+    search="greedy",
+    policy="align-att",
+    truncate="none",
+    must_speak=True,
+    context_tokens=400,
+    word_times="attended",
+    hard_cap_s=30.0,
+    no_speech=0.5,
+)
+_NPUSPER = Recipe(
+    name="npusper",
+    schedule="fixed",
+    step_s=2.0,
+    framing="bare",
+    search="greedy",
+    policy="grounded",
+    margin_s=0.6,
+    carry=3,
+    same_token=3,
+    least_s=1.0,
+    heads_first=True,
+    hard_cap_s=30.0,
+)
+# A first composition, to be tuned by measurement (benchmarks/search.py).
+_TIDE = Recipe(
+    name="tide",
+    schedule="adaptive",
+    step_s=0.3,
+    framing="bare",
+    search="greedy",
+    policy="align-att",
+    margin_s=0.24,
+    margin_last_s=0.0,
+    rewind_s=2.0,
+    truncate="near-end",
+    hold_s=0.5,
+    memory="words",
+    window_s=5.0,
+    carry=2,
+    context_tokens=60,
+    beyond=12,
+    verify=True,
+    rescue_logprob=-1.0,
+    shed_s=1.5,
+    hard_cap_s=20.0,
+)
 DEFAULT_RECIPE = "whisper-streaming"
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
-    {recipe.name: recipe for recipe in (Recipe(name="whisper-streaming", schedule="fixed", step_s=1.0, beam=5),)}
+    {recipe.name: recipe for recipe in (_WHISPER_STREAMING, _SIMULSTREAMING, _NPUSPER, _TIDE)}
 )
 
 
@@ -142,11 +290,19 @@ def parse_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
 def make_schedule(recipe: Recipe) -> Schedule:
     """When rounds start."""
     step = to_samples(recipe.step_s)
+    if recipe.schedule == "adaptive":
+        return Adaptive(step, to_samples(recipe.longest_step_s))
     return FixedStep(step) if recipe.schedule == "fixed" else BestEffort(step)
 
 
 def make_policy(recipe: Recipe) -> AnyPolicy:
     """What is confirmed when."""
+    if recipe.policy == "align-att":
+        return _align_att(recipe)
+    return _grounded(recipe) if recipe.policy == "grounded" else _local_agreement(recipe)
+
+
+def _local_agreement(recipe: Recipe) -> LocalAgreement:
     return LocalAgreement(
         agreement=recipe.agreement,
         compare=recipe.compare,
@@ -158,6 +314,64 @@ def make_policy(recipe: Recipe) -> AnyPolicy:
         prompt_chars=recipe.prompt_chars,
         guard=recipe.loop_guard,
     )
+
+
+def _align_att(recipe: Recipe) -> AlignAtt:
+    return AlignAtt(
+        margin=_frames(recipe.margin_s),
+        margin_last=_frames(recipe.margin_last_s),
+        rewind=_frames(recipe.rewind_s) or None,
+        truncate=recipe.truncate,
+        hold=to_samples(recipe.hold_s),
+        memory=recipe.memory,
+        window=to_samples(recipe.window_s),
+        carry=recipe.carry,
+        hard_cap=to_samples(recipe.hard_cap_s),
+        context=recipe.context_tokens > 0,
+        beyond=recipe.beyond if recipe.search == "greedy" else 0,
+        verify=recipe.verify and recipe.search == "greedy",
+        shed=to_samples(recipe.shed_s),
+        loop_guard=recipe.loop_guard,
+        listen=replace_fields(_listening(recipe), must_speak=recipe.must_speak, rescue=recipe.rescue_logprob or None),
+    )
+
+
+def _grounded(recipe: Recipe) -> Grounded:
+    return Grounded(
+        carry=recipe.carry,
+        watch=BackwardShift(
+            detect=recipe.shift_guard,
+            median=recipe.shift_median,
+            average=recipe.shift_average,
+            row=recipe.shift_row,
+            search_from=_frames(recipe.shift_from_s),
+            near_end=_frames(recipe.margin_s) or None,
+            finish_word=recipe.finish_word,
+        ),
+        back=to_samples(recipe.carry_back_s),
+        most=to_samples(recipe.carry_most_s),
+        hard_cap=to_samples(recipe.hard_cap_s),
+        loop_guard=recipe.loop_guard,
+        listen=replace_fields(_listening(recipe), real_end=recipe.real_end, same_token=recipe.same_token),
+    )
+
+
+def _listening(recipe: Recipe) -> Listening:
+    return Listening(
+        least=to_samples(recipe.least_s),
+        no_speech=recipe.no_speech,
+        loop_guard=recipe.loop_guard,
+        max_tokens=recipe.max_tokens,
+        context_tokens=recipe.context_tokens,
+        static_prompt=recipe.static_prompt,
+        times=recipe.word_times,
+        heads_first=recipe.heads_first,
+        rescue_beam=recipe.beam,
+    )
+
+
+def _frames(seconds: float) -> int:
+    return round(seconds * FRAMES_PER_S)
 
 
 def make_gate(recipe: Recipe) -> SpeechGate | None:

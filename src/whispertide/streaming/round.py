@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.search import StopReason
+from whispertide.decoding.token_words import TokenWord, WordTimes
+from whispertide.decoding.watch import Halt, Watch
 from whispertide.events import RoundStats
 from whispertide.types import FRAME_SAMPLES, Span, Word
 
@@ -26,12 +28,53 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Listening:
+    """How a round is decoded in one pass, without timestamps, watched by its own attention (`single_pass`).
+
+    watch           guards of the attention
+    least           samples: a shorter window is not decoded unless it is the last
+    must_speak      the decode may not begin with its end (SimulStreaming)
+    real_end        whether end of text ends it; else the second-best token is taken (NPUsper's code)
+    no_speech       a window whose no-speech probability is higher is taken for silence
+    loop_guard      end a decode that repeats itself
+    same_token      so many copies of one token in a row end a decode too, and are dropped; 0: no number does
+    max_tokens      the most that is decoded
+    context_tokens  the most that is shown of the text before the window, the user's prompt included
+    static_prompt   the user's prompt always stays in front of that; else it scrolls away with what is said
+    times           how words are timed; `heads_first`: the heads are averaged before anything else (NPUsper)
+    detect_end      ask the word-truncation detector, if there is one, about the last word
+    retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
+    rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
+    keep_attention  put the attention into the result
+    """
+
+    watch: tuple[Watch, ...] = ()
+    least: int = 0
+    must_speak: bool = False
+    real_end: bool = True
+    no_speech: float = 1.0
+    loop_guard: bool = True
+    same_token: int = 0
+    max_tokens: int = 224
+    context_tokens: int = 223
+    static_prompt: bool = True
+    times: WordTimes = "dtw"
+    heads_first: bool = False
+    detect_end: bool = False
+    retry: Halt | None = None
+    rescue: float | None = None
+    rescue_beam: int = 5
+    keep_attention: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RoundPlan:
     """One round to run. `window.start` is a multiple of 320 samples (one encoder frame).
 
     prompt   text that was said before the window (Whisper's previous-text context)
     prefix   tokens forced at the start of the transcript of this window
     is_last  no audio follows in this utterance: margins and hold-backs are off
+    listen   None: hear the window as Whisper transcribes a recording; else in one pass, as this says
     """
 
     id: int
@@ -41,6 +84,7 @@ class RoundPlan:
     prefix: tuple[int, ...] = ()
     reference: Reference | None = None
     is_last: bool = False
+    listen: Listening | None = None
 
     def __post_init__(self) -> None:
         if self.window.start % FRAME_SAMPLES:
@@ -60,18 +104,41 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
+class Listened:
+    """What one pass over a window heard.
+
+    words       behind the forced prefix, in order
+    firm        how many of them the guards let stand; the others are a guess
+    halt        what ended the decode, if a guard of the attention did
+    last_frame  what the last token attended to, in frames from the window's start; None if nobody looked
+    frames      frames with real audio
+    word_ended  whether the last firm word is known to have ended (True) or to go on (False)
+    retried     whether the window was heard once more, padded to 30 s
+    """
+
+    words: tuple[TokenWord, ...] = ()
+    firm: int = 0
+    halt: Halt | None = None
+    last_frame: int | None = None
+    frames: int = 0
+    word_ended: bool | None = None
+    retried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RoundResult:
     """What a round heard, and what each graph stage of it cost.
 
-    `language` is what a multilingual model wrote in; None where there is only English. `attention` is
-    [heads, tokens, frames] where the policy asked for it.
+    `language` is what a multilingual model wrote in; None where there is only English. `listened` is what a plan that
+    listens asks for; `attention` then is [heads, queries, frames] if it asked for that too.
     """
 
     plan: RoundPlan
     segments: tuple[Heard, ...]
     tokens: tuple[int, ...] = ()
     stop: StopReason = "end_of_text"
-    attention: Any = None
+    listened: Listened | None = None
+    attention: Any = field(default=None, compare=False, repr=False)
     language: str | None = None
     language_probability: float = 1.0
     costs: tuple[Cost, ...] = ()
@@ -85,8 +152,12 @@ class RoundResult:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A policy's verdict: words to append for good, the guess behind them, and the first sample still needed."""
+    """A policy's verdict: words to append for good, the guess behind them, and the first sample still needed.
+
+    `level` counts the declared steps by which quality was lowered in this round, because the machine is late.
+    """
 
     confirmed: tuple[Word, ...]
     hypothesis: tuple[Word, ...]
     keep_from: int
+    level: int = 0

@@ -15,14 +15,15 @@ class Schedule(Protocol):
     """Says up to which sample the next round looks, or None while it is not due.
 
     `last` is where the last round of this utterance ended (at first: where the utterance began), `known` is how much
-    audio it took to know of the utterance at all (a voice gate decides late), `received` is how much there is.
+    audio it took to know of the utterance at all (a voice gate decides late), `received` is how much there is. `spent`
+    is how long the last round was computed, in samples.
     """
 
     @property
     def recorded(self) -> bool:
         """Whether the rounds are a record being replayed: all of them happen, and lateness means nothing."""
 
-    def frontier(self, last: int, known: int, received: int) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """The end of the next round's window, or None while no round is due."""
 
 
@@ -40,7 +41,7 @@ class FixedStep:
         if self.step < 1:
             raise OptionError(f"expected a step of at least one sample; got {self.step}")
 
-    def frontier(self, last: int, known: int, received: int) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """All that has arrived, once that is a step more than the last round saw."""
         return received if received - last >= self.step else None
 
@@ -56,9 +57,31 @@ class BestEffort:
         if self.min_new < 1:
             raise OptionError(f"expected at least one new sample per round; got {self.min_new}")
 
-    def frontier(self, last: int, known: int, received: int) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """All that has arrived."""
         return received if received - last >= self.min_new else None
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """Best effort that leaves the machine room: computing shall take at most half of the time.
+
+    A round takes place when `least` new samples have arrived, but not before twice as many as would come while the
+    last one was computed; at most `most` are waited for. It takes everything that has arrived.
+    """
+
+    least: int
+    most: int
+    recorded: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.least <= self.most:
+            raise OptionError(f"expected 1 <= least <= most samples per round; got {self.least} and {self.most}")
+
+    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
+        """All that has arrived, once that is enough for the load."""
+        wanted = min(max(2 * spent, self.least), self.most)
+        return received if received - last >= wanted else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +95,7 @@ class Recorded:
         if any(b <= a for a, b in zip((0, *self.boundaries), self.boundaries, strict=False)):
             raise OptionError(f"expected round boundaries that are positive and rise; got {list(self.boundaries)[:20]}")
 
-    def frontier(self, last: int, known: int, received: int) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """The next boundary, once that much has arrived. Those before the utterance was known of had no round."""
         at = bisect_left(self.boundaries, max(last + 1, known))
         if at == len(self.boundaries) or self.boundaries[at] > received:

@@ -15,6 +15,7 @@ from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd
 from whispertide.streaming.policy import AnyPolicy, align_down
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
+from whispertide.types import to_samples
 
 
 class Emit(Protocol):
@@ -34,6 +35,7 @@ class Utterance:
     last_end   where the newest planned round ends; at first, where the utterance begins
     end        its last sample, once that is known; `closed_at` is how much audio it took to know
     spoken     whether any of its words is confirmed
+    spent      how long the newest round that came back was computed, in samples
     """
 
     start: int
@@ -45,6 +47,7 @@ class Utterance:
     closed_at: int = 0
     last_planned: bool = False
     spoken: bool = False
+    spent: int = 0
 
     def copy(self) -> "Utterance":
         """An independent copy."""
@@ -154,6 +157,8 @@ class Turns:
         commit = self.policy.apply(utterance.policy, result)
         utterance.keep_from = commit.keep_from
         utterance.spoken = utterance.spoken or bool(commit.confirmed)
+        stats = result.stats
+        utterance.spent = to_samples(stats.encode_s + stats.decode_s + stats.align_s)
         return state.in_flight.pop(0), commit
 
     def land(self, flight: Flight) -> None:
@@ -243,7 +248,7 @@ class Turns:
         """The end of the round that the schedule wants now, if any."""
         if self.state.requests and not self.schedule.recorded:
             return None  # the last round will look at everything anyway
-        frontier = self.schedule.frontier(utterance.last_end, utterance.known, self._horizon)
+        frontier = self.schedule.frontier(utterance.last_end, utterance.known, self._horizon, utterance.spent)
         if frontier is None:
             return None
         frontier = min(frontier, self.policy.limit(utterance.policy))

@@ -5,7 +5,7 @@ import pytest
 
 from evaluation.corpora.speech_checks import assert_times_fit
 from whispertide.errors import CorpusError
-from whispertide.evaluation.corpora.espeak import EspeakSpeaker, Mark, espeak_version, word_spans
+from whispertide.evaluation.corpora.espeak import EspeakSpeaker, Mark, espeak_version, shared_spans, word_spans
 
 needs_espeak = pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
 
@@ -40,6 +40,29 @@ def test_an_article_joined_to_its_neighbour_is_found_by_its_sounds() -> None:
 )
 def test_what_cannot_be_told_apart_is_refused(given: list[Mark]) -> None:
     assert word_spans("There was", given, 100) is None
+
+
+def test_words_not_told_apart_share_their_span_by_their_letters() -> None:
+    given = marks((0, 0), (0, "D"), (20, "e@"), (40, "w"), (60, "V"), (80, 10), (80, "s"), (96, "_:"))
+    assert shared_spans("There was sea.", given, 150) == ([(0, 50), (50, 80), (80, 96)], False)
+    assert shared_spans("it is", marks((40, 3), (40, "I")), 100) == ([(0, 40), (40, 100)], False)
+
+
+def test_words_told_apart_have_the_same_times_when_sharing_is_allowed() -> None:
+    text, given = (
+        "of the sea",
+        marks((0, 0), (0, "V"), (20, "v"), (40, "D"), (60, "@2"), (80, 7), (80, "s"), (99, "i:")),
+    )
+    assert shared_spans(text, given, 150) == (word_spans(text, given, 150), True)
+
+
+def test_a_mark_inside_a_compound_does_not_matter_to_its_times() -> None:
+    given = marks((0, 0), (0, "w"), (30, 5), (30, "n"), (60, 11), (60, "d"))
+    assert shared_spans("well-known dog", given, 100) == ([(0, 60), (60, 100)], True)
+
+
+def test_marks_out_of_order_are_refused_even_when_sharing_is_allowed() -> None:
+    assert shared_spans("There was", marks((40, 0), (10, 6)), 100) is None
 
 
 @needs_espeak

@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evaluation.corpora.other_machine import hash_elsewhere
 from whispertide.evaluation.corpora.noise import KINDS
 from whispertide.evaluation.corpora.nonspeech import RECORDINGS, SECONDS, open_nonspeech
 
@@ -26,6 +27,13 @@ def test_the_seed_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     assert made("here", 0) == made("there", 0)
     assert made("here", 1) != made("here", 0)
+
+
+def test_the_hash_is_the_same_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written down on one machine, made here, and made here without vector instructions."""
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "here"))
+    assert open_nonspeech(quick=True).hash == "05ecb1dfb7fa"
+    assert hash_elsewhere("nonspeech.open_nonspeech(quick=True).hash", tmp_path / "there") == "05ecb1dfb7fa"
 
 
 def test_an_hour_in_all_of_every_kind() -> None:

@@ -1,9 +1,10 @@
 from itertools import islice, pairwise
 
+import numpy as np
 import pytest
 
 from whispertide.evaluation.corpora.grammar import RULES
-from whispertide.evaluation.corpora.text import is_test_sentence, reserved_sentences
+from whispertide.evaluation.corpora.text import is_test_sentence, reserved_sentences, training_sentence
 
 
 def sentences(seed: int, stream: int, count: int = 300) -> list[str]:
@@ -14,6 +15,13 @@ def test_every_sentence_is_reserved_for_tests_and_new() -> None:
     drawn = sentences(0, 0)
     assert all(is_test_sentence(sentence) for sentence in drawn)
     assert len(set(drawn)) == len(drawn)
+
+
+def test_sentences_to_train_on_are_the_others() -> None:
+    dice = np.random.RandomState(0)
+    drawn = {training_sentence(dice) for _ in range(300)}
+    assert len(drawn) > 280
+    assert not any(is_test_sentence(sentence) for sentence in drawn)
 
 
 def test_a_tenth_of_all_sentences_is_reserved() -> None:

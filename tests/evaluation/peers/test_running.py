@@ -82,6 +82,13 @@ def test_a_peer_in_its_own_process(log: Path) -> None:
     assert [line for line in log.read_text().split() if line == "8000"] == ["8000"]
 
 
+def test_a_peers_memory_is_its_own_and_not_that_of_who_starts_it(log: Path) -> None:
+    ballast = np.ones(40_000_000)  # 320 MB
+    trace = run_peer("whisper.cpp", NANO, utterance(1600))
+    assert 10 < trace.peak_mb < 250
+    assert ballast.nbytes / 2**20 > 300
+
+
 def test_one_process_for_many(log: Path) -> None:
     traces = run_peer_over("whisper.cpp", NANO, [utterance(1600, "a"), utterance(3200, "b")])
     assert [(trace.utterance, trace.words[0]) for trace in traces] == [("a", "1600"), ("b", "3200")]

@@ -73,9 +73,9 @@ def _library(name: str) -> ctypes.CDLL:
 
 
 class FliteSpeaker:
-    """A voice of flite; `stretch` 1 is its own speed, more is slower."""
+    """A voice of flite; `stretch` 1 is its own speed, more is slower; `shift` 2 is an octave above its own pitch."""
 
-    def __init__(self, voice: str, *, stretch: float) -> None:
+    def __init__(self, voice: str, *, stretch: float, shift: float = 1.0) -> None:
         self._library = _library("flite")
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(self._library, name)
@@ -88,6 +88,7 @@ class FliteSpeaker:
         self._voice = register(None)
         features = ctypes.cast(self._voice, ctypes.POINTER(_Voice)).contents.features
         self._library.flite_feat_set_float(features, b"duration_stretch", stretch)
+        self._library.flite_feat_set_float(features, b"f0_shift", shift)
 
     def speak(self, text: str) -> Spoken | None:
         """The sentence, or None where its words are not told apart. Raises `CorpusError` if flite fails."""

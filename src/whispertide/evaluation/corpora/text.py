@@ -43,6 +43,14 @@ def reserved_sentences(seed: int, stream: int) -> Iterator[str]:
             yield sentence
 
 
+def training_sentence(dice: np.random.RandomState) -> str:
+    """A sentence of the same grammar that is not a test sentence."""
+    while True:
+        sentence = _sentence(dice)
+        if not is_test_sentence(sentence):
+            return sentence
+
+
 def _sentence(dice: np.random.RandomState) -> str:
     pieces = _expand("S", dice)
     mark = pieces.pop() if pieces[-1] == "?" else "."

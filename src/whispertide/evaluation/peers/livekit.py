@@ -39,7 +39,10 @@ def open_engine(job: Job, policy: str, *, gate: bool) -> Any:
         }
     else:
         settings |= {"model_path": job.converted["ct2"], "buffer_trimming_sec": job.number("trim_s")}
-    return TranscriptionEngine(**settings)
+    engine = TranscriptionEngine(**settings)
+    if policy == "localagreement" and not job.settings["fallback"]:
+        engine.asr.transcribe_kargs["temperature"] = 0
+    return engine
 
 
 def alignment_mask(model: str) -> str:

@@ -29,6 +29,9 @@ class Peer:
                  trim_s (how long the window grows), frame_threshold (AlignAtt's), clock ("simulated" or "free"),
                  compute_type and isa (CTranslate2's arithmetic, and instruction set such as AVX512, which it uses only
                  when told)
+    variants     changes of the defaults that are measured beside them. Fallback off: a checkpoint of which some
+    vocabulary
+                 was never trained says anything at all where fallback samples at high temperature
     reason       why it can never run; empty if it can
     """
 
@@ -41,6 +44,7 @@ class Peer:
     conversions: tuple[Conversion, ...] = ()
     fixed: Mapping[str, Setting] = field(default_factory=dict)
     defaults: Mapping[str, Setting] = field(default_factory=dict)
+    variants: tuple[Mapping[str, Setting], ...] = ()
     reason: str = ""
 
     def settings(self, changes: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -68,6 +72,8 @@ _LOCAL_AGREEMENT: dict[str, Setting] = {"policy": "localagreement"}
 _ALIGN_ATT: dict[str, Setting] = {"policy": "simulstreaming"}
 _ALIGN_ATT_DEFAULTS: dict[str, Setting] = {**_COMMON, "beams": 1, "frame_threshold": 25, "isa": ""}
 
+_SURE: dict[str, Setting] = {"fallback": False}
+
 _ALL = (
     Peer(
         "faster-whisper",
@@ -76,6 +82,7 @@ _ALL = (
         "run_faster_whisper",
         conversions=("ct2",),
         defaults={**_COMMON, "beams": 5, "fallback": True, "compute_type": "default", "isa": ""},
+        variants=(_SURE, {**_SURE, "compute_type": "int8"}),
     ),
     Peer(
         "openai-whisper",
@@ -84,6 +91,7 @@ _ALL = (
         "run_openai_whisper",
         conversions=("openai",),
         defaults={**_COMMON, "beams": 0, "fallback": True},
+        variants=(_SURE,),
     ),
     Peer(
         "whisper.cpp",
@@ -92,6 +100,7 @@ _ALL = (
         "run_whisper_cpp",
         conversions=("ggml",),
         defaults={**_COMMON, "beams": 0, "fallback": True},
+        variants=(_SURE,),
     ),
     Peer(
         "whisper-streaming",
@@ -101,7 +110,8 @@ _ALL = (
         streaming=True,
         conversions=("ct2",),
         fixed=_LOCAL_AGREEMENT,
-        defaults={**_COMMON, "step_s": 1.0, "trim_s": 15.0, "clock": "simulated", "isa": ""},
+        defaults={**_COMMON, "step_s": 1.0, "trim_s": 15.0, "fallback": True, "clock": "simulated", "isa": ""},
+        variants=(_SURE,),
     ),
     Peer(
         "simulstreaming",
@@ -122,7 +132,8 @@ _ALL = (
         streaming=True,
         conversions=("ct2",),
         fixed=_LOCAL_AGREEMENT,
-        defaults={**_COMMON, "step_s": 0.0, "trim_s": 15.0, "isa": ""},
+        defaults={**_COMMON, "step_s": 0.0, "trim_s": 15.0, "fallback": True, "isa": ""},
+        variants=(_SURE,),
     ),
     Peer(
         "whisperlivekit-simulstreaming",

@@ -1,11 +1,10 @@
 """What passes between this program and a peer's own process: a job going in, traces coming out, all as JSON.
 
-Both sides import this module, so it needs nothing but numpy. It does not know how a peer is started, nor any peer.
+Both sides import this module, so it needs nothing but numpy and the standard library. It does not know how a peer is started, nor any peer.
 """
 
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from whispertide.evaluation.energy import Meter
 from whispertide.evaluation.trace import ClockName, RoundCost, Shown, Trace
 from whispertide.types import FloatArray, seconds
 
@@ -69,16 +69,15 @@ Recogniser = Callable[[FloatArray], Heard]  # samples [n] at 16 kHz, mono
 
 
 def serve(load: Callable[[Job], Recogniser]) -> None:
-    """The main program of a peer: `python -m ... JOB`. Loading and warming up is in no measurement but the memory's."""
-    import resource  # Unix only, where the peers run; the other side reads traces anywhere
-
+    """The main program of a peer: `python -m ... JOB`. Loading and warming up is in no measurement, as with ours."""
     job = Job.read(Path(sys.argv[1]))
     recognise = load(job)
     with Path(job.output).open("w", encoding="utf-8") as file:
         for utterance, audio in zip(job.utterances, job.audio, strict=True):
             samples = np.load(audio)
-            wall, cpu = time.perf_counter(), time.process_time()
+            meter = Meter()
             heard = recognise(samples)
+            usage = meter.read()
             trace = Trace(
                 utterance=utterance,
                 recogniser=job.recogniser,
@@ -86,9 +85,10 @@ def serve(load: Callable[[Job], Recogniser]) -> None:
                 audio_s=seconds(len(samples)),
                 shown=heard.shown,
                 rounds=heard.rounds,
-                wall_s=time.perf_counter() - wall,
-                cpu_s=time.process_time() - cpu,
-                peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                wall_s=usage.wall_s,
+                cpu_s=usage.cpu_s,
+                peak_mb=usage.peak_mb,
+                energy_j=usage.energy_j,
                 settings={name: str(value) for name, value in job.settings.items()},
             )
             file.write(dump_trace(trace) + "\n")

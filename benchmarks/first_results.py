@@ -1,0 +1,410 @@
+"""The published results: measures them within a given time and writes docs/benchmarks.md.
+
+    python benchmarks/first_results.py --prepare --minutes 30   what needs no quiet machine: corpora, the widened
+                                                                checkpoint, graphs, a short trial of every program, how
+                                                                much audio will fit, and what is not about time
+    python benchmarks/first_results.py --minutes 30             the timings, on a quiet machine; then the page
+    python benchmarks/first_results.py --page                   the page alone, from what is there
+
+Every finished utterance is kept in --folder, so the same command goes on where it was stopped; what did not fit into
+the time is named on the page. A change of the program's code starts from nothing: measure on a commit, and change
+nothing until the page is written. `make peers` first; espeak-ng and flite must be installed.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from whispertide.checkpoint import hub, load_checkpoint
+from whispertide.checkpoint.cache import cache_dir
+from whispertide.errors import WhispertideError
+from whispertide.evaluation import publish
+from whispertide.evaluation.grid import OFFLINE, PEER, Request, Setup, grid
+from whispertide.evaluation.peers import PEERS, why_not
+from whispertide.evaluation.runner import PeerMissing, Runner
+from whispertide.evaluation.store import Cell
+from whispertide.evaluation.sweep import best_step
+from whispertide.evaluation.trace import Utterance
+from whispertide.options import EngineOptions
+from whispertide.streaming.recipes import RECIPES
+from whispertide.training.widen import widen
+
+MODEL, SHAPE = "nano.en", "base.en"
+BASELINE = "whisper-streaming"
+CORPORA = ("talks", "noisy", "nonspeech")
+STEPS = (0.5, 1.0, 2.0)  # of every sweep, beside each program's own
+OFFLINE_S, STREAMED_S = 3600.0, 600.0  # of each corpus
+TRIAL_S = 10.0
+SHARES = {"clocks": 0.12, "small": 0.31, "large": 0.37, "live": 0.20}  # of the time
+SHORTEST_S, LONGEST_S = 10.0, 600.0  # of an excerpt
+START_S = 4.0, 11.0, 20.0  # until a recipe, another program and one that runs live begin
+CPU_TO_WALL = 0.75  # of two threads
+SLOWEST = 1.1  # on a simulated clock a round that is late takes more audio, so nothing is much slower than speech
+_LIVE = {"whisperlivekit-localagreement": "whisper-streaming", "whisperlivekit-simulstreaming": "simulstreaming"}
+
+
+class OutOfTime(Exception):  # noqa: N818  it is an answer: what is measured is kept
+    """The time is up; what is stored can still be had."""
+
+
+@dataclass
+class Clerk:
+    """Says what is going on; refuses to begin, or to go on with, what is not stored when the time is up."""
+
+    deadline: float
+    label: str = ""
+    began: float = 0.0
+
+    def begin(self, label: str, total_s: float) -> None:
+        """A cell that is not stored yet."""
+        self._check()
+        self.label, self.began = label, time.monotonic()
+        self.say(f"{label}: {total_s:.0f} s of audio")
+
+    def advance(self, done_s: float) -> None:
+        """An utterance is done, and kept."""
+        self._check()
+
+    def end(self) -> None:
+        """The cell is done, or given up."""
+        self.say(f"{self.label}: {time.monotonic() - self.began:.0f} s")
+
+    def say(self, message: str) -> None:
+        """A line on standard error."""
+        left = f"{(self.deadline - time.monotonic()) / 60:5.1f} min left  " if self.deadline < float("inf") else ""
+        print(left + message, file=sys.stderr, flush=True)
+
+    def _check(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise OutOfTime
+
+
+@dataclass
+class Study:
+    """What is measured with what. `measured` collects all cells, `missing` what could not be measured, and why."""
+
+    options: argparse.Namespace
+    clerk: Clerk
+    measured: list[Cell] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def small(self) -> str:
+        """The model as it is."""
+        return str(self.options.model)
+
+    @property
+    def large(self) -> str:
+        """The model in a larger shape, made if need be."""
+        weights = hub.path(self.small)
+        folder = cache_dir() / "benchmarks" / f"{Path(self.small).name}-as-{self.options.shape}"
+        made_of = folder.with_suffix(".made-of")
+        content = load_checkpoint(weights).content_hash
+        if not made_of.is_file() or made_of.read_text() != content:
+            shutil.rmtree(folder, ignore_errors=True)
+            widen(weights, self.options.shape, folder, announce=self.clerk.say)
+            made_of.write_text(content)
+        return str(folder)
+
+    def runner(self, models: Sequence[str], length_s: float, *, clock: str = "simulated", place: str = "") -> Runner:
+        """A runner over so much of each corpus; `place` is a folder of its own for what is measured a second time."""
+        engine = EngineOptions("int8", "auto", self.options.threads)
+        setup = Setup(clock, excerpt_s=length_s, engine=engine, models=tuple(models))
+        return Runner(Path(self.options.folder) / place, setup, self.clerk)
+
+    def measure(self, runner: Runner, request: Request) -> Cell | None:
+        """The cell; None, with the reason noted, where it cannot be had."""
+        settings = " ".join(f"{name}={value}" for name, value in request.settings.items())
+        name = " ".join(
+            part
+            for part in (
+                request.recogniser,
+                settings,
+                f"{request.step_s:g} s" if request.step_s is not None else "",
+                Path(request.model).name,
+                request.corpus.partition(":")[0],
+            )
+            if part
+        )
+        try:
+            cell = runner.run(request)
+            self.measured.append(cell)
+            return cell
+        except OutOfTime:
+            self.missing[name] = "the time was up"
+        except (PeerMissing, WhispertideError) as error:
+            self.missing[name] = str(error)
+            self.clerk.say(f"{name}: {error}")
+        return None
+
+    def cells(self, runner: Runner, requests: Sequence[Request]) -> list[Cell]:
+        """Those that can be had."""
+        return [cell for request in requests if (cell := self.measure(runner, request)) is not None]
+
+
+# --- what there is to measure, and how much of it fits ----------------------------------------------------------------
+
+
+def requests_for(model: str, recipes: Sequence[str]) -> list[Request]:
+    """Ours and the other programs at their defaults and at the steps of the sweep; each once."""
+    stepped = [peer for peer in PEERS.values() if peer.clock != "live" and not peer.reason]
+    names = [peer.name for peer in stepped]
+    defaults = grid(recipes, (model,), ("talks",), (), (), names)
+    swept = grid(recipes, (model,), ("talks",), STEPS, (), [peer.name for peer in stepped if peer.streaming])
+    swept = [request for request in swept if request.recipe is not None or not _has_sure_variant(request)]
+    known = {(r.recogniser, tuple(r.settings.items()), _step(r)) for r in defaults}
+    return defaults + [r for r in swept if (r.recogniser, tuple(r.settings.items()), _step(r)) not in known]
+
+
+def _has_sure_variant(request: Request) -> bool:
+    """Whether this is a peer at its defaults that has a variant; only the variant is swept."""
+    return not request.settings and bool(PEERS[request.recogniser.removeprefix(PEER)].variants)
+
+
+def _step(request: Request) -> float | None:
+    """The step that it will have."""
+    if request.step_s is not None or not request.recogniser.startswith(PEER):
+        return request.step_s
+    step = PEERS[request.recogniser.removeprefix(PEER)].defaults.get("step_s")
+    return None if step is None else float(step)
+
+
+def is_offline(request: Request) -> bool:
+    """Whether it is a program that shows everything at the end."""
+    return request.recogniser.startswith(PEER) and not PEERS[request.recogniser.removeprefix(PEER)].streaming
+
+
+def trial(study: Study, model: str) -> list[tuple[Request, float]]:
+    """Every streaming request with the seconds that it takes per second of audio, by a short trial at its own step.
+
+    By the free clock, because the number of rounds must not depend on how busy the machine is.
+    """
+    requests = [request for request in requests_for(model, study.options.recipes) if not is_offline(request)]
+    runner = study.runner((model,), TRIAL_S, clock="free", place="trial")
+    found: dict[tuple[str, str], float] = {}  # CPU seconds per second of audio, times the step
+    for request in requests:
+        key = request.recogniser, str(request.settings)
+        if key not in found and (cell := study.measure(runner, request)) is not None:
+            found[key] = float(cell.score["cpu_s_per_s"] or 1.0) * (_step(request) or 1.0)
+    costs = []
+    for request in requests:
+        cpu = found.get((request.recogniser, str(request.settings)), 1.0) / (_step(request) or 1.0)
+        costs.append((request, min(SLOWEST, CPU_TO_WALL * cpu)))
+    return costs
+
+
+def plan(study: Study) -> dict[str, float]:
+    """How much audio each part can have."""
+    minutes = study.options.minutes
+    budget = {name: 60 * minutes * share for name, share in SHARES.items()}
+    shapes = {name: trial(study, model) for name, model in (("small", study.small), ("large", study.large))}
+    baseline = shapes["small"][0][1]
+    lengths = {
+        "clocks": _fitting(budget["clocks"], 4 * START_S[0], 2 + 2 * baseline),
+        "live": _fitting(budget["live"], 4 * START_S[2] + START_S[0], 4 + baseline),
+    }
+    for name, costs in shapes.items():
+        start = sum(START_S[request.recogniser.startswith(PEER)] for request, _ in costs)
+        lengths[name] = _fitting(budget[name], start, sum(cost for _, cost in costs))
+    return lengths
+
+
+def _fitting(budget_s: float, start_s: float, per_second: float) -> float:
+    """Seconds of audio, in whole tens."""
+    return max(SHORTEST_S, min(LONGEST_S, (budget_s - start_s) / per_second // 10 * 10))
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
+
+
+def clocks(study: Study, length: float) -> publish.Part:
+    """The baseline by every clock, twice in real time."""
+    names = (
+        ("computing free", "free", ""),
+        ("simulated", "simulated", ""),
+        ("real time", "live", ""),
+        ("real time, again", "live", "again"),
+    )
+    found: dict[str, Cell] = {}
+    utterances: list[Utterance] = []
+    for name, clock, place in names:
+        runner = study.runner((study.small,), length, clock=clock, place=place)
+        runner.use_corpus("talks")
+        request = grid((BASELINE,), (study.small,), ("talks",), (), ())[0]
+        if (cell := study.measure(runner, request)) is not None:
+            found[name] = cell
+            utterances = list(runner.corpus.utterances())
+    note = (
+        f"`{BASELINE}` with `{study.small}` on {length:g} s of `talks`, by each clock. The simulation is to be judged "
+        "by the two real-time runs: they differ among themselves, too, because rounds begin a little earlier or later."
+    )
+    pairs = [("simulated", "real time"), ("simulated", "real time, again"), ("real time", "real time, again")]
+    return publish.clocks_part("Do the clocks agree?", note, found, pairs, utterances)
+
+
+def shape(study: Study, model: str, length: float, title: str, name: str) -> tuple[publish.Part, list[Cell]]:
+    """All recognisers on the simulated clock, with one model; those that work offline come last."""
+    requests = sorted(requests_for(model, study.options.recipes), key=is_offline)
+    cells = study.cells(study.runner((model,), length), requests)
+    note = f"{length:g} s of `talks`, simulated clock."
+    return publish.streaming_part(title, note, cells, name, "benchmarks"), cells
+
+
+def live(study: Study, length: float, swept: Sequence[Cell]) -> publish.Part:
+    """WhisperLiveKit whole, in real time, at its default and at the step that was best for its policy alone."""
+    requests = grid((BASELINE,), (study.small,), ("talks",), (), ())
+    for name, policy in _LIVE.items():
+        requests.append(Request(PEER + name, study.small, "talks"))
+        best = best_step([cell for cell in swept if cell.spec.recogniser == PEER + policy])
+        if best is not None:
+            settings = PEERS[name].variants[-1] if best.spec.changes else {}
+            requests.append(Request(PEER + name, study.small, "talks", step_s=best.spec.step_s, settings=settings))
+    cells = study.cells(study.runner((study.small,), length), requests)
+    note = (
+        f"WhisperLiveKit with its own server loop, threads and voice gate runs in real time; `{BASELINE}` stands "
+        f"beside it on the same {length:g} s of `talks`, simulated. Its second step is the best for its policy above."
+    )
+    return publish.streaming_part("Programs that run their own threads", note, cells, "live", "benchmarks")
+
+
+def offline(study: Study) -> publish.Part:
+    """Word error rates of the model, transcribing whole recordings."""
+    runner = study.runner((study.small,), OFFLINE_S)
+    cells = study.cells(runner, [Request(OFFLINE, study.small, corpus) for corpus in corpora_of(study)])
+    note = (
+        f"`{study.small}`, greedy, on up to {OFFLINE_S / 60:g} minutes of each corpus, in as many voices as fit. Where "
+        "nobody speaks, every word is invented; those are counted per minute."
+    )
+    return publish.offline_part(f"Offline word error rate of {study.small}", note, cells)
+
+
+def streamed(study: Study) -> publish.Part:
+    """The baseline on every corpus, computing counted as instant, so that the figures are those of any machine."""
+    runner = study.runner((study.small,), STREAMED_S, clock="free")
+    requests = [grid((BASELINE,), (study.small,), (corpus,), (), ())[0] for corpus in corpora_of(study)]
+    note = (
+        f"`{BASELINE}` on up to {STREAMED_S / 60:g} minutes of each corpus, with computing counted as instant: what is "
+        "late here is the policy's doing. *minus offline* is what streaming costs in points, with the same beam."
+    )
+    return publish.corpora_part("Streaming, whatever the machine", note, study.cells(runner, requests))
+
+
+def corpora_of(study: Study) -> tuple[str, ...]:
+    """All of them, with the folders that were named."""
+    return (*CORPORA, *(f"manifest:{folder}" for folder in study.options.manifest))
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+LEAD = """
+These are the first results, measured with one command on one machine. `talks` and `noisy` are **synthetic speech**
+(espeak-ng and flite) with the synthesizer's exact word times; `nonspeech` is synthetic, too. `{model}` is a small model
+of this project, trained mostly on synthetic speech; `{model}-as-{shape}` is the same function widened to {shape}'s
+shape, so that its cost is real and its words are the same. Nothing here says how well a Whisper model hears people.
+
+Latency is from the moment a word ended in the audio to the moment it was shown for good, over words that were
+recognised (`matched`); nothing is clamped or rounded, nothing truncated, negatives are kept; for p99 a word that was
+never recognised counts as shown at the end. Under 95 % matched a latency is marked and claims nothing. *minus offline*
+is streaming WER less offline WER with the same weights and beam, in points. *(other)* are other programs on the same
+weights and audio, each in its own environment (`make peers`); computing takes its measured time. CTranslate2
+(faster-whisper) runs in float32 where the program's default is the stored type, WhisperLiveKit lets it choose.
+`fallback=false` turns Whisper's temperature fallback off: a small checkpoint has vocabulary that was never trained, and
+sampling at a high temperature hits it.
+
+*best step*: among the steps whose WER is at most a point above the lowest of the sweep, the one with the lowest mean
+confirmed latency, chosen on the same audio for ours and for the others.
+"""
+
+
+def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
+    """The page and its plots."""
+    options = study.options
+    command = f"    python benchmarks/first_results.py --minutes {options.minutes:g}"
+    lines = [f"- **{name}**: {value}" for name, value in publish.facts(study.measured)]
+    commands = [
+        command.replace(".py", ".py --prepare"),
+        command,
+        f"    whispertide bench report {options.folder}    # a page with more plots and every figure",
+    ]
+    absent = [f"- {peer.name}: {why_not(peer)}" for peer in PEERS.values() if why_not(peer)]
+    unmeasured = [f"- {name}: {why}" for name, why in study.missing.items()]
+    made = publish.Part(
+        "How this was made",
+        "\n".join(("    make peers", *commands, "", *lines)),
+    )
+    lacking = publish.Part(
+        "What is not here", "\n".join((*unmeasured, *absent)) or "Everything that was planned is here."
+    )
+    lead = LEAD.format(model=options.model, shape=options.shape)
+    text, files = publish.page("Benchmarks", lead, [*parts, made, lacking])
+    output = Path(options.output)
+    folder = output.parent / "benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, drawn in files.items():
+        (folder / name).write_text(drawn, encoding="utf-8")
+    output.write_text(text, encoding="utf-8")
+    study.clerk.say(f"wrote {output}, {len(files)} plots, {len(study.missing)} cells missing")
+
+
+def prepare(study: Study) -> None:
+    """Everything that takes time but no timing, and the plan."""
+    for model in (study.small, study.large):
+        study.runner((model,), TRIAL_S).transcriber(model).warm_up()
+    lengths = plan(study)
+    _plan_file(study).write_text(json.dumps(lengths))
+    study.clerk.say(f"seconds of audio that fit: {lengths}")
+    for name, model in (("small", study.small), ("large", study.large)):
+        requests = [request for request in requests_for(model, study.options.recipes) if is_offline(request)]
+        study.cells(study.runner((model,), lengths[name]), requests)
+    offline(study)
+    streamed(study)
+
+
+def _plan_file(study: Study) -> Path:
+    return Path(study.options.folder) / "plan.json"
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure what there is time for, in the order of importance; then write the page."""
+    deadline = 0.0 if options.page else time.monotonic() + 60 * options.minutes
+    study = Study(options, Clerk(deadline))
+    try:
+        lengths = json.loads(_plan_file(study).read_text())
+    except FileNotFoundError:
+        sys.exit(f"expected a plan in {_plan_file(study)}; there is none: run this with --prepare first")
+    agree = clocks(study, lengths["clocks"])
+    small, small_cells = shape(study, study.small, lengths["small"], f"At {study.small}'s own shape", "small")
+    large, _ = shape(study, study.large, lengths["large"], f"At the shape of {options.shape}", "large")
+    whole = live(study, lengths["live"], small_cells)
+    accuracy = offline(study)
+    write_page(study, [accuracy, streamed(study), small, large, whole, agree])
+
+
+def main() -> None:
+    """Parse, then prepare or run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prepare", action="store_true", help="do what needs no quiet machine, and stop")
+    parser.add_argument("--page", action="store_true", help="measure nothing")
+    parser.add_argument("--minutes", type=float, default=30.0, help="for all timings together")
+    parser.add_argument("--model", default=MODEL)
+    parser.add_argument("--shape", default=SHAPE, help="what the model is widened to")
+    parser.add_argument("--recipes", type=lambda text: tuple(text.split(",")), default=tuple(RECIPES), metavar="A,B")
+    parser.add_argument("--manifest", action="append", default=[], metavar="FOLDER", help="recordings for offline WER")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--folder", default="bench-results/first")
+    parser.add_argument("--output", default="docs/benchmarks.md")
+    options = parser.parse_args()
+    if options.prepare:
+        prepare(Study(options, Clerk(float("inf"))))
+    else:
+        run(options)
+
+
+if __name__ == "__main__":
+    main()

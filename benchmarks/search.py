@@ -1,0 +1,209 @@
+"""Look for better settings of a recipe: `python benchmarks/search.py` (see --help); --quick shows that it works.
+
+Settings are drawn at random around the ones that are best so far: those that no other beats in both confirmed latency
+and word error rate (the Pareto front). Everything measured stays in a folder, and every draw depends on the seed and on
+what was measured before it, so a search that was interrupted goes on where it was, and one that was finished can be
+prolonged by a larger --trials. Prints the front as a table and one JSON line per trial; the plot is `pareto.svg` in the
+folder. The measuring is that of `whispertide bench`.
+"""
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whispertide.errors import OptionError
+from whispertide.evaluation.grid import Request, Setup, changes_of
+from whispertide.evaluation.page import Table, text_table
+from whispertide.evaluation.runner import Runner
+from whispertide.options import EngineOptions
+from whispertide.streaming.recipes import Recipe, get_recipe
+
+Changes = dict[str, Any]
+
+# What is tried of each field; the rest of the recipe stays as it is.
+SPACE: dict[str, tuple[Any, ...]] = {
+    "step_s": (0.2, 0.3, 0.4, 0.5, 0.7),
+    "margin_s": (0.12, 0.2, 0.24, 0.3, 0.4, 0.5),
+    "hold_s": (0.2, 0.3, 0.4, 0.5, 0.7),
+    "truncate": ("none", "near-end", "last-word"),
+    "window_s": (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0),
+    "carry": (1, 2, 3, 5),
+    "context_tokens": (0, 30, 60, 120),
+    "framing": ("bare", "buckets", "buckets-masked", "pad30"),
+    "rewind_s": (0.0, 1.0, 2.0, 4.0),
+    "rescue_logprob": (0.0, -1.0, -0.6),
+    "beyond": (0, 6, 12),
+    "must_speak": (False, True),
+}
+MUTATIONS = 2  # fields changed at once, at most, in a variant of a setting that is good
+EXPLORE = 0.25  # share of trials that are drawn from the whole space
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One measured setting."""
+
+    changes: Changes
+    latency_s: float
+    wer: float
+    score: Mapping[str, Any]
+
+    def beats(self, other: "Trial") -> bool:
+        """At least as good in both, better in one."""
+        at_least = self.latency_s <= other.latency_s and self.wer <= other.wer
+        return at_least and (self.latency_s, self.wer) != (other.latency_s, other.wer)
+
+
+class Say:
+    """Progress on standard error, a line per cell."""
+
+    def begin(self, label: str, total_s: float) -> None:
+        """Say what begins."""
+        print(f"{label}: {total_s:.0f} s of audio", file=sys.stderr)
+
+    def advance(self, done_s: float) -> None:
+        """Not shown."""
+
+    def end(self) -> None:
+        """Not shown."""
+
+    def say(self, message: str) -> None:
+        """Pass it on."""
+        print(message, file=sys.stderr)
+
+
+def front(trials: Sequence[Trial]) -> list[Trial]:
+    """Those that no other beats, fastest first."""
+    best = [trial for trial in trials if not any(other.beats(trial) for other in trials)]
+    return sorted(best, key=lambda trial: (trial.latency_s, trial.wer))
+
+
+def draw(recipe: Recipe, trials: Sequence[Trial], seed: int) -> Changes:
+    """The next setting to try, not tried before."""
+    rng = random.Random(f"{seed} {len(trials)}")
+    tried = [trial.changes for trial in trials]
+    for _ in range(1000):
+        if not trials:
+            return {}
+        if rng.random() < EXPLORE:
+            changes = {name: rng.choice(values) for name, values in SPACE.items()}
+        else:
+            changes = dict(rng.choice(front(trials)).changes)
+            for name in rng.sample(sorted(SPACE), rng.randint(1, MUTATIONS)):
+                changes[name] = rng.choice(SPACE[name])
+        changes = {name: value for name, value in changes.items() if value != getattr(recipe, name)}
+        if changes not in tried and _is_possible(recipe, changes):
+            return changes
+    raise OptionError("expected settings that were not tried yet; there are none left: widen SPACE")
+
+
+def _is_possible(recipe: Recipe, changes: Changes) -> bool:
+    try:
+        recipe.replace(**changes)
+    except OptionError:
+        return False
+    return True
+
+
+def measure(runner: Runner, recipe: Recipe, changes: Changes, model: str, corpus: str) -> Trial:
+    """One cell; a setting whose latencies cover too few words counts as endlessly late."""
+    chosen = recipe.replace(**changes)
+    cell = runner.run(Request(recipe.name, model, corpus, chosen, chosen.step_s))
+    latency, wer = cell.score.get("confirmed_mean_s"), cell.score.get("wer")
+    return Trial(
+        changes,
+        float("inf") if latency is None else float(latency),
+        float("inf") if wer is None else float(wer),
+        cell.score,
+    )
+
+
+def search(args: argparse.Namespace) -> list[Trial]:
+    """All trials, in the order in which they were drawn."""
+    setup = Setup(
+        clock=args.clock,
+        quick=args.quick,
+        excerpt_s=args.excerpt,
+        seed=args.seed,
+        engine=EngineOptions(threads=args.threads),
+        models=(args.model,),
+    )
+    runner = Runner(args.output, setup, Say())
+    recipe = get_recipe(args.recipe)
+    trials: list[Trial] = []
+    while len(trials) < args.trials:
+        changes = draw(recipe, trials, args.seed)
+        trials.append(measure(runner, recipe, changes, args.model, args.corpus))
+        plot(trials, args.output / "pareto.svg")
+    return trials
+
+
+def plot(trials: Sequence[Trial], path: Path) -> None:
+    """All trials as dots, the front joined."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    placed = [trial for trial in trials if max(trial.latency_s, trial.wer) < float("inf")]
+    best = front(placed)
+    figure, axes = plt.subplots(figsize=(6, 4))
+    axes.scatter([t.latency_s for t in placed], [100 * t.wer for t in placed], s=14, color="#888888")
+    axes.step([t.latency_s for t in best], [100 * t.wer for t in best], where="post", marker="o", color="#1f5fbf")
+    axes.set_xlabel("confirmed latency, mean (s)")
+    axes.set_ylabel("WER (%)")
+    axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path, format="svg")
+    plt.close(figure)
+
+
+def table(trials: Sequence[Trial], recipe: Recipe) -> Table:
+    """The front, with what is different from the recipe."""
+    rows = []
+    for trial in front(trials):
+        step = {"step_s": trial.changes["step_s"]} if "step_s" in trial.changes else {}
+        different = [*(f"{k}={v:g}" for k, v in step.items()), *changes_of(recipe.replace(**trial.changes))]
+        p99 = trial.score.get("confirmed_p99_s")
+        rows.append(
+            (
+                f"{trial.latency_s:.2f}",
+                "" if p99 is None else f"{p99:.2f}",
+                f"{100 * trial.wer:.1f}",
+                f"{trial.score.get('gflop_per_s') or 0:.1f}",
+                " ".join(different) or "as it is",
+            )
+        )
+    return Table(("latency s", "p99 s", "WER %", "encoder GFLOP/s", "settings"), tuple(rows))
+
+
+def main() -> None:
+    """Parse, search, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipe", default="tide")
+    parser.add_argument("--model", default="nano.en")
+    parser.add_argument("--corpus", default="talks")
+    parser.add_argument("--trials", type=int, default=200, help="measured settings in all, earlier runs included")
+    parser.add_argument("--excerpt", type=float, default=600.0, metavar="S", help="seconds of the corpus")
+    parser.add_argument("--clock", default="simulated")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, default=Path("search-results"))
+    parser.add_argument("--quick", action="store_true", help="three settings on one minute")
+    args = parser.parse_args()
+    if args.quick:
+        args.trials, args.excerpt = min(args.trials, 3), min(args.excerpt, 60.0)
+    args.output.mkdir(parents=True, exist_ok=True)
+    trials = search(args)
+    print(text_table(table(trials, get_recipe(args.recipe))))
+    for trial in trials:
+        print(json.dumps({"changes": trial.changes, **trial.score}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""`whispertide export`: models in forms that other runtimes take."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from whispertide.cli.arguments import RevisionOption
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.errors import OptionError
+
+export = typer.Typer(help="Write models in forms that other runtimes take.", no_args_is_help=True)
+
+
+@export.callback()
+def group() -> None:
+    """Write models in forms that other runtimes take."""
+
+
+@export.command()
+def npu(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A name such as base.en, a hub id, a folder or a .pt file.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder for the graphs.")],
+    precision: Annotated[
+        Literal["fp32", "fp16"], typer.Option("--precision", metavar="NAME", help="fp32 or fp16.")
+    ] = "fp32",
+    buckets: Annotated[
+        str, typer.Option("--buckets", metavar="S,S", help="Lengths of audio, in whole seconds.")
+    ] = "3,4,5,6,30",
+    plans: Annotated[
+        str,
+        typer.Option("--plans", metavar="K,K/K,K", help="Tokens per chunk; one plan or several, separated by slashes."),
+    ] = "4,6,5,5,5,5/6,4,5,5,5,5",
+    revision: RevisionOption = None,
+) -> None:
+    """Write static ONNX graphs, K decoder steps each, for accelerators that compile their graphs (docs/npu.md)."""
+
+    def body() -> ExitCode:
+        from whispertide.checkpoint import load_checkpoint
+        from whispertide.checkpoint.download import format_size
+        from whispertide.decoding.unrolled import token_rules
+        from whispertide.graphs.static_export import export_npu, layout_for
+
+        lengths, chunks = _numbers(buckets), [_numbers(plan) for plan in plans.split("/")]
+        checkpoint = load_checkpoint(model, revision=revision, announce=say)
+        layout = layout_for(checkpoint, plans=chunks, buckets=lengths)
+        folder = export_npu(checkpoint, output, tokens=token_rules(checkpoint), precision=precision, layout=layout)
+        files = list(folder.iterdir())
+        graphs, size = sum(file.suffix == ".onnx" for file in files), sum(file.stat().st_size for file in files)
+        say(f"{checkpoint.name}: {graphs} graphs, {format_size(size)}; {folder / 'README.md'} says how to run them")
+        typer.echo(folder)
+        return ExitCode.OK
+
+    guarded(body)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise OptionError(f"expected whole numbers separated by commas, for example 3,4,5; got {text!r}") from None

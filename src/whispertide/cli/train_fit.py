@@ -1,0 +1,253 @@
+"""`whispertide train fit`, `resume`, `plot` and `export`: a training run. Parsing and printing only."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.train_prepare import usable_cores
+from whispertide.errors import OptionError
+
+if TYPE_CHECKING:
+    from whispertide.training.run import Run
+    from whispertide.training.run_options import Speech
+
+INSTALL = "pip install 'whispertide[train]'"
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of the run.")]
+DeviceOption = Annotated[
+    str, typer.Option("--device", metavar="NAME", help="cpu or cuda; default: cuda where there is one.")
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", "-j", min=0, help="Processes that make windows; default: the cores but one, at most 16."),
+]
+SpeechOption = Annotated[
+    list[str] | None,
+    typer.Option("--speech", metavar="FOLDER[=SHARE]", help="Where the speech is now, all of it in the old order."),
+]
+
+
+def fit(
+    speech: Annotated[
+        list[str],
+        typer.Argument(metavar="FOLDER[=SHARE]...", help="Shards, and how likely an utterance is drawn from them."),
+    ],
+    run: Annotated[Path, typer.Option("--run", metavar="RUN", help="A new folder for the run.")],
+    shape: Annotated[
+        str | None, typer.Option("--shape", metavar="NAME", help="From scratch: nano.en, micro.en, base.en ...")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--from", metavar="MODEL", help="From a checkpoint, or from another run's folder.")
+    ] = None,
+    lora: Annotated[
+        int, typer.Option("--lora", metavar="RANK", min=0, help="Train adapters of this rank, not every weight.")
+    ] = 0,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Updates in all.")] = 20_000,
+    finish: Annotated[
+        Literal["padded", "none"],
+        typer.Option("--finish", help="padded: the last fifth of the updates on windows of 30 s, as Whisper's were."),
+    ] = "padded",
+    batch_s: Annotated[float, typer.Option("--batch", metavar="S", min=1, help="Seconds of sound in a batch.")] = 60.0,
+    accumulate: Annotated[int, typer.Option("--accumulate", metavar="N", min=1, help="Batches in an update.")] = 1,
+    rate: Annotated[
+        float | None, typer.Option("--rate", help="Of learning, at its highest; default: by what is trained.")
+    ] = None,
+    vocabulary: Annotated[
+        Literal["auto", "used", "all"],
+        typer.Option(
+            "--vocabulary", help="used: only tokens of the speech, the others stay equal. auto: from scratch."
+        ),
+    ] = "auto",
+    language: Annotated[
+        str | None, typer.Option("--language", "-l", metavar="CODE", help="Of the speech, for multilingual models.")
+    ] = None,
+    held_out: Annotated[
+        list[Path] | None,
+        typer.Option("--held-out", metavar="FOLDER", help="Shards not to train on; their loss is logged."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Any setting, such as ctc=0 or windows.prompt=0.5; repeatable."
+        ),
+    ] = None,
+    precision: Annotated[
+        Literal["auto", "bf16", "fp32"], typer.Option("--precision", help="auto: bf16 on cuda, fp32 on cpu.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option("--seed", help="Of weights, windows and masks.")] = 0,
+    device: DeviceOption = "auto",
+    workers: WorkersOption = None,
+) -> None:
+    """Begin a training run, and train. Ctrl-C saves and stops; `train resume` goes on, on another machine too.
+
+    From scratch (--shape), from a checkpoint (--from MODEL), or only adapters of it (--from MODEL --lora 16).
+    """
+
+    def body() -> ExitCode:
+        where = _device(device)
+        from whispertide.training.presets import Wish, make_options, make_start
+        from whispertide.training.run import begin
+        from whispertide.training.run_options import with_settings
+
+        wish = Wish(
+            speech=_speech(speech),
+            shape=shape,
+            model=model,
+            lora=lora,
+            steps=steps,
+            padded_finish=finish == "padded",
+            batch_s=batch_s,
+            accumulate=accumulate,
+            rate=rate,
+            vocabulary=vocabulary,
+            language=language,
+            held_out=tuple(str(folder) for folder in held_out or ()),
+            precision=("bf16" if where == "cuda" else "fp32") if precision == "auto" else precision,
+            seed=seed,
+        )
+        start = make_start(wish, announce=say)
+        options = with_settings(make_options(wish, start), settings or ())
+        return _train(begin(run, options, start, where, say), workers)
+
+    guarded(body)
+
+
+def resume(
+    run: RunArgument,
+    speech: SpeechOption = None,
+    device: DeviceOption = "auto",
+    workers: WorkersOption = None,
+) -> None:
+    """Go on with a run where it was saved last. On one machine's CPU the result is the same to the bit."""
+
+    def body() -> ExitCode:
+        where = _device(device)
+        from whispertide.training.run import open_run
+
+        return _train(open_run(run, where, say, _speech(speech or [])), workers)
+
+    guarded(body)
+
+
+def plot(
+    run: RunArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="svg, png or pdf; default: RUN/log.svg.")
+    ] = None,
+) -> None:
+    """Draw the log of a run: losses, learning rate, throughput."""
+
+    def body() -> ExitCode:
+        _device("cpu")
+        from whispertide.training.plot import plot as draw
+
+        typer.echo(draw(run, output))
+        return ExitCode.OK
+
+    guarded(body)
+
+
+def export(
+    run: RunArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder.")],
+    dtype: Annotated[
+        Literal["float16", "float32"], typer.Option("--dtype", help="How weights are stored.")
+    ] = "float16",
+) -> None:
+    """Write what a run has learned so far as a checkpoint in Hugging Face layout: `--model FOLDER` takes it."""
+
+    def body() -> ExitCode:
+        _device("cpu")
+        import numpy as np
+
+        from whispertide.checkpoint.download import format_size
+        from whispertide.training.run import export as write
+
+        folder = write(run, output, np.float16 if dtype == "float16" else np.float32)
+        say(f"{format_size(sum(file.stat().st_size for file in folder.iterdir()))} of averaged weights and tokenizer")
+        typer.echo(folder)
+        return ExitCode.OK
+
+    guarded(body)
+
+
+def _train(run: "Run", workers: int | None) -> ExitCode:
+    """Train with a progress bar; the picture of the log is drawn anew at every save."""
+    from whispertide.cli.interrupt import Interrupts
+    from whispertide.cli.progress import counting
+
+    loop = run.options.loop
+    count = _workers() if workers is None else workers
+    say(f"update {run.trainer.step} of {loop.steps} on {run.trainer.device}, {loop.precision}, {count} workers")
+    with Interrupts() as interrupts, counting("updates") as advance:
+
+        def progress(step: int, figures: dict[str, float]) -> None:
+            say(f"{step}: {_described(figures)}")
+            advance("training", step, loop.steps)
+            if step % loop.save_every < loop.report_every:
+                _draw(run.folder)
+
+        ended = run.train(progress, workers=count, stop=lambda: interrupts.pressed)
+    picture = _draw(run.folder)
+    if not ended:
+        say(f"saved at update {run.trainer.step}; go on with: whispertide train resume {run.folder}")
+        return ExitCode.INTERRUPTED
+    say(f"done: {run.trainer.heard_s / 3600:.2f} h heard{f'; {picture}' if picture else ''}")
+    typer.echo(run.folder)
+    return ExitCode.OK
+
+
+def _described(figures: dict[str, float]) -> str:
+    """A report as a line: losses first, then how fast it goes."""
+    names = [name for name in ("next", "ctc", "guide", "held_out", "norm", "rate") if name in figures]
+    parts = [f"{name} {figures[name]:.3g}" for name in names]
+    if "speech_per_s" in figures:
+        parts.append(f"{figures['speech_per_s']:.0f} s of speech and {figures['windows_per_s']:.1f} windows a second")
+    if figures.get("waiting", 0) > 0.05:
+        parts.append(f"{figures['waiting']:.0%} of the time no batch was ready")
+    if figures.get("skipped"):
+        parts.append(f"{figures['skipped']:.0f} updates skipped, their gradients were no numbers")
+    return ", ".join(parts)
+
+
+def _draw(folder: Path) -> Path | None:
+    """The plot, or nothing where it cannot be drawn: a run does not end for that."""
+    from whispertide.errors import WhispertideError
+    from whispertide.training.plot import plot as draw
+
+    try:
+        return draw(folder)
+    except WhispertideError:
+        return None
+
+
+def _device(name: str) -> str:
+    """The device to train on; also the place where torch is missed."""
+    try:
+        from whispertide.training.device import choose_device
+    except ModuleNotFoundError as error:
+        raise OptionError(f"expected PyTorch for training; it is missing ({error}): {INSTALL}") from error
+    return choose_device(name)
+
+
+def _workers() -> int:
+    return min(16, max(1, usable_cores() - 1))
+
+
+def _speech(texts: list[str]) -> "tuple[Speech, ...]":
+    """FOLDER=SHARE, or FOLDER alone for a share of 1."""
+    from whispertide.training.run_options import Speech
+
+    found = []
+    for text in texts:
+        folder, _, share = text.partition("=")
+        try:
+            number = float(share or 1)
+        except ValueError:
+            number = 0.0
+        if not 0 < number < float("inf"):
+            raise OptionError(f"expected a share above 0 behind the = of {text!r}, such as {folder}=0.5")
+        found.append(Speech(folder, number))
+    return tuple(found)

@@ -1,0 +1,45 @@
+"""`whispertide train prepare`: a user's own recordings to train on."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whispertide.cli.exit import ExitCode, guarded, say
+
+
+def prepare(
+    manifest: Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file of JSON lines; see docs/training.md.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the shards.")],
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used.")] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; default: one a core.")] = None,
+) -> None:
+    """Recordings and their transcripts, listed in a manifest, become a folder of shards.
+
+    Each line of the manifest is {"audio": FILE, "text": TEXT}, and where known "start", "end", "speaker" and "words".
+    Lines that cannot be used are named by their numbers, all of them; then nothing is written. An interrupted run goes
+    on where it was. One sentence in ten is reserved for evaluation and left out.
+    """
+
+    def body() -> ExitCode:
+        from whispertide.cli.progress import counting
+        from whispertide.training.prepare import prepare as make
+
+        with counting("lines") as advance:
+            made = make(manifest, output, skip_bad=skip_bad, workers=jobs or usable_cores(), advance=advance)
+        for problem in made.left_out:
+            say(f"left out: {problem}")
+        say(
+            f"{made.utterances} utterances, {made.seconds / 3600:.2f} h; left out: {made.reserved} reserved for tests, "
+            f"{len(made.left_out)} bad"
+        )
+        typer.echo(output)
+        return ExitCode.OK
+
+    guarded(body)
+
+
+def usable_cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,64 @@
+"""`whispertide train truncation`: the word-truncation detector of a model."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.errors import OptionError, OutputError
+
+
+def truncation(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A name such as base.en, a hub id, a folder or a .pt file.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: beside the checkpoint.")
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option("--data", metavar="DIR", help="Speech with word times, as shards; default: synthetic speech."),
+    ] = None,
+    minutes: Annotated[float, typer.Option("--minutes", min=1.0, help="Of synthetic speech.")] = 30.0,
+    windows: Annotated[int, typer.Option("--windows", min=20, help="Windows to train on.")] = 1500,
+    framing: Annotated[
+        Literal["bare", "pad30", "both"],
+        typer.Option("--framing", metavar="NAME", help="How windows reach the encoder: bare, pad30 or both."),
+    ] = "both",
+    seed: Annotated[int, typer.Option("--seed", help="Of speech, cuts and training.")] = 0,
+) -> None:
+    """Train one linear layer that tells whether the last word of a window is whole (recipe simulstreaming)."""
+
+    def body() -> ExitCode:
+        from tempfile import TemporaryDirectory
+
+        from whispertide.checkpoint import load_checkpoint
+        from whispertide.decoding.truncation import FILE_NAME
+        from whispertide.model.whisper import load_model
+        from whispertide.options import EngineOptions
+
+        try:
+            from whispertide.training.truncation import TruncationOptions, train_truncation
+        except ModuleNotFoundError as error:
+            raise OptionError(f"expected PyTorch for training; it is missing ({error}): pip install torch") from error
+        from whispertide.training.shards import open_shards
+        from whispertide.training.timed_speech import make_speech
+
+        options = TruncationOptions(windows=windows, framing=framing, seed=seed)
+        loaded = load_model(model, EngineOptions(precision="fp32"), announce=say)
+        path = output or load_checkpoint(model).tensors.files[0].parent / FILE_NAME
+        with TemporaryDirectory(prefix="whispertide-") as folder:
+            if not data:
+                say(f"making {minutes:g} minutes of synthetic speech")
+                make_speech(Path(folder), minutes, seed)
+            detector = train_truncation(loaded, open_shards(data or [Path(folder)]), options, announce=say)
+        try:
+            detector.save(path)
+        except OSError as error:
+            raise OutputError(f"{path} cannot be written: {error}; choose another file with --output") from error
+        say(", ".join(f"{name} {value}" for name, value in detector.report.items()))
+        typer.echo(path)
+        return ExitCode.OK
+
+    guarded(body)

@@ -1,0 +1,138 @@
+"""Words of a decode with times taken from the attention that decoding itself left behind: no further decoder run.
+
+Row k of the attention is that of the query that predicted token k. Two ways to read it: "dtw" warps the rows onto the
+frames as `decoding.alignment` does; "attended" takes each token's strongest frame (SimulStreaming). Knows nothing of
+rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from whispertide.decoding.alignment import WordTiming, merge_punctuation, sharpen, token_starts, word_timings
+from whispertide.decoding.token_kinds import REPLACEMENT
+from whispertide.types import FRAME_SAMPLES, FloatArray, IntArray, Span, Word
+
+if TYPE_CHECKING:
+    from whispertide.checkpoint.tokenizer import Tokenizer
+
+WordTimes = Literal["dtw", "attended"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWord:
+    """A word in absolute samples, and the tokens that it is."""
+
+    word: Word
+    tokens: tuple[int, ...]
+
+    @property
+    def start(self) -> int:
+        """Where it begins."""
+        return self.word.start
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self.word.end
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The outcome of a decode that words are read from.
+
+    tokens, logprobs   sampled text tokens and their log-probabilities
+    attention          [heads, queries, frames] of the alignment heads: the prompt's queries first. It has one query
+                       per token, and one more where the decode went on to something else (end of text, a dropped token)
+    opening, forced    as in `watch.Scene`
+    """
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    attention: FloatArray
+    opening: int
+    forced: tuple[int, ...] = ()
+
+
+def whole_characters(tokenizer: Tokenizer, tokens: Sequence[int]) -> int:
+    """How many of `tokens` may be shown: not the last ones if they are the beginning of a character."""
+    count = len(tokens)
+    while count and tokenizer.decode(tokens[:count]).endswith(REPLACEMENT):
+        count -= 1
+    return count
+
+
+def read_words(
+    sampled: Sampled,
+    tokenizer: Tokenizer,
+    window: Span,
+    *,
+    language: str | None = None,
+    times: WordTimes = "dtw",
+    heads_first: bool = False,
+) -> tuple[TokenWord, ...]:
+    """The words of `sampled`, inside `window`. The attention's frames count from the window's start.
+
+    `heads_first` averages the heads before the rows are standardised (NPUsper) instead of after (Whisper).
+    """
+    tokens = list(sampled.tokens)
+    if not tokens or sampled.attention.shape[-1] < 1:
+        return ()
+    rows = _rows(sampled, heads_first)
+    probabilities = np.exp(np.array(sampled.logprobs, np.float32))
+    # Whisper splits best with an end of text behind the last word.
+    words, word_tokens = tokenizer.split_to_word_tokens([*tokens, tokenizer.eot], language)
+    words, word_tokens = words[:-1], word_tokens[:-1]
+    if times == "dtw":
+        starts = token_starts(rows)[len(sampled.forced) :]
+        timings = word_timings(words, word_tokens, starts, probabilities)
+    else:
+        timings = _attended(words, word_tokens, rows[len(sampled.forced) :].argmax(axis=-1), probabilities)
+    merged = merge_punctuation(timings)
+    return tuple(_absolute(timing, window) for timing in merged if timing.tokens)
+
+
+def _rows(sampled: Sampled, heads_first: bool) -> FloatArray:
+    """Scores [forced + tokens + 1, frames]: of each token's predicting query, and of what came next."""
+    attention = sampled.attention.mean(axis=0, keepdims=True) if heads_first else sampled.attention
+    first = sampled.opening - len(sampled.forced) - 1
+    last = sampled.opening + len(sampled.tokens)  # one past the query that predicted what came next
+    attention = attention[:, :last]
+    if attention.shape[1] < last:  # nothing came next: a uniform row plays its part
+        frames = attention.shape[-1]
+        uniform = np.full((len(attention), last - attention.shape[1], frames), 1 / frames, np.float32)
+        attention = np.concatenate([attention, uniform], axis=1)
+    return sharpen(attention)[first:]
+
+
+def _attended(
+    words: Sequence[str], word_tokens: Sequence[Sequence[int]], frames: IntArray, probabilities: FloatArray
+) -> list[WordTiming]:
+    """From the first to the last token's strongest frame; a word never begins before the one before it."""
+    timings = []
+    done = least = 0
+    for text, tokens in zip(words, word_tokens, strict=True):
+        stop = done + len(tokens)
+        start = max(int(frames[done]), least)
+        end = max(int(frames[stop - 1]) + 1, start)
+        timings.append(
+            WordTiming(
+                text,
+                tuple(tokens),
+                start * FRAME_SAMPLES,
+                end * FRAME_SAMPLES,
+                float(probabilities[done:stop].mean()),
+            )
+        )
+        done, least = stop, start
+    return timings
+
+
+def _absolute(timing: WordTiming, window: Span) -> TokenWord:
+    start = min(window.start + timing.start, window.end)
+    end = min(window.start + max(timing.end, timing.start), window.end)
+    return TokenWord(Word(timing.text, start, end, timing.probability), timing.tokens)

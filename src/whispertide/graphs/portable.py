@@ -1,0 +1,39 @@
+"""A graph builder that stays within the standard operators: what a compiler for an NPU understands.
+
+Knows nothing of Whisper. Attention is written out, because the fused kinds are ONNX Runtime's own; the operators used
+are on the list of ONNX Runtime's QNN provider (its documentation, "Supported ONNX operators").
+"""
+
+from whispertide.graphs.builder import GraphBuilder
+
+
+class PortableBuilder(GraphBuilder):
+    """Writes static graphs of standard operators. Floats go in and out in the graph's own type, without casts."""
+
+    def gelu(self, value: str) -> str:
+        """The exact (erf) GELU, standard since opset 20."""
+        return self.node("Gelu", value, approximate="none")
+
+    def part(self, value: str, first: int, end: int, axis: int) -> str:
+        """`value[first:end]` along one axis."""
+        return self.node("Slice", value, self.ints([first]), self.ints([end]), self.ints([axis]))
+
+    def joined(self, values: list[str], axis: int) -> str:
+        """The values side by side; a single one as it is, under a new name."""
+        return self.node("Concat", *values, axis=axis)
+
+    def split_heads(self, value: str, heads: int, size: int, *perm: int) -> str:
+        """[1, length, heads * size] -> [1, length, heads, size], permuted."""
+        return self.transpose(self.reshape(value, 0, 0, heads, size), *perm)
+
+    def attend(self, query: str, keys: str, values: str, bias: str) -> tuple[str, str]:
+        """Attention over heads: query [1, heads, length, size], keys [1, heads, size, total], scaled already.
+
+        Returns the mixed values [1, length, heads * size] and the weights [1, heads, length, total]. `bias` may be "".
+        """
+        scores = self.node("MatMul", query, keys)
+        if bias:
+            scores = self.node("Add", scores, bias)
+        weights = self.node("Softmax", scores, axis=-1)
+        mixed = self.transpose(self.node("MatMul", weights, values), 0, 2, 1, 3)
+        return self.reshape(mixed, 0, 0, -1), weights

@@ -1,0 +1,117 @@
+"""Who may connect: API keys, and the web pages that a browser may connect from. No I/O but reading a file of keys."""
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from whispertide.errors import OptionError
+from whispertide.server.options import Access
+
+MIN_KEY = 8
+# Where the clients of the protocols that are spoken here put their key, apart from `Authorization`.
+_HEADERS = ("x-api-key", "api-key")
+_PARAMETERS = ("api_key", "token", "key")
+# WebSockets in a browser cannot set headers; these subprotocols carry the key (OpenAI, Deepgram).
+_KEY_PREFIX = "openai-insecure-api-key."
+_KEY_FOLLOWS = ("token", "bearer")
+
+
+def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
+    """Keys from the value of an environment variable (separated by commas) and from a file (one a line, # comments).
+
+    Raises `OptionError` for a file that cannot be read or has no key, and for a key that is too short.
+    """
+    keys = [key.strip() for key in (environment or "").split(",")]
+    if path is not None:
+        try:
+            lines = path.read_text("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise OptionError(f"expected a file of API keys, one a line; cannot read {path}: {error}") from error
+        found = [line.partition("#")[0].strip() for line in lines]
+        if not any(found):
+            raise OptionError(f"expected at least one API key in {path}; got none: write one a line")
+        keys += found
+    keys = list(dict.fromkeys(filter(None, keys)))
+    if any(len(key) < MIN_KEY for key in keys):
+        raise OptionError(f"expected API keys of at least {MIN_KEY} characters; got a shorter one: choose longer keys")
+    return tuple(keys)
+
+
+def offered_keys(
+    headers: Mapping[str, str], query: Mapping[str, str], subprotocols: Sequence[str] = ()
+) -> Iterable[str]:
+    """Every place where a client may have put its key: bearer or "Token" or raw, other headers, the address, a
+    subprotocol.
+    """
+    if value := headers.get("authorization", "").strip():
+        yield value.split(None, 1)[-1]
+    yield from (headers[name] for name in _HEADERS if name in headers)
+    yield from (query[name] for name in _PARAMETERS if name in query)
+    for before, name in zip(("", *subprotocols), subprotocols, strict=False):
+        if name.startswith(_KEY_PREFIX):
+            yield name.removeprefix(_KEY_PREFIX)
+        elif before.lower() in _KEY_FOLLOWS:
+            yield name
+
+
+class Gatekeeper:
+    """Compares keys in constant time, and origins."""
+
+    def __init__(self, access: Access) -> None:
+        self._hashes = tuple(_digest(key) for key in access.keys)
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in access.origins)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no key is asked for."""
+        return not self._hashes
+
+    def owner(self, offered: Iterable[str]) -> str | None:
+        """A name for whoever offers a right key (the same for the same key, and not the key); None if nobody does."""
+        if not self._hashes:
+            return ""
+        for key in offered:
+            given = _digest(key)
+            # all are compared, so that the time tells nothing about which one it was
+            matches = [hmac.compare_digest(given, known) for known in self._hashes]
+            if any(matches):
+                return given.hex()[:16]
+        return None
+
+    def allows_origin(self, origin: str | None, host: str | None) -> bool:
+        """Whether a page from `origin` may connect: pages of this server itself, those allowed, and no page at all.
+
+        A browser sends the origin and cannot lie about it; other programs send none. Where no key is asked for, the
+        server must also have been called by address or as localhost, or any page could point its own name at it (DNS
+        rebinding).
+        """
+        if origin is None or "*" in self._origins or origin.rstrip("/").lower() in self._origins:
+            return True
+        try:
+            page = urlsplit(origin)
+            same = host is not None and page.netloc.lower() == host.lower()
+            return same and (not self.is_open or _is_own_name(page.hostname or ""))
+        except ValueError:
+            return False
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_own_name(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,148 @@
+"""The application: routes, and the checks that all of them pass. `serving` runs it.
+
+GET  /healthz /readyz /metrics /openapi.json /docs    no key (metrics: with a key where there are keys)
+GET  /v1/models, POST /v1/audio/transcriptions        OpenAI's REST interface (`rest`)
+WS   /ws and the other services' addresses            one protocol each (`protocols`)
+GET  /                                                the page (`web`)
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from whispertide.server.access import Gatekeeper
+from whispertide.server.hub import Hub
+from whispertide.server.openapi import PAGE, document
+from whispertide.server.protocols import ROUTES
+from whispertide.server.protocols.base import WireProtocol
+from whispertide.server.protocols.native import NativeProtocol
+from whispertide.server.rest import Rest
+from whispertide.server.throttle import Door
+from whispertide.server.websocket import refuse, serve_websocket
+
+WEB = Path(__file__).parent / "web"
+PROTOCOLS: Mapping[str, type[WireProtocol]] = {"/ws": NativeProtocol, **ROUTES}
+
+_POLICY = (
+    "default-src 'self'; connect-src 'self' ws: wss:; worker-src 'self' blob:; media-src 'self' blob:; "
+    "img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
+)
+_SECURE = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", _POLICY.encode()),
+)
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def make_app(hub: Hub) -> Starlette:
+    """The ASGI application around a hub; it starts and stops the hub."""
+    door = Door(Gatekeeper(hub.options.access), hub.options.limits)
+    rest = Rest(hub)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await hub.start()
+        yield
+        await hub.stop()
+
+    routes: list[BaseRoute] = [
+        Route("/healthz", _health),
+        Route("/readyz", _ready(hub)),
+        Route("/metrics", _guarded(door, _metrics(hub))),
+        Route("/openapi.json", _openapi(hub)),
+        Route("/docs", _docs),
+        Route("/v1/models", _guarded(door, rest.models)),
+        Route("/v1/models/{model:path}", _guarded(door, rest.models)),
+        Route("/v1/audio/transcriptions", _guarded(door, rest.transcriptions), methods=["POST"]),
+        Route("/v1/audio/translations", _guarded(door, rest.translations), methods=["POST"]),
+        *(WebSocketRoute(path, _socket(hub, door, protocol)) for path, protocol in PROTOCOLS.items()),
+    ]
+    routes.append(WebSocketRoute("/{path:path}", _nothing_here))
+    if WEB.is_dir():
+        routes.append(Mount("/", StaticFiles(directory=WEB, html=True)))
+    return Starlette(routes=routes, lifespan=lifespan, middleware=[Middleware(_Headers)])
+
+
+def _guarded(door: Door, endpoint: Endpoint) -> Endpoint:
+    async def guarded(request: Request) -> Response:
+        headers = dict(request.headers)
+        address = request.client.host if request.client else ""
+        verdict = door.check(headers, dict(request.query_params), (), address)
+        if verdict.status is not None:
+            error = {"message": verdict.message, "type": "invalid_request_error", "param": None, "code": verdict.reason}
+            return JSONResponse({"error": error}, verdict.status, dict(verdict.headers))
+        return await endpoint(request)
+
+    return guarded
+
+
+def _socket(hub: Hub, door: Door, protocol: type[WireProtocol]) -> Callable[[WebSocket], Awaitable[None]]:
+    async def socket(websocket: WebSocket) -> None:
+        await serve_websocket(websocket, hub, door, protocol)
+
+    return socket
+
+
+async def _nothing_here(websocket: WebSocket) -> None:
+    await refuse(websocket, 404, f"expected a path among {', '.join(PROTOCOLS)}; got another", {})
+
+
+async def _health(_: Request) -> Response:
+    """The process is alive."""
+    return JSONResponse({"status": "ok"})
+
+
+def _ready(hub: Hub) -> Endpoint:
+    async def ready(_: Request) -> Response:
+        """New sessions are welcome."""
+        if hub.draining:
+            return JSONResponse({"status": "draining"}, 503)
+        if hub.load.overloaded:
+            return JSONResponse({"status": "overloaded"}, 503)
+        return JSONResponse({"status": "ready"})
+
+    return ready
+
+
+def _metrics(hub: Hub) -> Endpoint:
+    async def metrics(_: Request) -> Response:
+        return Response(hub.metrics.render(), media_type=hub.metrics.content_type)
+
+    return metrics
+
+
+def _openapi(hub: Hub) -> Endpoint:
+    async def openapi(_: Request) -> Response:
+        return JSONResponse(document(hub.info.version))
+
+    return openapi
+
+
+async def _docs(_: Request) -> Response:
+    return HTMLResponse(PAGE)
+
+
+class _Headers:
+    """Puts the security headers on every answer by HTTP."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *_SECURE]}
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)

@@ -1,0 +1,322 @@
+"""One client's connection: carries out what its protocol asks for, over whatever transport it came.
+
+    reader   transport -> protocol.receive -> actions
+    writer   outbox -> protocol.events -> actions -> transport
+
+Both run in the event loop; actions are carried out without waiting, in order, and only the reader (when the session has
+no room for more audio) and the writer (when the client does not read) ever wait. Knows no protocol by name.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol
+
+from whispertide.events import Event
+from whispertide.server.hub import Hub, RefusedError
+from whispertide.server.live import LiveSession, is_last
+from whispertide.server.protocols.base import (
+    CLOSE_CODES,
+    Abandon,
+    Ack,
+    Action,
+    Audio,
+    Clear,
+    Close,
+    Configure,
+    Finish,
+    Flush,
+    Problem,
+    ProblemKind,
+    ProtocolError,
+    Reply,
+    Resume,
+    Start,
+    WireProtocol,
+)
+from whispertide.types import SAMPLE_RATE
+
+log = logging.getLogger("whispertide.server")
+
+_BATCH = 256  # entries handed to a protocol at once
+_QUEUED = 2**20  # bytes of replies that may wait before events are held back
+_FAREWELL_S = 2.0  # for the last words to a client that may not read them
+_BURST_S = 4.0  # text messages of that many seconds may come at once
+_ROOM_S = 0.02  # how often a reader that waits looks whether there is room
+
+
+class GoneError(Exception):
+    """The other side is no longer there."""
+
+
+class MessageTooLargeError(Exception):
+    """The other side sent more than it may."""
+
+
+class Transport(Protocol):
+    """Messages to and from one client."""
+
+    async def receive(self) -> str | bytes:
+        """The next message. Raises `GoneError` at the end, `MessageTooLargeError` for one that is too large."""
+
+    async def send(self, message: str | bytes) -> None:
+        """Send, waiting while the other side does not read. Raises `GoneError`."""
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close; nothing is sent afterwards."""
+
+
+class Connection:
+    """Runs one `WireProtocol` on one transport, for whoever holds the API key called `owner`."""
+
+    def __init__(self, hub: Hub, protocol: WireProtocol, transport: Transport, owner: str) -> None:
+        self.hub = hub
+        self.protocol = protocol
+        self.transport = transport
+        self.owner = owner
+        self.live: LiveSession | None = None
+        self._replies: deque[Reply | Close] = deque()
+        self._queued = 0
+        self._closing = False  # a `Close` is among the replies: nothing follows it
+        self._told = 0  # samples that the protocol was last told are accepted
+        self._complained: set[ProblemKind] = set()
+        self._awake = asyncio.Event()
+        self._tokens = float(_BURST_S * hub.options.limits.messages)
+        self._tokens_at = 0.0
+
+    async def run(self) -> None:
+        """Serve until either side closes. Returns when everything about this connection is done."""
+        self.hub.connections.add(self)
+        connections = self.hub.metrics.connections.labels(self.protocol.name)
+        connections.inc()
+        reader = asyncio.create_task(self._read(), name="reader")
+        writer = asyncio.create_task(self._write(), name="writer")
+        try:
+            self._perform(self.protocol.opened())
+            await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
+            if reader.done() and not self._closing and not writer.done():
+                await self._last_words(writer)
+        finally:
+            for task in (reader, writer):
+                task.cancel()
+            results = await asyncio.gather(reader, writer, return_exceptions=True)
+            self._let_go()
+            connections.dec()
+            self.hub.connections.discard(self)
+            for result in results:
+                if isinstance(result, Exception) and not isinstance(result, GoneError):
+                    log.error("connection failed", exc_info=result)
+
+    def shut_down(self) -> None:
+        """The server stops: say so and close, behind what is to be said anyway."""
+        self.problem("shutdown", "the server is stopping: connect again in a moment", fatal=True)
+
+    def problem(self, kind: ProblemKind, message: str, *, fatal: bool) -> None:
+        """Tell the client; close if that is fatal."""
+        if self._closing:
+            return
+        log.info("problem", extra={"kind": kind, "protocol": self.protocol.name, "problem": message, "fatal": fatal})
+        self._perform(self.protocol.problem(Problem(kind, message, fatal)))
+        if fatal:
+            self._perform((Close(CLOSE_CODES[kind], message),))
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        limits = self.hub.options.limits
+        idle_s = limits.idle_s if self.protocol.idle_s is None else self.protocol.idle_s
+        while not self._closing:
+            try:
+                async with asyncio.timeout(idle_s):
+                    message = await self.transport.receive()
+            except TimeoutError:
+                self.problem("idle", f"expected a message within {idle_s:g} s; none came", fatal=True)
+                return
+            except MessageTooLargeError:
+                limit = limits.message
+                self.problem("too_large", f"expected messages of at most {limit} bytes; got a larger one", fatal=True)
+                return
+            except GoneError:
+                self._perform(self.protocol.closed())
+                return
+            if isinstance(message, str) and not self._may_speak():
+                rate = limits.messages
+                self.problem("too_fast", f"expected at most {rate} text messages a second; got more", fatal=True)
+                return
+            self._receive(message)
+            await self._room()
+
+    def _receive(self, message: str | bytes) -> None:
+        try:
+            actions = self.protocol.receive(message)
+        except ProtocolError as error:
+            self.problem("bad_request", str(error), fatal=error.fatal)
+            return
+        except Exception:  # a defect; the client is told that much
+            log.exception("protocol failed", extra={"protocol": self.protocol.name})
+            self.problem("internal", "the server made a mistake with this message", fatal=True)
+            return
+        self._perform(actions)
+
+    def _may_speak(self) -> bool:
+        """A bucket of tokens, one a text message."""
+        now = asyncio.get_running_loop().time()
+        rate = self.hub.options.limits.messages
+        self._tokens = min(self._tokens + rate * (now - (self._tokens_at or now)), _BURST_S * rate)
+        self._tokens_at = now
+        self._tokens -= 1
+        return self._tokens >= 0
+
+    async def _room(self) -> None:
+        """Read on only when the session can take more; what is not read waits in the network."""
+        await asyncio.sleep(0)  # others may have their turn between two messages
+        while self.live is not None and not self.hub.has_room(self.live) and not self._closing:
+            await asyncio.sleep(_ROOM_S)
+
+    # --- actions -----------------------------------------------------------------------------------------------------
+
+    def _perform(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            if self._closing:
+                return
+            match action:
+                case Reply(message):
+                    self._replies.append(action)
+                    self._queued += len(message)
+                case Close():
+                    self._replies.append(action)
+                    self._closing = True
+                case Start() | Resume():
+                    self._begin(action)
+                case Abandon():
+                    self._abandon()
+                case _:
+                    self._command(action)
+        self._awake.set()
+
+    def _begin(self, action: Start | Resume) -> None:
+        if self.live is not None:
+            self.problem("bad_request", "expected one session at a time; one is open already", fatal=True)
+            return
+        try:
+            if isinstance(action, Start):
+                live, started = self.hub.open(
+                    action.settings, self.owner, self.protocol.name, resumable=self.protocol.resumable
+                )
+            else:
+                live, started = self.hub.resume(action, self.owner)
+        except RefusedError as error:
+            self.problem(error.kind, str(error), fatal=True)
+            return
+        if live.wake is not None:  # the connection before is dead and does not know it yet
+            self.hub.evict(live)
+        self.live = live
+        self._told = live.safe
+        self._complained.clear()
+        live.wake = self._awake.set
+        self._perform(self.protocol.started(started))
+
+    def _command(self, action: Audio | Configure | Clear | Flush | Finish | Ack) -> None:
+        if self.live is None:
+            self.problem("bad_request", "expected a session to be open; none is", fatal=False)
+        elif isinstance(action, Ack):
+            self.hub.acknowledge(self.live, action.seq)
+        elif not isinstance(action, Audio) or len(action.samples):
+            found = self.hub.put(self.live, action)
+            if found is not None and found.kind not in self._complained:
+                self._complained.add(found.kind)  # once, not for every message that follows
+                self.problem(found.kind, found.message, fatal=found.fatal)
+
+    def _abandon(self) -> None:
+        if self.live is not None:
+            live, self.live = self.live, None
+            self.hub.drop(live)
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    async def _write(self) -> None:
+        while True:
+            self._awake.clear()
+            self._hand_over()
+            if not self._replies:
+                await self._awake.wait()
+                continue
+            reply = self._replies.popleft()
+            if isinstance(reply, Close):
+                await self.transport.close(reply.code, reply.reason)
+                return
+            self._queued -= len(reply.message)
+            try:
+                async with asyncio.timeout(self.hub.options.limits.stall_s):
+                    await self.transport.send(reply.message)
+            except TimeoutError:
+                self.hub.metrics.refused.labels("too_slow").inc()
+                await self.transport.close(CLOSE_CODES["too_slow"], "expected the client to read what it is sent")
+                return
+
+    def _hand_over(self) -> None:
+        """Give the protocol what the session said since."""
+        live = self.live
+        if live is None or self._closing:
+            return
+        if live.safe - self._told >= (1 if live.outbox.waiting else SAMPLE_RATE):
+            self._told = live.safe
+            self._perform(self.protocol.accepted(live.safe))
+        while self._queued < _QUEUED and (entries := live.outbox.take(_BATCH)):
+            events: list[Event] = []
+            for entry in entries:
+                if isinstance(entry, Event):
+                    events.append(entry)
+                    continue
+                self._tell(events)
+                events = []
+                self._perform(self.protocol.flushed() if entry == "flushed" else self.protocol.cleared())
+            over = bool(events) and is_last(events[-1])
+            if over:
+                self.live = None  # the protocol may start another when it hears of the end
+            self._tell(events)
+            if not self.protocol.resumable:
+                live.outbox.forget_sent()
+            if over:
+                self._over(live)
+                return
+
+    def _tell(self, events: list[Event]) -> None:
+        if events:
+            self._perform(self.protocol.events(events))
+
+    def _over(self, live: LiveSession) -> None:
+        """The session's last event was handed over. A client that may come back might not get it."""
+        if self.protocol.resumable:
+            self.hub.park(live)
+        else:
+            self.hub.drop(live)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    async def _last_words(self, writer: "asyncio.Task[None]") -> None:
+        """The other side will send nothing more but may still read: it gets what is left, up to the end."""
+        live = self.live
+        if live is not None and not live.finishing:
+            return
+        while self.live is not None and not writer.done():
+            await asyncio.wait((writer,), timeout=_ROOM_S)
+        if not self._closing:
+            self._perform((Close(),))
+        await asyncio.wait((writer,), timeout=_FAREWELL_S)
+
+    def _let_go(self) -> None:
+        live, self.live = self.live, None
+        if live is None or live.wake != self._awake.set:
+            return
+        if self.protocol.resumable:
+            self.hub.park(live)
+        else:
+            self.hub.drop(live)
+
+    def take_away(self, live: LiveSession) -> None:
+        """The session's client has come back on another connection: this one is dead."""
+        if self.live is live:
+            self.live = None
+            self._perform((Close(4001, "the session was resumed on another connection"),))

@@ -1,0 +1,364 @@
+"""All live sessions of a server: opening, resuming, parking, ending them, and what they say finds its way.
+
+Lives in the event loop. Knows models and sessions; knows no sockets and no protocol by name.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from whispertide.api import Transcriber
+from whispertide.errors import OptionError, WhispertideError
+from whispertide.events import Confirmed, Error, Event
+from whispertide.options import DecodeOptions
+from whispertide.server.live import Command, LiveSession, Witness
+from whispertide.server.load import Load
+from whispertide.server.metrics import Metrics
+from whispertide.server.options import ServerOptions
+from whispertide.server.outbox import EventsGoneError, Outbox
+from whispertide.server.protocols.base import (
+    Audio,
+    Finish,
+    Flush,
+    ModelInfo,
+    Problem,
+    ProblemKind,
+    Resume,
+    ServerInfo,
+    Settings,
+    Started,
+)
+from whispertide.server.scheduler import Done, Scheduler
+from whispertide.streaming.recipes import RECIPES, Recipe, get_recipe
+from whispertide.types import join_words, seconds, to_samples
+
+log = logging.getLogger("whispertide.server")
+
+_SWEEP_S = 0.5
+_PARKED = 4  # as many sessions may wait for their clients, in multiples of the limit; the longest waiting give way
+
+
+class RefusedError(Exception):
+    """A session cannot be had; `kind` is for the protocol, the message for the client."""
+
+    def __init__(self, kind: ProblemKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Keeper(Witness, Protocol):
+    """Keeps sessions beyond the life of the process (`journal.Journal`)."""
+
+    def opened(self, live: LiveSession, settings: Settings) -> Witness:
+        """A session begins; what is returned learns of its steps."""
+
+    def put(self, live: LiveSession, command: Command) -> None:
+        """A command came in; sets `live.safe` once it is kept."""
+
+    def acknowledged(self, live: LiveSession, seq: int) -> None:
+        """The client has the events up to `seq`."""
+
+
+class Recorder(Protocol):
+    """Stores sessions for later (`record.Recorder`)."""
+
+    def opened(self, live: LiveSession, settings: Settings) -> Witness:
+        """A session begins; what is returned learns of its steps."""
+
+
+class Client(Protocol):
+    """A connection, as far as the hub is concerned (`connection.Connection`)."""
+
+    def shut_down(self) -> None:
+        """Say that the server stops, and close."""
+
+    def take_away(self, live: LiveSession) -> None:
+        """Close if this is the session of that connection: its client is elsewhere."""
+
+
+class Hub:
+    """The sessions. `recipe` is what a client gets that asks for none."""
+
+    def __init__(
+        self,
+        models: Mapping[str, Transcriber],
+        recipe: Recipe,
+        options: ServerOptions,
+        *,
+        version: str = "",
+        keeper: Keeper | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        if not models:
+            raise OptionError("expected at least one model to serve; got none")
+        self.models = dict(models)
+        self.recipe = recipe
+        self.options = options
+        self.metrics = Metrics()
+        self.sessions: dict[str, LiveSession] = {}
+        self.connections: set[Client] = set()
+        self.draining = False
+        self.keeper = keeper
+        self.recorder = recorder
+        self.load = Load(enabled=options.work.degrade)
+        self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
+        self.info = ServerInfo(
+            models=tuple(ModelInfo(name, _languages(model)) for name, model in self.models.items()),
+            recipes=tuple(dict.fromkeys((recipe.name, *RECIPES))),
+            recipe=recipe.name,
+            version=version,
+            limit_s=options.limits.session_s,
+        )
+        self.at_start: Callable[[], object] = lambda: None  # once sessions can run
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin; needs a running event loop."""
+        self.scheduler.start()
+        self._sweeper = asyncio.create_task(self._sweep(), name="sweep")
+        self.at_start()
+
+    async def stop(self) -> None:
+        """End without ceremony: see `drain` for what should come before."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await self.scheduler.stop()
+        for live in self.sessions.values():
+            for witness in live.witnesses:
+                if witness is not self.keeper:  # its sessions may go on after a restart
+                    witness.closed(live)
+
+    # --- for connections ---------------------------------------------------------------------------------------------
+
+    def open(
+        self, settings: Settings, owner: str, protocol: str, *, resumable: bool = False
+    ) -> tuple[LiveSession, Started]:
+        """A new session, in the journal if its client may come back. Raises `RefusedError`."""
+        self._admit()
+        name = self._model(settings)
+        identity = secrets.token_urlsafe(16)
+        try:
+            live = self.build(identity, owner, name, settings, protocol)
+        except (WhispertideError, TypeError) as error:
+            raise self._refused("bad_setting", str(error)) from error
+        keepers = (self.recorder, self.keeper if resumable else None)
+        live.witnesses = tuple(keeper.opened(live, settings) for keeper in keepers if keeper is not None)
+        self.sessions[identity] = live
+        self.metrics.opened.labels(protocol).inc()
+        self._count()
+        log.info("session opened", extra={"session": identity, "model": name, "recipe": live.asked_recipe.name})
+        return live, self._started(live, resumed=False)
+
+    def build(self, identity: str, owner: str, model: str, settings: Settings, protocol: str) -> LiveSession:
+        """A session that nobody knows of yet. Raises `WhispertideError` or `TypeError` for settings that cannot be."""
+        recipe, options = self._choices(settings)
+        session = self.models[model].session(recipe, options=options, vad=settings.vad)
+        outbox = Outbox(limit=self.options.limits.unacked)
+        return LiveSession(identity, owner, model, session, options, protocol, outbox)
+
+    def resume(self, wanted: Resume, owner: str) -> tuple[LiveSession, Started]:
+        """The session that a client left. Raises `RefusedError`, with the same words for none and for another's."""
+        live = self.sessions.get(wanted.session)
+        if live is None or live.owner != owner:
+            raise self._refused("unknown_session", "expected the id of a session that goes on; got another: start anew")
+        try:
+            live.outbox.resume(wanted.last_seq)
+        except EventsGoneError as error:
+            raise self._refused("unknown_session", str(error)) from error
+        live.parked_at = None
+        self.metrics.resumed.inc()
+        self._count()
+        log.info("session resumed", extra={"session": live.id, "last_seq": wanted.last_seq})
+        return live, self._started(live, resumed=True)
+
+    def put(self, live: LiveSession, command: Command) -> Problem | None:
+        """A client's command; returns what there is to say against it.
+
+        Audio beyond the session's longest length is cut off, and the session finished.
+        """
+        if live.finishing or live.ended:
+            if isinstance(command, Finish) or self.draining:
+                return None
+            return Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
+        if isinstance(command, Audio):
+            limit = self.options.limits.session_s
+            room = to_samples(limit) - live.accepted
+            self.metrics.audio.inc(seconds(min(len(command.samples), room)))
+            if len(command.samples) > room:
+                self._put(live, Audio(command.samples[:room]))
+                self._put(live, Finish())
+                return Problem("too_long", f"expected at most {limit:g} s of audio in a session; got more", fatal=False)
+        self._put(live, command)
+        return None
+
+    def acknowledge(self, live: LiveSession, seq: int) -> None:
+        """The client has the events up to `seq`."""
+        live.outbox.acknowledge(seq)
+        if self.keeper is not None:
+            self.keeper.acknowledged(live, seq)
+
+    def park(self, live: LiveSession) -> None:
+        """The client is gone; the session waits for it."""
+        live.wake = None
+        if not live.outbox.entries and (live.ended or not live.accepted):
+            self.drop(live)  # nothing to come back for
+            return
+        live.parked_at = asyncio.get_running_loop().time()
+        parked = [other for other in self.sessions.values() if other.parked_at is not None]
+        if len(parked) > _PARKED * self.options.limits.sessions:
+            self.drop(min(parked, key=lambda other: other.parked_at or 0.0))
+        self._count()
+        log.info("session parked", extra={"session": live.id})
+
+    def evict(self, live: LiveSession) -> None:
+        """Take a session away from the connection that has it."""
+        for connection in list(self.connections):
+            connection.take_away(live)
+
+    def drop(self, live: LiveSession) -> None:
+        """Forget a session."""
+        if self.sessions.pop(live.id, None) is None:
+            return
+        live.wake = None
+        live.inbox.clear()
+        live.ended = True
+        if not live.running:  # else when the step is done
+            self._forget(live)
+        self._count()
+        log.info("session closed", extra={"session": live.id, "audio_s": seconds(live.accepted)})
+
+    def has_room(self, live: LiveSession) -> bool:
+        """Whether more audio of this session can be taken now."""
+        return live.waiting < to_samples(self.options.limits.inbox_s) and live.outbox.waiting < live.outbox.limit // 2
+
+    def adopt(self, live: LiveSession) -> None:
+        """A session from an earlier life of the server: it goes on, and waits for its client."""
+        self.sessions[live.id] = live
+        self.park(live)
+        self.scheduler.wake(live)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def begin_drain(self) -> None:
+        """Refuse new sessions, and have everything said so far confirmed.
+
+        With a journal the sessions can go on after a restart; without one they end here.
+        """
+        self.draining = True
+        for live in self.sessions.values():
+            if not live.finishing:
+                self._put(live, Flush() if self.keeper is not None else Finish())
+
+    @property
+    def busy(self) -> bool:
+        """Whether any session has something to do or to say to a client that is there."""
+        return any(
+            (not live.ended and (live.running or live.inbox or live.queued_at is not None))
+            or (live.wake is not None and live.outbox.waiting)
+            for live in self.sessions.values()
+        )
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _put(self, live: LiveSession, command: Command) -> None:
+        live.put(command)
+        if self.keeper is not None:
+            self.keeper.put(live, command)
+        else:
+            live.safe = live.accepted
+        self.scheduler.wake(live)
+
+    def _admit(self) -> None:
+        if self.draining:
+            raise self._refused("shutdown", "the server is stopping: connect again in a moment")
+        limit = self.options.limits.sessions
+        if sum(live.parked_at is None for live in self.sessions.values()) >= limit:
+            raise self._refused("overloaded", f"expected at most {limit} sessions at once; all are taken: try later")
+        if self.load.overloaded:
+            raise self._refused("overloaded", "the sessions that are open take all the time there is: try later")
+
+    def _refused(self, kind: ProblemKind, message: str) -> RefusedError:
+        self.metrics.refused.labels(kind).inc()
+        return RefusedError(kind, message)
+
+    def _model(self, settings: Settings) -> str:
+        name = settings.model
+        if name in self.models:
+            return name
+        if name is not None and settings.strict_model:
+            raise self._refused("bad_setting", f"expected a model among {', '.join(self.models)}; got {name!r}")
+        return next(iter(self.models))
+
+    def _choices(self, settings: Settings) -> tuple[Recipe, DecodeOptions]:
+        name = settings.recipe
+        recipe = self.recipe if name is None or name == self.recipe.name else get_recipe(name)
+        recipe = recipe.replace(**{key: value for key, value in settings.changes.items() if key != "name"})
+        return recipe, DecodeOptions(language=settings.language, task=settings.task, prompt=settings.prompt)
+
+    def _started(self, live: LiveSession, *, resumed: bool) -> Started:
+        return Started(
+            session=live.id,
+            model=live.model,
+            recipe=live.asked_recipe.name,
+            language=live.asked_options.language,
+            received=live.safe,
+            seq=live.outbox.next_seq,
+            resumed=resumed,
+        )
+
+    def _done(self, done: Done) -> None:
+        """A step was taken: its events go to the outbox, its figures into the metrics."""
+        live, step = done.live, done.step
+        if live.id not in self.sessions:  # dropped in the meantime
+            self._forget(live)
+            return
+        live.outbox.add(step.entries)
+        self._measure(done)
+        if self.options.transcripts_in_log:
+            self._log_text(live, [entry for entry in step.entries if isinstance(entry, Event)])
+        if live.wake is not None:
+            live.wake()
+
+    def _measure(self, done: Done) -> None:
+        metrics, step = self.metrics, done.step
+        if step.rounds:
+            metrics.rounds.inc()
+            metrics.round_seconds.observe(step.round_s)
+            metrics.wait_seconds.observe(done.waited_s)
+            metrics.lag.set(seconds(step.behind))
+        metrics.quality.set(self.load.level)
+        metrics.pressure.set(self.load.pressure)
+        for entry in step.entries:
+            if isinstance(entry, Confirmed):
+                for word in entry.words:
+                    metrics.confirmed_seconds.observe(seconds(max(0, done.live.accepted - word.end)))
+            elif isinstance(entry, Error) and entry.fatal:
+                metrics.errors.inc()
+
+    def _log_text(self, live: LiveSession, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, Confirmed):
+                log.info("confirmed", extra={"session": live.id, "text": join_words(event.words)})
+
+    def _forget(self, live: LiveSession) -> None:
+        for witness in live.witnesses:
+            witness.closed(live)
+
+    def _count(self) -> None:
+        self.metrics.sessions.set(len(self.sessions))
+        self.metrics.parked.set(sum(live.parked_at is not None for live in self.sessions.values()))
+
+    async def _sweep(self) -> None:
+        """Sessions whose client did not come back in time are dropped."""
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            now = asyncio.get_running_loop().time()
+            for live in list(self.sessions.values()):
+                if live.parked_at is not None and now - live.parked_at > self.options.limits.resume_s:
+                    self.drop(live)
+
+
+def _languages(model: Transcriber) -> tuple[str, ...]:
+    return tuple(model.tokenizer.language_tokens) if model.dims.is_multilingual else ("en",)

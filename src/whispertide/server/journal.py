@@ -1,0 +1,394 @@
+"""A journal of live sessions in SQLite, so that they survive the death of the process.
+
+Every command is written down before the client is told that its audio is safe, and every event, together with the
+state of the session behind it, before the client is sent it. After a restart a session goes on from its newest state
+and takes the commands that came after it once more: what was confirmed stays, what was said is not lost.
+
+One thread writes; what waits is written in one transaction. The database is in WAL mode without a sync per
+transaction: it survives a kill at any moment; a power cut can cost the last moments.
+"""
+
+import asyncio
+import io
+import json
+import logging
+import pickle
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whispertide.audio.buffer import AudioBuffer
+from whispertide.errors import OptionError
+from whispertide.events import Event, from_dict, to_dict
+from whispertide.options import DecodeOptions
+from whispertide.server.live import Command, LiveSession
+from whispertide.server.outbox import Entry, Mark
+from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush, Settings, as_plain
+from whispertide.session import SessionState
+from whispertide.streaming.recipes import Recipe
+from whispertide.types import FloatArray
+
+log = logging.getLogger("whispertide.server")
+
+FORMAT = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sessions (
+    id TEXT PRIMARY KEY, owner TEXT, model TEXT, protocol TEXT, settings TEXT, opened REAL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS commands (
+    session TEXT, n INTEGER, kind TEXT, start INTEGER, stop INTEGER, data BLOB, PRIMARY KEY (session, n)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS entries (id INTEGER PRIMARY KEY, session TEXT, seq INTEGER, data TEXT);
+CREATE INDEX IF NOT EXISTS entries_by_session ON entries (session, seq);
+CREATE TABLE IF NOT EXISTS states (
+    session TEXT PRIMARY KEY, taken INTEGER, next_seq INTEGER, data BLOB
+) WITHOUT ROWID;
+"""
+_SCALE = 32768
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A session as it was found: to be opened like any other, then restored.
+
+    `later` are the commands that the state does not include yet, `samples` all audio that was ever accepted.
+    """
+
+    id: str
+    owner: str
+    model: str
+    protocol: str
+    settings: Settings
+    taken: int
+    next_seq: int
+    samples: int
+    entries: tuple[Entry, ...]
+    later: tuple[Command, ...]
+    state: SessionState | None
+    recipe: Recipe | None
+    options: DecodeOptions | None
+
+
+@dataclass(slots=True)
+class _Job:
+    """Something to write, and what to do once it is there."""
+
+    statements: list[tuple[str, tuple[Any, ...]]]
+    then: Callable[[bool], None]
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the journal remembers of an open session: commands and samples written so far."""
+
+    commands: int = 0
+    samples: int = 0
+
+
+@dataclass(slots=True)
+class Journal:
+    """The journal of one server. Raises `OptionError` if the folder cannot be used, or another server uses it."""
+
+    folder: Path
+    busy_s: float = 5.0  # for another process that is about to end
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _jobs: "queue.SimpleQueue[_Job | None]" = field(default_factory=queue.SimpleQueue)
+    _database: sqlite3.Connection = field(init=False)
+    _thread: threading.Thread = field(init=False)
+    failed: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            self._database = self._opened()
+        except (OSError, sqlite3.Error) as error:
+            raise OptionError(
+                f"expected a folder of its own for the journal; cannot use {self.folder}: {error}"
+            ) from error
+        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
+        self._thread.start()
+
+    def _opened(self) -> sqlite3.Connection:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.folder / "journal.sqlite3"
+        path.touch(mode=0o600, exist_ok=True)
+        database = sqlite3.connect(path, timeout=self.busy_s, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare(database)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _prepare(self, database: sqlite3.Connection) -> None:
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")  # two servers must not share a journal
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version not in (0, FORMAT):
+            raise OptionError(
+                f"expected a journal of format {FORMAT} in {self.folder}; got {version}: use another folder"
+            )
+        database.executescript(_SCHEMA)
+        database.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def close(self) -> None:
+        """Write what waits, then close."""
+        self._jobs.put(None)
+        self._thread.join()
+        self._database.close()
+
+    # --- while sessions live -----------------------------------------------------------------------------------------
+
+    def opened(self, live: LiveSession, settings: Settings) -> "Journal":
+        """A session begins."""
+        self._known[live.id] = _Known()
+        values = (
+            live.id,
+            live.owner,
+            live.model,
+            live.protocol,
+            json.dumps(as_plain(settings), default=dict),
+            time.time(),
+        )
+        self._submit([("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)])
+        return self
+
+    def put(self, live: LiveSession, command: Command) -> None:
+        """A command came in; `live.safe` follows once it is written. Called in the event loop."""
+        known = self._known.get(live.id)
+        if known is None:
+            live.safe = live.accepted
+            return
+        kind, data = _packed(command)
+        start = known.samples
+        known.samples += len(command.samples) if isinstance(command, Audio) else 0
+        row = (live.id, known.commands, kind, start, known.samples, data)
+        known.commands += 1
+        loop, accepted = asyncio.get_running_loop(), live.accepted
+
+        def safe() -> None:
+            live.safe = max(live.safe, accepted)
+            if live.wake is not None:
+                live.wake()
+
+        def then(_: bool) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(safe)
+
+        self._submit([("INSERT INTO commands VALUES (?, ?, ?, ?, ?, ?)", row)], then)
+
+    def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> None:
+        """A session said something: write it down with the state behind it, before anybody hears of it."""
+        if not entries or live.id not in self._known:
+            return
+        try:
+            statements = self._state(live, entries)
+        except (pickle.PicklingError, TypeError, AttributeError):
+            log.exception("state cannot be kept", extra={"session": live.id})
+            self._known.pop(live.id, None)
+            return
+        written = threading.Event()
+        self._submit(statements, lambda _: written.set())
+        written.wait()
+
+    def acknowledged(self, live: LiveSession, seq: int) -> None:
+        """The client has the events up to `seq`."""
+        self._submit([("DELETE FROM entries WHERE session = ? AND seq <= ?", (live.id, seq))])
+
+    def closed(self, live: LiveSession) -> None:
+        """The session need not be kept."""
+        if self._known.pop(live.id, None) is not None:
+            self._submit(_forget(live.id))
+
+    def _state(self, live: LiveSession, entries: Sequence[Entry]) -> list[tuple[str, tuple[Any, ...]]]:
+        state = live.session.snapshot()
+        needed, seq = state.buffer.start, live.outbox.next_seq - 1
+        data = (state, len(state.buffer), live.asked_recipe, live.asked_options)
+        state.buffer = AudioBuffer(start=needed)  # the audio is among the commands
+        state.transcript.words = state.transcript.words[-1:]  # the others are with the client
+        state.turns.boundaries = []
+        rows: list[tuple[str, tuple[Any, ...]]] = []
+        for entry in entries:
+            text = json.dumps(to_dict(entry) if isinstance(entry, Event) else entry)
+            number = entry.seq if isinstance(entry, Event) else seq
+            rows.append(("INSERT INTO entries (session, seq, data) VALUES (?, ?, ?)", (live.id, number, text)))
+        taken, next_seq = live.commands, live.outbox.next_seq
+        return [
+            *rows,
+            ("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", (live.id, taken, next_seq, pickle.dumps(data))),
+            ("DELETE FROM commands WHERE session = ? AND n < ? AND stop <= ?", (live.id, taken, needed)),
+        ]
+
+    # --- the writing thread ------------------------------------------------------------------------------------------
+
+    def _submit(
+        self, statements: list[tuple[str, tuple[Any, ...]]], then: Callable[[bool], None] = lambda _: None
+    ) -> None:
+        self._jobs.put(_Job(statements, then))
+
+    def _write(self) -> None:
+        while True:
+            jobs: list[_Job | None] = [self._jobs.get()]
+            while not self._jobs.empty():
+                jobs.append(self._jobs.get())
+            done = self._commit([job for job in jobs if job is not None])
+            for job in jobs:
+                if job is not None:
+                    job.then(done)
+            if None in jobs:
+                return
+
+    def _commit(self, jobs: Sequence[_Job]) -> bool:
+        """Write it all or nothing. The server goes on without a journal that fails, and says so."""
+        try:
+            self._database.execute("BEGIN")
+            for job in jobs:
+                for statement, values in job.statements:
+                    self._database.execute(statement, values)
+            self._database.execute("COMMIT")
+        except sqlite3.Error:
+            log.exception("journal failed: sessions would not survive the end of this process")
+            self.failed = True
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            return False
+        return True
+
+    # --- after a restart ---------------------------------------------------------------------------------------------
+
+    def kept(self) -> Iterator[Kept]:
+        """The sessions that are in the journal. One that cannot be read is left out, with a line in the log."""
+        with closing(self._database.execute("SELECT id, owner, model, protocol, settings FROM sessions")) as rows:
+            found = rows.fetchall()
+        for row in found:
+            try:
+                yield self._read(*row)
+            except Exception:  # one damaged session must not cost the others
+                log.exception("session cannot be resumed", extra={"session": row[0]})
+                self._submit(_forget(row[0]))
+
+    def discard(self, session: str) -> None:
+        """A session of the journal cannot go on."""
+        self._known.pop(session, None)
+        self._submit(_forget(session))
+
+    def _read(self, identity: str, owner: str, model: str, protocol: str, settings: str) -> Kept:
+        query = self._database.execute
+        commands = query("SELECT n, kind, start, stop, data FROM commands WHERE session = ? ORDER BY n", (identity,))
+        rows = commands.fetchall()
+        stored = query("SELECT taken, next_seq, data FROM states WHERE session = ?", (identity,)).fetchone()
+        entries = query("SELECT data FROM entries WHERE session = ? ORDER BY id", (identity,)).fetchall()
+        taken, next_seq, state, recipe, options, received = 0, 0, None, None, None, 0
+        if stored is not None:
+            taken, next_seq, data = stored
+            state, length, recipe, options = _Loader(io.BytesIO(data)).load()
+            received = state.buffer.start + length
+            state.buffer = _buffer(rows, state.buffer.start, length)
+        samples = max((row[3] for row in rows), default=received)
+        self._known[identity] = _Known(max((row[0] + 1 for row in rows), default=taken), samples)
+        return Kept(
+            identity,
+            owner,
+            model,
+            protocol,
+            Settings(**json.loads(settings)),
+            taken,
+            next_seq,
+            samples,
+            entries=tuple(_entry(json.loads(data)) for (data,) in entries),
+            later=tuple(_unpacked(kind, data) for n, kind, _, _, data in rows if n >= taken),
+            state=state,
+            recipe=recipe,
+            options=options,
+        )
+
+
+def _forget(session: str) -> list[tuple[str, tuple[Any, ...]]]:
+    return [
+        (f"DELETE FROM {table} WHERE {column} = ?", (session,))
+        for table, column in (
+            ("sessions", "id"),
+            ("commands", "session"),
+            ("entries", "session"),
+            ("states", "session"),
+        )
+    ]
+
+
+def _entry(data: Any) -> Entry:
+    if isinstance(data, dict):
+        return from_dict(data)
+    mark: Mark = "flushed" if data == "flushed" else "cleared"
+    return mark
+
+
+def _buffer(rows: Sequence[Any], start: int, length: int) -> AudioBuffer:
+    """The audio that the engine still needed: samples `start` to `start + length`, from the commands."""
+    buffer = AudioBuffer()
+    buffer.clear(start)
+    for _, kind, first, last, data in rows:
+        if kind in _AUDIO and first < start + length and last > start:
+            if first > buffer.end:
+                break
+            samples = _samples(kind, data)
+            buffer.append(samples[buffer.end - first : start + length - first])
+    if buffer.end != start + length:
+        raise OptionError(f"expected audio up to sample {start + length}; the journal has it up to {buffer.end}")
+    return buffer
+
+
+# --- commands as bytes -----------------------------------------------------------------------------------------------
+
+_AUDIO = ("s16", "f32")
+_PLAIN: Mapping[str, Command] = {"flush": Flush(), "clear": Clear(), "finish": Finish()}
+
+
+def _packed(command: Command) -> tuple[str, bytes]:
+    match command:
+        case Audio(samples):
+            scaled = samples * np.float32(_SCALE)
+            short = scaled.astype(np.int16) if np.all(np.abs(scaled) < _SCALE) else None
+            if short is not None and np.array_equal(short, scaled):
+                return "s16", short.astype("<i2").tobytes()  # half the size, and exactly the same
+            return "f32", samples.astype("<f4").tobytes()
+        case Configure(changes):
+            return "configure", json.dumps(dict(changes)).encode()
+    return type(command).__name__.lower(), b""
+
+
+def _unpacked(kind: str, data: bytes) -> Command:
+    if kind in _AUDIO:
+        return Audio(_samples(kind, data))
+    return Configure(json.loads(data)) if kind == "configure" else _PLAIN[kind]
+
+
+def _samples(kind: str, data: bytes) -> FloatArray:
+    if kind == "s16":
+        return np.frombuffer(data, "<i2").astype(np.float32) / np.float32(_SCALE)
+    return np.frombuffer(data, "<f4").astype(np.float32)
+
+
+class _Loader(pickle.Unpickler):
+    """Reads states of sessions and nothing else: a tampered journal cannot run programs."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Only values of this package, and numpy's arrays."""
+        package = module.split(".")[0]
+        if package == "numpy" and name in _NUMPY:
+            return super().find_class(module, name)
+        if package == "whispertide" and "." not in name:
+            found = super().find_class(module, name)
+            if isinstance(found, type) and is_dataclass(found) and found.__module__ == module:
+                return found
+        raise pickle.UnpicklingError(f"expected the state of a session; got {module}.{name}")
+
+
+_NUMPY = ("_reconstruct", "ndarray", "dtype", "scalar", "_frombuffer")

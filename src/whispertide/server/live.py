@@ -1,0 +1,233 @@
+"""One live session on the server: commands in, numbered events out, one step of work at a time.
+
+The event loop puts commands into the inbox and hands over what the outbox has; a worker thread takes a `step`. Both
+never touch the engine's session at once: whoever schedules runs one step of a session at a time (`scheduler`). Knows
+no sockets and no protocols.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
+
+from whispertide.errors import OptionError, WhispertideError
+from whispertide.events import End, Error, Event, Lag
+from whispertide.options import DecodeOptions
+from whispertide.server.load import settings_at
+from whispertide.server.outbox import Entry, Outbox
+from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
+from whispertide.session import Session
+from whispertide.streaming.recipes import Recipe
+from whispertide.streaming.round import RoundPlan
+from whispertide.types import to_samples
+
+log = logging.getLogger("whispertide.server")
+
+Command = Audio | Configure | Clear | Flush | Finish
+_OPTIONS = {item.name for item in fields(DecodeOptions)} - {item.name for item in fields(Recipe)}
+_RETRIES = 1  # a graph that fails once may have been short of memory for a moment
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step did. `rounds` is how many were computed (0 or 1), `behind` the audio not looked at after it."""
+
+    entries: Sequence[Entry] = ()
+    more: bool = False
+    rounds: int = 0
+    round_s: float = 0.0
+    behind: int = 0
+    ended: bool = False
+
+
+class Witness(Protocol):
+    """Is told in the worker thread what a session took and said, before anybody else learns of it."""
+
+    def step(self, live: "LiveSession", taken: Sequence[Command], entries: Sequence[Entry]) -> None:
+        """Keep it. Raises nothing."""
+
+    def closed(self, live: "LiveSession") -> None:
+        """The session is over, and nobody will come back to it."""
+
+
+@dataclass(slots=True, eq=False)
+class LiveSession:
+    """The session of one client.
+
+    owner     whose API key opened it; only they may come back to it
+    safe      samples that will not be lost even if the process dies (without a journal: those in its memory)
+    accepted  samples that came in; `taken` those that the engine has
+    wake      called, in the event loop, when there is something in the outbox
+    """
+
+    id: str
+    owner: str
+    model: str
+    session: Session
+    asked_options: DecodeOptions = field(default_factory=DecodeOptions)
+    protocol: str = ""
+    outbox: Outbox = field(default_factory=Outbox)
+    witnesses: tuple[Witness, ...] = ()
+    wake: Callable[[], None] | None = None
+    inbox: deque[Command] = field(default_factory=deque)
+    accepted: int = 0
+    taken: int = 0
+    safe: int = 0
+    commands: int = 0  # taken from the inbox so far
+    finishing: bool = False  # `Finish` is in the inbox, or was
+    ended: bool = False
+    queued_at: float | None = None  # when it got into the scheduler's queue
+    running: bool = False
+    parked_at: float | None = None  # since when it has no client
+    level: int = 0
+    asked_recipe: Recipe = field(init=False)  # what the client asked for, before quality was lowered
+    _pending: Flush | Finish | None = None
+    _lowered: int = 0  # by the recipe's policy
+    _told: tuple[int, int] = (0, 0)  # quality level and lateness, in multiples of `lag_s`, of the last `Lag`
+
+    def __post_init__(self) -> None:
+        self.asked_recipe = self.session.recipe
+
+    @property
+    def waiting(self) -> int:
+        """Samples that came in and that the engine does not have yet."""
+        return self.accepted - self.taken
+
+    def put(self, command: Command) -> None:
+        """A command from the client; called in the event loop."""
+        if isinstance(command, Audio):
+            self.accepted += len(command.samples)
+        self.finishing = self.finishing or isinstance(command, Finish)
+        self.inbox.append(command)
+
+    # --- in a worker thread ------------------------------------------------------------------------------------------
+
+    def step(self, level: int) -> Step:
+        """Take what is in the inbox, up to a command that needs an answer, and run at most one round."""
+        entries: list[Entry] = []
+        taken: list[Command] = []
+        result = Step()
+        try:
+            self._set_level(level)
+            while self._pending is None and self.inbox:
+                taken.append(self.inbox.popleft())
+                self._carry_out(taken[-1], entries)
+            result = self._round(entries)
+        except WhispertideError as error:
+            log.warning("session failed", extra={"session": self.id, "problem": str(error)})
+            entries += self._fail(str(error))
+        except Exception:
+            log.exception("session failed", extra={"session": self.id})
+            entries += self._fail("the server made a mistake; what is confirmed stays. Start another session")
+        self.commands += len(taken)
+        numbered = self._numbered(entries)
+        for witness in self.witnesses:
+            witness.step(self, taken, numbered)
+        self.ended = self.ended or self.session.ended
+        more = not self.ended and (result.more or bool(self.inbox))
+        return replace(result, entries=numbered, more=more, ended=self.ended)
+
+    def _carry_out(self, command: Command, entries: list[Entry]) -> None:
+        match command:
+            case Audio(samples):
+                self.session.ingest(samples)
+                self.taken += len(samples)
+            case Configure(changes):
+                entries += self._configure(changes)
+            case Clear():
+                entries += [*self.session.clear(), "cleared"]
+            case Flush():
+                self.session.request_flush()
+                self._pending = command
+            case Finish():
+                self.session.request_finish()
+                self._pending = command
+
+    def _configure(self, changes: Any) -> list[Event]:
+        """Change what the client asked for; a setting that cannot be is told as an error that is not fatal."""
+        try:
+            self.session.configure(**{**settings_at(0, self.asked_recipe, self.asked_options), **changes})
+        except (WhispertideError, TypeError) as error:
+            return self.session.fail(str(error), fatal=False)
+        options = {name: value for name, value in changes.items() if name in _OPTIONS}
+        self.asked_recipe, self.asked_options = self.session.recipe, replace(self.asked_options, **options)
+        self.session.configure(**settings_at(self.level, self.asked_recipe, self.asked_options))
+        return []
+
+    def _set_level(self, level: int) -> None:
+        if level == self.level or self.session.ended:
+            return
+        try:
+            self.session.configure(**settings_at(level, self.asked_recipe, self.asked_options))
+        except OptionError:  # this recipe cannot do with less
+            return
+        self.level = level
+
+    def _round(self, entries: list[Entry]) -> Step:
+        session = self.session
+        plan = session.due()
+        entries += self._without_lag(session.drain())
+        if plan is None:
+            if isinstance(self._pending, Flush):
+                entries.append("flushed")
+            self._pending = None
+            return Step(more=bool(self.inbox))
+        began = time.perf_counter()
+        self._compute(plan, entries)
+        behind = 0 if plan.is_last else self.accepted - plan.window.end
+        entries += self._lag(plan.window.end, behind)
+        return Step(more=True, rounds=1, round_s=time.perf_counter() - began, behind=behind)
+
+    def _compute(self, plan: RoundPlan, entries: list[Entry]) -> None:
+        session, executor = self.session, self.session.executor
+        assert executor is not None
+        for attempt in range(_RETRIES + 1):
+            try:
+                result = executor.run(plan, session.window(plan), session.options, session.guards(plan))
+                break
+            except WhispertideError:
+                if attempt == _RETRIES:
+                    session.retract(plan)
+                    raise
+        entries += self._without_lag(session.apply(result))
+
+    def _without_lag(self, events: list[Event]) -> list[Event]:
+        """The engine knows only the audio that it was given; how late the server is, `_lag` tells.
+
+        What the recipe's own policy has lowered counts there, too.
+        """
+        for event in events:
+            if isinstance(event, Lag):
+                late = event.behind // to_samples(self.asked_recipe.lag_s)
+                self._lowered = event.level if event.level > late else 0
+        return [event for event in events if not isinstance(event, Lag)]
+
+    def _lag(self, at: int, behind: int) -> list[Event]:
+        """Say when the quality changed, when the lateness passes another `lag_s`, and when it is well below again."""
+        limit = to_samples(self.asked_recipe.lag_s)
+        level, steps = self._told
+        now = behind // limit
+        if now == 0 and steps > 0 and behind > limit // 2:
+            now = steps
+        lowered = max(self.level, self._lowered)
+        if (lowered, now) == (level, steps):
+            return []
+        self._told = (lowered, now)
+        return [Lag(0, at, behind=behind, level=lowered)]
+
+    def _fail(self, message: str) -> list[Event]:
+        if self.session.ended:
+            return []
+        self.inbox.clear()
+        return self.session.fail(message)
+
+    def _numbered(self, entries: list[Entry]) -> list[Entry]:
+        numbers = iter(self.outbox.number([entry for entry in entries if isinstance(entry, Event)]))
+        return [next(numbers) if isinstance(entry, Event) else entry for entry in entries]
+
+
+def is_last(entry: Entry) -> bool:
+    """Whether nothing follows this entry."""
+    return isinstance(entry, End) or (isinstance(entry, Error) and entry.fatal)

@@ -1,0 +1,36 @@
+"""Structured logs: one JSON object a line, on standard error. What was said is not among the fields."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON; whatever was passed as `extra` becomes a field."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **{key: value for key, value in vars(record).items() if key not in _STANDARD},
+        }
+        if record.exc_info:
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False, default=str)
+
+
+def set_up(level: str = "info") -> None:
+    """Send this server's log, and what uvicorn has to say, to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in ("whispertide.server", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level.upper() if name == "whispertide.server" else logging.WARNING)
+        logger.propagate = False

@@ -1,0 +1,44 @@
+"""What `/metrics` shows, in Prometheus' format. Each server has its own registry: several can live in a process."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """The figures, by what they count. Names of sessions, clients or words never become labels."""
+
+    content_type = "text/plain; version=0.0.4; charset=utf-8"
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        name, registry = "whispertide", self.registry
+        self.sessions = Gauge(f"{name}_sessions", "Live sessions, those without a client included", registry=registry)
+        self.parked = Gauge(f"{name}_sessions_parked", "Sessions that wait for their client", registry=registry)
+        self.connections = Gauge(f"{name}_connections", "Open connections", ["protocol"], registry=registry)
+        self.opened = Counter(f"{name}_sessions_opened", "Sessions opened", ["protocol"], registry=registry)
+        self.resumed = Counter(f"{name}_sessions_resumed", "Sessions that a client came back to", registry=registry)
+        self.refused = Counter(f"{name}_refused", "Connections and sessions refused", ["reason"], registry=registry)
+        self.errors = Counter(f"{name}_errors", "Sessions that failed", registry=registry)
+        self.audio = Counter(f"{name}_audio_seconds", "Audio received", registry=registry)
+        self.rounds = Counter(f"{name}_rounds", "Rounds computed", registry=registry)
+        self.round_seconds = Histogram(
+            f"{name}_round_seconds", "Wall time of a round", buckets=_SECONDS, registry=registry
+        )
+        self.wait_seconds = Histogram(
+            f"{name}_wait_seconds", "How long a session waits for a worker", buckets=_SECONDS, registry=registry
+        )
+        self.confirmed_seconds = Histogram(
+            f"{name}_confirmed_latency_seconds",
+            "Audio received when a word is confirmed, less the end of the word",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.lag = Gauge(f"{name}_lag_seconds", "Audio not looked at by the round done last", registry=registry)
+        self.quality = Gauge(f"{name}_quality_level", "Steps by which quality is lowered (0 = full)", registry=registry)
+        self.pressure = Gauge(f"{name}_pressure", "Mean time to finish a round, in steps", registry=registry)
+        self.uploads = Counter(f"{name}_uploads", "Files transcribed", ["outcome"], registry=registry)
+
+    def render(self) -> bytes:
+        """The page."""
+        return generate_latest(self.registry)

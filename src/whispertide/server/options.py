@@ -1,0 +1,93 @@
+"""What a server is told once, at its start. Values only: nothing here does I/O."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from whispertide.errors import OptionError
+
+
+def _at_least(least: float, **values: float) -> None:
+    for name, value in values.items():
+        if not value >= least:
+            raise OptionError(f"expected {name} of at least {least:g}; got {value:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What clients may take. Times in seconds, sizes in bytes.
+
+    sessions        live sessions at once; four times as many may wait for their clients to come back
+    session_s       audio of one session; then it is finished as if the client had asked for it
+    message         one WebSocket message
+    upload          one uploaded file
+    upload_s        audio in an uploaded file: a small file can hold days
+    requests        requests and connections per minute and address; 0 = any number
+    messages        text messages per second and connection, on average
+    connections     connections at once, each with or without a session
+    inbox_s         audio of one session that waits; a client that sends faster is read more slowly, nothing is dropped
+    idle_s          how long a client may say nothing
+    stall_s         how long a client may take to send a request, or a piece of an upload, or to read what it is sent
+    resume_s        how long a session waits for its client to come back
+    unacked         events kept for a client to acknowledge
+    offline         uploads that are transcribed or wait for it
+    """
+
+    sessions: int = 64
+    session_s: float = 4 * 3600.0
+    message: int = 2**20
+    upload: int = 200 * 2**20
+    upload_s: float = 2 * 3600.0
+    requests: int = 0
+    messages: int = 50
+    connections: int = 512
+    inbox_s: float = 30.0
+    idle_s: float = 120.0
+    stall_s: float = 20.0
+    resume_s: float = 60.0
+    unacked: int = 20_000
+    offline: int = 8
+
+    def __post_init__(self) -> None:
+        _at_least(1, sessions=self.sessions, message=self.message, upload=self.upload, messages=self.messages)
+        _at_least(1, connections=self.connections, unacked=self.unacked, offline=self.offline, session_s=self.session_s)
+        _at_least(1, upload_s=self.upload_s, inbox_s=self.inbox_s)
+        _at_least(0, requests=self.requests, resume_s=self.resume_s)
+        _at_least(0.1, idle_s=self.idle_s, stall_s=self.stall_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How the work is done.
+
+    workers   rounds that are computed at once
+    batch     sessions whose decoder steps may share one graph run; 1 = none
+    degrade   whether quality is lowered in steps when rounds start late (`load`)
+    """
+
+    workers: int = 2
+    batch: int = 1
+    degrade: bool = True
+
+    def __post_init__(self) -> None:
+        _at_least(1, workers=self.workers, batch=self.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may connect. `keys` empty: everybody. `origins`: web pages of other hosts that may; "*" = any."""
+
+    keys: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """All of it. `transcripts_in_log` puts confirmed text into the log, for debugging one's own server."""
+
+    limits: Limits = field(default_factory=Limits)
+    work: Work = field(default_factory=Work)
+    access: Access = field(default_factory=Access)
+    journal: Path | None = None
+    record: Path | None = None
+    drain_s: float = 30.0
+    transcripts_in_log: bool = False

@@ -1,0 +1,106 @@
+"""What a session has said and its client may not have yet: numbered events in a ring, and where the client is in it.
+
+Pure: it knows no sockets. The numbers on the wire are given here, because the server says things of its own (`Lag`)
+between the session's events.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Literal
+
+from whispertide.events import Confirmed, End, Error, Event, Hypothesis, TurnEnd
+
+Mark = Literal["flushed", "cleared"]
+Entry = Event | Mark
+
+
+class EventsGoneError(LookupError):
+    """The events that a client wants to go on after are no longer there."""
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Entries in order; a mark stands behind the events it answers for.
+
+    next_seq  the number of the next event
+    limit     entries kept; beyond it guesses that another guess has replaced are dropped, then the oldest entries
+    """
+
+    limit: int = 20_000
+    next_seq: int = 0
+    entries: deque[Entry] = field(default_factory=deque)
+    ended: bool = False
+    _sent: int = 0  # how many of `entries` the present connection has
+    _lost: int = 0  # every event before this number may be missing
+
+    def number(self, events: Iterable[Event]) -> list[Event]:
+        """The events with the numbers that they have on the wire; they are not added yet."""
+        numbered = [replace(event, seq=self.next_seq + index) for index, event in enumerate(events)]
+        self.next_seq += len(numbered)
+        return numbered
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Add numbered events and marks."""
+        for entry in entries:
+            self.entries.append(entry)
+            self.ended = self.ended or isinstance(entry, End) or (isinstance(entry, Error) and entry.fatal)
+        if len(self.entries) > self.limit:
+            self._thin()
+        while len(self.entries) > self.limit:
+            self._drop_oldest()
+
+    @property
+    def waiting(self) -> int:
+        """Entries that the present connection does not have."""
+        return len(self.entries) - self._sent
+
+    def take(self, most: int) -> list[Entry]:
+        """The next entries for the present connection."""
+        taken = list(islice(self.entries, self._sent, self._sent + most))
+        self._sent += len(taken)
+        return taken
+
+    def acknowledge(self, seq: int) -> None:
+        """The client has everything up to `seq`; what it was never sent stays, and so do marks behind that event."""
+        count = 0
+        for index, entry in enumerate(islice(self.entries, self._sent)):
+            if isinstance(entry, Event):
+                if entry.seq > seq:
+                    break
+                count = index + 1
+        for _ in range(count):
+            self._drop_oldest()
+
+    def forget_sent(self) -> None:
+        """For clients that do not acknowledge: what was handed over is not kept."""
+        while self._sent:
+            self._drop_oldest()
+
+    def resume(self, last_seq: int) -> None:
+        """A client comes back with everything up to `last_seq`. Raises `EventsGoneError` if that leaves a gap."""
+        if not self._lost <= last_seq + 1 <= self.next_seq:
+            raise EventsGoneError(f"expected last_seq from {self._lost - 1} to {self.next_seq - 1}; got {last_seq}")
+        self._sent = len(self.entries)
+        self.acknowledge(last_seq)
+        self._sent = 0
+
+    def _drop_oldest(self) -> None:
+        entry = self.entries.popleft()
+        self._sent = max(0, self._sent - 1)
+        if isinstance(entry, Event):
+            self._lost = entry.seq + 1
+
+    def _thin(self) -> None:
+        """Drop the guesses that a later entry has replaced: whoever reads on afterwards misses no word."""
+        kept: deque[Entry] = deque()
+        replaced, sent = False, self._sent
+        for index in range(len(self.entries) - 1, -1, -1):
+            entry = self.entries[index]
+            if isinstance(entry, Hypothesis) and replaced:
+                sent -= index < self._sent
+                continue
+            replaced = replaced or isinstance(entry, Hypothesis | Confirmed | TurnEnd)
+            kept.appendleft(entry)
+        self.entries, self._sent = kept, sent

@@ -1,0 +1,232 @@
+"""AssemblyAI's streaming API, version 3 (`/v3/ws`; assemblyai.streaming.v3 in their Python SDK).
+
+In: binary audio in the encoding of the address, and JSON: `UpdateConfiguration`, `ForceEndpoint`, `KeepAlive`,
+`Terminate`. Out: `Begin`, `Turn` whenever words are confirmed or guessed anew, `Termination`. A turn's `transcript` has
+the confirmed words only, `words` also the guessed ones with `word_is_final` false; times are milliseconds.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from whispertide.errors import AudioError, OptionError
+from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
+from whispertide.server.protocols import messages
+from whispertide.server.protocols.base import (
+    Action,
+    Actions,
+    Audio,
+    Close,
+    Configure,
+    Finish,
+    Flush,
+    Opening,
+    Problem,
+    ProblemKind,
+    ProtocolError,
+    Reply,
+    Settings,
+    Start,
+    Started,
+    WireProtocol,
+)
+from whispertide.server.protocols.encodings import AudioInput
+from whispertide.types import SAMPLE_RATE, Word, join_words, seconds
+
+_ENCODINGS = {"pcm_s16le": "s16le", "pcm_mulaw": "mulaw", "opus": "opus", "ogg_opus": "ogg-opus"}
+# Their error codes (RealTimeErrorCodes in the SDK)
+_CODES: Mapping[ProblemKind, int] = {"too_fast": 3007, "too_long": 3008, "overloaded": 3009, "internal": 3005}
+INVALID = 3006
+DEFAULT_LIMIT_S = 3 * 60 * 60.0
+
+
+class AssemblyAIProtocol(WireProtocol):
+    """One streaming session."""
+
+    name: ClassVar[str] = "assemblyai"
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
+        query = opening.query
+        encoding = query.get("encoding") or "pcm_s16le"
+        if encoding not in _ENCODINGS:
+            known = ", ".join(_ENCODINGS)
+            raise ProtocolError(f"expected encoding to be one of {known}; got {messages.shown(encoding)}")
+        if "opus" not in encoding and not query.get("sample_rate"):
+            raise ProtocolError(f"expected a sample_rate for {encoding}; got none")
+        try:
+            self._audio = AudioInput(_ENCODINGS[encoding], rate=messages.whole(query, "sample_rate", SAMPLE_RATE))
+        except OptionError as error:
+            raise ProtocolError(str(error)) from error
+        self._settings = self._read_settings(query)
+        self._tells_speech = "u3" in query.get("speech_model", "")  # only these models send `SpeechStarted`
+        self._turn = 0
+        self._words: list[Word] = []
+        self._guess: tuple[Word, ...] = ()
+        self._received = 0
+        self._ending = False
+
+    def opened(self) -> Actions:
+        """The session begins with the connection."""
+        return (Start(self._settings),)
+
+    def started(self, started: Started) -> Actions:
+        """Their greeting, with the time until which the session may last."""
+        expires = self.opening.at + (self.opening.server.limit_s or DEFAULT_LIMIT_S)
+        model = {"model": started.model, "api_version": "v3"}
+        return (_say("Begin", id=self.opening.connection, expires_at=int(expires), configuration=model),)
+
+    def receive(self, message: str | bytes) -> Actions:
+        """Audio, or one message."""
+        if self._ending:
+            return ()
+        if isinstance(message, bytes):
+            return self._hear(message)
+        data = messages.json_object(message)
+        match data.get("type"):
+            case "KeepAlive":
+                return ()
+            case "ForceEndpoint":
+                return (*self._rest(), Flush())
+            case "UpdateConfiguration":
+                changes = self._changes(data)
+                return (Configure(changes),) if changes else ()
+            case "Terminate":
+                self._ending = True
+                return (*self._rest(), Finish())
+            case kind:
+                raise ProtocolError(
+                    "expected a type among KeepAlive, ForceEndpoint, UpdateConfiguration, Terminate; "
+                    f"got {messages.shown(kind)}"
+                )
+
+    def _hear(self, data: bytes) -> Actions:
+        try:
+            samples = self._audio.feed(data)
+        except AudioError as error:
+            raise ProtocolError(str(error), fatal=True) from error
+        self._received += len(samples)
+        return (Audio(samples),) if len(samples) else ()
+
+    def _rest(self) -> Actions:
+        samples = self._audio.drain()
+        self._received += len(samples)
+        return (Audio(samples),) if len(samples) else ()
+
+    def events(self, events: Sequence[Event]) -> Actions:
+        """One `Turn` for all that changed, and one for every turn that ended."""
+        actions: list[Action] = []
+        changed = False
+        for event in events:
+            if isinstance(event, Confirmed):
+                self._words += event.words
+                changed = True
+            elif isinstance(event, Hypothesis):
+                self._guess, changed = event.words, True
+            elif isinstance(event, SpeechStart) and self._tells_speech:
+                actions.append(_say("SpeechStarted", timestamp=_milliseconds(event.start)))
+            elif isinstance(event, TurnEnd):
+                actions += self._end_turn()
+                changed = False
+            elif isinstance(event, Error):
+                actions += self.problem(Problem("internal", event.message, event.fatal))
+                changed = changed and not event.fatal
+            elif isinstance(event, End):
+                actions += [*self._end_turn(), self._termination(), Close()]
+                changed = False
+        if changed and (self._words or self._guess):
+            actions.append(self._say_turn(end_of_turn=False))
+        return actions
+
+    def problem(self, problem: Problem) -> Actions:
+        """Their clients end on an `Error`, so what is not fatal is a `Warning`."""
+        if not problem.fatal:
+            return (_say("Warning", warning_code=INVALID, warning=problem.message),)
+        code = _CODES.get(problem.kind, INVALID)
+        last = self._end_turn()
+        if problem.kind == "shutdown":
+            return (*last, self._termination(), Close(1001))
+        return (*last, _say("Error", error_code=code, error=problem.message), Close(code, problem.kind))
+
+    def _end_turn(self) -> list[Action]:
+        """A turn without words, such as a cough, is no turn."""
+        self._guess = ()
+        if not self._words:
+            return []
+        said = self._say_turn(end_of_turn=True)
+        self._turn, self._words = self._turn + 1, []
+        return [said]
+
+    def _say_turn(self, *, end_of_turn: bool) -> Reply:
+        text = join_words(self._words)
+        words = [*(_word(word, True) for word in self._words), *(_word(word, False) for word in self._guess)]
+        return _say(
+            "Turn",
+            turn_order=self._turn,
+            turn_is_formatted=end_of_turn,
+            end_of_turn=end_of_turn,
+            transcript=text,
+            utterance=text if end_of_turn else "",
+            end_of_turn_confidence=1.0 if end_of_turn else 0.0,
+            words=words,
+        )
+
+    def _termination(self) -> Reply:
+        """The session's duration is that of its audio: there is no clock here, and live audio comes in real time."""
+        duration = round(seconds(self._received))
+        return _say("Termination", audio_duration_seconds=duration, session_duration_seconds=duration)
+
+    def _read_settings(self, query: Mapping[str, str]) -> Settings:
+        values: dict[str, Any] = dict(query)
+        for name in ("keyterms_prompt", "language_codes"):  # JSON in the address, by their SDK
+            if isinstance(values.get(name), str):
+                values[name] = _list_in_query(query[name], self.opening.lists.get(name, ()))
+        changes = self._changes(values)
+        silence = messages.number(values, "min_turn_silence")
+        if silence is None:
+            silence = messages.number(values, "min_end_of_turn_silence_when_confident")
+        return Settings(
+            model=values.get("speech_model"),
+            language=changes.get("language"),
+            prompt=changes.get("prompt", ""),
+            changes={} if silence is None else {"vad_pause_s": messages.pause(silence)},
+        )
+
+    def _changes(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What can change while a session runs: the prompt and the language. The rest is accepted and has no effect."""
+        changes: dict[str, Any] = {}
+        if values.get("prompt") is not None or values.get("keyterms_prompt") is not None:
+            terms = messages.words_as_prompt(messages.texts(values.get("keyterms_prompt"), "keyterms_prompt"))
+            changes["prompt"] = " ".join(part for part in (terms, messages.text(values, "prompt")) if part)
+        codes = messages.texts(values.get("language_codes"), "language_codes")
+        tag = codes[0] if len(codes) == 1 else messages.text(values, "language_code")
+        if tag is not None or len(codes) > 1:
+            changes["language"] = messages.language(tag, self.opening.server)
+        return changes
+
+
+def _list_in_query(value: str, repeated: Sequence[str]) -> list[str]:
+    """A list as their SDK writes it (JSON), or as a repeated parameter."""
+    try:
+        items = json.loads(value)
+    except (ValueError, RecursionError):
+        return list(repeated) or [value]
+    return items if isinstance(items, list) else [value]
+
+
+def _word(word: Word, is_final: bool) -> dict[str, Any]:
+    return {
+        "text": word.text.strip(),
+        "start": _milliseconds(word.start),
+        "end": _milliseconds(word.end),
+        "confidence": round(word.probability, 4),
+        "word_is_final": is_final,
+    }
+
+
+def _milliseconds(samples: int) -> int:
+    return round(seconds(samples) * 1000)
+
+
+def _say(kind: str, **values: Any) -> Reply:
+    return Reply(json.dumps({"type": kind, **values}, ensure_ascii=False))

@@ -1,0 +1,300 @@
+"""The seam between a wire protocol and the server: messages and events in, actions out.
+
+A protocol object lives as long as one connection. It does no I/O, has no clock and no thread, and never sees a model;
+the server performs its actions in order and calls it back, always from one thread at a time:
+
+    opened()        the connection stands (it is authorized already)     -> a greeting, often `Start`
+    receive(m)      a message came: str or bytes; raw bytes over TCP, cut anywhere, so framing is the protocol's affair
+    started(s)      the session that `Start` (or `Resume`) asked for is there
+    events(e)       what the session said, in order
+    flushed()       all events that belong to the oldest unanswered `Flush` have been given
+    cleared()       the oldest unanswered `Clear` has been carried out, and its events have been given
+    accepted(n)     n samples (16 kHz) of this session's audio are safe with the server, told before events and once a second
+    problem(p)      something is wrong; a fatal problem closes the connection after what this returns
+    closed()        the other side will send nothing more
+
+At most one session is open at a time. It ends with its `End` event (after `Finish`), with a fatal `Error` event or
+with `Abandon`; afterwards another `Start` is fine. Nothing waits for `started`: audio and flushes may follow `Start`
+at once, the server keeps their order.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+from whispertide.events import Event
+from whispertide.options import Task
+from whispertide.types import FloatArray
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+# --- what a protocol is told -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """One model that is served. `languages` are ISO codes; an English model has only "en"."""
+
+    name: str
+    languages: tuple[str, ...] = ("en",)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What is served: the first model and `recipe` are the defaults. `limit_s` is how long a session may be."""
+
+    models: tuple[ModelInfo, ...]
+    recipes: tuple[str, ...]
+    recipe: str
+    version: str = ""
+    limit_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a connection was opened. `query` holds the last value of each parameter, `lists` all of them in order;
+    `headers` have lower-case names. All are empty over TCP.
+
+    `connection` is a name for this connection, unique and hard to guess, for protocols that need ids; `at` is when it
+    was opened, in seconds since 1970, for those that name dates.
+    """
+
+    server: ServerInfo
+    connection: str
+    path: str = ""
+    query: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    lists: Mapping[str, Sequence[str]] = field(default_factory=lambda: _NOTHING)
+    headers: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    subprotocols: tuple[str, ...] = ()
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The session that stands now: `received` samples and events up to `seq` (exclusive) are already there if it was
+    resumed, else 0.
+    """
+
+    session: str
+    model: str
+    recipe: str
+    language: str | None
+    received: int = 0
+    seq: int = 0
+    resumed: bool = False
+
+
+ProblemKind = Literal[
+    "bad_request",  # the message is not what it should be
+    "bad_setting",  # an unknown model, recipe, language or value
+    "unknown_session",  # nothing to resume: unknown, ended, or the acknowledged event is gone
+    "overloaded",  # no room for another session
+    "too_large",  # a message over the limit
+    "too_fast",  # more than the allowed rate
+    "too_long",  # the session reached its longest length; everything said so far is confirmed first
+    "too_slow",  # the client does not read what it is sent
+    "idle",  # nothing came for `idle_s`
+    "shutdown",  # the server is stopping; everything said so far is confirmed first
+    "internal",  # the server failed
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What went wrong, for the client's eyes: `message` says what was expected, what came, and what to do."""
+
+    kind: ProblemKind
+    message: str
+    fatal: bool
+
+
+class ProtocolError(ValueError):
+    """The other side's message cannot be used.
+
+    The server turns it into a `Problem("bad_request", ...)`; `fatal` ends the connection, otherwise the message is
+    as if it had not come.
+    """
+
+    def __init__(self, message: str, *, fatal: bool = False) -> None:
+        super().__init__(message)
+        self.fatal = fatal
+
+
+# --- what a protocol asks for ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a session is to be. None means the server's default; `changes` are fields of the recipe by name.
+
+    An unknown `model` is the default model unless `strict_model`: clients of other services name models that only
+    exist there.
+    """
+
+    model: str | None = None
+    strict_model: bool = False
+    recipe: str | None = None
+    language: str | None = None
+    task: Task = "transcribe"
+    prompt: str = ""
+    vad: bool | None = None
+    changes: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+
+def as_plain(settings: Settings) -> dict[str, Any]:
+    """The settings as JSON wants them: `Settings(**as_plain(settings)) == settings`."""
+    values = {item.name: getattr(settings, item.name) for item in fields(settings)}
+    return {**values, "changes": dict(settings.changes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Open a session."""
+
+    settings: Settings = field(default_factory=Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on with a session that lost its connection; events after `last_seq` (-1: all) come again."""
+
+    session: str
+    last_seq: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Configure:
+    """Change fields of the recipe or of the decode options in the running session (`Session.configure`)."""
+
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """Samples [n] at 16 kHz, mono. `audio.pcm.PcmDecoder` makes them of bytes at any rate."""
+
+    samples: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Confirm all that was said so far; the session goes on. Answered by `flushed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Drop the audio that is not confirmed yet. Answered by `cleared`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """No audio follows: confirm all that was said; the last event is `End`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """Drop the session with whatever is unsaid in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The client has the events up to and including `seq`; they need not be kept for it."""
+
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Send this: str as a text frame, bytes as a binary one (TCP: str as UTF-8)."""
+
+    message: str | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the connection, after the replies before it. Over TCP the code does not matter."""
+
+    code: int = 1000
+    reason: str = ""
+
+
+Action = Start | Resume | Configure | Audio | Flush | Clear | Finish | Abandon | Ack | Reply | Close
+Actions = Sequence[Action]
+
+# Close codes of RFC 6455, section 7.4.1, and 4000-4999 for what it has no code for
+CLOSE_CODES: Mapping[ProblemKind, int] = MappingProxyType(
+    {
+        "bad_request": 1007,
+        "bad_setting": 1008,
+        "unknown_session": 4004,
+        "overloaded": 1013,
+        "too_large": 1009,
+        "too_fast": 4029,
+        "too_long": 4008,
+        "too_slow": 4009,
+        "idle": 4000,
+        "shutdown": 1001,
+        "internal": 1011,
+    }
+)
+
+
+class WireProtocol(ABC):
+    """One conversation with one client. Subclasses override what they need; see the module for who calls what when.
+
+    name        in metrics and logs
+    idle_s      how long the other side may say nothing before the connection is closed with an "idle" problem;
+                None = the server's own limit
+    resumable   whether a session whose connection is lost is kept for `Resume`; otherwise it is abandoned
+    subprotocol the WebSocket subprotocol to accept, of those that were offered
+    """
+
+    name: ClassVar[str]
+    idle_s: ClassVar[float | None] = None
+    resumable: ClassVar[bool] = False
+    subprotocol: str | None = None
+
+    def __init__(self, opening: Opening) -> None:
+        """Raises `ProtocolError` for an opening that cannot be served: the connection is refused with its message."""
+        self.opening = opening
+
+    def opened(self) -> Actions:
+        """The connection stands."""
+        return ()
+
+    @abstractmethod
+    def receive(self, message: str | bytes) -> Actions:
+        """A message came. Raises `ProtocolError` for one that cannot be used; other errors are a defect."""
+
+    def started(self, started: Started) -> Actions:
+        """The session is there."""
+        return ()
+
+    @abstractmethod
+    def events(self, events: Sequence[Event]) -> Actions:
+        """The session said this."""
+
+    def flushed(self) -> Actions:
+        """A `Flush` is done."""
+        return ()
+
+    def cleared(self) -> Actions:
+        """A `Clear` is done."""
+        return ()
+
+    def accepted(self, samples: int) -> Actions:
+        """The server has this much of the session's audio for good."""
+        return ()
+
+    def problem(self, problem: Problem) -> Actions:
+        """Tell the client. After a fatal problem the server closes with `CLOSE_CODES` unless this says `Close`."""
+        return ()
+
+    def closed(self) -> Actions:
+        """Nothing more will come: the end of input over TCP, or the WebSocket's close frame.
+
+        Replies to a WebSocket that closed go nowhere. Over TCP the other side may still read, and `Finish` lets it.
+        """
+        return ()

@@ -1,0 +1,343 @@
+"""Deepgram's live transcription (`/v1/listen`; deepgram.listen.v1 in their Python SDK).
+
+In: binary audio in the encoding of the address, and JSON: `KeepAlive`, `Finalize`, `CloseStream`, `Configure`. Out:
+`Results` whenever words are confirmed (`is_final`) or, if asked for, guessed anew; `SpeechStarted`, `UtteranceEnd`, and
+`Metadata` before the connection closes. `Finalize` is answered by a result with `from_finalize` and ends nothing else.
+"""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from whispertide.errors import AudioError, OptionError
+from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
+from whispertide.server.protocols import messages
+from whispertide.server.protocols.base import (
+    Action,
+    Actions,
+    Audio,
+    Close,
+    Configure,
+    Finish,
+    Flush,
+    Opening,
+    Problem,
+    ProtocolError,
+    Reply,
+    Settings,
+    Start,
+    Started,
+    WireProtocol,
+)
+from whispertide.server.protocols.encodings import AudioInput
+from whispertide.types import Word, join_words, seconds, to_samples
+
+# Their names -> ours and the rate if none is given. Without an encoding the stream is a container; Ogg is understood.
+_ENCODINGS = {
+    "linear16": ("s16le", 16_000),
+    "linear32": ("s32le", 16_000),
+    "mulaw": ("mulaw", 8_000),
+    "alaw": ("alaw", 8_000),
+    "opus": ("opus", 48_000),
+    "ogg-opus": ("ogg-opus", 48_000),
+}
+_EDGES = '.,;:!?¿¡"“”„()[]…。，？！、'  # what `word` has not and `punctuated_word` has
+
+
+class DeepgramProtocol(WireProtocol):
+    """One live stream."""
+
+    name: ClassVar[str] = "deepgram"
+    idle_s: ClassVar[float | None] = 10.0  # the service's own; a `KeepAlive` counts
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
+        query = opening.query
+        # A browser's key comes as the second of two offered subprotocols; the first names its kind.
+        self.subprotocol = next((name for name in opening.subprotocols if name in ("token", "bearer")), None)
+        self._audio = _audio_input(query)
+        self._settings = _read_settings(opening)
+        self._interim = messages.switch(query, "interim_results")
+        self._tells_speech = messages.switch(query, "vad_events")
+        self._tells_pauses = query.get("endpointing", "").lower() != "false"
+        gap = messages.number(query, "utterance_end_ms")
+        self._gap = None if gap is None else to_samples(min(max(gap, 0), 60_000) / 1000)
+        self._request = str(uuid.uuid5(uuid.NAMESPACE_OID, opening.connection))
+        self._model = opening.server.models[0].name
+        self._digest = hashlib.sha256()
+        self._received = 0
+        self._from = 0  # where the last final result ended
+        self._fresh: list[Word] = []  # confirmed, not sent yet
+        self._in_turn = False
+        self._said = False  # whether the open turn has words
+        self._finalizing = 0
+        self._held: tuple[tuple[Word, ...], int] | None = None  # the end of a turn, perhaps that of a `Finalize`
+        self._last_word: int | None = None  # end of the last word, until its `UtteranceEnd` is sent
+        self._ending = False
+
+    def opened(self) -> Actions:
+        """The session begins with the connection."""
+        return (Start(self._settings),)
+
+    def started(self, started: Started) -> Actions:
+        """Which model it is goes into every result."""
+        self._model = started.model
+        return ()
+
+    # --- in ----------------------------------------------------------------------------------------------------------
+
+    def receive(self, message: str | bytes) -> Actions:
+        """Audio, or one message. An empty binary message ends the stream, as it does there."""
+        if self._ending:
+            return ()
+        if isinstance(message, bytes):
+            return self._hear(message) if message else self._finish()
+        data = messages.json_object(message)
+        match data.get("type"):
+            case "KeepAlive":
+                return ()
+            case "Finalize":
+                self._finalizing += 1
+                return (*self._rest(), Flush())
+            case "CloseStream":
+                return self._finish()
+            case "Configure":
+                return self._configure(data)
+            case kind:
+                raise ProtocolError(
+                    f"expected a type among KeepAlive, Finalize, CloseStream, Configure; got {messages.shown(kind)}"
+                )
+
+    def _hear(self, data: bytes) -> Actions:
+        if self._audio is None:
+            self._audio = _container(data)
+        self._digest.update(data)
+        try:
+            samples = self._audio.feed(data)
+        except AudioError as error:
+            raise ProtocolError(str(error), fatal=True) from error
+        self._received += len(samples)
+        told = self._utterance_end()
+        return (Audio(samples), *told) if len(samples) else told
+
+    def _rest(self) -> Actions:
+        if self._audio is None:
+            return ()
+        samples = self._audio.drain()
+        self._received += len(samples)
+        return (Audio(samples),) if len(samples) else ()
+
+    def _finish(self) -> Actions:
+        self._ending = True
+        return (*self._rest(), Finish())
+
+    def _configure(self, data: Mapping[str, Any]) -> Actions:
+        if data.get("keyterms") is None:
+            return (_say("ConfigureSuccess", request_id=self._request),)
+        terms = messages.texts(data["keyterms"], "keyterms")
+        prompt = Configure({"prompt": messages.words_as_prompt(terms)})
+        return (prompt, _say("ConfigureSuccess", request_id=self._request, keyterms=terms))
+
+    # --- out ---------------------------------------------------------------------------------------------------------
+
+    def events(self, events: Sequence[Event]) -> Actions:
+        """Results. The words of a turn's last round come with its `speech_final`, not before it."""
+        actions: list[Action] = self._release(from_finalize=False) if events else []
+        guess: tuple[Word, ...] = ()
+        for event in events:
+            match event:
+                case Confirmed(words=words):
+                    self._fresh += words
+                    self._said = True
+                case Hypothesis(words=words):
+                    guess = words
+                case SpeechStart(start=start):
+                    actions += self._final()
+                    self._in_turn = True
+                    if self._tells_speech:
+                        actions.append(_say("SpeechStarted", channel=[0], timestamp=_seconds(start)))
+                case TurnEnd(end=end):
+                    guess = ()
+                    actions += self._end_turn(end)
+                case Error(message=message, fatal=fatal):
+                    actions += self.problem(Problem("internal", message, fatal))
+                    if fatal:
+                        return [*actions, Close(1011, "NET-0000: the session failed")]
+                case End():
+                    return [*actions, *self._release(from_finalize=False), *self._final(), self._summary(), Close()]
+        actions += self._final()
+        if guess and self._interim:
+            actions.append(self._result(guess, guess[-1].end, is_final=False))
+        return [*actions, *self._utterance_end()]
+
+    def flushed(self) -> Actions:
+        """`Finalize` is always answered, if need be with an empty result."""
+        self._finalizing -= 1
+        answer = self._release(from_finalize=True)
+        if not answer:
+            answer = [self._result((), self._received, is_final=True, from_finalize=True)]
+        return [*answer, *self._utterance_end()]
+
+    def problem(self, problem: Problem) -> Actions:
+        """Errors are messages; some have a close code of their own there."""
+        said = _say("Error", variant=problem.kind, description=problem.message, message=problem.message)
+        if not problem.fatal:
+            return (said,)
+        rest = [*self._release(from_finalize=False), *self._final()]
+        if problem.kind == "idle":
+            return (*rest, said, Close(1011, "NET-0001: no audio and no KeepAlive came for 10 seconds"))
+        if problem.kind == "bad_request":
+            return (*rest, said, Close(1008, "DATA-0000: the data cannot be decoded as audio"))
+        if problem.kind in ("too_long", "shutdown"):
+            return (*rest, said, self._summary())
+        return (*rest, said)
+
+    # --- results -----------------------------------------------------------------------------------------------------
+
+    def _end_turn(self, end: int) -> list[Action]:
+        """The turn's last result. While a `Finalize` waits it may be the answer, which `flushed` will tell."""
+        actions = self._release(from_finalize=False)
+        words, said = tuple(self._fresh), self._said
+        self._fresh, self._said, self._in_turn = [], False, False
+        if not said:
+            return actions
+        self._held = (words, end)
+        return actions if self._finalizing else [*actions, *self._release(from_finalize=False)]
+
+    def _release(self, *, from_finalize: bool) -> list[Action]:
+        """Send the end of a turn that was held back, if there is one."""
+        if self._held is None:
+            return []
+        (words, end), self._held = self._held, None
+        pause = self._tells_pauses or from_finalize
+        return [self._result(words, end, is_final=True, speech_final=pause, from_finalize=from_finalize)]
+
+    def _final(self) -> list[Action]:
+        """A final result of what was confirmed in mid-turn."""
+        if not self._fresh:
+            return []
+        words, self._fresh = tuple(self._fresh), []
+        return [self._result(words, words[-1].end, is_final=True)]
+
+    def _result(
+        self,
+        words: Sequence[Word],
+        end: int,
+        *,
+        is_final: bool,
+        speech_final: bool = False,
+        from_finalize: bool = False,
+    ) -> Reply:
+        """A result covers the audio from the last final one on; `end` is where it ends."""
+        start, end = self._from, max(end, self._from)
+        if is_final:
+            self._from = end
+            self._last_word = words[-1].end if words else self._last_word
+        alternative = {
+            "transcript": join_words(list(words)),
+            "confidence": _confidence(words),
+            "words": [_word(word) for word in words],
+        }
+        return _say(
+            "Results",
+            channel_index=[0, 1],
+            start=_seconds(start),
+            duration=_seconds(end - start),
+            is_final=is_final,
+            speech_final=speech_final,
+            from_finalize=from_finalize,
+            channel={"alternatives": [alternative]},
+            metadata={
+                "request_id": self._request,
+                "model_info": {"name": self._model, "version": self.opening.server.version, "arch": "whisper"},
+                "model_uuid": str(uuid.uuid5(uuid.NAMESPACE_OID, self._model)),
+            },
+        )
+
+    def _utterance_end(self) -> list[Action]:
+        """`UtteranceEnd`, once per gap, when the gap that was asked for follows the last word."""
+        last = self._last_word
+        if self._gap is None or last is None or self._in_turn or self._received - last < self._gap:
+            return []
+        self._last_word = None
+        return [_say("UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]
+
+    def _summary(self) -> Reply:
+        """What the service says before it closes. `sha256` is that of the bytes received."""
+        return _say(
+            "Metadata",
+            transaction_key="deprecated",
+            request_id=self._request,
+            sha256=self._digest.hexdigest(),
+            created=datetime.fromtimestamp(self.opening.at, UTC).isoformat(timespec="milliseconds"),
+            duration=_seconds(self._received),
+            channels=1,
+            models=[self._model],
+        )
+
+
+def _audio_input(query: Mapping[str, str]) -> AudioInput | None:
+    """How the audio is to be read, or None if the first bytes have to tell."""
+    encoding, rate = query.get("encoding"), query.get("sample_rate")
+    channels = messages.whole(query, "channels", 1)
+    if not encoding and not rate:
+        return None
+    if (encoding or "linear16") not in _ENCODINGS:
+        raise ProtocolError(f"expected encoding to be one of {', '.join(_ENCODINGS)}; got {messages.shown(encoding)}")
+    name, usual = _ENCODINGS[encoding or "linear16"]
+    try:
+        return AudioInput(name, rate=messages.whole(query, "sample_rate", usual), channels=channels)
+    except OptionError as error:
+        raise ProtocolError(str(error)) from error
+
+
+def _container(data: bytes) -> AudioInput:
+    """The input for a stream without a declared encoding: a container, of which Ogg with Opus is understood."""
+    if data.startswith(b"OggS"):
+        return AudioInput("ogg-opus")
+    raise ProtocolError(
+        "expected Ogg Opus, or encoding=linear16 (or mulaw, alaw, opus) and sample_rate in the address; "
+        f"got {len(data)} bytes of something else",
+        fatal=True,
+    )
+
+
+def _read_settings(opening: Opening) -> Settings:
+    query = opening.query
+    boosted = (word.partition(":")[0] for word in opening.lists.get("keywords", ()))  # "term:intensifier"
+    changes: dict[str, Any] = {}
+    endpointing = query.get("endpointing", "").lower()
+    if endpointing not in ("", "true", "false"):
+        changes["vad_pause_s"] = messages.pause(messages.number(query, "endpointing") or 0)
+    return Settings(
+        model=query.get("model"),
+        language=messages.language(query.get("language"), opening.server),
+        prompt=messages.words_as_prompt([*opening.lists.get("keyterm", ()), *boosted]),
+        changes=changes,
+    )
+
+
+def _word(word: Word) -> dict[str, Any]:
+    written = word.text.strip()
+    return {
+        "word": written.strip(_EDGES).lower() or written,
+        "start": _seconds(word.start),
+        "end": _seconds(word.end),
+        "confidence": round(word.probability, 4),
+        "punctuated_word": written,
+    }
+
+
+def _confidence(words: Sequence[Word]) -> float:
+    return round(sum(word.probability for word in words) / len(words), 4) if words else 0.0
+
+
+def _seconds(samples: int) -> float:
+    return round(seconds(samples), 3)
+
+
+def _say(kind: str, **values: Any) -> Reply:
+    return Reply(json.dumps({"type": kind, **values}, ensure_ascii=False))

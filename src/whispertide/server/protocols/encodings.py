@@ -1,0 +1,182 @@
+"""Audio as wire protocols carry it: linear PCM, G.711, Opus packets and Ogg Opus, in any portions, to 16 kHz mono.
+
+    audio = AudioInput("mulaw", rate=8000)
+    samples = audio.feed(data)
+    samples = audio.drain()  # all up to here, because the client asked for its words; feeding may go on
+
+Knows no protocol; each has its own names for these encodings. Opus is decoded by FFmpeg (PyAV), which is imported when
+the first Opus stream begins.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.audio.pcm import to_float
+from whispertide.audio.resample import StreamingResampler
+from whispertide.errors import AudioError, OptionError
+from whispertide.options import check_choice
+from whispertide.types import FloatArray
+
+RATES = (4_000, 192_000)  # what telephones and sound files have; less would make little input much audio
+MOST_CHANNELS = 8
+OPUS_RATE = 48_000  # RFC 6716: whatever rate was encoded, a decoder may give 48 kHz
+MAX_OGG_PACKET = 1 << 20  # an Opus packet has at most some 60 kB: a packet that goes on beyond this is damage
+
+_LINEAR = {"u8": "u1", "s16le": "<i2", "s32le": "<i4", "f32le": "<f4"}
+ENCODINGS = (*_LINEAR, "mulaw", "alaw", "opus", "ogg-opus")
+
+
+class Decoder(Protocol):
+    """Bytes of one encoding -> samples [n, channels] at the encoding's rate. What is incomplete waits."""
+
+    def decode(self, data: bytes) -> FloatArray:
+        """The next bytes. Raises `AudioError` if they are not what was announced."""
+
+
+class AudioInput:
+    """A client's audio -> 16 kHz mono float32 with full scale 1.
+
+    Without `drain`, portions do not change the result (except for "opus", where one portion is one packet).
+    """
+
+    def __init__(self, encoding: str, *, rate: int = OPUS_RATE, channels: int = 1) -> None:
+        """`rate` is ignored for Opus, which says it itself; channels are mixed.
+
+        Raises `OptionError` for an encoding, rate or number of channels that cannot be.
+        """
+        check_choice("the encoding", encoding, ENCODINGS)
+        if "opus" in encoding and channels not in (1, 2):
+            raise OptionError(f"expected Opus with 1 or 2 channels; got {channels}")
+        if not RATES[0] <= rate <= RATES[1]:
+            raise OptionError(f"expected a sample rate between {RATES[0]} and {RATES[1]} Hz; got {rate}")
+        if not 1 <= channels <= MOST_CHANNELS:
+            raise OptionError(f"expected 1 to {MOST_CHANNELS} channels; got {channels}")
+        self._rate = OPUS_RATE if encoding in ("opus", "ogg-opus") else rate
+        self._channels = channels
+        self._resampler = StreamingResampler(self._rate, channels)
+        self._decoder = _make_decoder(encoding, channels)
+
+    def feed(self, data: bytes) -> FloatArray:
+        """The next bytes -> what is ready, [n]. Raises `AudioError` if they cannot be decoded."""
+        return self._resampler.push(self._decoder.decode(data))
+
+    def drain(self) -> FloatArray:
+        """What the resampler still holds (some 30 ms), [n]; the next audio begins a new stretch. Half samples wait."""
+        rest = self._resampler.flush()
+        self._resampler = StreamingResampler(self._rate, self._channels)
+        return rest
+
+
+def _make_decoder(encoding: str, channels: int) -> Decoder:
+    if encoding == "opus":
+        return _OpusPackets(channels)
+    if encoding == "ogg-opus":
+        return _OggOpus(channels)
+    if encoding == "mulaw":
+        return _Samples("u1", channels, _mulaw_table())
+    if encoding == "alaw":
+        return _Samples("u1", channels, _alaw_table())
+    return _Samples(_LINEAR[encoding], channels)
+
+
+class _Samples:
+    """Interleaved samples of a fixed size; `table` gives what each code of a companded encoding stands for."""
+
+    def __init__(self, kind: str, channels: int, table: npt.NDArray[np.int16] | None = None) -> None:
+        self._type = np.dtype(kind)
+        self._channels = channels
+        self._table = table
+        self._waiting = b""
+
+    def decode(self, data: bytes) -> FloatArray:
+        data = self._waiting + data
+        whole = len(data) - len(data) % (self._type.itemsize * self._channels)
+        self._waiting = data[whole:]
+        values: npt.NDArray[Any] = np.frombuffer(data[:whole], self._type)
+        if self._table is not None:
+            values = self._table[values]
+        return to_float(values).reshape(-1, self._channels)
+
+
+def _mulaw_table() -> npt.NDArray[np.int16]:
+    """The 16-bit samples of the 256 codes of ITU-T G.711, mu-law."""
+    code = ~np.arange(256, dtype=np.uint8)
+    exponent, mantissa = (code >> 4) & 7, (code & 15).astype(np.int32)
+    magnitude = (((mantissa << 3) + 132) << exponent) - 132
+    return np.where(code & 128, -magnitude, magnitude).astype(np.int16)
+
+
+def _alaw_table() -> npt.NDArray[np.int16]:
+    """The 16-bit samples of the 256 codes of ITU-T G.711, A-law."""
+    code = np.arange(256, dtype=np.uint8) ^ 0x55
+    exponent, mantissa = ((code >> 4) & 7).astype(np.int32), (code & 15).astype(np.int32)
+    magnitude = np.where(exponent == 0, 16 * mantissa + 8, (16 * mantissa + 264) << np.maximum(exponent - 1, 0))
+    return np.where(code & 128, magnitude, -magnitude).astype(np.int16)
+
+
+class _OpusPackets:
+    """Raw Opus (RFC 6716): every call is one packet."""
+
+    def __init__(self, channels: int) -> None:
+        import av
+
+        self._errors: type[Exception] = av.FFmpegError
+        self._packet = av.Packet
+        self._codec: Any = av.CodecContext.create("opus", "r")
+        self._codec.sample_rate = OPUS_RATE
+        self._codec.layout = "mono" if channels == 1 else "stereo"
+        self._channels = channels
+
+    def decode(self, data: bytes) -> FloatArray:
+        if not data:  # FFmpeg would take it for the end
+            return np.zeros((0, self._channels), np.float32)
+        try:
+            frames = self._codec.decode(self._packet(data))
+        except self._errors as error:
+            raise AudioError(f"expected an Opus packet; got {len(data)} bytes that are none ({error})") from error
+        samples = [np.asarray(frame.to_ndarray(), np.float32).T for frame in frames]
+        return np.concatenate([np.zeros((0, self._channels), np.float32), *samples])
+
+
+class _OggOpus:
+    """Opus in an Ogg stream (RFC 3533, RFC 7845), cut anywhere. Damage is an error, not a gap: TCP loses nothing."""
+
+    def __init__(self, channels: int) -> None:
+        self._opus = _OpusPackets(channels)
+        self._channels = channels
+        self._waiting = b""
+        self._packet = b""
+
+    def decode(self, data: bytes) -> FloatArray:
+        self._waiting += data
+        samples = [self._opus.decode(packet) for packet in self._packets()]
+        return np.concatenate([np.zeros((0, self._channels), np.float32), *samples])
+
+    def _packets(self) -> Iterator[bytes]:
+        """The audio packets that are complete; the two header packets are left out."""
+        for page, sizes in self._pages():
+            start = 0
+            for size in sizes:
+                self._packet += page[start : start + size]
+                start += size
+                if len(self._packet) > MAX_OGG_PACKET:
+                    raise AudioError(f"expected Opus packets below {MAX_OGG_PACKET} bytes; got a longer one")
+                if size < 255:  # RFC 3533: a lacing value below 255 ends the packet
+                    packet, self._packet = self._packet, b""
+                    if not packet.startswith((b"OpusHead", b"OpusTags")):
+                        yield packet
+
+    def _pages(self) -> Iterator[tuple[bytes, bytes]]:
+        """The pages that are complete: body and lacing values."""
+        while len(self._waiting) >= 27:
+            if not self._waiting.startswith(b"OggS"):
+                raise AudioError(f"expected an Ogg page; got bytes that begin with {self._waiting[:4]!r}")
+            sizes = self._waiting[27 : 27 + self._waiting[26]]
+            end = 27 + self._waiting[26] + sum(sizes)
+            if len(sizes) < self._waiting[26] or len(self._waiting) < end:
+                return
+            page, self._waiting = self._waiting[end - sum(sizes) : end], self._waiting[end:]
+            yield page, sizes

@@ -1,0 +1,109 @@
+"""Raw TCP as the servers of whisper_streaming and SimulStreaming speak it (their port: 43007).
+
+In: 16-bit little-endian mono samples at 16 kHz, nothing else. Out: a line whenever words are confirmed: `beg end text`
+in milliseconds (whisper_streaming, whisper_online_server.py), or a JSON object with times in seconds (SimulStreaming,
+whisper_server.py). The end of the input ends the session; unlike the originals, the words that were not confirmed yet
+are sent before the connection is closed.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from whispertide.events import Confirmed, End, Error, Event, TurnEnd
+from whispertide.server.protocols.base import (
+    Action,
+    Actions,
+    Audio,
+    Close,
+    Finish,
+    Opening,
+    Problem,
+    Reply,
+    Start,
+    WireProtocol,
+)
+from whispertide.server.protocols.encodings import AudioInput
+from whispertide.types import SAMPLE_RATE, Word, seconds
+
+
+class TextLinesProtocol(WireProtocol):
+    """`beg end text`, times in milliseconds; the texts of all lines joined are the transcript."""
+
+    name: ClassVar[str] = "lines"
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
+        self._audio = AudioInput("s16le", rate=SAMPLE_RATE)
+        self._ended = False
+
+    def opened(self) -> Actions:
+        """The session begins with the connection."""
+        return (Start(),)
+
+    def receive(self, message: str | bytes) -> Actions:
+        """Samples; the two bytes of one may come apart."""
+        samples = self._audio.feed(message.encode() if isinstance(message, str) else message)
+        return (Audio(samples),) if len(samples) else ()
+
+    def closed(self) -> Actions:
+        """The end of the input: the rest of the words is still wanted."""
+        return () if self._ended else (Finish(),)
+
+    def events(self, events: Sequence[Event]) -> Actions:
+        """One line for the words that were confirmed."""
+        words = tuple(word for event in events if isinstance(event, Confirmed) for word in event.words)
+        turn_ended = any(isinstance(event, TurnEnd) for event in events)
+        actions: list[Action] = []
+        if line := self._line(words, turn_ended, seconds(events[-1].at) if events else 0.0):
+            actions.append(Reply(line + "\n"))
+        if any(isinstance(event, End) or (isinstance(event, Error) and event.fatal) for event in events):
+            self._ended = True
+            actions.append(Close())
+        return actions
+
+    def problem(self, problem: Problem) -> Actions:
+        """The formats have no words for it: the connection is closed."""
+        return (Close(),) if problem.fatal else ()
+
+    def _line(self, words: Sequence[Word], turn_ended: bool, at: float) -> str:
+        """The line to send, or an empty one. The text keeps its leading space, as in the original."""
+        if not words:
+            return ""
+        text = _one_line("".join(word.text for word in words))
+        return f"{_milliseconds(words[0].start)} {_milliseconds(words[-1].end)} {text}"
+
+
+class JsonLinesProtocol(TextLinesProtocol):
+    """JSON objects with `start`, `end`, `text`, `words`, `is_final` (an utterance ended) and `emission_time`.
+
+    The emission time is the audio that had been heard by then, in seconds: the original's time without computation.
+    """
+
+    name: ClassVar[str] = "json-lines"
+
+    def _line(self, words: Sequence[Word], turn_ended: bool, at: float) -> str:
+        if not words and not turn_ended:
+            return ""
+        line: dict[str, Any] = {
+            "start": seconds(words[0].start) if words else at,
+            "end": seconds(words[-1].end) if words else at,
+            "text": "".join(word.text for word in words),
+            "words": [_json_word(word) for word in words],
+            "is_final": turn_ended,
+            "emission_time": at,
+        }
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _json_word(word: Word) -> dict[str, Any]:
+    return {"start": seconds(word.start), "end": seconds(word.end), "text": word.text}
+
+
+def _milliseconds(samples: int) -> int:
+    return round(seconds(samples) * 1000)
+
+
+def _one_line(text: str) -> str:
+    """`text` without line ends: the receiver's `str.splitlines` knows more of them than the line feed."""
+    return " ".join(text.splitlines()) if text else ""

@@ -1,0 +1,120 @@
+"""Reading what clients of other services send: JSON objects, query parameters, language tags.
+
+Every function either returns a value of the type it promises or raises `ProtocolError`: clients send anything.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from whispertide.server.protocols.base import ProtocolError, ServerInfo
+
+# How the services' clients say "find out yourself"
+_ANY_LANGUAGE = frozenset({"", "auto", "multi", "multilingual", "detect"})
+
+
+def json_object(message: str | bytes) -> dict[str, Any]:
+    """The JSON object that `message` is."""
+    try:
+        value = json.loads(message)
+    except (ValueError, RecursionError):
+        raise ProtocolError(f"expected a JSON object; got {shown(message)}") from None
+    if not isinstance(value, dict):
+        raise ProtocolError(f"expected a JSON object; got {shown(message)}")
+    return value
+
+
+def shown(value: object) -> str:
+    """`value` as an error message may show it: short, and bytes only counted."""
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def mapping(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """`values[name]` as an object; a missing one or null is empty."""
+    value = values.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ProtocolError(f"expected {name} to be an object; got {shown(value)}")
+    return value
+
+
+def text(values: Mapping[str, Any], name: str) -> str | None:
+    """`values[name]` as text; a missing one, null or an empty one is None."""
+    value = values.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ProtocolError(f"expected {name} to be text; got {shown(value)}")
+    return value or None
+
+
+def number(values: Mapping[str, Any], name: str, default: float | None = None) -> float | None:
+    """`values[name]` as a finite number, also from the text of one; `default` if it is missing or null."""
+    value = values.get(name)
+    if value is None or value == "":
+        return default
+    try:
+        result = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        result = math.nan
+    if not math.isfinite(result):
+        raise ProtocolError(f"expected {name} to be a number; got {shown(value)}")
+    return result
+
+
+def whole(values: Mapping[str, Any], name: str, default: int) -> int:
+    """`values[name]` as a whole number, also from the text of one; `default` if it is missing or null."""
+    value = number(values, name, default)
+    if value is None or value != int(value):
+        raise ProtocolError(f"expected {name} to be a whole number; got {shown(values.get(name))}")
+    return int(value)
+
+
+def switch(values: Mapping[str, Any], name: str, default: bool = False) -> bool:
+    """`values[name]` as a switch, also from its text; `default` if it is missing or null."""
+    value = values.get(name)
+    if value is None or value == "":
+        return default
+    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    result = known.get(str(value).lower()) if isinstance(value, str | bool | int) else None
+    if result is None:
+        raise ProtocolError(f"expected {name} to be true or false; got {shown(value)}")
+    return result
+
+
+def texts(value: object, name: str) -> list[str]:
+    """A list of texts; null is empty."""
+    if value is None:
+        return []
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
+        raise ProtocolError(f"expected {name} to be a list of texts; got {shown(value)}")
+    items = list(value)
+    if wrong := [item for item in items if not isinstance(item, str)]:
+        raise ProtocolError(f"expected {name} to be a list of texts; got {shown(wrong[0])} in it")
+    return items
+
+
+def language(tag: str | None, server: ServerInfo) -> str | None:
+    """A language tag such as "en-US" -> the code that a served model knows ("en"); None = to be detected."""
+    if tag is None or tag.lower() in _ANY_LANGUAGE:
+        return None
+    code = tag.lower().replace("_", "-").partition("-")[0]
+    known = sorted({code for model in server.models for code in model.languages})
+    if code not in known:
+        raise ProtocolError(f"expected a language that is served ({', '.join(known)}); got {shown(tag)}")
+    return code
+
+
+def pause(milliseconds: float) -> float:
+    """The silence that ends an utterance, in seconds, within what a recipe may have."""
+    return min(max(milliseconds / 1000, 0.1), 30.0)
+
+
+def words_as_prompt(words: Iterable[str]) -> str:
+    """Terms that a client wants to be recognized, as text that precedes the audio: Whisper knows no other way."""
+    return ", ".join(word for word in (word.strip() for word in words) if word)

@@ -1,0 +1,270 @@
+"""The project's own WebSocket protocol: events as JSON, audio as binary frames, resumable. Described in docs/server.md.
+
+    client: {"type": "start", ...}, PCM frames, {"type": "flush" | "clear" | "configure" | "ack" | "finish"}
+    server: {"type": "hello"}, {"type": "session"}, the events of `events.to_dict`, {"type": "received"}, ...
+
+Knows nothing of sessions beyond their ids; what it is asked for becomes actions.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any, ClassVar
+
+from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder
+from whispertide.errors import OptionError
+from whispertide.events import End, Error, Event, to_dict
+from whispertide.server.protocols.base import (
+    Abandon,
+    Ack,
+    Action,
+    Actions,
+    Audio,
+    Clear,
+    Close,
+    Configure,
+    Finish,
+    Flush,
+    Opening,
+    Problem,
+    ProtocolError,
+    Reply,
+    Resume,
+    Settings,
+    Start,
+    Started,
+    WireProtocol,
+)
+from whispertide.types import SAMPLE_RATE
+
+VERSION = 1
+RATES = (8_000, 192_000)  # what microphones and sound files have
+MOST_CHANNELS = 8
+
+_SETTINGS = {item.name for item in fields(Settings)} - {"strict_model"}
+_FORMAT = {"rate", "channels", "format"}
+_IN_QUERY = _SETTINGS - {"changes"} | _FORMAT
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+class NativeProtocol(WireProtocol):
+    """One connection of the native protocol."""
+
+    name: ClassVar[str] = "native"
+    resumable: ClassVar[bool] = True
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
+        self._format: dict[str, Any] = {"rate": SAMPLE_RATE, "channels": 1, "format": "s16le"}
+        self._pcm = self._decoder()
+        self._state: str = "idle"  # idle, resuming, open, finishing
+        query = opening.query
+        self._query = self._from_query(query)
+        self._resume = self._resume_from(query) if "session" in query else None
+
+    def opened(self) -> Actions:
+        """Say what is served; go on with a session that the address names."""
+        server = self.opening.server
+        hello = {
+            "type": "hello",
+            "protocol": VERSION,
+            "version": server.version,
+            "models": [{"name": model.name, "languages": list(model.languages)} for model in server.models],
+            "recipes": list(server.recipes),
+            "recipe": server.recipe,
+            "limit_s": server.limit_s,
+        }
+        if self._resume is None:
+            return (_reply(hello),)
+        self._state = "resuming"
+        return (_reply(hello), self._resume)
+
+    def receive(self, message: str | bytes) -> Actions:
+        """Audio, or one JSON object."""
+        if isinstance(message, bytes):
+            return self._audio(message)
+        data = _parse(message)
+        match data.get("type"):
+            case "start":
+                return self._start(data)
+            case "resume":
+                self._expect("idle", "resume")
+                resume = self._resume_from(data)
+                self._configure_format(data)
+                self._state = "resuming"
+                return (resume,)
+            case "ack":
+                return (Ack(_whole(data, "seq")),)
+            case "keepalive":
+                return ()
+            case "configure" | "flush" | "clear" | "finish" | "abandon" as kind:
+                self._expect("open", kind)
+                return self._control(kind, data)
+            case kind:
+                known = "start, resume, configure, flush, clear, finish, abandon, ack, keepalive"
+                raise ProtocolError(f'expected a "type" among {known}; got {kind!r}')
+
+    def started(self, started: Started) -> Actions:
+        """The session's id is what to come back with; `received` is where to go on sending from."""
+        if started.resumed or self._state == "resuming":
+            self._state = "open"
+        values = {**asdict(started), "received": self._position(started.received)}
+        return (_reply({"type": "session", **values, **self._format}),)
+
+    def events(self, events: Sequence[Event]) -> Actions:
+        """Every event as it is."""
+        actions: list[Action] = []
+        for event in events:
+            actions.append(_reply(to_dict(event)))
+            if isinstance(event, End):
+                actions.append(Close(1000, "the session is over"))
+            elif isinstance(event, Error) and event.fatal:
+                actions.append(Close(1011, "the session failed"))
+        return actions
+
+    def flushed(self) -> Actions:
+        """Answer a flush."""
+        return (_reply({"type": "flushed"}),)
+
+    def cleared(self) -> Actions:
+        """Answer a clear."""
+        return (_reply({"type": "cleared"}),)
+
+    def accepted(self, samples: int) -> Actions:
+        """The client need not keep the audio before this."""
+        return (_reply({"type": "received", "received": self._position(samples)}),)
+
+    def problem(self, problem: Problem) -> Actions:
+        """Problems are told with their kind; the server closes after fatal ones."""
+        if problem.kind in ("bad_setting", "unknown_session") and self._state != "open":
+            self._state = "idle"
+        return (_reply({"type": "problem", **asdict(problem)}),)
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _start(self, data: Mapping[str, Any]) -> Actions:
+        self._expect("idle", "start")
+        if unknown := data.keys() - _SETTINGS - _FORMAT - {"type"}:
+            known = ", ".join(sorted(_SETTINGS | _FORMAT))
+            raise ProtocolError(f"expected fields among {known}; got {', '.join(sorted(unknown))}")
+        settings = _settings({**self._query, **{key: data[key] for key in data.keys() & _SETTINGS}})
+        self._configure_format(data)
+        self._state = "open"
+        return (Start(settings),)
+
+    def _audio(self, data: bytes) -> Actions:
+        actions: list[Action] = []
+        if self._state == "idle":
+            actions += self._start({})
+        self._expect("open", "audio")
+        samples = self._pcm.feed(data)
+        return [*actions, Audio(samples)] if len(samples) else actions
+
+    def _control(self, kind: str, data: Mapping[str, Any]) -> Actions:
+        match kind:
+            case "flush":
+                rest = self._pcm.flush()  # what the resampler still holds was said before
+                self._pcm = self._decoder()
+                return (*((Audio(rest),) if len(rest) else ()), Flush())
+            case "clear":
+                return (Clear(),)
+            case "abandon":
+                self._state = "idle"
+                return (Abandon(), Close(1000, "abandoned"))
+            case "finish":
+                self._state = "finishing"
+                rest = self._pcm.flush()
+                return (*((Audio(rest),) if len(rest) else ()), Finish())
+        changes = data.get("changes")
+        if not isinstance(changes, dict):
+            raise ProtocolError(f'expected "changes": {{field: value, ...}}; got {changes!r}')
+        return (Configure(changes),)
+
+    def _expect(self, state: str, what: str) -> None:
+        if self._state != state:
+            raise ProtocolError(f"expected {what} in a session that is {state}; this one is {self._state}")
+
+    def _position(self, samples: int) -> int:
+        """Samples at 16 kHz -> samples of each channel at the client's rate."""
+        return samples * int(self._format["rate"]) // SAMPLE_RATE
+
+    def _configure_format(self, data: Mapping[str, Any]) -> None:
+        before = dict(self._format)
+        self._format.update({key: data[key] for key in data.keys() & _FORMAT})
+        try:
+            self._pcm = self._decoder()
+        except ProtocolError:
+            self._format = before
+            raise
+
+    def _decoder(self) -> PcmDecoder:
+        rate, channels, name = (self._format[key] for key in ("rate", "channels", "format"))
+        if not _is_whole(rate) or not RATES[0] <= rate <= RATES[1]:
+            raise ProtocolError(f"expected a rate from {RATES[0]} to {RATES[1]} Hz; got {rate!r}")
+        if not _is_whole(channels) or not 1 <= channels <= MOST_CHANNELS:
+            raise ProtocolError(f"expected 1 to {MOST_CHANNELS} channels; got {channels!r}")
+        if name not in SAMPLE_FORMATS:
+            raise ProtocolError(f"expected a format among {', '.join(SAMPLE_FORMATS)}; got {name!r}")
+        return PcmDecoder(rate, channels=channels, sample_format=name)
+
+    def _from_query(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Settings from the address; what is no setting belongs to somebody else (an API key, for instance)."""
+        values: dict[str, Any] = {key: query[key] for key in query.keys() & _IN_QUERY}
+        for key in values.keys() & {"rate", "channels"}:
+            values[key] = int(values[key]) if values[key].isascii() and values[key].isdigit() else values[key]
+        if "vad" in values:
+            values["vad"] = _BOOLEANS.get(values["vad"].lower(), values["vad"])
+        self._configure_format(values)
+        settings = {key: value for key, value in values.items() if key in _SETTINGS}
+        _settings(settings)
+        return settings
+
+    def _resume_from(self, data: Mapping[str, Any]) -> Resume:
+        session = data.get("session")
+        if not isinstance(session, str) or not session:
+            raise ProtocolError(f'expected "session": the id of a session; got {session!r}')
+        last = data.get("last_seq", -1)
+        if isinstance(last, str) and last.removeprefix("-").isdigit():
+            last = int(last)
+        return Resume(session, _whole({"last_seq": last}, "last_seq", least=-1))
+
+
+def _reply(data: Mapping[str, Any]) -> Reply:
+    return Reply(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
+
+
+def _parse(message: str) -> dict[str, Any]:
+    try:
+        data = json.loads(message)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"expected a JSON object; got something else ({type(error).__name__})") from None
+    if not isinstance(data, dict):
+        raise ProtocolError(f"expected a JSON object; got {type(data).__name__}")
+    return data
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _whole(data: Mapping[str, Any], key: str, *, least: int = 0) -> int:
+    value = data.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**53:
+        raise ProtocolError(f'expected "{key}" to be a whole number of at least {least}; got {value!r}')
+    return value
+
+
+def _settings(values: Mapping[str, Any]) -> Settings:
+    """Checked for types here; whether the values exist is the server's affair."""
+    for key in ("model", "recipe", "language", "prompt", "task"):
+        value = values.get(key)
+        if not isinstance(value, str) and (value is not None or key in ("prompt", "task") and key in values):
+            raise ProtocolError(f'expected "{key}" to be a string; got {value!r}')
+    if not isinstance(values.get("vad"), bool | None):
+        raise ProtocolError(f'expected "vad" to be true or false; got {values["vad"]!r}')
+    if not isinstance(values.get("changes", {}), dict):
+        raise ProtocolError(f'expected "changes": {{field: value, ...}}; got {values["changes"]!r}')
+    try:
+        return Settings(strict_model=True, **values)
+    except OptionError as error:
+        raise ProtocolError(str(error)) from error

@@ -1,0 +1,400 @@
+"""OpenAI's Realtime API, for transcription (`/v1/realtime?intent=transcription`; client.realtime in their SDK).
+
+In: `session.update` (or the older `transcription_session.update`), `input_audio_buffer.append`, `.commit`, `.clear`.
+Out: what their service sends for these, and `conversation.item.input_audio_transcription.delta` while the speaker is
+still talking. Clients append deltas, so a delta has confirmed words only, and an item's deltas joined are its
+transcript.
+
+An item is an utterance if the server detects turns, otherwise what lies between two commits. The session starts with
+the first audio, so that the settings which a client sends first can still shape it.
+"""
+
+import base64
+import binascii
+import json
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from whispertide.errors import OptionError
+from whispertide.events import Confirmed, End, Error, Event, SpeechStart, SpeechStop, TurnEnd
+from whispertide.server.protocols import messages
+from whispertide.server.protocols.base import (
+    Action,
+    Actions,
+    Audio,
+    Clear,
+    Close,
+    Configure,
+    Flush,
+    Opening,
+    Problem,
+    ProtocolError,
+    Reply,
+    Start,
+    WireProtocol,
+)
+from whispertide.server.protocols.encodings import AudioInput
+from whispertide.server.protocols.openai_session import RealtimeSession, default_session
+from whispertide.types import Word, seconds
+
+_TRANSCRIPTION = "conversation.item.input_audio_transcription"
+# Client events of the conversational API that mean nothing here. They are refused by name, not as unknown.
+_CONVERSATION = ("response.", "conversation.item.", "output_audio_buffer.")
+DEFAULT_LIMIT_S = 60 * 60.0
+
+
+@dataclass(slots=True)
+class _Item:
+    """One piece of the conversation: an utterance or what a client committed.
+
+    announced  whether the client was told that it is committed
+    awaited    whether the client committed it, so that it ends with the flush and not with an utterance
+    """
+
+    id: str
+    previous: str | None
+    start: int
+    end: int = 0
+    text: str = ""
+    announced: bool = False
+    awaited: bool = False
+
+
+@dataclass(slots=True)
+class _State:
+    """Everything that changes. `items` are those whose transcript is not complete, oldest first."""
+
+    session: RealtimeSession
+    audio: AudioInput
+    items: deque[_Item] = field(default_factory=deque)
+    count: int = 0
+    said: int = 0
+    last_id: str | None = None
+    started: bool = False
+    received: int = 0
+    uncommitted: int = 0  # samples since the last commit or clear
+
+
+class OpenAIRealtimeProtocol(WireProtocol):
+    """One transcription session."""
+
+    name: ClassVar[str] = "openai-realtime"
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
+        self.subprotocol = "realtime" if "realtime" in opening.subprotocols else None
+        session = default_session(opening.query.get("model"))
+        self._state = _State(session, _audio_input(session))
+        self._older = "realtime=v1" in opening.headers.get("openai-beta", "") or any(
+            offered.startswith("openai-beta.realtime") for offered in opening.subprotocols
+        )
+
+    def opened(self) -> Actions:
+        """The first event is the session with its defaults."""
+        kind = "session.created"
+        if self._older and self.opening.query.get("intent") == "transcription":
+            kind = "transcription_session.created"
+        return (self._say(kind, session=self._describe()),)
+
+    # --- in ----------------------------------------------------------------------------------------------------------
+
+    def receive(self, message: str | bytes) -> Actions:
+        """One client event. What cannot be used is answered by an `error` event that names it."""
+        try:
+            data = messages.json_object(message)
+        except ProtocolError as error:
+            return (self._error(str(error), code="invalid_json"),)
+        try:
+            return self._handle(data)
+        except (ProtocolError, OptionError) as error:
+            event_id = data.get("event_id")
+            return (self._error(str(error), event_id=event_id if isinstance(event_id, str) else None),)
+
+    def _handle(self, data: Mapping[str, Any]) -> Actions:
+        handlers: dict[str, Callable[[Mapping[str, Any]], Actions]] = {
+            "session.update": self._update,
+            "transcription_session.update": self._update,
+            "input_audio_buffer.append": self._append,
+            "input_audio_buffer.commit": self._commit,
+            "input_audio_buffer.clear": self._clear,
+        }
+        kind = data.get("type")
+        if isinstance(kind, str) and kind in handlers:
+            return handlers[kind](data)
+        if isinstance(kind, str) and kind.startswith(_CONVERSATION):
+            raise ProtocolError(f"expected events of a transcription session; got {messages.shown(kind)}")
+        raise ProtocolError(f"expected type to be one of {', '.join(handlers)}; got {messages.shown(kind)}")
+
+    def _update(self, data: Mapping[str, Any]) -> Actions:
+        """Language and prompt change at once, the silence that ends a turn only before the first audio."""
+        state, before = self._state, self._state.session
+        session = before.updated(messages.mapping(data, "session"), self.opening.server)
+        actions: list[Action] = []
+        if (session.encoding, session.rate) != (before.encoding, before.rate):
+            actions += self._rest()
+            state.audio = _audio_input(session)
+        settings, old = session.settings(self.opening.server), before.settings(self.opening.server)
+        state.session = session
+        if state.started and (settings.language, settings.prompt) != (old.language, old.prompt):
+            actions.append(Configure({"language": settings.language, "prompt": settings.prompt}))
+        older = data.get("type") == "transcription_session.update"
+        self._older = self._older or older
+        kind = "transcription_session.updated" if older else "session.updated"
+        return (*actions, self._say(kind, session=self._describe()))
+
+    def _append(self, data: Mapping[str, Any]) -> Actions:
+        state = self._state
+        audio = data.get("audio")
+        if not isinstance(audio, str):
+            raise ProtocolError(f"expected audio as base64 text; got {messages.shown(audio)}")
+        try:
+            raw = base64.b64decode(audio, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ProtocolError(f"expected audio as base64 text; got something else ({error})") from error
+        actions: list[Action] = self._start()
+        samples = state.audio.feed(raw)
+        state.uncommitted += len(samples)
+        if state.session.detection is None and (not state.items or state.items[-1].announced):
+            self._new_item(state.received)
+        state.received += len(samples)
+        return [*actions, Audio(samples)] if len(samples) else actions
+
+    def _start(self) -> list[Action]:
+        if self._state.started:
+            return []
+        self._state.started = True
+        return [Start(self._state.session.settings(self.opening.server))]
+
+    def _commit(self, data: Mapping[str, Any]) -> Actions:
+        """End the item here, whatever the voice gate thinks. An open one is the one that is meant."""
+        state = self._state
+        rest = self._rest()
+        if not state.uncommitted:
+            event_id = data.get("event_id")
+            return (
+                self._error(
+                    "expected audio before input_audio_buffer.commit; the buffer is empty",
+                    code="input_audio_buffer_commit_empty",
+                    event_id=event_id if isinstance(event_id, str) else None,
+                ),
+            )
+        state.uncommitted = 0
+        item = state.items[-1] if state.items and not state.items[-1].announced else self._new_item(state.received)
+        item.awaited = True
+        item.end = state.received
+        return (*rest, *self._announce(item), Flush())
+
+    def _clear(self, data: Mapping[str, Any]) -> Actions:
+        """Forget what is not confirmed, also the sample that is half here."""
+        state = self._state
+        state.uncommitted = 0
+        state.audio = _audio_input(state.session)
+        return (Clear(),) if state.started else (self._say("input_audio_buffer.cleared"),)
+
+    def _rest(self) -> list[Action]:
+        """What the resampler holds, if a session stands that can take it."""
+        state = self._state
+        if not state.started:
+            return []
+        samples = state.audio.drain()
+        state.received += len(samples)
+        state.uncommitted += len(samples)
+        return [Audio(samples)] if len(samples) else []
+
+    # --- out ---------------------------------------------------------------------------------------------------------
+
+    def events(self, events: Sequence[Event]) -> Actions:
+        """Deltas, and the life of the items."""
+        actions: list[Action] = []
+        for event in events:
+            match event:
+                case SpeechStart(start=start):
+                    actions += self._speech_started(start)
+                case SpeechStop(end=end):
+                    actions += self._speech_stopped(end)
+                case Confirmed(words=words):
+                    actions += self._delta(words)
+                case TurnEnd(end=end):
+                    actions += self._turn_ended(end)
+                case Error(message=message, fatal=fatal):
+                    actions += self.problem(Problem("internal", message, fatal))
+                    actions += [Close(1011)] if fatal else []
+                case End():
+                    actions += [*self._complete_all(), Close()]
+        return actions
+
+    def _speech_started(self, start: int) -> list[Action]:
+        state = self._state
+        if state.session.detection is None:
+            return []
+        item = state.items[0] if state.items else self._new_item(start)
+        item.start = start if not item.text else item.start
+        return [self._say("input_audio_buffer.speech_started", audio_start_ms=_milliseconds(start), item_id=item.id)]
+
+    def _speech_stopped(self, end: int) -> list[Action]:
+        state = self._state
+        if state.session.detection is None or not state.items:
+            return []
+        item = state.items[0]
+        item.end = max(end, item.end)
+        stopped = self._say("input_audio_buffer.speech_stopped", audio_end_ms=_milliseconds(end), item_id=item.id)
+        return [stopped, *self._announce(item)]
+
+    def _delta(self, words: Sequence[Word]) -> list[Action]:
+        state = self._state
+        item = state.items[0] if state.items else self._new_item(words[0].start)
+        text = "".join(word.text for word in words)
+        text = text if item.text else text.lstrip()
+        item.text += text
+        item.end = max(item.end, words[-1].end)
+        values: dict[str, Any] = {"logprobs": [_logprob(word) for word in words]} if state.session.logprobs else {}
+        return [self._say(f"{_TRANSCRIPTION}.delta", item_id=item.id, content_index=0, delta=text, **values)]
+
+    def _turn_ended(self, end: int) -> list[Action]:
+        """The end of an utterance is that of its item, unless the client said or has to say where the item ends."""
+        state = self._state
+        if not state.items or state.items[0].awaited:
+            return []
+        if state.session.detection is None and not state.items[0].announced:
+            return []
+        state.items[0].end = max(state.items[0].end, end)
+        return self._complete()
+
+    def flushed(self) -> Actions:
+        """What the client committed is transcribed."""
+        state = self._state
+        actions: list[Action] = []
+        if not any(item.awaited for item in state.items):
+            return actions
+        while not state.items[0].awaited:  # its utterance ended exactly where the client committed
+            actions += self._complete()
+        return [*actions, *self._complete()]
+
+    def cleared(self) -> Actions:
+        """An utterance of which nothing was confirmed is forgotten; one that was announced is closed, empty."""
+        state = self._state
+        actions: list[Action] = []
+        if state.session.detection is not None and state.items and not state.items[0].awaited:
+            if state.items[0].announced or state.items[0].text:
+                actions += self._complete()
+            else:
+                state.items.popleft()
+        return (*actions, self._say("input_audio_buffer.cleared"))
+
+    def problem(self, problem: Problem) -> Actions:
+        """An `error` event; what was said so far is completed before the session ends."""
+        ours = problem.kind in ("internal", "overloaded", "shutdown")
+        said = self._error(problem.message, code=problem.kind, kind="server_error" if ours else "invalid_request_error")
+        if not problem.fatal:
+            return (said,)
+        return (*(self._complete_all() if problem.kind != "internal" else self._failed(problem.message)), said)
+
+    # --- items -------------------------------------------------------------------------------------------------------
+
+    def _new_item(self, start: int) -> _Item:
+        state = self._state
+        state.count += 1
+        item = _Item(f"item_{self.opening.connection}_{state.count}", state.last_id, start)
+        state.last_id = item.id
+        state.items.append(item)
+        return item
+
+    def _announce(self, item: _Item) -> list[Action]:
+        """Tell that the item is committed, once."""
+        if item.announced:
+            return []
+        item.announced = True
+        committed = self._say("input_audio_buffer.committed", item_id=item.id, previous_item_id=item.previous)
+        content = {
+            "id": item.id,
+            "object": "realtime.item",
+            "type": "message",
+            "status": "completed",
+            "role": "user",
+            "content": [{"type": "input_audio", "transcript": None}],
+        }
+        kinds = ["created"] if self._older else ["added", "done"]
+        said = [self._say(f"conversation.item.{kind}", previous_item_id=item.previous, item=content) for kind in kinds]
+        return [committed, *said]
+
+    def _complete(self) -> list[Action]:
+        """The oldest item's transcript is whole."""
+        item = self._state.items[0]
+        actions = self._announce(item)
+        self._state.items.popleft()
+        usage = {"type": "duration", "seconds": round(seconds(max(item.end - item.start, 0)), 3)}
+        done = self._say(
+            f"{_TRANSCRIPTION}.completed", item_id=item.id, content_index=0, transcript=item.text, usage=usage
+        )
+        return [*actions, done]
+
+    def _complete_all(self) -> list[Action]:
+        """At the end of a session: nothing that was heard stays open."""
+        actions: list[Action] = []
+        while self._state.items:
+            if self._state.items[0].text or self._state.items[0].announced:
+                actions += self._complete()
+            else:
+                self._state.items.popleft()
+        return actions
+
+    def _failed(self, message: str) -> list[Action]:
+        if not self._state.items:
+            return []
+        item = self._state.items.popleft()
+        error = {"type": "transcription_error", "code": "internal", "message": message}
+        return [
+            *self._announce(item),
+            self._say(f"{_TRANSCRIPTION}.failed", item_id=item.id, content_index=0, error=error),
+        ]
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    def _describe(self) -> dict[str, Any]:
+        return describe_session(
+            self._state.session,
+            f"sess_{self.opening.connection}",
+            self.opening.at + (self.opening.server.limit_s or DEFAULT_LIMIT_S),
+            older=self._older,
+        )
+
+    def _say(self, kind: str, **values: Any) -> Reply:
+        self._state.said += 1
+        event_id = f"event_{self.opening.connection}_{self._state.said}"
+        return Reply(json.dumps({"type": kind, "event_id": event_id, **values}, ensure_ascii=False))
+
+    def _error(
+        self,
+        message: str,
+        *,
+        code: str = "invalid_value",
+        kind: str = "invalid_request_error",
+        event_id: str | None = None,
+    ) -> Reply:
+        error = {"type": kind, "code": code, "message": message, "param": None, "event_id": event_id}
+        return self._say("error", error=error)
+
+
+def describe_session(session: RealtimeSession, name: str, expires_at: float, *, older: bool) -> dict[str, Any]:
+    """A session object in the shape that the client speaks; `expires_at` in seconds since 1970."""
+    shape = session.flat() if older else session.nested()
+    return {"id": name, "object": "realtime.transcription_session", "expires_at": int(expires_at), **shape}
+
+
+def _audio_input(session: RealtimeSession) -> AudioInput:
+    return AudioInput(session.encoding, rate=session.rate)
+
+
+def _logprob(word: Word) -> dict[str, Any]:
+    return {
+        "token": word.text,
+        "logprob": round(math.log(max(word.probability, 1e-9)), 4),
+        "bytes": list(word.text.encode()),
+    }
+
+
+def _milliseconds(samples: int) -> int:
+    return round(1000 * seconds(samples))

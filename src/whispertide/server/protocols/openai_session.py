@@ -1,0 +1,153 @@
+"""The settings of an OpenAI Realtime transcription session, in both shapes that clients send and expect.
+
+The current one nests them (`session.audio.input.format`, `.transcription`, `.turn_detection`); the older one is flat
+(`session.input_audio_format`, `.input_audio_transcription`, `.turn_detection`). Knows no messages but these objects.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from whispertide.server.protocols import messages
+from whispertide.server.protocols.base import ProtocolError, ServerInfo, Settings
+from whispertide.server.protocols.encodings import RATES
+
+PCM_RATE = 24_000
+G711_RATE = 8_000
+
+_FLAT = {"pcm16": "s16le", "g711_ulaw": "mulaw", "g711_alaw": "alaw"}
+_NESTED = {"audio/pcm": "s16le", "audio/pcmu": "mulaw", "audio/pcma": "alaw"}
+_LOGPROBS = "item.input_audio_transcription.logprobs"
+_DETECTION = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300, "silence_duration_ms": 500}
+
+
+@dataclass(frozen=True, slots=True)
+class RealtimeSession:
+    """What a client set, or the defaults. `detection` None: the client commits; `language` is as it was written."""
+
+    encoding: str = "s16le"
+    rate: int = PCM_RATE
+    model: str | None = None
+    language: str | None = None
+    prompt: str = ""
+    detection: Mapping[str, Any] | None = None
+    noise_reduction: Mapping[str, Any] | None = None
+    logprobs: bool = False
+
+    def settings(self, server: ServerInfo) -> Settings:
+        """The session to start."""
+        silence = messages.number(self.detection or {}, "silence_duration_ms")
+        return Settings(
+            model=self.model,
+            language=messages.language(self.language, server),
+            prompt=self.prompt,
+            changes={} if silence is None else {"vad_pause_s": messages.pause(silence)},
+        )
+
+    def updated(self, session: Mapping[str, Any], server: ServerInfo) -> "RealtimeSession":
+        """The session after an update: fields that are not in it stay. Unknown ones have no effect.
+
+        Raises `ProtocolError` for values that cannot be, and then nothing is changed.
+        """
+        audio = messages.mapping(messages.mapping(session, "audio"), "input")
+        flat = {
+            "format": session.get("input_audio_format"),
+            "transcription": session.get("input_audio_transcription"),
+            **{key: session[key] for key in ("turn_detection",) if key in session},
+        }
+        noise = "input_audio_noise_reduction"
+        flat |= {"noise_reduction": session[noise]} if noise in session else {}
+        changed = self
+        for values in (flat, audio):
+            changed = _with_format(changed, values.get("format"))
+            changed = _with_transcription(changed, messages.mapping(values, "transcription"))
+            if "turn_detection" in values:
+                changed = _with_detection(changed, values)
+            if "noise_reduction" in values:
+                changed = replace(changed, noise_reduction=messages.mapping(values, "noise_reduction") or None)
+        if session.get("include") is not None:
+            changed = replace(changed, logprobs=_LOGPROBS in messages.texts(session["include"], "include"))
+        messages.language(changed.language, server)
+        return changed
+
+    def nested(self) -> dict[str, Any]:
+        """The current shape."""
+        name = next(name for name, encoding in _NESTED.items() if encoding == self.encoding)
+        return {
+            "type": "transcription",
+            "audio": {
+                "input": {
+                    "format": {"type": name, "rate": self.rate} if name == "audio/pcm" else {"type": name},
+                    "transcription": self._transcription(),
+                    "noise_reduction": self.noise_reduction,
+                    "turn_detection": self.detection,
+                }
+            },
+            "include": [_LOGPROBS] if self.logprobs else None,
+        }
+
+    def flat(self) -> dict[str, Any]:
+        """The older shape."""
+        return {
+            "input_audio_format": next(name for name, encoding in _FLAT.items() if encoding == self.encoding),
+            "input_audio_transcription": self._transcription(),
+            "input_audio_noise_reduction": self.noise_reduction,
+            "turn_detection": self.detection,
+            "modalities": ["audio", "text"],
+            "include": [_LOGPROBS] if self.logprobs else None,
+        }
+
+    def _transcription(self) -> dict[str, Any]:
+        return {"model": self.model, "language": self.language, "prompt": self.prompt}
+
+
+def default_session(model: str | None) -> RealtimeSession:
+    """What a connection begins with."""
+    return RealtimeSession(model=model, detection=_DETECTION)
+
+
+def _with_format(session: RealtimeSession, value: object) -> RealtimeSession:
+    """A format by its older name, or as the current object. Rates other than theirs are fine with us."""
+    if value is None:
+        return session
+    if isinstance(value, str) and value in _FLAT:
+        encoding, usual = _FLAT[value], PCM_RATE if value == "pcm16" else G711_RATE
+        return replace(session, encoding=encoding, rate=usual)
+    if isinstance(value, dict) and isinstance(value.get("type"), str) and value["type"] in _NESTED:
+        encoding = _NESTED[value["type"]]
+        rate = messages.whole(value, "rate", PCM_RATE if encoding == "s16le" else G711_RATE)
+        if not RATES[0] <= rate <= RATES[1]:
+            raise ProtocolError(f"expected a rate between {RATES[0]} and {RATES[1]} Hz; got {rate}")
+        return replace(session, encoding=encoding, rate=rate)
+    known = ", ".join([*_NESTED, *_FLAT])
+    raise ProtocolError(f"expected an audio format among {known}; got {messages.shown(value)}")
+
+
+def _with_transcription(session: RealtimeSession, values: Mapping[str, Any]) -> RealtimeSession:
+    changes: dict[str, Any] = {}
+    if "model" in values:
+        changes["model"] = messages.text(values, "model")
+    if "language" in values or "languages" in values:
+        tags = messages.texts(values.get("languages"), "languages")
+        changes["language"] = messages.text(values, "language") or (tags[0] if len(tags) == 1 else None)
+    if "prompt" in values or "keywords" in values:
+        terms = messages.words_as_prompt(messages.texts(values.get("keywords"), "keywords"))
+        changes["prompt"] = " ".join(part for part in (terms, messages.text(values, "prompt")) if part)
+    return replace(session, **changes)
+
+
+def _with_detection(session: RealtimeSession, values: Mapping[str, Any]) -> RealtimeSession:
+    """`semantic_vad` is accepted: the gate has no semantics, but utterances end by themselves as the client expects."""
+    if values["turn_detection"] is None:
+        return replace(session, detection=None)
+    wanted = messages.mapping(values, "turn_detection")
+    if wanted.get("type", "server_vad") not in ("server_vad", "semantic_vad"):
+        raise ProtocolError(
+            f"expected turn_detection to be null, server_vad or semantic_vad; got {messages.shown(wanted['type'])}"
+        )
+    for name in ("threshold", "prefix_padding_ms", "silence_duration_ms"):
+        messages.number(wanted, name)
+    if wanted.get("type") == "semantic_vad":
+        return replace(session, detection=wanted)
+    before = session.detection if session.detection and session.detection.get("type") == "server_vad" else _DETECTION
+    return replace(session, detection={**before, **wanted, "type": "server_vad"})

@@ -1,0 +1,197 @@
+"""WhisperLive's WebSocket protocol (collabora/WhisperLive, client.py and server.py; its port: 9090).
+
+In: one JSON text frame with the client's `uid` and options, then binary float32 samples at 16 kHz (`audio_format` says
+"int16" or "uint8" otherwise) and at last the bytes `END_OF_AUDIO`. Out: `SERVER_READY`, then lists of the newest
+segments, of which all but the last are completed. A segment ends with its utterance, its sentence or after 10 s; words
+that are only guessed are shown in the last one until then.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
+from whispertide.options import TASKS
+from whispertide.server.protocols import messages
+from whispertide.server.protocols.base import (
+    Action,
+    Actions,
+    Audio,
+    Close,
+    Finish,
+    Opening,
+    Problem,
+    ProtocolError,
+    Reply,
+    Settings,
+    Start,
+    Started,
+    WireProtocol,
+)
+from whispertide.server.protocols.encodings import AudioInput
+from whispertide.types import SAMPLE_RATE, Word, seconds, to_samples
+
+END_OF_AUDIO = b"END_OF_AUDIO"
+# The client saves segments only if the backend has this name.
+BACKEND = "faster_whisper"
+LONGEST_SEGMENT = to_samples(10)
+MOST_SEGMENTS = 100
+WAIT_MINUTES = 1.0  # what a client is told that finds no room
+
+_SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
+_FORMATS = {"float32": "f32le", "int16": "s16le", "uint8": "u8"}
+
+
+class WhisperLiveProtocol(WireProtocol):
+    """One client of WhisperLive."""
+
+    name: ClassVar[str] = "whisperlive"
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
+        self._uid: str | None = None
+        self._audio = AudioInput("f32le", rate=SAMPLE_RATE)
+        self._last_n = 10
+        self._with_words = False
+        self._finishing = False
+        self._completed: list[dict[str, Any]] = []
+        self._open: list[Word] = []
+        self._guess: tuple[Word, ...] = ()
+
+    def receive(self, message: str | bytes) -> Actions:
+        """The options first, then audio."""
+        if self._uid is None:
+            if isinstance(message, bytes):
+                raise ProtocolError("expected the client's options as JSON text first; got audio", fatal=True)
+            return self._options(messages.json_object(message))
+        if isinstance(message, str):
+            message = message.encode()
+        if message == END_OF_AUDIO:
+            actions: Actions = () if self._finishing else (Finish(),)
+            self._finishing = True
+            return actions
+        if self._finishing:
+            return ()
+        samples = self._audio.feed(message)
+        return (Audio(samples),) if len(samples) else ()
+
+    def _options(self, options: dict[str, Any]) -> Actions:
+        """The session that the client wants. Whatever is wrong here is fatal: it will not say it again."""
+        try:
+            self._uid = messages.text(options, "uid")
+            if self._uid is None:
+                raise ProtocolError("expected the client's uid in its options; got none")
+            self._last_n = min(max(1, messages.whole(options, "send_last_n_segments", 10)), MOST_SEGMENTS)
+            self._with_words = messages.switch(options, "word_timestamps")
+            encoding = _FORMATS.get(messages.text(options, "audio_format") or "float32")
+            if encoding is None:
+                raise ProtocolError(f"expected audio_format to be one of {', '.join(_FORMATS)}")
+            self._audio = AudioInput(encoding, rate=SAMPLE_RATE)
+            return (Start(self._settings(options)),)
+        except ProtocolError as error:
+            raise ProtocolError(str(error), fatal=True) from error
+
+    def _settings(self, options: Mapping[str, Any]) -> Settings:
+        pause = messages.number(messages.mapping(options, "vad_parameters"), "min_silence_duration_ms")
+        task = messages.text(options, "task") or "transcribe"
+        if task not in TASKS:
+            raise ProtocolError(f"expected task to be one of {', '.join(TASKS)}; got {messages.shown(task)}")
+        terms = messages.words_as_prompt((messages.text(options, "hotwords") or "").split(","))
+        prompt = messages.text(options, "initial_prompt") or ""
+        return Settings(
+            model=messages.text(options, "model"),
+            language=messages.language(messages.text(options, "language"), self.opening.server),
+            task="translate" if task == "translate" else "transcribe",
+            prompt=" ".join(part for part in (terms, prompt) if part),
+            vad=messages.switch(options, "use_vad", default=True),
+            changes={} if pause is None else {"vad_pause_s": messages.pause(pause)},
+        )
+
+    def started(self, started: Started) -> Actions:
+        """The client waits for this before it sends audio."""
+        return (self._say(message="SERVER_READY", backend=BACKEND),)
+
+    def events(self, events: Sequence[Event]) -> Actions:
+        """Segments, as often as they change."""
+        actions: list[Action] = []
+        changed = False
+        for event in events:
+            if isinstance(event, Confirmed):
+                for word in event.words:
+                    self._open.append(word)
+                    if _ends_segment(self._open):
+                        actions += self._complete()
+                changed = True
+            elif isinstance(event, Hypothesis):
+                self._guess, changed = event.words, True
+            elif isinstance(event, TurnEnd):
+                self._guess = ()
+                actions += self._complete()
+                changed = False
+            elif isinstance(event, Language):
+                actions.append(self._say(language=event.language, language_prob=event.probability))
+            elif isinstance(event, Error):
+                actions += self.problem(Problem("internal", event.message, event.fatal))
+                actions += [Close(1011)] if event.fatal else []
+                changed = changed and not event.fatal
+            elif isinstance(event, End):
+                actions += [*self._complete(), Close()]
+                changed = False
+        if changed and (self._open or self._guess):
+            actions.append(self._segments([_segment([*self._open, *self._guess], False, self._with_words)]))
+        return actions
+
+    def problem(self, problem: Problem) -> Actions:
+        """The client knows a full server, an error, a warning and the end of its time."""
+        if not problem.fatal:
+            return (self._say(status="WARNING", message=problem.message),)
+        if problem.kind == "overloaded":
+            return (self._say(status="WAIT", message=WAIT_MINUTES),)
+        if problem.kind in ("too_long", "shutdown"):
+            return (*self._complete(), self._say(message="DISCONNECT"))
+        return (*self._complete(), self._say(status="ERROR", message=problem.message))
+
+    def _complete(self) -> list[Action]:
+        """End the open segment.
+
+        It is shown once more as the last, uncompleted one, because the client appends that one to what it saves unless
+        it has the same text as the last completed one.
+        """
+        if not self._open:
+            return []
+        shown = self._segments([_segment(self._open, False, self._with_words)])
+        self._completed.append(_segment(self._open, True, self._with_words))
+        del self._completed[: -self._last_n]
+        self._open = []
+        return [shown, self._segments([])]
+
+    def _segments(self, last: list[dict[str, Any]]) -> Reply:
+        return self._say(segments=[*self._completed, *last])
+
+    def _say(self, **values: Any) -> Reply:
+        return Reply(json.dumps({"uid": self._uid, **values}, ensure_ascii=False))
+
+
+def _ends_segment(words: Sequence[Word]) -> bool:
+    """Whether a segment of `words` is to end here: at the end of a sentence, or because it is long."""
+    return words[-1].text.endswith(_SENTENCE_ENDS) or words[-1].end - words[0].start >= LONGEST_SEGMENT
+
+
+def _segment(words: Sequence[Word], completed: bool, with_words: bool) -> dict[str, Any]:
+    segment: dict[str, Any] = {
+        "start": f"{seconds(words[0].start):.3f}",
+        "end": f"{seconds(words[-1].end):.3f}",
+        "text": "".join(word.text for word in words),
+        "completed": completed,
+    }
+    if with_words:
+        segment["words"] = [
+            {
+                "word": word.text,
+                "start": f"{seconds(word.start):.3f}",
+                "end": f"{seconds(word.end):.3f}",
+                "probability": round(word.probability, 4),
+            }
+            for word in words
+        ]
+    return segment

@@ -1,0 +1,327 @@
+"""OpenAI's REST interface: whole files by HTTP, with its response formats, its streaming and its errors.
+
+Source: the API reference of `POST /v1/audio/transcriptions` and the client package `openai`. The file's name is never
+used for anything.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.types import Message, Receive
+
+from whispertide.checkpoint.languages import LANGUAGES
+from whispertide.decoding.longform import OfflineSegment
+from whispertide.document import Document, TextSegment
+from whispertide.errors import AudioError, OptionError, WhispertideError
+from whispertide.formats import get_format
+from whispertide.options import DecodeOptions, Task
+from whispertide.server.hub import Hub
+from whispertide.server.uploads import BusyError, Job, TooLongError, Uploads, joined
+from whispertide.types import HOP_LENGTH, N_SAMPLES, seconds, to_samples
+
+log = logging.getLogger("whispertide.server")
+
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+GRANULARITIES = ("word", "segment")
+_LEAST_RATE = 4096  # bytes per second, on average: whoever sends more slowly wants to keep the server waiting
+_OVERHEAD = 2**16  # of a multipart body beside the file
+_FIELDS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request, checked."""
+
+    file: BinaryIO
+    model: str
+    format: str
+    granularities: frozenset[str]
+    stream: bool
+    options: DecodeOptions
+
+
+class Rest:
+    """The endpoints. They expect that whoever calls them was let in."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.uploads = Uploads(hub.options.limits.offline)
+
+    async def models(self, request: Request) -> Response:
+        """`GET /v1/models` and `GET /v1/models/{model}`."""
+        name = request.path_params.get("model")
+        known = [_model(info.name) for info in self.hub.info.models]
+        if name is None:
+            return JSONResponse({"object": "list", "data": known})
+        found = [entry for entry in known if entry["id"] == name]
+        return JSONResponse(found[0]) if found else _error(404, f"expected one of the models served; got {name!r}")
+
+    async def transcriptions(self, request: Request) -> Response:
+        """`POST /v1/audio/transcriptions`."""
+        return await self._answer(request, "transcribe")
+
+    async def translations(self, request: Request) -> Response:
+        """`POST /v1/audio/translations`: into English, by a multilingual model."""
+        return await self._answer(request, "translate")
+
+    async def _answer(self, request: Request, task: Task) -> Response:
+        limits = self.hub.options.limits
+        if self.hub.draining:
+            return _error(503, "the server is stopping: try again in a moment", {"retry-after": "5"})
+        if self.uploads.waiting >= limits.offline:
+            self.hub.metrics.uploads.labels("refused").inc()
+            return _error(429, "too many files are being transcribed: try again later", {"retry-after": "10"})
+        try:
+            receive = _limited(request.receive, limits.upload + _OVERHEAD, limits.stall_s)
+            form = await _form(request, receive)
+        except _TooLargeError:
+            return _error(413, f"expected a file of at most {limits.upload} bytes; got a larger one")
+        except _TooSlowError:
+            return _error(408, "expected the file to arrive without pauses", {"connection": "close"})
+        except (MultiPartException, HTTPException, ValueError) as error:
+            return _error(400, f"expected a multipart form with a file; {getattr(error, 'message', error)}")
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(form.close)
+            return await self._transcribe(form, task, stack)
+
+    async def _transcribe(self, form: FormData, task: Task, stack: contextlib.AsyncExitStack) -> Response:
+        try:
+            wanted = self._wanted(form, task)
+        except OptionError as error:
+            return _error(400, str(error))
+        job = Job(self.hub.models[wanted.model], wanted.file, wanted.options, self.hub.options.limits.upload_s)
+        if wanted.stream:
+            closing = stack.pop_all()  # the file is read while the answer is sent
+            return StreamingResponse(
+                self._streamed(job, closing), media_type="text/event-stream", headers={"cache-control": "no-store"}
+            )
+        try:
+            segments = [segment async for segment in self.uploads.run(job)]
+        except Exception as error:
+            return self._failed(error)
+        self.hub.metrics.uploads.labels("done").inc()
+        headers = {"x-whispertide-warning": json.dumps(job.warning)} if job.warning else {}
+        return _rendered(wanted, job, segments, task, headers)
+
+    async def _streamed(self, job: Job, closing: contextlib.AsyncExitStack) -> AsyncIterator[str]:
+        async with closing:
+            segments: list[OfflineSegment] = []
+            try:
+                async with contextlib.aclosing(self.uploads.run(job)) as running:
+                    async for segment in running:
+                        text = segment.text if segments else segment.text.lstrip()
+                        segments.append(segment)
+                        yield _sse({"type": "transcript.text.delta", "delta": text})
+            except Exception as error:
+                response = self._failed(error)
+                yield _sse({"type": "error", **json.loads(bytes(response.body))})
+                return
+            self.hub.metrics.uploads.labels("done").inc()
+            warning = {"warning": job.warning} if job.warning else {}
+            yield _sse({"type": "transcript.text.done", "text": joined(segments), "usage": _usage(job), **warning})
+
+    def _failed(self, error: Exception) -> Response:
+        """An error of the audio is the client's, any other ours."""
+        self.hub.metrics.uploads.labels("failed").inc()
+        match error:
+            case BusyError():
+                return _error(429, str(error), {"retry-after": "10"})
+            case TooLongError():
+                return _error(413, str(error))
+            case AudioError() | OptionError():
+                return _error(400, str(error))
+            case WhispertideError():
+                log.error("upload failed", extra={"problem": str(error)})
+                return _error(500, str(error))
+        log.error("upload failed", exc_info=error)
+        return _error(500, "the server made a mistake with this file")
+
+    def _wanted(self, form: FormData, task: Task) -> Wanted:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise OptionError("expected the field `file` to be a file; got none")
+        texts = {key: value for key, value in form.items() if isinstance(value, str)}
+        name = texts.get("model", "")
+        model = name if name in self.hub.models else next(iter(self.hub.models))
+        format_ = texts.get("response_format", "json") or "json"
+        if format_ not in FORMATS:
+            raise OptionError(f"expected response_format among {', '.join(FORMATS)}; got {format_!r}")
+        lists = [
+            value for key in ("timestamp_granularities[]", "timestamp_granularities") for value in form.getlist(key)
+        ]
+        granularities = frozenset(value for value in lists if isinstance(value, str)) or frozenset({"segment"})
+        if not granularities <= set(GRANULARITIES):
+            raise OptionError(f"expected timestamp_granularities among {', '.join(GRANULARITIES)}; got others")
+        transcriber = self.hub.models[model]
+        language = texts.get("language") or None
+        options = DecodeOptions(
+            language=transcriber.tokenizer.language(language) if language else None,
+            task=task,
+            prompt=texts.get("prompt", ""),
+            temperatures=_temperatures(texts.get("temperature", "")),
+            word_timestamps="word" in granularities or format_ in ("srt", "vtt"),
+        )
+        if task == "translate" and not transcriber.dims.is_multilingual:
+            raise OptionError("an English-only model cannot translate; serve a multilingual model such as 'base'")
+        return Wanted(file.file, model, format_, granularities, _switch(texts.get("stream", "")), options)
+
+
+def _temperatures(text: str) -> tuple[float, ...]:
+    """0 and nothing mean Whisper's own: 0 first, higher where that fails."""
+    try:
+        value = float(text or 0)
+    except ValueError:
+        raise OptionError(f"expected temperature to be a number; got {text!r}") from None
+    if not 0 <= value <= 1:
+        raise OptionError(f"expected a temperature between 0 and 1; got {text}")
+    return (value,) if value else DecodeOptions().temperatures
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in ("", "true", "false", "1", "0"):
+        raise OptionError(f"expected stream to be true or false; got {text!r}")
+    return text.lower() in ("true", "1")
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def _rendered(
+    wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task: Task, headers: Mapping[str, str]
+) -> Response:
+    text = joined(segments)
+    match wanted.format:
+        case "json":
+            return JSONResponse({"text": text, "usage": _usage(job)}, headers=dict(headers))
+        case "verbose_json":
+            return JSONResponse(_verbose(wanted, job, segments, task), headers=dict(headers))
+        case "text":
+            return PlainTextResponse(text + "\n", headers=dict(headers))
+    document = Document(
+        tuple(TextSegment(item.span.start, item.span.end, item.text, item.words) for item in segments),
+        duration=job.samples,
+    )
+    kind = "text/vtt" if wanted.format == "vtt" else "application/x-subrip"
+    return Response(get_format(wanted.format).render(document), media_type=kind, headers=dict(headers))
+
+
+def _verbose(wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task: Task) -> dict[str, Any]:
+    language = segments[0].language if segments else wanted.options.language or "en"
+    answer: dict[str, Any] = {
+        "task": task,
+        "language": LANGUAGES.get(language, language),
+        "duration": job.duration_s,
+        "text": joined(segments),
+        "usage": _usage(job),
+    }
+    if "word" in wanted.granularities:
+        answer["words"] = [
+            {"word": word.text.strip(), "start": seconds(word.start), "end": seconds(word.end)}
+            for segment in segments
+            for word in segment.words
+        ]
+    if "segment" in wanted.granularities:
+        answer["segments"] = [_segment(item) for item in segments]
+    return answer
+
+
+def _segment(item: OfflineSegment) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "seek": item.span.start // N_SAMPLES * (N_SAMPLES // HOP_LENGTH),
+        "start": seconds(item.span.start),
+        "end": seconds(item.span.end),
+        "text": item.text,
+        "tokens": list(item.tokens),
+        "temperature": item.temperature,
+        "avg_logprob": _finite(item.avg_logprob),
+        "compression_ratio": _finite(item.compression_ratio),
+        "no_speech_prob": _finite(item.no_speech_prob),
+    }
+
+
+def _finite(value: float) -> float:
+    """JSON has no NaN, and clients expect a number."""
+    return value if math.isfinite(value) else 0.0
+
+
+def _usage(job: Job) -> dict[str, Any]:
+    return {"type": "duration", "seconds": -(-job.samples // to_samples(1))}
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "whispertide"}
+
+
+def _sse(data: Mapping[str, Any]) -> str:
+    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """OpenAI's shape of an error."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    body = {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    return JSONResponse(body, status, dict(headers or {}))
+
+
+# --- bodies ----------------------------------------------------------------------------------------------------------
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+class _TooSlowError(Exception):
+    pass
+
+
+async def _form(request: Request, receive: Receive) -> FormData:
+    kind = request.headers.get("content-type", "")
+    if not kind.lower().startswith("multipart/form-data"):
+        raise ValueError(f"got content of the type {kind[:100]!r}")
+
+    async def body() -> AsyncGenerator[bytes, None]:
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise ValueError("the client went away")
+            yield message.get("body", b"")
+            if not message.get("more_body"):
+                return
+
+    parser = MultiPartParser(request.headers, body(), max_files=1, max_fields=_FIELDS)
+    return await parser.parse()
+
+
+def _limited(receive: Receive, limit: int, stall_s: float) -> Receive:
+    """`receive` for a body of at most `limit` bytes that comes without pauses."""
+    total, began = 0, None
+
+    async def limited() -> Message:
+        nonlocal total, began
+        now = asyncio.get_running_loop().time()
+        began = now if began is None else began
+        try:
+            async with asyncio.timeout(stall_s):
+                message = await receive()
+        except TimeoutError:
+            raise _TooSlowError from None
+        total += len(message.get("body", b""))
+        if total > limit:
+            raise _TooLargeError
+        if now - began > stall_s + total / _LEAST_RATE:
+            raise _TooSlowError
+        return message
+
+    return limited

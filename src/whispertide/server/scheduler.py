@@ -1,0 +1,98 @@
+"""Whose turn it is: many sessions take steps on a few worker threads, first come, first served.
+
+A step runs at most one round, so a session that has more to do goes to the end of the queue: nobody waits longer than
+one step of everybody else. Lives in the event loop and never blocks it. Knows nothing of sockets.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from whispertide.server.live import LiveSession, Step
+from whispertide.server.load import Load
+
+_TICK_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A step that was taken: how long its session waited for it, and what came of it."""
+
+    live: LiveSession
+    step: Step
+    waited_s: float
+
+
+class Scheduler:
+    """Runs steps. `on_done` is told in the event loop, before the session's next step."""
+
+    def __init__(self, workers: int, load: Load, on_done: Callable[[Done], None]) -> None:
+        self.load = load
+        self.running = 0
+        self._queue: deque[LiveSession] = deque()
+        self._workers = workers
+        self._on_done = on_done
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="round")
+        self._ticker: asyncio.Task[None] | None = None
+
+    @property
+    def queued(self) -> int:
+        """Sessions that wait for a worker."""
+        return len(self._queue)
+
+    def start(self) -> None:
+        """Begin; needs a running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._ticker = asyncio.create_task(self._tick(), name="load")
+
+    async def stop(self) -> None:
+        """Let running steps end and take no others."""
+        self._queue.clear()
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await asyncio.to_thread(self._pool.shutdown)
+
+    def wake(self, live: LiveSession) -> None:
+        """There is something in the session's inbox."""
+        if live.queued_at is None and not live.running and not live.ended:
+            self._enqueue(live)
+            self._dispatch()
+
+    def _enqueue(self, live: LiveSession) -> None:
+        live.queued_at = self._loop.time()
+        self._queue.append(live)
+
+    def _dispatch(self) -> None:
+        while self._queue and self.running < self._workers:
+            live = self._queue.popleft()
+            assert live.queued_at is not None
+            since, live.queued_at, live.running = live.queued_at, None, True
+            self.running += 1
+            future = self._loop.run_in_executor(self._pool, live.step, self.load.level)
+            future.add_done_callback(partial(self._end, live, since, self._loop.time() - since))
+
+    def _end(self, live: LiveSession, since: float, waited: float, done: "asyncio.Future[Step]") -> None:
+        self.running -= 1
+        live.running = False
+        if not done.cancelled():
+            step = done.result()
+            now = self._loop.time()
+            if step.rounds:
+                self.load.note(now - since, live.asked_recipe.step_s, now)
+            self._on_done(Done(live, step, waited))
+            if step.more or live.inbox:
+                self._enqueue_again(live)
+        self._dispatch()
+
+    def _enqueue_again(self, live: LiveSession) -> None:
+        if not live.ended and live.queued_at is None:
+            self._enqueue(live)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            if self.running < self._workers:
+                self.load.idle(self._loop.time())

@@ -1,0 +1,229 @@
+"""Running the application: sockets, TLS, signals, and the end without losing a word.
+
+On SIGTERM or Ctrl-C new sessions are refused, everything said so far is confirmed and sent to every client, then the
+sockets close. A second signal ends at once.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import FrameType, MappingProxyType
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from whispertide.api import Transcriber
+from whispertide.server.app import make_app
+from whispertide.server.batching import batched
+from whispertide.server.hub import Hub
+from whispertide.server.journal import Journal
+from whispertide.server.options import ServerOptions
+from whispertide.server.protocols.base import WireProtocol
+from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
+from whispertide.server.protocols.wyoming import WyomingProtocol
+from whispertide.server.record import Recorder
+from whispertide.server.restore import resume_journal
+from whispertide.server.tcp import TcpListener
+from whispertide.streaming.recipes import Recipe
+
+log = logging.getLogger("whispertide.server")
+
+_POLL_S = 0.02
+_PING_S = 20.0
+_GRACE_S = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen. `certificate` and `key` are files in PEM format; without them there is no TLS."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+def patient(stall_s: float) -> type[asyncio.Protocol]:
+    """uvicorn's HTTP protocol with a limit on how long a client may take to send the head of a request.
+
+    Without it whoever sends a byte now and then holds a connection forever (slow-loris).
+    """
+
+    class Patient(H11Protocol):
+        _head_timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._expect_head()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._got_head()
+            elif self._head_timer is None:
+                self._expect_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._got_head()
+            super().connection_lost(exc)
+
+        def handle_websocket_upgrade(self, event: Any) -> None:
+            self._got_head()
+            super().handle_websocket_upgrade(event)
+
+        def _expect_head(self) -> None:
+            self._head_timer = self.loop.call_later(stall_s, self._give_up)
+
+        def _got_head(self) -> None:
+            if self._head_timer is not None:
+                self._head_timer.cancel()
+                self._head_timer = None
+
+        def _give_up(self) -> None:
+            self._head_timer = None
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.close()
+
+    return Patient
+
+
+class Server(uvicorn.Server):
+    """uvicorn with our ending: first the sessions, then the sockets."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        address: Address,
+        ready: Callable[[int], None] | None = None,
+        listeners: Iterable[TcpListener] = (),
+    ) -> None:
+        """`ready` is told the port once it listens; `listeners` start and stop with it."""
+        limits = hub.options.limits
+        config = uvicorn.Config(
+            make_app(hub),
+            host=address.host,
+            port=address.port,
+            ssl_certfile=address.certificate,
+            ssl_keyfile=address.key,
+            http=patient(limits.stall_s),
+            ws="websockets-sansio",
+            ws_max_size=limits.message,
+            ws_ping_interval=_PING_S,
+            # A client that is being read slowly cannot answer in time: `Limits.idle_s` finds those that are dead.
+            ws_ping_timeout=None,
+            ws_per_message_deflate=False,
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        super().__init__(config)
+        self.hub = hub
+        self._listeners = tuple(listeners)
+        self._ready = ready
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once it does."""
+        return int(self.servers[0].sockets[0].getsockname()[1])
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Listen, then say where. Raises `OSError` if a listener's port is taken."""
+        await super().startup(sockets)
+        if self.started:
+            for listener in self._listeners:
+                await listener.start()
+        if self.started and self._ready is not None:
+            self._ready(self.port)
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Let every client have its words, then close."""
+        await drain(self.hub, lambda: self.force_exit)
+        for listener in self._listeners:
+            await listener.stop()
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal came; with the second there is no waiting."""
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True
+
+
+def assemble(
+    models: Mapping[str, Transcriber], recipe: Recipe, options: ServerOptions
+) -> tuple[Hub, Callable[[], None]]:
+    """A hub with what `options` ask for, and what is to be called at the very end.
+
+    Raises `OptionError` for a journal or a folder of recordings that cannot be used.
+    """
+    journal = Journal(options.journal) if options.journal else None
+    recorder = Recorder(options.record) if options.record else None
+    work = options.work
+    if work.batch > 1:
+        models = {name: batched(model, most=work.batch, lanes=work.workers) for name, model in models.items()}
+    hub = Hub(models, recipe, options, version=_version(), keeper=journal, recorder=recorder)
+    if journal is None:
+        return hub, lambda: None
+    hub.at_start = partial(resume_journal, hub, journal)
+    return hub, journal.close
+
+
+_OVER_TCP: Mapping[str, type[WireProtocol]] = MappingProxyType(
+    {kind.name: kind for kind in (WyomingProtocol, TextLinesProtocol, JsonLinesProtocol)}
+)
+
+
+def tcp_listeners(hub: Hub, host: str, ports: Mapping[str, int | None]) -> list[TcpListener]:
+    """A listener for every protocol over TCP (by name) that has a port."""
+    return [TcpListener(hub, _OVER_TCP[name], host, port) for name, port in ports.items() if port is not None]
+
+
+def _version() -> str:
+    try:
+        return version("whispertide")
+    except PackageNotFoundError:  # run from a source tree
+        return ""
+
+
+async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:
+    """Refuse new sessions, let the others say what they have, and close all connections."""
+    log.info("draining", extra={"sessions": len(hub.sessions)})
+    hub.begin_drain()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(hub.options.drain_s):
+            while hub.busy and not hurry():
+                await asyncio.sleep(_POLL_S)
+    for connection in list(hub.connections):
+        connection.shut_down()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_GRACE_S):
+            while hub.connections and not hurry():
+                await asyncio.sleep(_POLL_S)
+
+
+@contextlib.asynccontextmanager
+async def running(hub: Hub, address: Address | None = None) -> AsyncIterator[Server]:
+    """A server in the present event loop, for tests and benchmarks; port 0 is any free one."""
+    server = Server(hub, address or Address(port=0))
+    with contextlib.suppress(AttributeError):
+        server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+    task = asyncio.create_task(server.serve(), name="server")
+    while not server.started:
+        if task.done():
+            await task
+            raise RuntimeError("expected the server to start; it did not")
+        await asyncio.sleep(_POLL_S)
+    try:
+        yield server
+    finally:
+        server.should_exit = True
+        await task

@@ -1,0 +1,160 @@
+"""Plain TCP: listeners for the protocols that need no HTTP (Wyoming, raw audio to lines), and all their I/O.
+
+    listener = TcpListener(hub, WyomingProtocol, "127.0.0.1", 10300)
+    port = await listener.start()
+    ...
+    await listener.stop()
+
+These protocols have no place for an API key. Where keys are asked for, only programs on the same machine are served,
+unless the listener is told that the network is trusted. Draining is the hub's affair: it knows these connections too.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import secrets
+import socket
+import time
+from dataclasses import dataclass, field
+
+from whispertide.server.connection import Connection, GoneError
+from whispertide.server.hub import Hub
+from whispertide.server.protocols.base import Opening, ProtocolError, WireProtocol
+from whispertide.server.throttle import Throttle
+
+log = logging.getLogger("whispertide.server")
+
+WYOMING_PORT = 10_300
+LINES_PORT = 43_007
+
+_PIECE = 64 * 1024
+_CLOSE_S = 1.0  # for the other side to read our last words and to close as well
+
+
+class TcpTransport:
+    """Bytes over one TCP connection; see `connection.Transport`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._reading = asyncio.Lock()
+
+    async def receive(self) -> bytes:
+        """What has come, at most 64 KiB. Raises `GoneError` at the end of the input."""
+        try:
+            async with self._reading:
+                data = await self._reader.read(_PIECE)
+        except OSError as error:
+            raise GoneError from error
+        if not data:
+            raise GoneError
+        return data
+
+    async def send(self, message: str | bytes) -> None:
+        """Send, waiting while the other side does not read."""
+        try:
+            self._writer.write(message.encode() if isinstance(message, str) else message)
+            await self._writer.drain()
+        except (OSError, RuntimeError) as error:
+            raise GoneError from error
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Say that nothing follows and read on until the other side closes, or what it was sent might be lost to it:
+        a socket that closes with unread input resets the connection.
+        """
+        with contextlib.suppress(OSError, RuntimeError, TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                self._writer.write_eof()
+                async with self._reading:
+                    while await self._reader.read(_PIECE):
+                        pass
+
+    async def release(self) -> None:
+        """Give the socket back, at once if need be."""
+        self._writer.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._writer.wait_closed()
+
+
+@dataclass(eq=False)
+class TcpListener:
+    """Serves one protocol on one port; port 0 is any free one.
+
+    trusted  whether everybody who can reach the port may use it although the server asks for API keys elsewhere
+    """
+
+    hub: Hub
+    protocol: type[WireProtocol]
+    host: str = "127.0.0.1"
+    port: int = 0
+    trusted: bool = False
+    _server: asyncio.Server | None = None
+    _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    async def start(self) -> int:
+        """Listen. Returns the port. Raises `OSError` if it is taken or may not be used."""
+        self._throttle = Throttle(self.hub.options.limits.requests)
+        self._server = await asyncio.start_server(self._serve, self.host, self.port, limit=_PIECE)
+        self.port = int(self._server.sockets[0].getsockname()[1])
+        log.info("listening", extra={"protocol": self.protocol.name, "host": self.host, "port": self.port})
+        return self.port
+
+    async def stop(self) -> None:
+        """Listen no more and cut the connections that are left (`serving.drain` comes first)."""
+        if self._server is not None:
+            self._server.close()
+        if self._tasks:  # those that are closing already may finish
+            await asyncio.wait(self._tasks, timeout=_CLOSE_S)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        transport = TcpTransport(reader, writer)
+        try:
+            await self._talk(transport, writer)
+        except asyncio.CancelledError:  # by `stop`; asyncio would print it otherwise
+            pass
+        except Exception:
+            log.exception("connection failed", extra={"protocol": self.protocol.name})
+        finally:
+            self._tasks.discard(task)
+            with contextlib.suppress(asyncio.CancelledError):
+                await transport.release()
+
+    async def _talk(self, transport: TcpTransport, writer: asyncio.StreamWriter) -> None:
+        peer = writer.get_extra_info("peername")
+        if reason := self._refusal(str(peer[0]) if peer else ""):
+            self.hub.metrics.refused.labels(reason).inc()
+            return
+        with contextlib.suppress(OSError):  # a peer that lost its power is found out in the end
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        opening = Opening(self.hub.info, secrets.token_urlsafe(16), at=time.time())
+        try:
+            conversation = self.protocol(opening)
+        except ProtocolError:  # nothing in an empty opening can be wrong but what the server has
+            self.hub.metrics.refused.labels("bad_request").inc()
+            return
+        await Connection(self.hub, conversation, transport, owner="").run()
+
+    def _refusal(self, address: str) -> str:
+        """Why this peer is not served, or nothing."""
+        options = self.hub.options
+        if options.access.keys and not self.trusted and not _is_loopback(address):
+            return "key"
+        if len(self.hub.connections) >= options.limits.connections:
+            return "overloaded"
+        return "" if self._throttle.admits(address) else "too_fast"
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback

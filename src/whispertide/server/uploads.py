@@ -1,0 +1,129 @@
+"""Whole files: transcribed in a thread of lower priority, one at a time, beside the live sessions.
+
+A file's audio is decoded here and never trusted: it may be short and hold days, or be no audio at all.
+"""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from typing import BinaryIO
+
+from whispertide.api import Transcriber
+from whispertide.audio.file import decode_blocks
+from whispertide.decoding.longform import OfflineSegment
+from whispertide.errors import AudioError, TruncatedAudioError
+from whispertide.options import DecodeOptions
+from whispertide.types import FloatArray, seconds, to_samples
+
+_NICE = 10
+
+
+class BusyError(Exception):
+    """Too many files wait already."""
+
+
+class TooLongError(AudioError):
+    """The audio is longer than a file may be."""
+
+
+class Job:
+    """One file on its way to text. `samples` is how much audio it held, `warning` what was wrong with it."""
+
+    def __init__(self, transcriber: Transcriber, file: BinaryIO, options: DecodeOptions, limit_s: float) -> None:
+        self.transcriber = transcriber
+        self.samples = 0
+        self.warning = ""
+        self._file = file
+        self._options = options
+        self._limit_s = limit_s
+        self._stop = threading.Event()
+
+    async def segments(self) -> AsyncGenerator[OfflineSegment, None]:
+        """The segments as they are done. Raises what `Transcriber.transcribe_segments` does, and `TooLongError`."""
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[OfflineSegment | BaseException | None] = asyncio.Queue()
+
+        def put(item: OfflineSegment | BaseException | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is gone: the server stops
+                loop.call_soon_threadsafe(queue.put_nowait, item)
+
+        def work() -> None:
+            _lower_priority()
+            try:
+                for segment in self._segments():
+                    put(segment)
+                    if self._stop.is_set():
+                        break
+                put(None)
+            except BaseException as error:
+                put(error)
+
+        thread = threading.Thread(target=work, name="upload", daemon=True)
+        thread.start()
+        try:
+            while (item := await queue.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            self._stop.set()
+            await asyncio.to_thread(thread.join)
+
+    def _segments(self) -> Iterator[OfflineSegment]:
+        return self.transcriber.transcribe_segments(self._blocks(), options=self._options)
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        """The audio, up to where it is whole."""
+        limit = to_samples(self._limit_s)
+        try:
+            for block in decode_blocks(self._file):
+                if self._stop.is_set():
+                    return
+                self.samples += len(block)
+                if self.samples > limit:
+                    raise TooLongError(
+                        f"expected at most {self._limit_s:g} s of audio in a file; this one holds more: split it"
+                    )
+                yield block
+        except TruncatedAudioError as error:
+            self.warning = str(error)
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds of audio."""
+        return seconds(self.samples)
+
+
+class Uploads:
+    """The queue of files: one is transcribed, others wait, more are refused."""
+
+    def __init__(self, most: int) -> None:
+        self.waiting = 0
+        self._most = most
+        self._turn = asyncio.Lock()
+
+    async def run(self, job: Job) -> AsyncGenerator[OfflineSegment, None]:
+        """The job's segments, once it is its turn. Raises `BusyError` at once if there is no room to wait."""
+        if self.waiting >= self._most:
+            raise BusyError(f"expected at most {self._most} files at once; all places are taken: try later")
+        self.waiting += 1
+        try:
+            async with self._turn, contextlib.aclosing(job.segments()) as segments:
+                async for segment in segments:
+                    yield segment
+        finally:
+            self.waiting -= 1
+
+
+def _lower_priority() -> None:
+    """Live sessions come first. On Linux a thread has its own priority; elsewhere nothing is changed."""
+    if hasattr(os, "setpriority") and hasattr(threading, "get_native_id") and os.uname().sysname == "Linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+
+
+def joined(segments: Iterable[OfflineSegment]) -> str:
+    """The running text."""
+    return "".join(segment.text for segment in segments).strip()

@@ -1,0 +1,98 @@
+"""WebSockets: from an ASGI socket to a `Connection`, and the checks before it is accepted."""
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Mapping
+
+from starlette.responses import JSONResponse
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from whispertide.server.connection import Connection, GoneError, MessageTooLargeError
+from whispertide.server.hub import Hub
+from whispertide.server.protocols.base import Opening, ProtocolError, WireProtocol
+from whispertide.server.throttle import Door
+
+_REASON = 123  # bytes of a close frame's reason (RFC 6455, section 5.5)
+_CLOSE_S = 2.0
+
+
+class WebSocketTransport:
+    """Messages over one accepted WebSocket."""
+
+    def __init__(self, socket: WebSocket, limit: int) -> None:
+        self._socket = socket
+        self._limit = limit
+
+    async def receive(self) -> str | bytes:
+        """The next message; see `connection.Transport`."""
+        try:
+            data = await self._socket.receive()
+        except (WebSocketDisconnect, RuntimeError) as error:
+            raise GoneError from error
+        if data["type"] == "websocket.disconnect":
+            raise GoneError
+        message: str | bytes | None = data.get("text")
+        if message is None:
+            message = data.get("bytes") or b""
+        if len(message) > self._limit or (isinstance(message, str) and len(message.encode()) > self._limit):
+            raise MessageTooLargeError
+        return message
+
+    async def send(self, message: str | bytes) -> None:
+        """Send one frame."""
+        try:
+            if isinstance(message, str):
+                await self._socket.send_text(message)
+            else:
+                await self._socket.send_bytes(message)
+        except (WebSocketDisconnect, RuntimeError, OSError) as error:
+            raise GoneError from error
+
+    async def close(self, code: int, reason: str) -> None:
+        """Send a close frame; a peer that does not answer is left alone after a moment."""
+        text = reason.encode()[:_REASON].decode(errors="ignore")
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError, TimeoutError):
+            if self._socket.application_state is WebSocketState.CONNECTED:
+                async with asyncio.timeout(_CLOSE_S):
+                    await self._socket.close(code, text)
+
+
+async def serve_websocket(socket: WebSocket, hub: Hub, door: Door, protocol: type[WireProtocol]) -> None:
+    """Check who comes, greet them in their protocol and stay until the end."""
+    query = dict(socket.query_params)
+    subprotocols = tuple(socket.scope.get("subprotocols") or ())
+    headers = {name: value for name, value in socket.headers.items() if name.isascii()}
+    verdict = door.check(headers, query, subprotocols, socket.client.host if socket.client else "", websocket=True)
+    if verdict.status is not None:
+        hub.metrics.refused.labels(verdict.reason).inc()
+        await refuse(socket, verdict.status, verdict.message, verdict.headers)
+        return
+    opening = Opening(
+        hub.info,
+        secrets.token_urlsafe(16),
+        path=socket.url.path,
+        query=query,
+        lists={key: socket.query_params.getlist(key) for key in query},
+        headers=headers,
+        subprotocols=subprotocols,
+        at=time.time(),
+    )
+    try:
+        conversation = protocol(opening)
+    except ProtocolError as error:
+        hub.metrics.refused.labels("bad_request").inc()
+        await refuse(socket, 400, str(error), {})
+        return
+    with door.entered():
+        await socket.accept(conversation.subprotocol)
+        transport = WebSocketTransport(socket, hub.options.limits.message)
+        await Connection(hub, conversation, transport, verdict.owner).run()
+
+
+async def refuse(socket: WebSocket, status: int, message: str, headers: Mapping[str, str]) -> None:
+    """Answer the handshake with an HTTP error."""
+    response = JSONResponse({"error": {"message": message, "code": status}}, status, dict(headers))
+    with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+        await socket.send_denial_response(response)

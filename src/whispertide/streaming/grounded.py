@@ -1,0 +1,194 @@
+"""NPUsper's policy: short windows of a carried-over word and new audio, decoded until attention shifts backward.
+
+A round's window begins a little before a word that an earlier round heard, and that word is forced as prefix; so the
+encoder sees each second of audio about once. Three ways to carry over (docs/attention.md):
+
+    1   everything is confirmed, the window begins at the last word (the paper)
+    2   the last word stays a guess until it is heard again; the window begins at the one before it
+    3   as 2, and a decode that halts twice in the same place is repeated on a window padded to 30 s
+
+Words of a decode whose times cannot be trusted are speculative: they are shown as a guess, and the next round hears the
+same audio again. Unlike the published code nothing that was shown as confirmed is ever taken back, and the last round
+decodes what is left. The policy sees words, tokens and halts, no audio and no model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from whispertide.decoding.backward_shift import BackwardShift
+from whispertide.decoding.search import Guard
+from whispertide.decoding.token_words import TokenWord
+from whispertide.decoding.watch import Halt
+from whispertide.errors import OptionError
+from whispertide.streaming.local_agreement import normalise
+from whispertide.streaming.policy import align_down
+from whispertide.streaming.repetition import CONTEXT, cut_loops
+from whispertide.streaming.round import Commit, Listened, Listening, RoundPlan, RoundResult
+from whispertide.streaming.trimming import MARGIN
+from whispertide.types import SAMPLE_RATE, Span, Word
+
+DUPLICATES = 2  # leading words of a repeated decode that may be confirmed ones heard again
+TIMED_SHARE = 0.3  # word times that end before this share of the window are not trusted
+
+
+@dataclass(slots=True)
+class GroundedState:
+    """What is remembered between rounds.
+
+    start    first sample of the next window, a multiple of 320
+    prefix   the carried-over word, confirmed before
+    guess    words that were heard and are not confirmed
+    tail     the newest confirmed words
+    halt     where the last decode shifted backward, if it did; `halt_at` is the window's start then
+    """
+
+    start: int
+    prefix: tuple[TokenWord, ...] = ()
+    guess: tuple[TokenWord, ...] = ()
+    tail: list[Word] = field(default_factory=list)
+    halt: Halt | None = None
+    halt_at: int = 0
+
+    def copy(self) -> "GroundedState":
+        """An independent copy."""
+        return replace(self, tail=list(self.tail))
+
+
+@dataclass(frozen=True, slots=True)
+class Grounded:
+    """The policy. Times in samples.
+
+    carry       1, 2 or 3: see the module
+    watch       the guard of attention; in the last round nothing ends the decode near the end
+    back        the window begins so much before the carried word
+    most        carried audio, at most (twice the step, as published)
+    hard_cap    windows never get longer
+    loop_guard  cut down repetition loops before they are confirmed
+    listen      how rounds are decoded otherwise
+    """
+
+    carry: int = 2
+    watch: BackwardShift = field(default_factory=BackwardShift)
+    back: int = SAMPLE_RATE // 5
+    most: int = 4 * SAMPLE_RATE
+    hard_cap: int = 30 * SAMPLE_RATE
+    loop_guard: bool = True
+    listen: Listening = field(default_factory=Listening)
+
+    def __post_init__(self) -> None:
+        if self.carry not in (1, 2, 3):
+            raise OptionError(f"expected carry to be 1, 2 or 3; got {self.carry}")
+
+    def start(self, at: int) -> GroundedState:
+        """Nothing carried over."""
+        return GroundedState(start=align_down(at))
+
+    def limit(self, state: GroundedState) -> int:
+        """The end of a window of `hard_cap` samples."""
+        return state.start + self.hard_cap
+
+    def plan(self, state: GroundedState, frontier: int, *, round_id: int, is_last: bool) -> RoundPlan:
+        """Carried-over and new audio, behind the carried word."""
+        watch = replace(self.watch, near_end=None) if is_last else self.watch
+        again = state.halt if self.carry == 3 and state.halt_at == state.start else None
+        return RoundPlan(
+            round_id,
+            Span(state.start, frontier),
+            prefix=tuple(token for word in state.prefix for token in word.tokens),
+            is_last=is_last,
+            listen=replace(self.listen, watch=(watch,), retry=again),
+        )
+
+    def guards(self, plan: RoundPlan) -> Sequence[Guard]:
+        """None: what watches is in the plan."""
+        return ()
+
+    def apply(self, state: GroundedState, result: RoundResult) -> Commit:
+        """Confirm what is certain (everything, in the last round), and choose what to carry over."""
+        window, heard = result.plan.window, result.listened
+        words = self._words(state, heard)
+        state.halt, state.halt_at = _backward(heard), state.start
+        if result.plan.is_last:
+            confirmed = words or list(state.guess)
+            state.guess = ()
+        elif not words:
+            confirmed = self._carry_all(state, window.end) if heard is not None else []
+        elif self._is_speculative(words, window):
+            state.guess, confirmed = tuple(words), []
+        else:
+            confirmed = self._carry_word(state, words, window.end)
+        state.tail = [*state.tail, *(word.word for word in confirmed)][-CONTEXT:]
+        if not result.plan.is_last and window.end - state.start > self.hard_cap - self.most:
+            confirmed += self._carry_all(state, window.end)
+        return Commit(
+            tuple(word.word for word in confirmed),
+            tuple(word.word for word in state.guess),
+            min(state.start, align_down(window.end)),
+        )
+
+    # --- which words --------------------------------------------------------------------------------------------------
+
+    def _words(self, state: GroundedState, heard: Listened | None) -> list[TokenWord]:
+        """What was heard behind the carried word, without what is confirmed already and without loops."""
+        if heard is None:
+            return []
+        words = [word for word in heard.words if word.word.text.strip()]
+        if heard.retried:
+            words = words[_repeated(state.tail, words) :]
+        if not self.loop_guard:
+            return words
+        kept = {id(word) for word in cut_loops(state.tail, [word.word for word in words], normalise).words}
+        return [word for word in words if id(word.word) in kept]
+
+    def _is_speculative(self, words: Sequence[TokenWord], window: Span) -> bool:
+        """Whether the times of these words cannot be trusted, or there is but one, which may still be spoken."""
+        last = words[-1]
+        if len(words) == 1:
+            return window.end - last.end < self.most // 2
+        return last.end - window.start < TIMED_SHARE * len(window) or words[0].start == last.end
+
+    # --- which audio --------------------------------------------------------------------------------------------------
+
+    def _carry_word(self, state: GroundedState, words: list[TokenWord], end: int) -> list[TokenWord]:
+        """Begin the next window at the last certain word; returns what is confirmed."""
+        certain = len(words) if self.carry == 1 else max(len(words) - 1, 0)
+        state.guess = tuple(words[certain:])
+        if certain:
+            state.prefix = (words[certain - 1],)
+            self._move(state, words[certain - 1].start - self.back, end)
+        return [*words[:certain], *self._overtaken(state)]
+
+    def _carry_all(self, state: GroundedState, end: int) -> list[TokenWord]:
+        """Nothing was heard: carry everything, up to `most`. A guess whose audio is let go of is confirmed."""
+        self._move(state, state.start, end)
+        return self._overtaken(state)
+
+    def _move(self, state: GroundedState, to: int, end: int) -> None:
+        """The next window begins at `to`, or later where that is too much audio; then without the word before it."""
+        to = max(to, end - self.most)
+        state.start = max(state.start, align_down(max(to, 0)))
+        if state.prefix and state.prefix[0].start + MARGIN < state.start:
+            state.prefix = ()
+
+    def _overtaken(self, state: GroundedState) -> list[TokenWord]:
+        """Words of the guess that the next window does not hear whole."""
+        gone = sum(word.start + MARGIN < state.start for word in state.guess)
+        overtaken, state.guess = list(state.guess[:gone]), state.guess[gone:]
+        if overtaken and overtaken[-1].end > state.start:
+            state.start = max(state.start, align_down(overtaken[-1].end))
+        return overtaken
+
+
+def _backward(heard: Listened | None) -> Halt | None:
+    """Where the decode shifted backward; a repeated decode starts anew."""
+    if heard is None or heard.retried or heard.halt is None or heard.halt.reason != "backward-shift":
+        return None
+    return heard.halt
+
+
+def _repeated(tail: Sequence[Word], words: Sequence[TokenWord]) -> int:
+    """How many leading words repeat the last confirmed ones."""
+    for count in range(min(DUPLICATES, len(tail), len(words)), 0, -1):
+        if [normalise(word.text) for word in tail[-count:]] == [normalise(word.word.text) for word in words[:count]]:
+            return count
+    return 0

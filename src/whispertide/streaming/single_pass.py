@@ -1,0 +1,338 @@
+"""A round in one decode: no timestamps, no fallback to higher temperatures, guards watch the attention as it comes.
+
+What AlignAtt, NPUsper and their kin need. The forced prefix carries what is confirmed, so only what is new is decoded,
+and the words are timed by the attention of the decode itself. Knows the model and the framing, nothing of policies,
+other rounds or sessions.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from whispertide.decoding.alignment import alignment_heads
+from whispertide.decoding.endless import EndlessSearch
+from whispertide.decoding.guards import RepetitionGuard, SameToken
+from whispertide.decoding.hypothesis import joined
+from whispertide.decoding.language import choose_language
+from whispertide.decoding.longform import Cost, Features
+from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.rules import NON_SPEECH, Rules, build_rules, suppressed_tokens
+from whispertide.decoding.search import Guard, Hypothesized, Search, SearchResult, run_search
+from whispertide.decoding.token_kinds import TokenKinds
+from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
+from whispertide.decoding.watch import Halt, Head, Scene, WatchingGuard
+from whispertide.decoding.window import build_search
+from whispertide.decoding.word_end import WordEndDetector
+from whispertide.events import RoundStats
+from whispertide.options import DecodeOptions
+from whispertide.streaming.framing import Framing, pad30
+from whispertide.streaming.round import Heard, Listened, Listening, RoundPlan, RoundResult
+from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray, Span
+
+if TYPE_CHECKING:
+    from whispertide.model.encoder import Encoded
+    from whispertide.model.whisper import WhisperModel
+
+MARGIN_TOKENS = 20  # of the text context that prompt and prefix leave to what is decoded, at least
+RETRY_TOKENS_PER_S = 1.5  # speech is denser; until then a retried decode may not end (NPUsper)
+
+
+class SinglePassExecutor:
+    """Hears each window in one decode. `detector` tells whether the last word was spoken to its end."""
+
+    def __init__(self, model: "WhisperModel", frame: Framing, detector: WordEndDetector | None = None) -> None:
+        self.model = model
+        self.frame = frame
+        self.detector = detector
+        self._kinds = lru_cache(maxsize=8)(lambda language: TokenKinds(model.tokenizer, language))
+        self._rules = lru_cache(maxsize=8)(self._make_rules)
+
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        """Hear `audio` ([len(plan.window)] samples) as `plan.listen` says.
+
+        Raises `GraphError` where the model fails.
+        """
+        listen = plan.listen or Listening()
+        if len(audio) < HOP_LENGTH or (len(audio) < listen.least and not plan.is_last):
+            return RoundResult(plan, (), stop="aborted")
+        return _Pass(self, plan, listen, options, guards).run(audio)
+
+    def kinds(self, language: str | None) -> TokenKinds:
+        """Tells words from punctuation in that language."""
+        return self._kinds(language)
+
+    def rules(self, options: DecodeOptions, must_speak: bool) -> Rules:
+        """Text only: no timestamps, languages or other special tokens."""
+        return self._rules(options.suppress_tokens, must_speak)
+
+    def _make_rules(self, suppress: tuple[int, ...] | None, must_speak: bool) -> Rules:
+        tokenizer = self.model.tokenizer
+        never = suppressed_tokens(tokenizer, suppress, self.model.generation.suppress_tokens)
+        special = range(tokenizer.eot + 1, self.model.dims.n_vocab)
+        options = DecodeOptions(
+            timestamps=False, suppress_blank=must_speak, suppress_tokens=tuple(sorted({*never, *special}))
+        )
+        return build_rules(self.model, options)
+
+
+class _Pass:
+    """One run: what it is given, and what it has cost so far."""
+
+    def __init__(
+        self,
+        executor: SinglePassExecutor,
+        plan: RoundPlan,
+        listen: Listening,
+        options: DecodeOptions,
+        guards: Sequence[Guard],
+    ) -> None:
+        self.executor = executor
+        self.model = executor.model
+        self.plan = plan
+        self.listen = listen
+        self.options = options
+        self.guards = guards
+        self.costs: list[Cost] = []
+
+    def run(self, audio: FloatArray) -> RoundResult:
+        features = Features.of([audio], self.model.dims.n_mels)
+        mel = features.window(0, features.frames)
+        frames = -(-features.frames * HOP_LENGTH // FRAME_SAMPLES)
+        detector = self.executor.detector if self.listen.detect_end else None
+        encoded = self._encode(self.executor.frame, mel, hidden=detector is not None)
+        language = choose_language(self.model, lambda: encoded, self.options.language)
+        decode = _Decode(self, encoded, min(frames, encoded.valid_frames), language.language, self.plan.prefix)
+        listened = decode.run(self.listen, detector)
+        if self.listen.retry is not None and listened.halt == self.listen.retry:
+            decode = self._once_more(mel, frames, language.language)
+            listened = replace(decode.run(self._unwatched(), None), retried=True)
+        found = decode.found
+        return RoundResult(
+            self.plan,
+            segments=_heard(listened.words, found, self.plan.window),
+            tokens=tuple(token for word in listened.words for token in word.tokens),
+            stop=found.best.stop,
+            listened=listened,
+            attention=joined(found.best.attention) if self.listen.keep_attention else None,
+            language=language.language if self.model.dims.is_multilingual else None,
+            language_probability=language.probability,
+            costs=tuple(self.costs),
+            stats=_stats(self.costs, len(found.best.tokens)),
+        )
+
+    def _encode(self, frame: Framing, mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+        began = time.perf_counter()
+        encoded = frame(self.model, mel, hidden=hidden)
+        self.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
+        return encoded
+
+    def _once_more(self, mel: FloatArray, frames: int, language: str) -> "_Decode":
+        return _Decode(self, self._encode(pad30, mel), frames, language, ())
+
+    def _unwatched(self) -> Listening:
+        """How the 30 s fallback of NPUsper listens: no guards of attention, the real end of text."""
+        return replace(self.listen, watch=(), real_end=True, must_speak=True, retry=None, detect_end=False)
+
+
+class _Decode:
+    """One search over one encoded window, and the reading of its outcome. `found` is set by `run`."""
+
+    def __init__(
+        self, job: _Pass, encoded: "Encoded", frames: int, language: str | None, prefix: tuple[int, ...]
+    ) -> None:
+        self.job = job
+        self.model = job.model
+        self.tokenizer = job.model.tokenizer
+        self.encoded = encoded
+        self.frames = frames
+        self.language = language
+        self.prefix = prefix
+        self.kinds = job.executor.kinds(language)
+        self.found: SearchResult
+
+    def run(self, listen: Listening, detector: WordEndDetector | None) -> Listened:
+        began = time.perf_counter()
+        prompt = self._prompt(listen)
+        watchers = self._search(listen, prompt)
+        self.job.costs.append(Cost("decode", time.perf_counter() - began, self.found.steps))
+        best = self.found.best
+        halt = next((watcher.halt for watcher in watchers if watcher.halt is not None), None)
+        last_frame = next((watcher.last_frame for watcher in watchers if watcher.last_frame is not None), None)
+        if self.found.no_speech_prob > listen.no_speech:
+            return Listened(frames=self.frames)
+        began = time.perf_counter()
+        words = self._words(best, prompt, listen)
+        self.job.costs.append(Cost("align", time.perf_counter() - began, 0))
+        firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
+        firm = _whole_words(words, firm_tokens)
+        ended = self._word_ended(halt, firm == len(words), detector)
+        return Listened(words, firm, halt, last_frame, self.frames, ended)
+
+    # --- the decode ---------------------------------------------------------------------------------------------------
+
+    def _prompt(self, listen: Listening) -> Prompt:
+        """Context, start sequence and forced prefix, fitted into the text context."""
+        tokenizer, plan, room = self.tokenizer, self.job.plan, self.model.dims.n_text_ctx - MARGIN_TOKENS
+        start = tokenizer.sot_sequence(self.language, self.job.options.task, timestamps=False)
+        prefix = self.prefix[-(room - len(start) - 1) :] if self.prefix else ()
+        self.prefix = prefix
+        left = min(listen.context_tokens, room - len(start) - len(prefix) - 1)
+        said = plan.prompt if self.job.options.condition_on_previous_text else ""
+        context = fit_context(tokenizer.encode, self.job.options.prompt, said, left, static=listen.static_prompt)
+        head = (tokenizer.sot_prev, *context) if context else ()
+        tokens = (*head, *start, *prefix)
+        limit = min(listen.max_tokens, self.job.options.max_tokens or listen.max_tokens)
+        limit = min(limit, self.model.dims.n_text_ctx + 1 - len(tokens))
+        return Prompt(tokens, sot_index=len(head), limit=limit)
+
+    def _search(self, listen: Listening, prompt: Prompt) -> list[WatchingGuard]:
+        """Decode; the guards that watched are returned. With `rescue` the better of two decodes counts."""
+        watchers = self._attempt(listen, prompt, self.job.options)
+        found = self.found
+        if listen.rescue is None or found.best.avg_logprob >= listen.rescue or self.job.options.beam > 1:
+            return watchers
+        again = self._attempt(listen, prompt, replace(self.job.options, beam=listen.rescue_beam))
+        steps, row_steps = found.steps + self.found.steps, found.row_steps + self.found.row_steps
+        if self.found.best.avg_logprob > found.best.avg_logprob:
+            found, watchers = self.found, again
+        self.found = replace(found, steps=steps, row_steps=row_steps)
+        return watchers
+
+    def _attempt(self, listen: Listening, prompt: Prompt, options: DecodeOptions) -> list[WatchingGuard]:
+        heads = self._heads(listen)
+        scene = Scene(self.kinds, heads, len(prompt.tokens), self.prefix, self.frames)
+        watchers = [watch.guard(scene, self.model) for watch in listen.watch]
+        guards: list[Guard] = [*watchers, *self.job.guards]
+        if listen.loop_guard:
+            guards.append(RepetitionGuard(self.tokenizer.eot))
+        if listen.same_token:
+            guards.append(SameToken(listen.same_token))
+        search = self._make_search(listen, prompt, options, guards)
+        self.found = run_search(search, self.model.decoder(self.encoded, heads=heads))
+        return watchers
+
+    def _make_search(
+        self, listen: Listening, prompt: Prompt, options: DecodeOptions, guards: Sequence[Guard]
+    ) -> Search:
+        retried = self.job.listen.retry is not None and listen.retry is None
+        if retried:
+            options = replace(options, suppress_tokens=(NON_SPEECH,))
+        rules = self.job.executor.rules(options, listen.must_speak)
+        if retried or not listen.real_end:
+            least = int(RETRY_TOKENS_PER_S * self.frames * FRAME_SAMPLES / SAMPLE_RATE) if retried else 0
+            return EndlessSearch(
+                prompt, rules, speaks=self.kinds.speaks, least=least, real_end=listen.real_end, guards=guards
+            )
+        reference = self.job.plan.reference
+        return build_search(
+            prompt, rules, options, reference=reference.tokens if reference is not None else (), guards=guards
+        )
+
+    def _heads(self, listen: Listening) -> tuple[Head, ...]:
+        wanted = {*alignment_heads(self.model)}
+        for watch in listen.watch:
+            wanted.update(watch.heads(self.model))
+        return tuple(sorted(wanted))
+
+    # --- what it says -------------------------------------------------------------------------------------------------
+
+    def _words(self, best: Hypothesized, prompt: Prompt, listen: Listening) -> tuple[TokenWord, ...]:
+        """All words of the decode; a character that is not whole yet is held back."""
+        attention = joined(best.attention)
+        if attention is None:
+            return ()
+        count = whole_characters(self.tokenizer, best.tokens)
+        heads = self._heads(listen)
+        rows = [heads.index(head) for head in alignment_heads(self.model)]
+        sampled = Sampled(
+            best.tokens[:count],
+            best.logprobs[:count],
+            attention[rows][..., : self.frames],
+            len(prompt.tokens),
+            self.prefix,
+        )
+        return read_words(
+            sampled,
+            self.tokenizer,
+            self.job.plan.window,
+            language=self.language,
+            times=listen.times,
+            heads_first=listen.heads_first,
+        )
+
+    def _word_ended(self, halt: Halt | None, at_the_end: bool, detector: WordEndDetector | None) -> bool | None:
+        """Whether the last firm word is whole, as far as the token that was dropped or the detector can tell."""
+        dropped = halt is not None and halt.reason in ("frontier", "backward-shift")
+        if halt is not None and dropped and at_the_end and self.kinds.continues(halt.token):
+            return False
+        if detector is None or self.encoded.hidden is None:
+            return None
+        return detector.fires(self.encoded.hidden[: self.frames])
+
+
+def fit_context(
+    encode: Callable[[str], list[int]], prompt: str, said: str, most: int, *, static: bool
+) -> tuple[int, ...]:
+    """Tokens of the user's prompt and of what was said, at most `most`: whole words are left out from the front.
+
+    With `static` the prompt stays as long as it fits by itself, and only what was said is shortened.
+    """
+    prompt, said = prompt.strip(), said.strip()
+    if most < 1:
+        return ()
+    kept = encode(" " + prompt) if static and prompt else []
+    if len(kept) > most:
+        kept = []
+    text = said if static else " ".join(part for part in (prompt, said) if part)
+    words = text.split()
+    tokens = encode(" " + text) if text else []
+    while words and len(kept) + len(tokens) > most:
+        # a token is at most a word and rarely less than a fifth of one: drop several words at once where there are many
+        surplus = len(kept) + len(tokens) - most
+        words = words[max(1, surplus // 8) :]
+        tokens = encode(" " + " ".join(words)) if words else []
+    return (*kept, *tokens)
+
+
+def _whole_words(words: Sequence[TokenWord], tokens: int) -> int:
+    """How many of `words` lie within the first so many tokens."""
+    count = 0
+    for place, word in enumerate(words):
+        count += len(word.tokens)
+        if count > tokens:
+            return place
+    return len(words)
+
+
+def _heard(words: Sequence[TokenWord], found: SearchResult, window: Span) -> tuple[Heard, ...]:
+    """The words as one segment, for whoever reads segments."""
+    if not words:
+        return ()
+    span = Span(words[0].start, max(words[-1].end, words[0].start))
+    tokens = tuple(token for word in words for token in word.tokens)
+    return (
+        Heard(
+            span,
+            tuple(word.word for word in words),
+            no_speech_prob=found.no_speech_prob,
+            avg_logprob=found.best.avg_logprob,
+            tokens=tokens,
+        ),
+    )
+
+
+def _stats(costs: Sequence[Cost], tokens: int) -> RoundStats:
+    seconds = {
+        stage: sum(cost.seconds for cost in costs if cost.stage == stage) for stage in ("encode", "decode", "align")
+    }
+    return RoundStats(
+        encode_s=seconds["encode"],
+        decode_s=seconds["decode"],
+        align_s=seconds["align"],
+        decoder_runs=sum(cost.runs for cost in costs if cost.stage == "decode"),
+        tokens=tokens,
+    )

@@ -1,0 +1,101 @@
+"""From what a user asks for to all the options of a run: what has proved good for each kind of training.
+
+From scratch, the encoder is helped by letters (CTC) and the cross-attention by the words' times; whoever begins with a
+trained checkpoint needs neither, and changes it gently. Needs torch. Knows nothing of command lines.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from whispertide.checkpoint import load_checkpoint
+from whispertide.errors import OptionError
+from whispertide.training.batches import BatchOptions, Phase, padded
+from whispertide.training.loop import LoopOptions
+from whispertide.training.run import trained
+from whispertide.training.run_options import OPTIONS, RunOptions, Speech
+from whispertide.training.shapes import guided_heads
+from whispertide.training.start import Start, from_checkpoint, from_shape
+from whispertide.training.windows import WindowOptions
+
+FINISH_SHARE = 0.2  # of the updates on windows of 30 s, at the end
+# The highest rate: of a network from scratch, of one that is trained further, of adapters (peft's example for Whisper)
+SCRATCH_RATE, TUNING_RATE, ADAPTER_RATE = 6e-4, 2e-5, 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a user asks for; exactly one of `shape` and `model`."""
+
+    speech: tuple[Speech, ...]
+    shape: str | None = None
+    model: str | None = None
+    lora: int = 0
+    steps: int = 20_000
+    padded_finish: bool = True
+    batch_s: float = 60.0
+    accumulate: int = 1
+    rate: float | None = None
+    vocabulary: Literal["auto", "used", "all"] = "auto"
+    language: str | None = None
+    held_out: tuple[str, ...] = ()
+    precision: str = "fp32"
+    seed: int = 0
+
+
+def make_start(wish: Wish, announce: Callable[[str], None]) -> Start:
+    """Where the training begins. Raises `OptionError`, and what `load_checkpoint` raises."""
+    if (wish.shape is None) == (wish.model is None):
+        raise OptionError("expected either --shape, to train from scratch, or --from, to train a checkpoint further")
+    if wish.shape is not None:
+        if wish.lora:
+            raise OptionError("expected a trained checkpoint (--from) for adapters; --shape begins with random weights")
+        return from_shape(wish.shape, wish.seed)
+    folder = Path(wish.model or "")
+    if (folder / OPTIONS).is_file():
+        return trained(folder)
+    return from_checkpoint(load_checkpoint(wish.model or "", announce=announce))
+
+
+def make_options(wish: Wish, start: Start) -> RunOptions:
+    """All options of the run. Raises `OptionError` for a compact vocabulary under adapters."""
+    scratch = wish.shape is not None
+    vocabulary = ("used" if scratch else "all") if wish.vocabulary == "auto" else wish.vocabulary
+    if wish.lora and vocabulary == "used":
+        raise OptionError("expected the whole vocabulary under adapters, which leave it as it is; got used")
+    rate = wish.rate or (ADAPTER_RATE if wish.lora else SCRATCH_RATE if scratch else TUNING_RATE)
+    helped = scratch or (start.characters is not None and not wish.lora)
+    loop = LoopOptions(
+        steps=wish.steps,
+        rate=rate,
+        final_rate=rate / 30,
+        warm_up=min(300, max(1, wish.steps // 10)),
+        accumulate=wish.accumulate,
+        smoothing=0.05 if scratch else 0.0,
+        ctc=0.3 if helped else 0.0,
+        guide=0.3 if helped else 0.0,
+        guided=start.alignment_heads or guided_heads(start.network.dims),
+        precision=wish.precision,
+        seed=wish.seed,
+    )
+    windows = WindowOptions(language=wish.language)
+    bucketed = BatchOptions(seconds=wish.batch_s, windows=windows, n_mels=start.network.dims.n_mels)
+    return RunOptions(
+        speech=wish.speech,
+        loop=loop,
+        phases=_phases(wish, bucketed),
+        began_with=wish.shape or str(wish.model),
+        lora=wish.lora,
+        vocabulary="used" if vocabulary == "used" else "all",
+        held_out=tuple(str(Path(folder).resolve()) for folder in wish.held_out),
+    )
+
+
+def _phases(wish: Wish, bucketed: BatchOptions) -> tuple[Phase, ...]:
+    """Windows of several lengths first, then, if asked for, of 30 s; counted in batches."""
+    end = wish.steps * wish.accumulate
+    if not wish.padded_finish:
+        return (Phase(end, bucketed),)
+    turn = round(wish.steps * (1 - FINISH_SHARE)) * wish.accumulate
+    return (Phase(turn, bucketed), Phase(end, padded(bucketed)))

@@ -1,0 +1,145 @@
+"""Speech on disk, ready for training: folders of shards, each an array of samples and a list of utterances.
+
+`00042.npy` holds int16 samples at 16 kHz, one utterance behind the other, read by memory map; `00042.json` lists them:
+text, length, source (a voice or a speaker) and, where known, the span of each word of the text. Synthesis writes such
+folders, and so does preparing a user's manifest. Knows nothing of windows, tokens or torch.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.errors import CorpusError
+from whispertide.types import SAMPLE_RATE, seconds
+
+Int16Array = npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """Something said: 16 kHz int16 [n], its text as it should be written, and first and end sample of each word.
+
+    Not `exact` where some words share one span between them, because the synthesizer does not tell them apart.
+    """
+
+    samples: Int16Array
+    text: str
+    source: str
+    words: tuple[tuple[int, int], ...] | None  # one per word of text.split(), or None where the times are not known
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an utterance is: its file, first sample, length in samples, and what the list says of it."""
+
+    file: Path
+    start: int
+    count: int
+    entry: dict[str, Any]
+
+    @property
+    def seconds(self) -> float:
+        """Of sound."""
+        return seconds(self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Shards(Sequence[Utterance]):
+    """All utterances of some folders, in the order of their names. Holds the lists; samples stay on the disk."""
+
+    places: tuple[Place, ...]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, at: Any) -> Any:
+        place = self.places[at]
+        words = place.entry.get("words")
+        return Utterance(
+            samples=_samples(place.file)[place.start : place.start + place.count],
+            text=place.entry["text"],
+            source=place.entry["source"],
+            words=None if words is None else tuple((first, end) for first, end in words),
+            exact=place.entry.get("exact", True),
+        )
+
+    def having(self, wanted: Callable[[Place], bool]) -> "Shards":
+        """Only those utterances of which `wanted` is true."""
+        return Shards(tuple(filter(wanted, self.places)))
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """Of all utterances, without touching the sound."""
+        return (place.entry["text"] for place in self.places)
+
+    @property
+    def seconds(self) -> float:
+        """Of sound in all."""
+        return seconds(sum(place.count for place in self.places))
+
+
+@lru_cache(maxsize=4096)
+def _samples(file: Path) -> Int16Array:
+    """A shard's samples as a memory map: opened once, paged in by the system as they are needed."""
+    samples: Int16Array = np.load(file, mmap_mode="r")
+    return samples
+
+
+def write_shard(folder: Path, number: int, utterances: Sequence[Utterance]) -> None:
+    """Write one shard; the list comes last and by renaming, so that a shard with a list is whole. Raises OSError."""
+    stem = folder / f"{number:05d}"
+    np.save(stem.with_suffix(".npy"), np.concatenate([said.samples for said in utterances]))
+    entries = [
+        {"text": said.text, "samples": len(said.samples), "source": said.source}
+        | ({} if said.words is None else {"words": said.words})
+        | ({} if said.exact else {"exact": False})
+        for said in utterances
+    ]
+    unfinished = stem.with_suffix(".part")
+    unfinished.write_text(json.dumps(entries), encoding="utf-8")
+    unfinished.rename(stem.with_suffix(".json"))
+
+
+def open_shards(folders: Sequence[Path]) -> Shards:
+    """The utterances of these folders.
+
+    Raises `CorpusError` where a folder holds no shard, or one whose list or sound is damaged or cut off.
+    """
+    return Shards(tuple(place for folder in folders for place in _places(folder)))
+
+
+def _places(folder: Path) -> Iterator[Place]:
+    lists = sorted(folder.glob("[0-9]*.json"))
+    if not lists:
+        raise CorpusError(
+            f"expected a folder of shards (00000.npy, 00000.json, ...); {folder} has none: "
+            f"make it with `whispertide train speech` or `whispertide train prepare`"
+        )
+    for path in lists:
+        file, start = path.with_suffix(".npy"), 0
+        try:
+            for entry in json.loads(path.read_text(encoding="utf-8")):
+                count, words = int(entry["samples"]), entry.get("words")
+                if words is not None and len(words) != len(entry["text"].split()):
+                    raise ValueError(f"{len(words)} spans for the words of {entry['text']!r}")
+                yield Place(file, start, count, {"source": "", **entry})
+                start += count
+            _check_size(file, start)
+        except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+            raise CorpusError(f"expected a whole shard at {path}; it is damaged ({error}): make it again") from error
+
+
+def _check_size(file: Path, count: int) -> None:
+    """The sound is as long as the list says; only the size of the file is looked at."""
+    header, there = 128, file.stat().st_size  # numpy pads its header of such an array to 128 bytes
+    if there != header + 2 * count:
+        raise ValueError(
+            f"{file.name} should hold {count / SAMPLE_RATE:.1f} s in {header + 2 * count} bytes; it has {there}"
+        )

@@ -1,0 +1,109 @@
+"""The shipped checkpoint is a standard Whisper: other programs load its files as they are, and write the same text.
+
+Greedy, fp32, without timestamps, on the short test clips, each program with its own features and tokenizer. The bundled
+folder goes to `transformers` unchanged, to openai-whisper as a `.pt`, to faster-whisper through CTranslate2's own
+converter.
+"""
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reference import NANO, nano, nano_encoded
+from whispertide.audio.file import load_audio
+from whispertide.decoding.window import decode_window
+from whispertide.evaluation.peers import convert_openai
+from whispertide.options import DecodeOptions
+from whispertide.types import N_SAMPLES
+
+CLIPS = [path for path in sorted((Path(__file__).parents[1] / "clips").glob("*.flac")) if path.stem != "long"]
+GREEDY = DecodeOptions(timestamps=False, temperatures=(0.0,))
+Transcribe = Callable[[Path], str]
+
+
+@cache
+def ours(clip: Path) -> str:
+    return decode_window(nano(), nano_encoded(clip), GREEDY).text
+
+
+def compared(transcribe: Transcribe) -> None:
+    texts = {clip.stem: ours(clip) for clip in CLIPS}
+    assert all(len(text.split()) >= 3 for text in texts.values()), texts  # something was said
+    assert {clip.stem: transcribe(clip) for clip in CLIPS} == texts
+
+
+def test_transformers_writes_the_same() -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.set_num_threads(1)
+    model = transformers.WhisperForConditionalGeneration.from_pretrained(NANO, dtype=torch.float32).eval()
+    processor = transformers.WhisperProcessor.from_pretrained(NANO)
+
+    def transcribe(clip: Path) -> str:
+        features = processor(load_audio(clip), sampling_rate=16_000, return_tensors="pt").input_features
+        tokens = model.generate(features, do_sample=False, num_beams=1, return_timestamps=False)
+        text: str = processor.batch_decode(tokens, skip_special_tokens=True)[0]
+        return text.strip()
+
+    with warnings.catch_warnings(action="ignore"):
+        compared(transcribe)
+
+
+def test_openai_whisper_writes_the_same(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    whisper = pytest.importorskip("whisper")
+    torch.set_num_threads(1)
+    convert_openai.convert(str(NANO), tmp_path)
+    model = whisper.load_model(str(tmp_path / "model.pt"), device="cpu")
+    generation = nano().generation
+    options = whisper.DecodingOptions(
+        language="en",
+        without_timestamps=True,
+        fp16=False,
+        # the checkpoint's own list, which openai-whisper does not read
+        suppress_tokens="-1" if generation.suppress_tokens is None else list(generation.suppress_tokens),
+    )
+
+    def transcribe(clip: Path) -> str:
+        mel = whisper.log_mel_spectrogram(whisper.pad_or_trim(load_audio(clip)))
+        text: str = whisper.decode(model, mel, options).text
+        return text
+
+    with warnings.catch_warnings(action="ignore"):  # it leaves its vocabulary file open
+        compared(transcribe)
+
+
+@pytest.mark.slow
+def test_faster_whisper_writes_the_same(tmp_path: Path) -> None:
+    for module in ("ctranslate2", "torch", "transformers"):
+        pytest.importorskip(module)
+    faster_whisper = pytest.importorskip("faster_whisper")
+    script = "from ctranslate2.converters.transformers import main; main()"
+    arguments = ["--model", str(NANO), "--output_dir", str(tmp_path / "ct2"), "--quantization", "float32"]
+    arguments += ["--copy_files", "tokenizer.json", "preprocessor_config.json"]
+    subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True)
+    model = faster_whisper.WhisperModel(
+        str(tmp_path / "ct2"), device="cpu", compute_type="float32", cpu_threads=1, local_files_only=True
+    )
+
+    def transcribe(clip: Path) -> str:
+        samples = np.pad(load_audio(clip), (0, N_SAMPLES))[:N_SAMPLES]  # one window, not the audio's own length
+        suppressed = nano().generation.suppress_tokens
+        segments, _ = model.transcribe(
+            samples,
+            language="en",
+            beam_size=1,
+            temperature=0,
+            without_timestamps=True,
+            condition_on_previous_text=False,
+            suppress_tokens=[-1] if suppressed is None else list(suppressed),
+        )
+        return "".join(segment.text for segment in segments).strip()
+
+    compared(transcribe)

@@ -1,0 +1,103 @@
+"""NPUsper's guard on attention that is written down."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_ramps import asked, looking_at, scene
+from whispertide.decoding.backward_shift import BackwardShift, BackwardShiftGuard, smooth
+from whispertide.decoding.watch import Halt
+from whispertide.errors import OptionError
+
+FRAMES = 150
+PIECE, MARK = 100, 200
+
+
+def guard(forced: tuple[int, ...] = (), opening: int = 2, **rule: object) -> BackwardShiftGuard:
+    return BackwardShiftGuard(BackwardShift(**rule), scene(FRAMES, opening=opening, forced=forced), [0, 1])  # type: ignore[arg-type]
+
+
+@given(st.lists(st.integers(8, 25), min_size=1, max_size=5), st.integers(5, 20))
+def test_attention_that_moves_on_never_fires(steps: list[int], start: int) -> None:
+    places = [0, start, *(start + np.cumsum(steps)).tolist()]
+    watching = guard()
+    assert asked(watching, list(range(len(places) - 1)), places, FRAMES) is None
+    assert all(arrives >= leaves for _, arrives, leaves in watching.shifts)
+
+
+def test_one_leftward_jump_fires_at_that_token() -> None:
+    watching = guard()
+    assert asked(watching, [1, 2, 3, 4, 5], [0, 20, 50, 80, 30, 110], FRAMES) == 3
+    assert watching.halt == Halt("backward-shift", 3, 4)
+
+
+def test_with_the_published_row_the_token_is_judged_one_step_later() -> None:
+    """Query i + 1 is where token i was fed in; here it is that query that jumps."""
+    watching = guard(row="fed")
+    assert asked(watching, [1, 2, 3, 4, 5], [0, 20, 50, 80, 30, 110], FRAMES) == 2
+    assert watching.halt == Halt("backward-shift", 2, 3)
+
+
+def test_punctuation_and_pieces_between_are_passed_over() -> None:
+    places = [0, 20, 60, 25, 30, 90]  # the second and third tokens look back, but are no content
+    assert asked(guard(), [1, 2, MARK, PIECE, 3], places, FRAMES) is None
+    assert asked(guard(), [1, 2, 3, PIECE, 4], places, FRAMES) == 2
+
+
+def test_the_first_word_is_compared_with_the_carried_one() -> None:
+    places = [0, 60, 20]  # the query that predicts the forced token, then the one that predicts token 1
+    assert asked(guard(forced=(9,), opening=3), [1], places, FRAMES, opening=3) == 0
+    assert asked(guard(forced=(MARK,), opening=3), [1], places, FRAMES, opening=3) is None
+
+
+def test_arrival_is_looked_for_from_a_frame_on() -> None:
+    """The published code overlooks arrivals in the first 0.3 s: a jump back to there is told by the rest alone."""
+    places = [0, 60, 5]
+    assert asked(guard(), [1, 2], places, FRAMES) == 1
+    late = guard(search_from=80)
+    assert asked(late, [1, 2], places, FRAMES) is None
+    assert late.shifts[0][1] >= 80
+
+
+def test_detection_can_be_switched_off() -> None:
+    watching = guard(detect=False)
+    assert asked(watching, [1, 2, 3], [0, 60, 20, 10], FRAMES) is None
+    assert watching.shifts  # but is noted
+
+
+def test_near_the_end_the_token_is_kept() -> None:
+    watching = guard(near_end=30, finish_word=False)
+    assert asked(watching, [1, 2, 3, 4], [0, 30, 80, 130, 140], FRAMES) == 3
+    assert watching.halt == Halt("near-end", 2, 3)
+
+
+def test_near_the_end_a_word_is_finished() -> None:
+    assert asked(guard(near_end=30), [1, 2, PIECE, MARK, 4], [0, 30, 130, 135, 140, 141], FRAMES) == 4
+    assert asked(guard(near_end=30), [1, 2, 4], [0, 30, 130, 135], FRAMES) == 2
+    assert asked(guard(near_end=30), [1, 2, PIECE], [0, 30, 130, 135], FRAMES) is None  # the search ends by itself
+    assert asked(guard(near_end=30, row="fed"), [1, 2, PIECE, 4], [0, 9, 30, 130, 140], FRAMES) == 3
+
+
+@pytest.mark.parametrize(("median", "average"), [(1, 1), (7, 10), (3, 1), (1, 4), (15, 20)])
+def test_filters_agree_with_their_definition(median: int, average: int) -> None:
+    change = np.random.default_rng(7).normal(size=60).astype(np.float32)
+    half = median // 2
+    mirrored = np.concatenate([change[half:0:-1], change, change[-2 : -2 - half : -1]]) if half else change
+    middle = np.array([np.median(mirrored[i : i + median]) for i in range(60)])
+    taps = range(-(average // 2), average - average // 2)  # ten: i - 5 to i + 4
+    expected = [sum(middle[i + tap] for tap in taps if 0 <= i + tap < 60) / average for i in range(60)]
+    np.testing.assert_allclose(smooth(change, median, average), expected, atol=1e-5)
+
+
+def test_short_windows_are_no_error() -> None:
+    watching = BackwardShiftGuard(BackwardShift(), scene(2), [0, 1])
+    assert watching.check([1], looking_at([0, 1], 2)) is None
+
+
+def test_impossible_settings_are_refused() -> None:
+    for rule in ({"median": 4}, {"average": 0}, {"row": "next"}):
+        with pytest.raises(OptionError):
+            BackwardShift(**rule)
+    with pytest.raises(ValueError, match="last layer"):
+        guard().check([1], None)

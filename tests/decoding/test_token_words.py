@@ -1,0 +1,76 @@
+"""Words and their times from the attention of a decode."""
+
+import numpy as np
+import pytest
+
+from attention_ramps import SLACK, looking_at
+from whispertide.checkpoint import load_checkpoint
+from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
+from whispertide.types import FRAME_SAMPLES, Span
+
+TOKENIZER = load_checkpoint("nano.en").tokenizer
+FRAMES = 200
+WINDOW = Span(32_000, 32_000 + FRAMES * FRAME_SAMPLES)
+
+
+def sampled(text: str, places: list[int], forced: str = "") -> Sampled:
+    """`places`: where the queries look that predict the forced tokens, the others, and (if given) what came next."""
+    before, tokens = TOKENIZER.encode(forced), TOKENIZER.encode(text)
+    attention = looking_at([0, *places], FRAMES)
+    return Sampled(tuple(tokens), (-0.1,) * len(tokens), attention, 2 + len(before), tuple(before))
+
+
+def frames(words: tuple[TokenWord, ...]) -> list[tuple[int, int]]:
+    return [((w.start - WINDOW.start) // FRAME_SAMPLES, (w.end - WINDOW.start) // FRAME_SAMPLES) for w in words]
+
+
+def test_words_follow_the_attention() -> None:
+    words = read_words(sampled(" The cat sat", [20, 60, 100, 150]), TOKENIZER, WINDOW)
+    assert [word.word.text for word in words] == [" The", " cat", " sat"]
+    assert [word.tokens for word in words] == [(token,) for token in TOKENIZER.encode(" The cat sat")]
+    (_, first), (second, third), (fourth, last) = frames(words)
+    assert first == second
+    assert third == fourth
+    assert 20 < second < 60 + SLACK
+    assert 60 < third < 100 + SLACK
+    assert last <= 150 + SLACK
+    assert words[0].word.probability == pytest.approx(np.exp(-0.1), rel=1e-5)
+
+
+def test_attended_takes_the_strongest_frames() -> None:
+    words = read_words(sampled(" The cat sat", [20, 60, 100, 150]), TOKENIZER, WINDOW, times="attended")
+    for (start, end), place in zip(frames(words), [20, 60, 100], strict=True):
+        assert start == pytest.approx(place, abs=SLACK)
+        assert end == start + 1
+
+
+def test_what_is_forced_has_its_own_share() -> None:
+    words = read_words(sampled(" sat down", [20, 60, 100, 140, 170], forced=" The cat"), TOKENIZER, WINDOW)
+    assert [word.word.text for word in words] == [" sat", " down"]
+    assert frames(words)[0][0] > 60
+
+
+@pytest.mark.parametrize("heads_first", [False, True])
+def test_without_a_further_query_a_uniform_one_ends_the_last_word(heads_first: bool) -> None:
+    words = read_words(sampled(" The cat sat", [20, 60, 100]), TOKENIZER, WINDOW, heads_first=heads_first)
+    assert len(words) == 3
+    assert all(WINDOW.start <= word.start <= word.end <= WINDOW.end for word in words)
+
+
+def test_punctuation_goes_with_its_word() -> None:
+    words = read_words(sampled(" Well, yes.", [20, 40, 60, 80, 100]), TOKENIZER, WINDOW)
+    assert [word.word.text for word in words] == [" Well,", " yes."]
+    assert [len(word.tokens) for word in words] == [2, 2]
+
+
+def test_no_tokens_no_words() -> None:
+    assert read_words(sampled("", [20]), TOKENIZER, WINDOW) == ()
+
+
+def test_a_character_that_is_not_whole_is_held_back() -> None:
+    tokens = TOKENIZER.encode(" a 鱻")
+    assert len(tokens) > 3
+    assert whole_characters(TOKENIZER, tokens) == len(tokens)
+    assert whole_characters(TOKENIZER, tokens[:-1]) <= 2
+    assert TOKENIZER.decode(tokens[: whole_characters(TOKENIZER, tokens[:-1])]).rstrip() == " a"
+    assert whole_characters(TOKENIZER, tokens[-1:]) == 0

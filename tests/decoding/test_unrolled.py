@@ -1,0 +1,163 @@
+"""However tokens are cut into chunks, the search finds what greedy search finds, and its guards see the same."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scripted_decoder import (
+    EOT,
+    NO_SPEECH,
+    SOT,
+    SOT_PREV,
+    SPECIALS,
+    TEXT,
+    VOCABULARY,
+    ScriptedDecoder,
+    random_script,
+    telling,
+)
+from whispertide.decoding.endless import EndlessSearch
+from whispertide.decoding.greedy import GreedySearch
+from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.rules import Rules
+from whispertide.decoding.search import SearchResult, run_search
+from whispertide.decoding.unrolled import EndlessUnrolled, Stepwise, UnrolledSearch, run_unrolled
+from whispertide.errors import OptionError
+from whispertide.graphs.chunks import UnrolledLayout
+from whispertide.types import FloatArray
+
+PLAIN = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,))
+LAYOUT = UnrolledLayout(1, plans=((2, 3, 4), (4, 1, 4)))
+START = Prompt((SOT,), sot_index=0, limit=40)
+
+
+class Recorder:
+    """Notes what it is shown; keeps `keep` tokens once there are `count`."""
+
+    def __init__(self, count: int = 99, keep: int = 0) -> None:
+        self.count, self.keep = count, keep
+        self.shown: list[tuple[tuple[int, ...], FloatArray | None]] = []
+
+    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+        self.shown.append((tuple(tokens), attention))
+        return self.keep if len(tokens) >= self.count else None
+
+
+def attend(seen: tuple[int, ...]) -> FloatArray:
+    return np.random.default_rng(seen).random((2, 5)).astype(np.float32)
+
+
+def unrolled(search: UnrolledSearch, script: Any, **options: Any) -> SearchResult:
+    return run_unrolled(search, Stepwise(ScriptedDecoder(script, attend), VOCABULARY), **options)
+
+
+def same(found: SearchResult, expected: SearchResult) -> None:
+    assert found.best.tokens == expected.best.tokens
+    assert found.best.stop == expected.best.stop
+    assert found.no_speech_prob == pytest.approx(expected.no_speech_prob)
+    np.testing.assert_allclose(found.best.logprobs, expected.best.logprobs, atol=1e-4)
+    assert found.best.sum_logprob == pytest.approx(expected.best.sum_logprob, abs=1e-3)
+
+
+FLAGS = st.tuples(st.booleans(), st.booleans())
+layouts = st.lists(st.lists(st.integers(1, 7), min_size=1, max_size=6), min_size=1, max_size=3)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), plans=layouts, seed=st.integers(0, 100_000), count=st.integers(1, 12))
+def test_the_result_is_greedy_searchs(data: st.DataObject, plans: list[list[int]], seed: int, count: int) -> None:
+    block = data.draw(st.integers(1, min(plan[0] for plan in plans)))
+    layout = UnrolledLayout(block, tuple(tuple(plan) for plan in plans))
+    known = data.draw(st.integers(block, max(block, layout.plan(99)[-1].end)))
+    if known > layout.plan(known)[-1].end:
+        known = block
+    room = layout.plan(known)[-1].end - known + 1
+    limit = min(room, data.draw(st.integers(1, 40)))
+    prompt = Prompt((SOT, *range(3, 2 + known)), sot_index=0, limit=limit)
+    script = random_script(seed, eot_bonus=data.draw(st.floats(-3, 3)))
+    keep = data.draw(st.integers(0, count))
+    one, other = Recorder(count, keep), Recorder(count, keep)
+    expected = run_search(GreedySearch(prompt, PLAIN, guards=[one]), ScriptedDecoder(script, attend))
+    search = UnrolledSearch(prompt, PLAIN, layout, guards=[other])
+    same(unrolled(search, script), expected)
+    assert [tokens for tokens, _ in other.shown] == [tokens for tokens, _ in one.shown]
+    for (_, ours), (_, theirs) in zip(other.shown, one.shown, strict=True):
+        assert ours is not None
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 100_000),
+    bonus=st.floats(-2, 5),
+    least=st.integers(0, 4),
+    real=st.booleans(),
+    blank=st.booleans(),
+)
+def test_endless_search_in_chunks(seed: int, bonus: float, least: int, real: bool, blank: bool) -> None:
+    rules = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,) if blank else ())
+    script = random_script(seed, eot_bonus=bonus)
+    prompt = Prompt((SOT,), sot_index=0, limit=9)
+
+    def speaks(token: int) -> bool:
+        return token < TEXT and token % 3 > 0
+
+    expected = run_search(
+        EndlessSearch(prompt, rules, speaks=speaks, least=least, real_end=real), ScriptedDecoder(script)
+    )
+    search = EndlessUnrolled(prompt, rules, LAYOUT, speaks=speaks, least=least, real_end=real)
+    same(unrolled(search, script), expected)
+
+
+def test_a_guard_cuts_inside_a_chunk() -> None:
+    guard = Recorder(count=3, keep=2)
+    search = UnrolledSearch(START, PLAIN, LAYOUT, guards=[guard])
+    result = unrolled(search, telling((SOT,), [3, 1, 4, 1, 5, 9]))
+    assert result.best.tokens == search.tokens == (3, 1)
+    assert result.best.stop == "guard"
+    assert (result.steps, result.row_steps) == (2, 5)  # the third token is the first of the second chunk
+    assert len(guard.shown) == 3
+
+
+def test_text_can_be_shown_after_every_chunk() -> None:
+    shown: list[tuple[int, ...]] = []
+    unrolled(UnrolledSearch(START, PLAIN, LAYOUT), telling((SOT,), [3, 1, 4, 1, 5, 9]), emit=shown.append)
+    assert shown == [(3, 1), (3, 1, 4, 1, 5), (3, 1, 4, 1, 5, 9)]
+
+
+def test_it_ends_with_the_last_chunk() -> None:
+    result = unrolled(UnrolledSearch(START, PLAIN, LAYOUT), telling((SOT,), [1] * 30))
+    assert result.best.tokens == (1,) * 9
+    assert result.best.stop == "length"
+
+
+def test_broken_off() -> None:
+    search = UnrolledSearch(START, PLAIN, LAYOUT)
+    search.feed(Stepwise(ScriptedDecoder(telling((SOT,), [1, 2, 3])), VOCABULARY).run(search.next()))
+    assert search.result().best.tokens == (1, 2)
+    assert search.result().best.stop == "aborted"
+
+
+def test_no_speech_comes_from_the_first_chunk() -> None:
+    def script(seen: tuple[int, ...]) -> FloatArray:
+        logits = np.zeros(VOCABULARY.size, np.float32)
+        logits[NO_SPEECH if seen == (SOT,) else EOT] = 4.0
+        return logits
+
+    found = unrolled(UnrolledSearch(START, PLAIN, LAYOUT), script)
+    same(found, run_search(GreedySearch(START, PLAIN), ScriptedDecoder(script)))
+    assert found.no_speech_prob > 0.5
+
+
+def test_what_does_not_fit_into_static_graphs() -> None:
+    timed = Rules(VOCABULARY, suppressed=SPECIALS, timestamps=True)
+    with pytest.raises(OptionError, match="timestamps"):
+        UnrolledSearch(START, timed, LAYOUT)
+    with pytest.raises(OptionError, match="previous text"):
+        UnrolledSearch(Prompt((SOT_PREV, 1, SOT), sot_index=2, limit=5), PLAIN, LAYOUT)
+    with pytest.raises(OptionError, match="shorten the prefix"):
+        UnrolledSearch(Prompt((SOT, *[1] * 9), sot_index=0, limit=5), PLAIN, LAYOUT)

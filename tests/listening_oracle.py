@@ -1,0 +1,107 @@
+"""A model that is told what was said, for policies that watch attention: it hears words behind a forced prefix, and its
+attention lies in the middle of each word.
+
+One token per word: its number in the truth, so that the same word said twice is two tokens. A word cut by the end of
+the window comes out as something else each time, or not at all; one cut by the front may leave a fragment, unless a
+prefix says that it was heard before. What guards of attention would do with that is done here by their own rules.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from oracle import JITTER, Oracle, audio_between
+from whispertide.decoding.backward_shift import BackwardShift
+from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.search import Guard
+from whispertide.decoding.token_words import TokenWord
+from whispertide.decoding.watch import Halt
+from whispertide.options import DecodeOptions
+from whispertide.streaming.round import Listened, RoundPlan, RoundResult
+from whispertide.types import FRAME_SAMPLES, FloatArray, Span, Word
+
+MANGLED = 10**6  # tokens from here on are words that nobody said
+
+
+@dataclass
+class ListeningOracle(Oracle):
+    """The executor. `sees_cut` False: a word cut by the end is heard right; `shifts`: share of rounds that a backward
+    shift ends early.
+    """
+
+    sees_cut: bool = True
+    shifts: float = 0.0
+    jitter: int = JITTER
+
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        window, listen = plan.window, plan.listen
+        assert listen is not None
+        assert len(audio) == len(window)
+        np.testing.assert_array_equal(audio[:2], audio_between(window.start, min(window.start + 2, window.end)))
+        self.plans.append(plan)
+        if len(audio) < listen.least and not plan.is_last:
+            return RoundResult(plan, (), stop="aborted")
+        rng = random.Random(f"{self.seed} {window.start} {window.end} {plan.is_last}")
+        heard = self._listen(window, plan.prefix, rng)
+        return RoundResult(plan, (), listened=self._watched(heard, plan, rng))
+
+    def _listen(self, window: Span, prefix: tuple[int, ...], rng: random.Random) -> list[TokenWord]:
+        known = [token for token in prefix if token < MANGLED]
+        first = known[-1] + 1 if known else 0
+        heard: list[TokenWord] = []
+        floor = window.start
+        for number, truth in enumerate(self.words[first:], start=first):
+            if truth.start >= window.end:
+                break
+            middle = (truth.start + truth.end) // 2
+            if middle < window.start:  # behind a prefix only its own tail can be left
+                if not prefix and truth.end > window.start + 1600 and rng.random() < 0.3:
+                    heard.append(self._word(f" frag{window.start}", MANGLED, window.start, truth.end, window))
+                continue
+            start = self._near(truth.start, rng, floor, window.end)
+            end = self._near(truth.end, rng, start, window.end)
+            floor = start
+            if truth.end > window.end and self.sees_cut:
+                if rng.random() < 0.7:
+                    heard.append(self._word(f" cut{window.end}", MANGLED + 1, start, end, window))
+                continue
+            heard.append(self._word(truth.text, number, start, end, window))
+        return heard
+
+    def _word(self, text: str, token: int, start: int, end: int, window: Span) -> TokenWord:
+        return TokenWord(Word(text, start, min(end, window.end), 0.9), (token,))
+
+    def _watched(self, heard: list[TokenWord], plan: RoundPlan, rng: random.Random) -> Listened:
+        frames = -(-len(plan.window) // FRAME_SAMPLES)
+        places = [((word.start + word.end) // 2 - plan.window.start) // FRAME_SAMPLES for word in heard]
+        listened = Listened(tuple(heard), len(heard), None, places[-1] if places else None, frames)
+        assert plan.listen is not None
+        for watch in plan.listen.watch:
+            if isinstance(watch, Frontier):
+                return self._behind_frontier(listened, places, watch)
+            assert isinstance(watch, BackwardShift)
+            return self._grounded(listened, places, watch, rng)
+        return listened
+
+    def _behind_frontier(self, listened: Listened, places: list[int], rule: Frontier) -> Listened:
+        for index, place in enumerate(places):
+            if listened.frames - place <= rule.margin:
+                words = listened.words[: index + rule.beyond]
+                halt = Halt("frontier", index, listened.words[index].tokens[0])
+                return Listened(words, index, halt, place, listened.frames)
+        return listened
+
+    def _grounded(self, listened: Listened, places: list[int], rule: BackwardShift, rng: random.Random) -> Listened:
+        count, halt = len(places), None
+        if places and rng.random() < self.shifts:
+            count = rng.randrange(len(places))
+            halt = Halt("backward-shift", count, listened.words[count].tokens[0])
+        for index, place in enumerate(places[:count]):
+            if rule.near_end is not None and place > listened.frames - rule.near_end:
+                count, halt = index + 1, Halt("near-end", index, listened.words[index].tokens[0])
+                break
+        return Listened(listened.words[:count], count, halt, None, listened.frames)

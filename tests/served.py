@@ -1,0 +1,161 @@
+"""A server on loopback for tests, with a model that knows the words, and a client of the native protocol."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from oracle import make_gate
+from whispertide.decoding.search import Guard
+from whispertide.errors import GraphError
+from whispertide.events import Confirmed, End, Event, from_dict
+from whispertide.options import DecodeOptions
+from whispertide.server.hub import Hub
+from whispertide.server.options import Access, Limits, ServerOptions, Work
+from whispertide.server.serving import Server, assemble, running
+from whispertide.session import Session
+from whispertide.streaming.recipes import Recipe, get_recipe
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.types import FloatArray, Word
+from wire_conversation import KnowingOracle, said
+
+WORDS = said(12, pause_every=5)
+SECONDS = 11.0  # of audio that has all of them
+TEXT = [f"w{number}" for number in range(12)]
+SILENCE = bytes(32_000)  # a second of 16-bit audio: the model does not listen, it knows
+
+
+class WatchedOracle(KnowingOracle):
+    """Fails where the prompt tells it to, and takes its time."""
+
+    def __init__(self, words: Sequence[Word], model: "KnowingModel") -> None:
+        super().__init__(words, jitter=0)
+        self.model = model
+
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        if options.prompt == "fail":
+            raise GraphError("the graph decoder.onnx failed")
+        if options.prompt == "defect":
+            raise ZeroDivisionError("a defect")
+        time.sleep(self.model.round_s)
+        return super().run(plan, audio, options, guards)
+
+
+@dataclass
+class KnowingModel:
+    """As much of a `Transcriber` as a hub needs. `round_s` is what a round takes."""
+
+    words: tuple[Word, ...] = WORDS
+    name: str = "nano.en"
+    round_s: float = 0.0
+    dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
+    gated: bool = True
+
+    def session(self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None) -> Session:
+        gate = make_gate(self.words) if self.gated and vad is not False else None
+        return Session(recipe, WatchedOracle(self.words, self), gate, options=options)
+
+
+def limited(**limits: Any) -> ServerOptions:
+    return ServerOptions(limits=Limits(**limits), work=Work(degrade=False))
+
+
+def keyed(*keys: str, **limits: Any) -> ServerOptions:
+    return replace(limited(**limits), access=Access(keys))
+
+
+@asynccontextmanager
+async def served(options: ServerOptions | None = None, model: Any = None) -> AsyncIterator[tuple[Server, Hub]]:
+    """A whole server in this event loop. Afterwards nothing of it is left running."""
+    recipe = get_recipe("whisper-streaming")
+    models: dict[str, Any] = {"nano.en": model or KnowingModel()}
+    hub, close = assemble(models, recipe, options or limited())
+    before = asyncio.all_tasks()
+    try:
+        async with running(hub) as server:
+            yield server, hub
+    finally:
+        close()
+    left = {task for task in asyncio.all_tasks() - before if not task.done()}
+    assert not left
+    assert not hub.connections
+
+
+@dataclass
+class Client:
+    """One connection. `messages` is everything that came."""
+
+    socket: ClientConnection
+    messages: list[dict[str, Any]] = field(default_factory=list)
+
+    async def send(self, *messages: bytes | dict[str, Any]) -> None:
+        for message in messages:
+            await self.socket.send(json.dumps(message) if isinstance(message, dict) else message)
+
+    async def until(self, *kinds: str) -> dict[str, Any]:
+        """Read up to a message of one of these types."""
+        async with asyncio.timeout(20):
+            while True:
+                message = json.loads(await self.socket.recv())
+                self.messages.append(message)
+                if message["type"] in kinds:
+                    return dict(message)
+
+    async def rest(self) -> int:
+        """Read to the end; returns the close code."""
+        with suppress(ConnectionClosed):
+            async with asyncio.timeout(20):
+                async for message in self.socket:
+                    self.messages.append(json.loads(message))
+        code = self.socket.close_code
+        assert code is not None
+        return code
+
+    def said(self, kind: str) -> list[dict[str, Any]]:
+        return [message for message in self.messages if message["type"] == kind]
+
+    @property
+    def events(self) -> list[Event]:
+        return events_of(self.messages)
+
+    @property
+    def text(self) -> list[str]:
+        return text_of(self.events)
+
+
+def events_of(messages: Sequence[dict[str, Any]]) -> list[Event]:
+    """The session's events among the messages; the server's own have no number."""
+    return [from_dict(message) for message in messages if "seq" in message and "at" in message]
+
+
+def text_of(events: Sequence[Event]) -> list[str]:
+    words = [word.text for event in events if isinstance(event, Confirmed) for word in event.words]
+    return [word.strip(" ,.!").lower() for word in words]
+
+
+def complete(events: Sequence[Event]) -> bool:
+    """Whether these are all the events of a session, each once and in order."""
+    return [event.seq for event in events] == list(range(len(events))) and isinstance(events[-1], End)
+
+
+@asynccontextmanager
+async def client(server: Server, query: str = "", path: str = "/ws", **settings: Any) -> AsyncIterator[Client]:
+    async with connect(f"ws://127.0.0.1:{server.port}{path}{query}", proxy=None, **settings) as socket:
+        yield Client(socket)
+
+
+async def say_everything(one: Client, *, seconds: float = SECONDS, portion: int = 16_000) -> None:
+    """Send silence for all of the words, then finish."""
+    total = round(seconds * 32_000)
+    for start in range(0, total, portion):
+        await one.send(bytes(min(portion, total - start)))
+    await one.send({"type": "finish"})

@@ -1,0 +1,175 @@
+"""AssemblyAI's streaming API, message by message."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whispertide.events import Confirmed, Error, Hypothesis, SpeechStart, TurnEnd
+from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
+from whispertide.server.protocols.base import Close, Configure, Finish, Flush, Problem, ProtocolError
+from whispertide.types import SAMPLE_RATE, Word
+from wire_conversation import Conversation, opening, quick, said, silence
+
+
+def stream(words: tuple[Word, ...] = (), seed: int = 0, **query: Any) -> Conversation:
+    query = {"sample_rate": "16000", **query}
+    return Conversation(AssemblyAIProtocol(opening("/v3/ws", **query)), words, seed)
+
+
+def ended(talk: Conversation) -> list[dict[str, Any]]:
+    return [turn for turn in talk.json("Turn") if turn["end_of_turn"]]
+
+
+def test_begin_comes_with_the_session() -> None:
+    talk = stream()
+    assert talk.replies == []
+    talk.run()
+    assert talk.json() == [
+        {
+            "type": "Begin",
+            "id": "c0ffee",
+            "expires_at": 1_700_003_600,
+            "configuration": {"model": "nano.en", "api_version": "v3"},
+        }
+    ]
+
+
+def test_turns_tell_confirmed_words_from_guesses() -> None:
+    talk = stream()
+    red, house, door = Word(" Red", 0, 8_000, 0.5), Word(" house", 8_000, 16_000, 0.75), Word(" door.", 16_000, 24_000)
+    talk._perform(talk.protocol.events([Confirmed(0, 1, (red,)), Hypothesis(1, 1, (house,))]))
+    talk._perform(talk.protocol.events([Confirmed(2, 2, (house, door)), Hypothesis(3, 2, ()), TurnEnd(4, 2, 24_000)]))
+    partial, whole = talk.json()
+    assert partial == {
+        "type": "Turn",
+        "turn_order": 0,
+        "turn_is_formatted": False,
+        "end_of_turn": False,
+        "transcript": "Red",
+        "utterance": "",
+        "end_of_turn_confidence": 0.0,
+        "words": [
+            {"text": "Red", "start": 0, "end": 500, "confidence": 0.5, "word_is_final": True},
+            {"text": "house", "start": 500, "end": 1000, "confidence": 0.75, "word_is_final": False},
+        ],
+    }
+    assert (whole["transcript"], whole["utterance"], whole["end_of_turn"]) == ("Red house door.",) * 2 + (True,)
+    assert (whole["turn_order"], whole["turn_is_formatted"], len(whole["words"])) == (0, True, 3)
+
+
+def test_force_endpoint_ends_the_turn_and_the_stream_goes_on() -> None:
+    talk = stream(said(12))
+    talk.send(silence(2.5), {"type": "ForceEndpoint"})
+    talk.run()
+    assert [turn["turn_order"] for turn in ended(talk)] == [0]
+    talk.send({"type": "KeepAlive"}, silence(4.5), {"type": "Terminate"}, silence(1.0))
+    talk.run()
+    assert [turn["turn_order"] for turn in ended(talk)] == [0, 1]
+    assert " ".join(turn["transcript"] for turn in ended(talk)) == talk.text
+    assert talk.json()[-1] == {"type": "Termination", "audio_duration_seconds": 7, "session_duration_seconds": 7}
+    assert talk.close == Close()
+    assert talk.performed.count(Finish()) == talk.performed.count(Flush()) == 1
+
+
+def test_configuration_can_change_prompt_and_language() -> None:
+    talk = stream(language_codes='["de-AT"]', keyterms_prompt='["Ebbe", "Flut"]', prompt="Am Meer.")
+    chosen = talk.asked()
+    assert (chosen.language, chosen.prompt) == ("de", "Ebbe, Flut Am Meer.")
+    talk.send({"type": "UpdateConfiguration", "keyterms_prompt": ["tide"], "language_codes": ["fr"]})
+    assert talk.performed[-1] == Configure({"prompt": "tide", "language": "fr"})
+    talk.send({"type": "UpdateConfiguration", "language_codes": ["fr", "de"]})
+    assert talk.performed[-1] == Configure({"language": None})
+    before = len(talk.performed)
+    talk.send({"type": "UpdateConfiguration", "format_turns": True, "max_turn_silence": 900})
+    assert len(talk.performed) == before
+
+
+def test_silence_that_ends_a_turn() -> None:
+    assert stream(min_turn_silence="240").asked().changes == {"vad_pause_s": 0.24}
+    assert stream(min_end_of_turn_silence_when_confident="1").asked().changes == {"vad_pause_s": 0.1}
+
+
+def test_speech_started_is_for_the_models_that_have_it() -> None:
+    start = SpeechStart(0, 16_000, 8_000)
+    assert list(AssemblyAIProtocol(opening(sample_rate="16000")).events([start])) == []
+    talk = stream(speech_model="u3-rt-pro")
+    talk._perform(talk.protocol.events([start]))
+    assert talk.json() == [{"type": "SpeechStarted", "timestamp": 500}]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"sample_rate": ""},
+        {"sample_rate": "1e9"},
+        {"encoding": "aac"},
+        {"language_code": "tlh"},
+        {"keyterms_prompt": "[1]"},
+        {"min_turn_silence": "inf"},
+    ],
+)
+def test_impossible_addresses_are_refused(query: dict[str, str]) -> None:
+    with pytest.raises(ProtocolError, match="expected"):
+        AssemblyAIProtocol(opening("/v3/ws", **{"sample_rate": "16000", **query}))
+
+
+def test_opus_needs_no_rate() -> None:
+    for encoding in ("opus", "ogg_opus"):
+        AssemblyAIProtocol(opening("/v3/ws", encoding=encoding))
+
+
+def test_what_can_be_ignored_is_a_warning_and_the_rest_ends_the_session() -> None:
+    talk = stream(said(3))
+    talk.run()
+    talk.send("{", {"type": "Stop"}, json.dumps([1]), {"type": "UpdateConfiguration", "prompt": 7})
+    assert [reply["type"] for reply in talk.json()[1:]] == ["Warning"] * 4
+    assert talk.close is None
+    talk.trouble(Problem("overloaded", "full", True))
+    assert talk.json()[-1] == {"type": "Error", "error_code": 3009, "error": "full"}
+    assert talk.close == Close(3009, "overloaded")
+
+
+def test_a_session_that_fails_keeps_what_was_confirmed() -> None:
+    talk = stream()
+    talk._perform(talk.protocol.events([Confirmed(0, 1, (Word(" kept", 0, 1),)), Error(1, 1, "broken", True)]))
+    turn, error = talk.json()
+    assert (turn["transcript"], turn["end_of_turn"], error["type"]) == ("kept", True, "Error")
+    assert talk.close == Close(3005, "internal")
+    stopping = stream()
+    stopping._perform(stopping.protocol.events([Confirmed(0, 1, (Word(" kept", 0, 1),))]))
+    stopping.trouble(Problem("shutdown", "bye", True))
+    assert [turn["transcript"] for turn in ended(stopping)] == ["kept"]
+    assert stopping.json()[-1]["type"] == "Termination"
+
+
+CONTROL = st.sampled_from(
+    [{"type": "ForceEndpoint"}, {"type": "KeepAlive"}, {"type": "UpdateConfiguration", "prompt": "a"}]
+)
+
+
+@quick(20)
+@given(
+    st.lists(st.one_of(st.integers(0, 12_000), st.none(), CONTROL, st.text(max_size=5)), max_size=30),
+    st.integers(0, 99),
+    st.integers(0, 6),
+)
+def test_no_word_is_lost_whatever_is_sent_when(steps: list[Any], seed: int, pauses: int) -> None:
+    talk = stream(said(14, pause_every=pauses), seed)
+    for step in steps:
+        if step is None:
+            talk.step()
+        else:
+            talk.send(bytes(2 * step) if isinstance(step, int) else step)
+    talk.send({"type": "Terminate"})
+    talk.run()
+    assert " ".join(turn["transcript"] for turn in ended(talk)) == talk.text
+    assert [turn["turn_order"] for turn in ended(talk)] == list(range(len(ended(talk))))
+    total = sum(step for step in steps if isinstance(step, int))
+    assert talk.json()[-1]["audio_duration_seconds"] == round(total / SAMPLE_RATE)
+    confirmed: dict[int, str] = {}
+    for turn in talk.json("Turn"):  # what a turn confirmed once stays in front of what it confirms later
+        assert turn["transcript"].startswith(confirmed.get(turn["turn_order"], ""))
+        confirmed[turn["turn_order"]] = turn["transcript"]

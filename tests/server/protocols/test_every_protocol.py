@@ -1,0 +1,164 @@
+"""What holds for every protocol of another service, whatever is sent and whatever happens."""
+
+import json
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whispertide.events import Confirmed, End, Error, Hypothesis, Language, SpeechStart, SpeechStop, TurnEnd
+from whispertide.server.protocols import ROUTES
+from whispertide.server.protocols.base import Close, Problem, ProblemKind, ProtocolError, Reply, Start, WireProtocol
+from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
+from whispertide.server.protocols.wyoming import WyomingProtocol
+from whispertide.server.protocols.wyoming_frames import Frame, encode
+from whispertide.types import Word
+from wire_conversation import Conversation, opening, quick
+
+EVERY: list[type[WireProtocol]] = [*ROUTES.values(), TextLinesProtocol, JsonLinesProtocol, WyomingProtocol]
+QUERY = {"sample_rate": "16000", "encoding": "", "interim_results": "true"}
+WORD = Word(" kept.", 1_600, 8_000, 0.9)
+every = pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)
+
+# Things that clients say, whole or with one value exchanged, and things that nobody says.
+SAID: list[dict[str, Any]] = [
+    {"type": "session.update", "session": {"audio": {"input": {"turn_detection": None, "format": "x"}}}},
+    {"type": "input_audio_buffer.append", "audio": "AAAA"},
+    {"type": "input_audio_buffer.commit"},
+    {"type": "input_audio_buffer.clear"},
+    {"type": "Finalize"},
+    {"type": "CloseStream"},
+    {"type": "Configure", "keyterms": ["a"], "features": {}},
+    {"type": "ForceEndpoint"},
+    {"type": "UpdateConfiguration", "prompt": "a", "keyterms_prompt": ["b"], "language_codes": ["en"]},
+    {"type": "Terminate"},
+    {"uid": "u", "language": "en", "task": "transcribe", "send_last_n_segments": 3, "vad_parameters": {}},
+]
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> str | bytes:
+    kind = draw(st.sampled_from(["said", "twisted", "json", "text", "bytes", "frame"]))
+    if kind == "bytes":
+        return draw(st.binary(max_size=300))
+    if kind == "text":
+        return draw(st.text(max_size=40))
+    if kind == "json":
+        return json.dumps(draw(JSON))
+    if kind == "frame":
+        names = ["describe", "transcribe", "audio-start", "audio-chunk", "audio-stop", "ping"]
+        keys = st.sampled_from(["rate", "width", "channels", "language", "transcript_names", "text"])
+        data = draw(st.dictionaries(keys, st.one_of(JSON, st.sampled_from([1, 2, 16_000])), max_size=4))
+        return encode(Frame(draw(st.sampled_from(names)), data, draw(st.binary(max_size=60))))
+    message = dict(draw(st.sampled_from(SAID)))
+    if kind == "twisted":
+        message[draw(st.sampled_from(sorted(message)))] = draw(JSON)
+    return json.dumps(message)
+
+
+@every
+@quick(25)
+@given(st.lists(messages(), max_size=8), st.booleans())
+def test_any_message_is_answered_or_refused_properly(
+    kind: type[WireProtocol], sent: list[str | bytes], ready: bool
+) -> None:
+    talk = Conversation(kind(opening(**QUERY)))
+    if ready and kind.name == "whisperlive":
+        talk.send(SAID[-1])
+    for message in sent:
+        talk.send(message)
+        if talk.close is None:
+            talk.step()
+    talk.run()
+    if talk.close is None:
+        talk.hang_up()
+        talk.run()
+
+
+NAMES = st.sampled_from(
+    [
+        *("sample_rate", "encoding", "channels", "model", "language", "language_code", "language_codes", "intent"),
+        *("endpointing", "utterance_end_ms", "keyterms_prompt", "min_turn_silence", "interim_results", "speech_model"),
+    ]
+)
+VALUES = st.sampled_from(["opus", "linear16", "-1", "1e999", "[[", "true", "en", "8000"])
+
+
+@every
+@quick(30)
+@given(st.dictionaries(NAMES, st.one_of(st.text(max_size=12), VALUES), max_size=5))
+def test_any_address_is_served_or_refused_properly(kind: type[WireProtocol], query: dict[str, str]) -> None:
+    try:
+        protocol = kind(opening("/", **query))
+    except ProtocolError:
+        return
+    Conversation(protocol).run()
+
+
+@every
+@pytest.mark.parametrize("problem", get_args(ProblemKind))
+@pytest.mark.parametrize("fatal", [False, True])
+def test_every_problem_can_be_told(kind: type[WireProtocol], problem: ProblemKind, fatal: bool) -> None:
+    for talking in (False, True):
+        talk = Conversation(kind(opening(**QUERY)))
+        if talking:
+            talk.send(SAID[-1] if kind.name == "whisperlive" else bytes(64))
+            talk._perform(talk.protocol.events([Confirmed(0, 16_000, (WORD,))]))
+        talk.trouble(Problem(problem, "expected something else", fatal))
+        closes = [action for action in talk.performed if isinstance(action, Close)]
+        assert fatal or not closes
+        assert all(1000 <= close.code < 5000 and len(close.reason.encode()) <= 123 for close in closes)
+
+
+@every
+def test_what_was_confirmed_is_said_before_a_session_fails(kind: type[WireProtocol]) -> None:
+    talk = Conversation(kind(opening(**QUERY)))
+    guess = Word(" guess", 8_000, 16_000)
+    talk._perform(
+        talk.protocol.events(
+            [Confirmed(0, 16_000, (WORD,)), Hypothesis(1, 16_000, (guess,)), Error(2, 16_000, "broken", True)]
+        )
+    )
+    assert talk.close is not None
+    said = b"\n".join(reply.encode() if isinstance(reply, str) else reply for reply in talk.replies)
+    assert b"kept." in said
+
+
+@every
+def test_every_event_can_be_told_in_any_order(kind: type[WireProtocol]) -> None:
+    events = [
+        SpeechStart(0, 1, 0), Language(0, 1, "en", 1.0), Confirmed(0, 1, (WORD,)), Hypothesis(0, 1, (WORD,)),
+        SpeechStop(0, 1, 1), TurnEnd(0, 9_000, 9_000), Confirmed(0, 1, (WORD,)), End(0, 16_000, 16_000),
+    ]  # fmt: skip
+    for first in range(len(events)):
+        protocol = kind(opening(**QUERY))
+        for event in events[first:]:
+            protocol.events([event])
+    talk = Conversation(kind(opening(**QUERY)))
+    talk._perform(talk.protocol.events(events))
+    assert talk.close is not None
+
+
+@every
+def test_a_session_is_asked_for_before_anything_is_done_with_it(kind: type[WireProtocol]) -> None:
+    protocol = kind(opening(**QUERY))
+    actions = [*protocol.opened()]
+    sent: list[str | bytes] = [json.dumps(SAID[-1]), bytes(640)]
+    for message in sent:
+        try:
+            actions += protocol.receive(message)
+        except ProtocolError:
+            continue
+    wanted = [action for action in actions if not isinstance(action, Reply | Close)]
+    assert wanted == [] or isinstance(wanted[0], Start)
+
+
+def test_every_route_has_a_name_of_its_own() -> None:
+    assert set(ROUTES) == {"/v1/realtime", "/v1/listen", "/v3/ws", "/"}
+    assert len({kind.name for kind in EVERY}) == len(EVERY)

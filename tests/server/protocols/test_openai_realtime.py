@@ -1,0 +1,445 @@
+"""OpenAI Realtime transcription, event by event, in the current and the older shape."""
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whispertide.events import Confirmed, Error, SpeechStart, SpeechStop, TurnEnd
+from whispertide.server.protocols.base import Audio, Clear, Close, Configure, Flush, Problem, Start
+from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
+from whispertide.types import SAMPLE_RATE, Word
+from wire_conversation import Conversation, opening, quick, said
+
+DELTA = "conversation.item.input_audio_transcription.delta"
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+COMMIT, CLEAR = {"type": "input_audio_buffer.commit"}, {"type": "input_audio_buffer.clear"}
+MANUAL = {"type": "session.update", "session": {"type": "transcription", "audio": {"input": {"turn_detection": None}}}}
+
+
+def connect(words: tuple[Word, ...] = (), seed: int = 0, *, older: bool = False, **query: Any) -> Conversation:
+    start = opening("/v1/realtime", **{"intent": "transcription", **query})
+    if older:
+        start = replace(start, headers={"openai-beta": "realtime=v1"})
+    return Conversation(OpenAIRealtimeProtocol(start), words, seed)
+
+
+def append(duration_s: float, rate: int = 24_000, width: int = 2) -> dict[str, Any]:
+    raw = bytes(round(duration_s * rate) * width)
+    return {"type": "input_audio_buffer.append", "audio": base64.b64encode(raw).decode()}
+
+
+def update(**session: Any) -> dict[str, Any]:
+    return {"type": "session.update", "session": {"type": "transcription", **session}}
+
+
+def current(**values: Any) -> dict[str, Any]:
+    return update(audio={"input": values})
+
+
+def errors(talk: Conversation) -> list[dict[str, Any]]:
+    return [reply["error"] for reply in talk.json("error")]
+
+
+def completed(talk: Conversation) -> list[str]:
+    return [reply["transcript"] for reply in talk.json(COMPLETED)]
+
+
+def deltas(talk: Conversation) -> dict[str, str]:
+    """What a client has that appends the deltas of each item."""
+    texts: dict[str, str] = {}
+    for reply in talk.json(DELTA):
+        texts[reply["item_id"]] = texts.get(reply["item_id"], "") + reply["delta"]
+    return texts
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_event_is_the_session() -> None:
+    (created,) = connect(model="gpt-4o-transcribe").json()
+    assert created == {
+        "type": "session.created",
+        "event_id": "event_c0ffee_1",
+        "session": {
+            "id": "sess_c0ffee",
+            "object": "realtime.transcription_session",
+            "expires_at": 1_700_003_600,
+            "type": "transcription",
+            "audio": {
+                "input": {
+                    "format": {"type": "audio/pcm", "rate": 24_000},
+                    "transcription": {"model": "gpt-4o-transcribe", "language": None, "prompt": ""},
+                    "noise_reduction": None,
+                    "turn_detection": {
+                        "type": "server_vad",
+                        "threshold": 0.5,
+                        "prefix_padding_ms": 300,
+                        "silence_duration_ms": 500,
+                    },
+                }
+            },
+            "include": None,
+        },
+    }
+
+
+def test_older_clients_get_the_older_shape() -> None:
+    talk = connect(older=True)
+    (created,) = talk.json()
+    assert created["type"] == "transcription_session.created"
+    assert created["session"]["input_audio_format"] == "pcm16"
+    talk.send(
+        {
+            "type": "transcription_session.update",
+            "session": {
+                "input_audio_format": "g711_ulaw",
+                "input_audio_transcription": {"model": "whisper-1", "language": "de", "prompt": "Ebbe"},
+                "input_audio_noise_reduction": {"type": "near_field"},
+                "turn_detection": {"type": "server_vad", "silence_duration_ms": 200},
+                "include": ["item.input_audio_transcription.logprobs"],
+            },
+        }
+    )
+    (updated,) = talk.json("transcription_session.updated")
+    session = updated["session"]
+    assert session["input_audio_format"] == "g711_ulaw"
+    assert session["input_audio_transcription"] == {"model": "whisper-1", "language": "de", "prompt": "Ebbe"}
+    assert session["input_audio_noise_reduction"] == {"type": "near_field"}
+    assert session["turn_detection"]["silence_duration_ms"] == 200
+    assert session["turn_detection"]["threshold"] == 0.5
+    talk.send(append(1, 8_000, 1))
+    chosen = talk.asked()
+    assert (chosen.model, chosen.language, chosen.prompt) == ("whisper-1", "de", "Ebbe")
+    assert chosen.changes == {"vad_pause_s": 0.2}
+    assert "session.created" in {reply["type"] for reply in connect(older=True, intent="other").json()}
+
+
+def test_the_current_shape_sets_everything_too_and_leaves_the_rest() -> None:
+    talk = connect()
+    talk.send(current(transcription={"model": "base", "language": "fr-FR", "keywords": ["Ada"], "prompt": "Salut."}))
+    talk.send(current(format={"type": "audio/pcma"}, noise_reduction={"type": "far_field"}))
+    talk.send(current(turn_detection={"type": "semantic_vad", "eagerness": "low"}))
+    *_, updated = talk.json("session.updated")
+    assert updated["session"]["audio"]["input"] == {
+        "format": {"type": "audio/pcma"},
+        "transcription": {"model": "base", "language": "fr-FR", "prompt": "Ada Salut."},
+        "noise_reduction": {"type": "far_field"},
+        "turn_detection": {"type": "semantic_vad", "eagerness": "low"},
+    }
+    talk.send(append(1, 8_000, 1))
+    assert (talk.asked().language, talk.asked().changes) == ("fr", {})
+    assert errors(talk) == []
+
+
+def test_the_session_starts_with_the_first_audio() -> None:
+    talk = connect()
+    talk.send(MANUAL, current(transcription={"language": "de"}))
+    assert not any(isinstance(action, Start) for action in talk.performed)
+    talk.send(append(0.1), append(0.1), current(transcription={"language": "fr"}), current(transcription=None))
+    assert sum(isinstance(action, Start) for action in talk.performed) == 1
+    assert [action for action in talk.performed if isinstance(action, Configure)] == [
+        Configure({"language": "fr", "prompt": ""})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "rate", "width"),
+    [
+        ({"type": "audio/pcm"}, 24_000, 2),
+        ({"type": "audio/pcm", "rate": 16_000}, 16_000, 2),
+        ({"type": "audio/pcm", "rate": 48_000}, 48_000, 2),
+        ({"type": "audio/pcmu"}, 8_000, 1),
+        ({"type": "audio/pcma"}, 8_000, 1),
+    ],
+)
+def test_audio_formats(form: dict[str, Any], rate: int, width: int) -> None:
+    talk = connect()
+    talk.send(MANUAL, current(format=form), append(1.5, rate, width), COMMIT)
+    total = sum(len(action.samples) for action in talk.performed if isinstance(action, Audio))
+    assert abs(total - 1.5 * SAMPLE_RATE) <= 1
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        {"audio": {"input": {"format": {"type": "audio/mp3"}}}},
+        {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 1}}}},
+        {"audio": {"input": {"transcription": {"language": "tlh"}}}},
+        {"audio": {"input": {"transcription": {"prompt": 7}}}},
+        {"audio": {"input": {"transcription": "whisper-1"}}},
+        {"audio": {"input": {"turn_detection": {"type": "telepathy"}}}},
+        {"audio": {"input": {"turn_detection": {"silence_duration_ms": "long"}}}},
+        {"audio": []},
+        {"input_audio_format": "mp3"},
+        {"include": "everything"},
+    ],
+)
+def test_an_update_that_cannot_be_is_an_error_and_changes_nothing(session: dict[str, Any]) -> None:
+    talk = connect(said(3))
+    talk.send({**update(**session), "event_id": "mine"})
+    (error,) = errors(talk)
+    assert (error["type"], error["event_id"]) == ("invalid_request_error", "mine")
+    assert "expected" in error["message"]
+    talk.send(current())
+    assert talk.json("session.updated")[0]["session"] == talk.json("session.created")[0]["session"]
+
+
+# --- the server detects turns -----------------------------------------------------------------------------------------
+
+
+def test_the_life_of_an_utterance() -> None:
+    talk = connect()
+    talk._perform(
+        talk.protocol.events(
+            [
+                SpeechStart(0, 8_000, 4_000),
+                Confirmed(1, 24_000, (Word(" Red", 8_000, 16_000),)),
+                Confirmed(2, 40_000, (Word(" house.", 16_000, 24_000),)),
+                SpeechStop(3, 40_000, 32_000),
+                TurnEnd(4, 40_000, 32_000),
+            ]
+        )
+    )
+    item = "item_c0ffee_1"
+    told = [{name: value for name, value in reply.items() if name != "event_id"} for reply in talk.json()[1:]]
+    assert told[:4] == [
+        {"type": "input_audio_buffer.speech_started", "audio_start_ms": 250, "item_id": item},
+        {"type": DELTA, "item_id": item, "content_index": 0, "delta": "Red"},
+        {"type": DELTA, "item_id": item, "content_index": 0, "delta": " house."},
+        {"type": "input_audio_buffer.speech_stopped", "audio_end_ms": 2000, "item_id": item},
+    ]
+    assert told[4] == {"type": "input_audio_buffer.committed", "item_id": item, "previous_item_id": None}
+    assert [event["type"] for event in told[5:7]] == ["conversation.item.added", "conversation.item.done"]
+    assert told[5]["item"]["id"] == item
+    assert told[7:] == [
+        {
+            "type": COMPLETED,
+            "item_id": item,
+            "content_index": 0,
+            "transcript": "Red house.",
+            "usage": {"type": "duration", "seconds": 1.75},
+        }
+    ]
+    assert len({reply["event_id"] for reply in talk.json()}) == len(talk.json())
+
+
+def test_utterances_are_items_that_follow_each_other_and_deltas_come_while_they_last() -> None:
+    talk = connect(said(12, pause_every=6, every_s=0.6))
+    for _ in range(60):
+        talk.send(append(0.2))
+        talk.step()
+    talk.run()
+    assert completed(talk) == list(deltas(talk).values())
+    assert " ".join(completed(talk)) == talk.text
+    assert len(talk.heard) == 12
+    first, second = talk.json("input_audio_buffer.committed")
+    assert (first["previous_item_id"], second["previous_item_id"]) == (None, first["item_id"])
+    kinds = [reply["type"] for reply in talk.json()]
+    assert kinds.index(DELTA) < kinds.index("input_audio_buffer.speech_stopped")
+
+
+def test_log_probabilities_if_asked_for() -> None:
+    talk = connect()
+    talk.send(update(include=["item.input_audio_transcription.logprobs"]))
+    talk._perform(talk.protocol.events([Confirmed(0, 1, (Word(" é", 0, 1, 0.5),))]))
+    (delta,) = talk.json(DELTA)
+    assert delta["logprobs"] == [{"token": " é", "logprob": -0.6931, "bytes": [32, 195, 169]}]
+
+
+def test_a_commit_is_fine_while_the_server_detects_turns() -> None:
+    talk = connect(said(10))
+    talk.send(append(2.6), COMMIT)
+    talk.run()
+    talk.send(append(4.0), COMMIT)
+    talk.run()
+    assert completed(talk) == list(deltas(talk).values())
+    assert " ".join(completed(talk)) == talk.text
+    assert len(talk.json("input_audio_buffer.committed")) == len(completed(talk))
+
+
+# --- the client commits -----------------------------------------------------------------------------------------------
+
+
+def test_a_commit_is_an_item_whatever_pauses_are_in_it() -> None:
+    talk = connect(said(9, pause_every=4))
+    talk.send(MANUAL)
+    for _ in range(50):
+        talk.send(append(0.2))
+        talk.step()
+    assert completed(talk) == []
+    assert talk.json(DELTA) != []
+    talk.send({**COMMIT, "event_id": "mine"})
+    talk.run()
+    assert completed(talk) == [talk.text]
+    assert list(deltas(talk).values()) == [talk.text]
+    assert [reply["type"] for reply in talk.json() if "speech" in reply["type"]] == []
+    (done,) = talk.json(COMPLETED)
+    assert done["usage"] == {"type": "duration", "seconds": pytest.approx(10, abs=0.01)}
+
+
+def test_commits_may_come_before_the_answers() -> None:
+    talk = connect(said(16))
+    talk.send(MANUAL, append(2.5), COMMIT, append(2.5), COMMIT, append(4), COMMIT)
+    assert len(talk.json("input_audio_buffer.committed")) == 3
+    talk.run()
+    assert len(completed(talk)) == 3
+    assert completed(talk) == list(deltas(talk).values())
+    assert " ".join(completed(talk)) == talk.text
+
+
+def test_a_commit_of_nothing_is_an_error() -> None:
+    talk = connect()
+    talk.send(MANUAL, {**COMMIT, "event_id": "mine"})
+    assert [(error["code"], error["event_id"]) for error in errors(talk)] == [
+        ("input_audio_buffer_commit_empty", "mine")
+    ]
+    talk.send(append(0.5), COMMIT, COMMIT)
+    assert len(errors(talk)) == 2
+    assert sum(isinstance(action, Flush) for action in talk.performed) == 1
+
+
+def test_clear_forgets_what_was_not_confirmed() -> None:
+    talk = connect(said(20))
+    talk.send(MANUAL, CLEAR)
+    assert talk.json("input_audio_buffer.cleared") != []
+    talk.send(append(0.9), CLEAR)
+    assert Clear() in talk.performed
+    talk.run()
+    assert len(talk.json("input_audio_buffer.cleared")) == 2
+    talk.send(COMMIT)
+    assert len(errors(talk)) == 1
+    talk.send(append(3), COMMIT)
+    talk.run()
+    assert completed(talk) == [talk.text]
+    assert "w0" not in talk.text
+
+
+def test_clear_in_an_utterance_leaves_no_item_open() -> None:
+    for duration in (0.9, 3.0):  # without and with confirmed words
+        talk = connect(said(20))
+        for _ in range(round(duration / 0.3)):
+            talk.send(append(0.3))
+            talk.run()
+        talk.send(CLEAR)
+        talk.run()
+        items = {reply["item_id"] for reply in talk.json("input_audio_buffer.committed")}
+        assert items == {reply["item_id"] for reply in talk.json(COMPLETED)}
+        talk.send(append(4), COMMIT)
+        talk.run()
+        assert " ".join(filter(None, completed(talk))) == talk.text
+
+
+# --- trouble ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "[]",
+        {"type": None},
+        {"type": ["session.update"]},
+        {"type": "input_audio_buffer.append"},
+        {"type": "input_audio_buffer.append", "audio": "not base64!"},
+        {"type": "input_audio_buffer.append", "audio": "Ä"},
+        {"type": "session.update", "session": "new"},
+        {"type": "response.create"},
+        {"type": "conversation.item.create", "item": {}},
+        {"type": "be.nice"},
+        b"\x00\x01\x02",
+    ],
+)
+def test_events_that_cannot_be_used_are_errors_and_the_session_goes_on(message: Any) -> None:
+    talk = connect(said(4))
+    talk.send(MANUAL, append(1.2), message, append(1.3), COMMIT)
+    talk.run()
+    (error,) = errors(talk)
+    assert "expected" in error["message"]
+    assert completed(talk) == [talk.text] != [""]
+
+
+def test_the_end_of_the_server_completes_what_was_said() -> None:
+    talk = connect(said(20))
+    talk.send(MANUAL)
+    for _ in range(20):
+        talk.send(append(0.3))
+        talk.run()
+    assert talk.heard
+    talk.trouble(Problem("shutdown", "bye", True))
+    assert completed(talk) == [talk.text]
+    assert errors(talk)[0]["type"] == "server_error"
+
+
+def test_a_failed_session_fails_its_item() -> None:
+    talk = connect()
+    talk._perform(
+        talk.protocol.events([SpeechStart(0, 1, 0), Error(1, 2, "a hint", False), Error(2, 2, "broken", True)])
+    )
+    (failed,) = talk.json("conversation.item.input_audio_transcription.failed")
+    assert (failed["item_id"], failed["error"]["message"]) == ("item_c0ffee_1", "broken")
+    assert [error["message"] for error in errors(talk)] == ["a hint", "broken"]
+    assert talk.close == Close(1011)
+
+
+def test_browsers_offer_a_subprotocol() -> None:
+    offered = replace(opening("/v1/realtime"), subprotocols=("realtime", "openai-insecure-api-key.abc"))
+    assert OpenAIRealtimeProtocol(offered).subprotocol == "realtime"
+    assert OpenAIRealtimeProtocol(opening()).subprotocol is None
+
+
+def test_their_sdk_parses_every_event() -> None:
+    types = pytest.importorskip("openai.types.realtime.realtime_server_event")
+    pydantic = pytest.importorskip("pydantic")
+    adapter = pydantic.TypeAdapter(types.RealtimeServerEvent)
+    talk = connect(said(12, pause_every=6))
+    talk.send(update(include=["item.input_audio_transcription.logprobs"]))
+    for _ in range(40):
+        talk.send(append(0.2))
+        talk.step()
+    talk.send("nonsense", CLEAR)
+    talk.run()
+    for reply in talk.json():
+        adapter.validate_python(reply)
+
+
+CONTROL = st.sampled_from([COMMIT, MANUAL, current(turn_detection={"type": "server_vad"}), {"type": "x"}, "{"])
+
+
+@quick(25)
+@given(st.lists(st.one_of(st.floats(0, 0.7), st.none(), CONTROL), max_size=30), st.integers(0, 99), st.integers(0, 6))
+def test_no_word_is_lost_whatever_is_sent_when(steps: list[Any], seed: int, pauses: int) -> None:
+    talk = connect(said(14, pause_every=pauses), seed)
+    commits = 0
+    for step in steps:
+        if step is None:
+            talk.step()
+        else:
+            talk.send(append(step) if isinstance(step, float) else step)
+    talk.send(MANUAL, append(0.1), COMMIT)
+    talk.run()
+    commits = len(talk.json("input_audio_buffer.committed"))
+    assert len(completed(talk)) == commits
+    assert " ".join(filter(None, completed(talk))) == talk.text
+    texts = deltas(talk)
+    assert {reply["item_id"]: reply["transcript"] for reply in talk.json(COMPLETED)} == {
+        reply["item_id"]: texts.get(reply["item_id"], "") for reply in talk.json("input_audio_buffer.committed")
+    }
+
+
+@quick(20)
+@given(st.lists(st.one_of(st.floats(0, 0.7), st.none(), CONTROL, st.just(CLEAR)), max_size=30), st.integers(0, 99))
+def test_with_clears_every_confirmed_word_is_in_a_completed_item(steps: list[Any], seed: int) -> None:
+    talk = connect(said(14, pause_every=4), seed)
+    for step in steps:
+        if step is None:
+            talk.step()
+        else:
+            talk.send(append(step) if isinstance(step, float) else step)
+    talk.send(MANUAL, append(0.1), COMMIT)
+    talk.run()
+    assert " ".join(filter(None, completed(talk))) == talk.text
+    assert len(completed(talk)) == len(talk.json("input_audio_buffer.committed"))

@@ -1,0 +1,407 @@
+"""The other services' own clients, unmodified, against the server with the bundled model.
+
+Each test compares what the client has in the end with what the session on the server confirmed, and that with a local
+session that is given the same audio, flushes and rounds.
+"""
+
+import asyncio
+import base64
+import importlib.util
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import soxr
+
+import whispertide
+from whispertide.api import Transcriber
+from whispertide.audio.file import load_audio
+from whispertide.server.hub import Hub
+from whispertide.server.live import Command, LiveSession
+from whispertide.server.options import Limits, ServerOptions, Work
+from whispertide.server.protocols.base import Audio, Configure, Finish, Flush, Settings
+from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
+from whispertide.server.protocols.wyoming import WyomingProtocol
+from whispertide.server.serving import running
+from whispertide.server.tcp import TcpListener
+from whispertide.session import Session
+from whispertide.streaming.recipes import get_recipe, make_gate
+from whispertide.streaming.schedule import Recorded
+from whispertide.types import SAMPLE_RATE, FloatArray, join_words
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+CLIP = Path(__file__).parents[2] / "clips" / "river.flac"
+RECIPE = get_recipe("whisper-streaming").replace(search="greedy", framing="bare")
+PATIENCE_S = 60.0
+PACE = 6.0  # times faster than life
+
+
+@dataclass
+class Watcher:
+    """Sees every session that the server opens and what it is told."""
+
+    sessions: list[LiveSession] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+
+    def opened(self, live: LiveSession, settings: Settings) -> "Watcher":
+        self.sessions.append(live)
+        self.commands.clear()
+        return self
+
+    def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Any]) -> None:
+        self.commands += taken
+
+    def closed(self, live: LiveSession) -> None:
+        """The session is over; what is known of it is still wanted."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the newest session has done all that it can do."""
+        live = self.sessions[-1] if self.sessions else None
+        return live is not None and not live.waiting and not live.running and live.queued_at is None
+
+    @property
+    def text(self) -> str:
+        return join_words(self.sessions[-1].session.transcript.words)
+
+
+@dataclass
+class Served:
+    """A server in a thread of its own."""
+
+    model: Transcriber
+    watcher: Watcher
+    port: int = 0
+    tcp: dict[str, int] = field(default_factory=dict)
+
+    def replayed(self) -> str:
+        """What a local session writes that gets the same audio, flushes and rounds as the last one on the server."""
+        live = self.watcher.sessions[-1]
+        executor = self.model.session(live.asked_recipe).executor
+        session = Session(
+            live.asked_recipe, executor, make_gate(live.asked_recipe),
+            options=live.asked_options, schedule=Recorded(live.session.boundaries),
+        )  # fmt: skip
+        for command in self.watcher.commands:
+            match command:
+                case Audio(samples):
+                    session.push(samples)
+                case Flush():
+                    session.flush()
+                case Configure(changes):
+                    session.configure(**changes)
+                case Finish():
+                    session.finish()
+        return join_words(session.transcript.words)
+
+    def check(self, text: str) -> None:
+        assert text == self.watcher.text
+        assert text == self.replayed()
+        assert len(text.split()) > 5
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    model = whispertide.load("nano.en", threads=1)
+    served = Served(model, Watcher())
+    ready, stop = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        options = ServerOptions(
+            Limits(stall_s=600.0), Work(workers=1, batch=1, degrade=False)
+        )  # a slow machine is fine
+        hub = Hub({"nano.en": model}, RECIPE, options, version="test", recorder=served.watcher)
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(running(hub))
+            served.port = server.port
+            for kind in (WyomingProtocol, TextLinesProtocol, JsonLinesProtocol):
+                listener = TcpListener(hub, kind)
+                served.tcp[kind.name] = await listener.start()
+                stack.push_async_callback(listener.stop)
+            ready.set()
+            await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(PATIENCE_S)
+        yield served
+    finally:
+        stop.set()
+        thread.join(PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def clip() -> FloatArray:
+    return np.concatenate([load_audio(CLIP), np.zeros(SAMPLE_RATE, np.float32)])
+
+
+def pcm(samples: FloatArray, rate: int = SAMPLE_RATE) -> bytes:
+    if rate != SAMPLE_RATE:
+        samples = soxr.resample(samples, SAMPLE_RATE, rate)
+    return (np.clip(samples, -1, 1) * 32_767).astype("<i2").tobytes()
+
+
+def pieces(data: bytes, bytes_per_s: int, piece_s: float = 0.1) -> Iterator[bytes]:
+    """The audio as it would come live, only faster."""
+    step = 2 * round(bytes_per_s * piece_s / 2)
+    for at in range(0, len(data), step):
+        yield data[at : at + step]
+        time.sleep(piece_s / PACE)
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "the server did not answer in time"
+        time.sleep(0.02)
+
+
+# --- OpenAI -----------------------------------------------------------------------------------------------------------
+
+DELTA = "conversation.item.input_audio_transcription.delta"
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+
+
+def openai_client(served: Served) -> Any:
+    openai = pytest.importorskip("openai", reason="OpenAI's SDK is not installed: pip install openai[realtime]")
+    pytest.importorskip("websockets")
+    address = f"127.0.0.1:{served.port}/v1"
+    return openai.OpenAI(api_key="sk-anything", base_url=f"http://{address}", websocket_base_url=f"ws://{address}")
+
+
+def receive_until(connection: Any, kind: str, events: list[Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        events.append(connection.recv())
+        assert events[-1].type != "error", events[-1]
+        if events[-1].type == kind:
+            return events[-1]
+    raise AssertionError(f"no {kind} in time")
+
+
+def append(connection: Any, data: bytes, bytes_per_s: int) -> None:
+    for piece in pieces(data, bytes_per_s):
+        connection.input_audio_buffer.append(audio=base64.b64encode(piece).decode())
+
+
+def test_openai_realtime_with_live_deltas(served: Served, clip: FloatArray) -> None:
+    data = pcm(clip, 24_000)
+    events: list[Any] = []
+    with openai_client(served).realtime.connect(extra_query={"intent": "transcription"}) as connection:
+        assert receive_until(connection, "session.created", events).session.type == "transcription"
+        transcription = {"model": "gpt-4o-transcribe", "language": "en"}
+        source = {"format": {"type": "audio/pcm", "rate": 24_000}, "transcription": transcription}
+        connection.session.update(
+            session={"type": "transcription", "audio": {"input": {**source, "turn_detection": None}}}
+        )
+        updated = receive_until(connection, "session.updated", events)
+        assert updated.session.audio.input.turn_detection is None
+        for piece in pieces(data, 48_000, 1.1):  # a round each, however slow the machine is
+            append(connection, piece, 48_000)
+            wait_for(lambda: served.watcher.is_settled)
+        connection.input_audio_buffer.commit()
+        done = receive_until(connection, COMPLETED, events)
+    kinds = [event.type for event in events]
+    assert kinds.index(DELTA) < kinds.index("input_audio_buffer.committed")  # while the speaker was still talking
+    assert "".join(event.delta for event in events if event.type == DELTA) == done.transcript
+    assert done.usage.type == "duration"
+    served.check(done.transcript)
+
+
+def test_openai_realtime_where_the_server_detects_turns(served: Served, clip: FloatArray) -> None:
+    data = pcm(clip, 24_000)
+    events: list[Any] = []
+    with openai_client(served).realtime.connect(extra_query={"intent": "transcription"}) as connection:
+        append(connection, data + bytes(2 * 48_000), 48_000)
+        receive_until(connection, "input_audio_buffer.speech_stopped", events)
+        receive_until(connection, COMPLETED, events)
+        connection.input_audio_buffer.commit()
+        committed = [event for event in events if event.type == "input_audio_buffer.committed"]
+        committed.append(receive_until(connection, "input_audio_buffer.committed", events))
+        while sum(event.type == COMPLETED for event in events) < len({event.item_id for event in committed}):
+            receive_until(connection, COMPLETED, events)
+    texts = [event.transcript for event in events if event.type == COMPLETED]
+    assert "input_audio_buffer.speech_started" in {event.type for event in events}
+    served.check(" ".join(filter(None, texts)))
+
+
+def test_openai_realtime_as_older_clients_speak_it(served: Served, clip: FloatArray) -> None:
+    events: list[Any] = []
+    client = openai_client(served)
+    if not hasattr(client.beta, "realtime"):
+        pytest.skip("this version of OpenAI's SDK has no beta client")
+    with client.beta.realtime.connect(
+        model="whisper-1", extra_query={"intent": "transcription"}, extra_headers={"OpenAI-Beta": "realtime=v1"}
+    ) as connection:
+        receive_until(connection, "transcription_session.created", events)
+        connection.transcription_session.update(
+            session={
+                "input_audio_format": "pcm16",
+                "input_audio_transcription": {"model": "whisper-1", "language": "en"},
+                "turn_detection": None,
+            }
+        )
+        receive_until(connection, "transcription_session.updated", events)
+        append(connection, pcm(clip, 24_000), 48_000)
+        connection.input_audio_buffer.commit()
+        done = receive_until(connection, COMPLETED, events)
+    assert "conversation.item.created" in {event.type for event in events}
+    served.check(done.transcript)
+
+
+# --- Deepgram ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [48_000, 8_000])
+def test_deepgram_live(served: Served, clip: FloatArray, rate: int) -> None:
+    deepgram = pytest.importorskip("deepgram", reason="Deepgram's SDK is not installed: pip install deepgram-sdk")
+    environment = pytest.importorskip("deepgram.environment").DeepgramClientEnvironment
+    message_event = pytest.importorskip("deepgram.core.events").EventType.MESSAGE
+
+    address = f"127.0.0.1:{served.port}"
+    places = {"base": f"http://{address}", "production": f"ws://{address}", "agent": f"ws://{address}"}
+    client = deepgram.DeepgramClient(
+        api_key="anything", environment=environment(**places, agent_rest=f"http://{address}")
+    )
+    data = pcm(clip, rate)
+    messages: list[Any] = []
+    with client.listen.v1.connect(
+        model="nova-3", language="en-US", encoding="linear16", sample_rate=str(rate), interim_results="true",
+        vad_events="true", utterance_end_ms="1000", smart_format="true", keyterm=["river"],
+    ) as connection:  # fmt: skip
+        connection.on(message_event, messages.append)
+        listener = threading.Thread(target=connection.start_listening)
+        listener.start()
+        for piece in pieces(data[: 6 * rate], 2 * rate):
+            connection.send_media(piece)
+        connection.send_keep_alive()
+        connection.send_finalize()
+        wait_for(lambda: any(getattr(message, "from_finalize", None) for message in messages))
+        for piece in pieces(data[6 * rate :], 2 * rate):
+            connection.send_media(piece)
+        connection.send_close_stream()
+        listener.join(PATIENCE_S)
+        assert not listener.is_alive()
+    finals = [message for message in messages if message.type == "Results" and message.is_final]
+    assert messages[-1].type == "Metadata"
+    assert messages[-1].duration == pytest.approx(len(clip) / SAMPLE_RATE, abs=0.01)
+    assert "SpeechStarted" in {message.type for message in messages}
+    words = [word for message in finals for word in message.channel.alternatives[0].words]
+    assert all(0 <= word.start <= word.end <= len(clip) / SAMPLE_RATE + 0.01 for word in words)
+    served.check(" ".join(filter(None, (message.channel.alternatives[0].transcript for message in finals))))
+
+
+# --- AssemblyAI -------------------------------------------------------------------------------------------------------
+
+
+def test_assemblyai_streaming(served: Served, clip: FloatArray) -> None:
+    missing = "AssemblyAI's SDK is not installed: pip install assemblyai"
+    sdk = pytest.importorskip("assemblyai.streaming.v3", reason=missing)
+    options = sdk.StreamingClientOptions(
+        api_host=f"ws://127.0.0.1:{served.port}", api_key="anything", connect_timeout=10, terminate_timeout=PATIENCE_S
+    )
+    client = sdk.StreamingClient(options)
+    events: list[Any] = []
+    problems: list[Any] = []
+    for kind in (sdk.StreamingEvents.Begin, sdk.StreamingEvents.Turn, sdk.StreamingEvents.Termination):
+        client.on(kind, lambda _, event: events.append(event))
+    client.on(sdk.StreamingEvents.Error, lambda _, error: problems.append(error))
+    client.connect(sdk.StreamingParameters(sample_rate=16_000, format_turns=True, keyterms_prompt=["river"]))
+    data = pcm(clip)
+    client.stream(pieces(data[:96_000], 32_000))
+    client.force_endpoint()
+    client.set_params(sdk.StreamingSessionParameters(max_turn_silence=900))
+    client.keep_alive()
+    client.stream(pieces(data[96_000:], 32_000))
+    client.disconnect(terminate=True)
+    assert problems == []
+    assert (events[0].type, events[-1].type) == ("Begin", "Termination")
+    assert events[-1].audio_duration_seconds == round(len(clip) / SAMPLE_RATE)
+    turns = [event for event in events if event.type == "Turn"]
+    assert any(not word.word_is_final for turn in turns for word in turn.words)
+    served.check(" ".join(turn.transcript for turn in turns if turn.end_of_turn))
+
+
+# --- Wyoming ----------------------------------------------------------------------------------------------------------
+
+
+def test_wyoming(served: Served, clip: FloatArray) -> None:
+    asr = pytest.importorskip("wyoming.asr", reason="the Wyoming package is not installed: pip install wyoming")
+    audio, info = pytest.importorskip("wyoming.audio"), pytest.importorskip("wyoming.info")
+    connect = pytest.importorskip("wyoming.client").AsyncTcpClient
+    form = {"rate": 16_000, "width": 2, "channels": 1}
+
+    async def talk() -> list[Any]:
+        async with connect("127.0.0.1", served.tcp["wyoming"]) as client:
+            await client.write_event(info.Describe().event())
+            event = await client.read_event()
+            assert event is not None
+            (program,) = info.Info.from_event(event).asr
+            assert program.supports_transcript_streaming
+            assert program.models[0].name == "nano.en"
+            await client.write_event(asr.Transcribe(language="en").event())
+            await client.write_event(audio.AudioStart(**form).event())
+            data = pcm(clip)
+            for at in range(0, len(data), 2_048):
+                await client.write_event(audio.AudioChunk(**form, audio=data[at : at + 2_048]).event())
+            await client.write_event(audio.AudioStop().event())
+            events: list[Any] = []
+            while not events or not asr.TranscriptStop.is_type(events[-1].type):
+                events.append(await asyncio.wait_for(client.read_event(), PATIENCE_S))
+            return events
+
+    events = asyncio.run(talk())
+    assert asr.TranscriptStart.is_type(events[0].type)
+    (text,) = [asr.Transcript.from_event(event).text for event in events if asr.Transcript.is_type(event.type)]
+    chunks = [asr.TranscriptChunk.from_event(event).text for event in events if asr.TranscriptChunk.is_type(event.type)]
+    assert "".join(chunks) == text
+    served.check(text)
+
+
+# --- WhisperLive ------------------------------------------------------------------------------------------------------
+
+
+def test_whisperlive(served: Served, clip: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client imports the microphone library even where it needs no microphone."""
+    pytest.importorskip("websocket", reason="websocket-client is not installed")
+    if importlib.util.find_spec("pyaudio") is None:
+        monkeypatch.setitem(sys.modules, "pyaudio", ModuleType("pyaudio"))
+    live = pytest.importorskip("whisper_live.client", reason="whisper-live is not installed: see docs/protocols.md")
+    partial: list[str] = []
+    with live.StreamingTranscriptionClient(
+        "127.0.0.1", served.port, lang="en", on_partial_transcript=lambda text, _: partial.append(text)
+    ) as client:
+        for piece in pieces(pcm(clip), 32_000, 0.25):
+            client.send(piece)
+        client.close(timeout=PATIENCE_S)
+    assert partial
+    served.check("".join(segment["text"] for segment in client.transcript).strip())
+
+
+# --- raw TCP ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["lines", "json-lines"])
+def test_raw_tcp(served: Served, clip: FloatArray, kind: str) -> None:
+    """As `nc` and the originals' clients speak it: send, close that direction, read to the end."""
+    with socket.create_connection(("127.0.0.1", served.tcp[kind]), timeout=PATIENCE_S) as raw:
+        raw.sendall(pcm(clip))
+        raw.shutdown(socket.SHUT_WR)
+        lines = raw.makefile(encoding="utf-8").read().splitlines()
+    if kind == "lines":
+        texts = [line.split(" ", 2)[2] for line in lines]
+    else:
+        texts = [json.loads(line)["text"] for line in lines]
+    served.check("".join(texts).strip())

@@ -1,0 +1,213 @@
+"""WhisperLive's protocol, message by message, read as its client reads it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whispertide.events import Confirmed, Error, Hypothesis, Language, TurnEnd
+from whispertide.server.protocols.base import Audio, Close, Finish, Problem
+from whispertide.server.protocols.whisperlive import WhisperLiveProtocol
+from whispertide.types import SAMPLE_RATE, Word
+from wire_conversation import Conversation, opening, quick, said
+
+OPTIONS: dict[str, Any] = {
+    "uid": "u-1",
+    "language": "en",
+    "task": "transcribe",
+    "model": "small",
+    "use_vad": True,
+    "send_last_n_segments": 10,
+    "word_timestamps": False,
+}
+
+
+def join(words: tuple[Word, ...] = (), seed: int = 0, **options: Any) -> Conversation:
+    talk = Conversation(WhisperLiveProtocol(opening()), words, seed)
+    talk.send({**OPTIONS, **options})
+    return talk
+
+
+def silence(duration_s: float) -> bytes:
+    return bytes(4 * round(duration_s * SAMPLE_RATE))
+
+
+def kept(talk: Conversation) -> list[dict[str, Any]]:
+    """What the client's `transcript` has in the end (client.py, process_segments and write_srt_file)."""
+    transcript: list[dict[str, Any]] = []
+    last: dict[str, Any] | None = None
+    for message in talk.json():
+        segments, shown = message.get("segments", []), [""]
+        for index, segment in enumerate(segments):
+            if shown[-1] == segment["text"]:
+                continue
+            shown.append(segment["text"].strip())
+            if index == len(segments) - 1 and not segment["completed"]:
+                last = segment
+            elif segment["completed"] and (not transcript or float(segment["start"]) >= float(transcript[-1]["end"])):
+                transcript.append(segment)
+    if last is not None and (not transcript or transcript[-1]["text"] != last["text"]):
+        transcript.append(last)
+    return transcript
+
+
+def test_the_server_is_ready_when_the_session_is() -> None:
+    talk = join()
+    assert talk.replies == []
+    talk.run()
+    assert talk.json() == [{"uid": "u-1", "message": "SERVER_READY", "backend": "faster_whisper"}]
+
+
+def test_options_become_settings() -> None:
+    chosen = join(
+        language="de", task="translate", use_vad=False, initial_prompt="Hier.", hotwords="Ebbe, Flut",
+        vad_parameters={"min_silence_duration_ms": 700},
+    ).asked()  # fmt: skip
+    assert (chosen.model, chosen.language, chosen.task, chosen.vad) == ("small", "de", "translate", False)
+    assert (chosen.prompt, chosen.changes) == ("Ebbe, Flut Hier.", {"vad_pause_s": 0.7})
+    assert join(language=None).asked().language is None
+
+
+def test_segments_grow_and_are_completed_at_the_end_of_a_sentence() -> None:
+    talk = join(word_timestamps=True)
+    talk.run()
+    red, house = Word(" Red", 0, 8_000, 0.5), Word(" house.", 8_000, 16_000, 0.75)
+    talk._perform(talk.protocol.events([Confirmed(0, 1, (red,)), Hypothesis(1, 1, (house,))]))
+    talk._perform(talk.protocol.events([Confirmed(2, 2, (house,)), Hypothesis(3, 2, ())]))
+    _, growing, again, completed = talk.json()
+    words = [
+        {"word": " Red", "start": "0.000", "end": "0.500", "probability": 0.5},
+        {"word": " house.", "start": "0.500", "end": "1.000", "probability": 0.75},
+    ]
+    segment = {"start": "0.000", "end": "1.000", "text": " Red house.", "completed": False, "words": words}
+    assert growing == again == {"uid": "u-1", "segments": [segment]}
+    assert completed == {"uid": "u-1", "segments": [{**segment, "completed": True}]}
+    assert kept(talk) == [{**segment, "completed": True}]  # and not the guess as well
+
+
+def test_a_long_segment_is_completed_without_a_sentence() -> None:
+    talk = join(said(60))
+    for _ in range(32):
+        talk.send(silence(1))
+        talk.step()
+    lengths = [float(segment["end"]) - float(segment["start"]) for segment in kept(talk)]
+    assert len(lengths) > 2
+    assert max(lengths) < 11
+
+
+@pytest.mark.parametrize("last_n", [1, 3, 10])
+def test_only_the_newest_segments_are_sent_and_none_is_missed(last_n: int) -> None:
+    talk = join(said(40, pause_every=2, pause_s=1.0), send_last_n_segments=last_n)
+    for _ in range(45):
+        talk.send(silence(1))
+        talk.step()
+    talk.send(b"END_OF_AUDIO")
+    talk.run()
+    assert all(len(message.get("segments", [])) <= last_n + 1 for message in talk.json())
+    assert "".join(segment["text"] for segment in kept(talk)).strip() == talk.text
+    assert len(talk.heard) == 40
+    assert talk.close == Close()
+
+
+def test_other_sample_formats() -> None:
+    for name, raw in (("int16", np.array([16_384], np.int16).tobytes()), ("uint8", bytes([192]))):
+        talk = join(audio_format=name)
+        talk.send(raw)
+        (audio,) = [action for action in talk.performed if isinstance(action, Audio)]
+        assert audio.samples.tolist() == [0.5]
+
+
+def test_the_end_of_audio_is_said_once_and_audio_behind_it_is_nothing() -> None:
+    talk = join(said(3))
+    talk.send(silence(2), b"END_OF_AUDIO", b"END_OF_AUDIO", silence(1), "END_OF_AUDIO")
+    talk.run()
+    assert talk.performed.count(Finish()) == 1
+    assert sum(len(action.samples) for action in talk.performed if isinstance(action, Audio)) == 2 * SAMPLE_RATE
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"\0\0\0\0",
+        {"uid": None},
+        {**OPTIONS, "language": "tlh"},
+        {**OPTIONS, "language": 5},
+        {**OPTIONS, "task": "sing"},
+        {**OPTIONS, "audio_format": "int24"},
+        {**OPTIONS, "send_last_n_segments": "many"},
+        {**OPTIONS, "use_vad": "perhaps"},
+        {**OPTIONS, "vad_parameters": [1]},
+        {**OPTIONS, "vad_parameters": {"min_silence_duration_ms": "long"}},
+    ],
+)
+def test_impossible_options_end_the_connection(first: Any) -> None:
+    talk = Conversation(WhisperLiveProtocol(opening()))
+    talk.send(first)
+    (problem,) = talk.problems
+    assert problem.fatal
+    assert talk.queue == type(talk.queue)()
+    assert talk.json()[-1]["status"] == "ERROR"
+
+
+def test_text_that_is_no_json_may_be_followed_by_options() -> None:
+    talk = Conversation(WhisperLiveProtocol(opening()))
+    talk.send("hello", OPTIONS)
+    talk.run()
+    assert [reply.get("status") or reply.get("message") for reply in talk.json()] == ["WARNING", "SERVER_READY"]
+
+
+def test_a_full_server_tells_minutes_to_wait() -> None:
+    talk = join()
+    talk.trouble(Problem("overloaded", "full", True))
+    (reply,) = talk.json()
+    assert reply["status"] == "WAIT"
+    assert round(reply["message"]) == 1  # the client rounds it
+
+
+def test_the_end_of_the_time_completes_the_segment() -> None:
+    talk = join()
+    talk._perform(talk.protocol.events([Confirmed(0, 1, (Word(" kept", 0, 1_600),))]))
+    talk.trouble(Problem("too_long", "that was long", True))
+    assert [segment["text"] for segment in kept(talk)] == [" kept"]
+    assert talk.json()[-1] == {"uid": "u-1", "message": "DISCONNECT"}
+
+
+def test_language_and_failures_are_told() -> None:
+    talk = join()
+    talk._perform(talk.protocol.events([Language(0, 1, "de", 0.9), TurnEnd(1, 1, 1), Error(2, 1, "broken", True)]))
+    language, error = talk.json()
+    assert language == {"uid": "u-1", "language": "de", "language_prob": 0.9}
+    assert (error["status"], error["message"]) == ("ERROR", "broken")
+    assert talk.close == Close(1011)
+
+
+@quick(20)
+@given(
+    st.lists(st.one_of(st.integers(0, 12_000), st.none()), max_size=30),
+    st.integers(0, 99),
+    st.integers(0, 6),
+    st.integers(-3, 12),
+)
+def test_no_word_is_lost_whatever_is_sent_when(steps: list[int | None], seed: int, pauses: int, last_n: int) -> None:
+    talk = join(said(14, pause_every=pauses), seed, send_last_n_segments=last_n)
+    for step in steps:
+        if step is None:
+            talk.step()
+        else:
+            talk.send(bytes(4 * step + step % 4))
+    talk.send(b"END_OF_AUDIO")
+    talk.run()
+    assert "".join(segment["text"] for segment in kept(talk)).strip() == talk.text
+
+
+@quick(30)
+@given(st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=40), st.just("{}")), max_size=6))
+def test_anything_is_answered_properly(sent: list[str | bytes]) -> None:
+    talk = Conversation(WhisperLiveProtocol(opening()))
+    talk.send(*sent)
+    talk.run()
+    talk = join()
+    talk.send(*sent)
+    talk.run()

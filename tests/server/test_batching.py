@@ -1,0 +1,165 @@
+"""Sessions that share graph runs say what they would say alone."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whispertide import api
+from whispertide.api import Transcriber
+from whispertide.audio.file import load_audio
+from whispertide.errors import GraphError
+from whispertide.events import Confirmed, Event, Hypothesis
+from whispertide.model.request import DecodeRequest
+from whispertide.server.batching import BatchedModel, Batcher, batched
+from whispertide.streaming.recipes import Recipe, get_recipe
+from whispertide.types import FloatArray
+
+CLIPS = Path(__file__).parents[1] / "clips"
+BARE = get_recipe("whisper-streaming").replace(framing="bare", vad=False)
+CUTS = (0, 7_000, 21_000)  # so that no two sessions hear the same
+
+
+@pytest.fixture(scope="module")
+def model() -> Transcriber:
+    model = api.load("nano.en", precision="fp32", threads=1)
+    model.warm_up()
+    return model
+
+
+@pytest.fixture(scope="module")
+def clips() -> list[FloatArray]:
+    river = load_audio(CLIPS / "river.flac")
+    return [river[cut : cut + 48_000] for cut in CUTS]
+
+
+def spoken(model: Transcriber, audio: FloatArray, recipe: Recipe) -> list[Event]:
+    """The rounds are the same every time: a second of audio each."""
+    session = model.session(recipe)
+    events: list[Event] = []
+    for start in range(0, len(audio), 16_000):
+        events += session.push(audio[start : start + 16_000])
+    return events + session.finish()
+
+
+def words(events: Sequence[Event]) -> list[object]:
+    return [
+        (type(event).__name__, [(word.text, word.start, word.end) for word in event.words])
+        for event in events
+        if isinstance(event, Confirmed | Hypothesis)
+    ]
+
+
+def probabilities(events: Sequence[Event]) -> list[float]:
+    return [word.probability for event in events if isinstance(event, Confirmed) for word in event.words]
+
+
+@pytest.mark.parametrize("recipe", [BARE.replace(beam=1), BARE.replace(beam=3)], ids=["greedy", "beam"])
+def test_the_text_is_the_same_alone_and_among_others(
+    model: Transcriber, clips: list[FloatArray], recipe: Recipe
+) -> None:
+    alone = [spoken(model, clip, recipe) for clip in clips]
+    shared = batched(model, most=4, lanes=2)
+    with ThreadPoolExecutor(len(clips)) as pool:
+        together = list(pool.map(lambda clip: spoken(shared, clip, recipe), clips))
+    assert isinstance(shared.model, BatchedModel)
+    assert shared.model.batcher.steps > shared.model.batcher.runs, "no two sessions ever shared a run"
+    for one, among in zip(alone, together, strict=True):
+        assert words(one)
+        assert words(among) == words(one)
+        np.testing.assert_allclose(probabilities(among), probabilities(one), atol=1e-4)
+
+
+def request(*tokens: int, parents: tuple[int, ...] | None = None) -> DecodeRequest:
+    return DecodeRequest(np.array(tokens, np.int64)[:, None], (0,), parents)
+
+
+def test_steps_of_different_lengths_share_runs_and_part_again(model: Transcriber, clips: list[FloatArray]) -> None:
+    """Prompts of different lengths, a rewind, a fork and a step alone in between: the same candidates throughout."""
+    base = model.model
+    mel = np.random.default_rng(0).normal(size=(3, base.dims.n_mels, 100)).astype(np.float32)
+    windows = [base.encode(one) for one in mel]
+    shared = BatchedModel(base, most=3, lanes=1)
+    prompts = [np.arange(100, 100 + 3 * n)[None] for n in (1, 4, 2)]
+
+    def script(decoder: object, number: int, barrier: threading.Barrier | None) -> list[FloatArray]:
+        found: list[FloatArray] = []
+
+        def run(one: DecodeRequest) -> None:
+            if barrier is not None:
+                barrier.wait()
+            output = decoder.run(one)  # type: ignore[attr-defined]
+            assert output.top_logprobs is not None
+            found.append(output.top_logprobs)
+
+        run(DecodeRequest(prompts[number], (prompts[number].shape[1] - 1,)))
+        run(request(7, 8 + number, parents=(0, 0)))
+        run(request(9, 10, parents=(1, 0)))
+        if number == 1:
+            decoder.rewind(2)  # type: ignore[attr-defined]
+        run(request(11, 12))
+        if number == 2:
+            run(DecodeRequest(np.array([[3, 4, 5], [6, 7, 8]]), (2,)))
+        else:
+            run(request(13, 14))
+        run(request(15, 16))
+        return found
+
+    expected = [script(base.decoder(window), n, None) for n, window in enumerate(windows)]
+    barrier = threading.Barrier(3)
+    with ThreadPoolExecutor(3) as pool:
+        runs = [pool.submit(script, shared.decoder(window), n, barrier) for n, window in enumerate(windows)]
+        got = [run.result(timeout=20) for run in runs]
+    for one, other in zip(expected, got, strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(b, a, atol=2e-3)
+    assert shared.batcher.steps > shared.batcher.runs
+
+
+def test_more_sessions_than_fit_into_one_run(model: Transcriber) -> None:
+    base = model.model
+    window = base.encode(np.zeros((base.dims.n_mels, 100), np.float32))
+    shared = BatchedModel(base, most=2, lanes=2)
+
+    def steps(_: int) -> int:
+        decoder = shared.decoder(window)
+        decoder.run(request(50257))
+        for token in range(10):
+            decoder.run(request(token))
+        return decoder.length
+
+    with ThreadPoolExecutor(5) as pool:
+        assert list(pool.map(steps, range(5))) == [11] * 5
+
+
+def test_a_run_that_fails_is_an_error_for_those_in_it_and_for_nobody_later(
+    model: Transcriber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = model.model
+    window = base.encode(np.zeros((base.dims.n_mels, 100), np.float32))
+    shared = BatchedModel(base, most=2, lanes=1)
+    decoder = shared.decoder(window)
+    decoder.run(request(50257))
+
+    def fail(self: object, jobs: object) -> None:
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("whispertide.server.batching._Cohort.run", fail)
+        with pytest.raises(GraphError, match="no room"):
+            decoder.run(request(1))
+    assert decoder.run(request(1)).top_ids is not None
+
+
+def test_the_text_context_is_not_exceeded(model: Transcriber) -> None:
+    base = model.model
+    batcher = Batcher(base.decoder_graph, most=2, lanes=1)
+    assert batcher.runs == 0
+    shared = BatchedModel(base, most=2, lanes=1)
+    decoder = shared.decoder(base.encode(np.zeros((base.dims.n_mels, 4), np.float32)))
+    decoder.run(DecodeRequest(np.full((1, base.dims.n_text_ctx), 5), (0,)))
+    with pytest.raises(GraphError, match="text context"):
+        decoder.run(request(1))

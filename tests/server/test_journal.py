@@ -1,0 +1,256 @@
+"""Sessions survive the death of their server: nothing that was accepted is lost, nothing that was sent changes."""
+
+import asyncio
+import io
+import os
+import pickle
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from websockets.asyncio.client import connect
+
+from served import SECONDS, SILENCE, TEXT, Client, KnowingModel, client, complete, limited, served, text_of
+from whispertide.errors import OptionError
+from whispertide.events import Event, to_dict
+from whispertide.server.journal import Journal, _Loader, _packed, _unpacked
+from whispertide.server.options import ServerOptions
+from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
+
+
+def journaled(folder: Path, **limits: Any) -> ServerOptions:
+    return replace(limited(**limits), journal=folder)
+
+
+async def accepted(one: Client, samples: int) -> None:
+    while not (told := one.said("received")) or told[-1]["received"] < samples:
+        await one.until("received")
+
+
+async def finish_talk(one: Client, received: int) -> None:
+    total = round(SECONDS * 16_000)
+    for start in range(received, total, 16_000):
+        await one.send(bytes(2 * min(16_000, total - start)))
+    await one.send({"type": "finish"})
+    assert await one.rest() == 1000
+
+
+def in_order(*parts: list[Event]) -> list[Event]:
+    events = [event for part in parts for event in part]
+    assert [event.seq for event in events] == list(range(len(events)))
+    return events
+
+
+@settings(max_examples=5, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(half_seconds=st.integers(0, 19), pause_ms=st.integers(0, 40), flush=st.booleans())
+def test_a_server_that_dies_at_any_moment(
+    tmp_path_factory: pytest.TempPathFactory, half_seconds: int, pause_ms: int, flush: bool
+) -> None:
+    """A copy of the journal, taken while the server works, is what a kill at that moment would leave."""
+    folder = tmp_path_factory.mktemp("journal")
+
+    said = 10_400 + 8_000 * half_seconds  # between two words, so that a flush splits none
+
+    async def run() -> None:
+        options = journaled(folder / "before")
+        async with served(options, KnowingModel(round_s=0.005)) as (server, _), client(server) as one:
+            await one.send({"type": "start"}, *[bytes(16_000)] * (said // 8_000), bytes(2 * (said % 8_000)))
+            await one.until("session")
+            if flush:
+                await one.send({"type": "flush"})
+            await accepted(one, said - 15_999)
+            await asyncio.sleep(pause_ms / 1000)
+            shutil.copytree(folder / "before", folder / "after")
+            session = one.said("session")[0]["session"]
+        async with served(journaled(folder / "after")) as (server, hub):
+            assert list(hub.sessions) == [session]
+            # What the dead server sent is in the copy; what this one sent after the copy was taken is not.
+            before = [event for event in one.events if event.seq < hub.sessions[session].outbox.next_seq]
+            async with client(server, f"?session={session}&last_seq={len(before) - 1}") as again:
+                started = await again.until("session")
+                assert said - 16_000 < started["received"] <= said
+                await finish_talk(again, started["received"])
+        events = in_order(before, again.events)
+        assert complete(events)
+        assert text_of(events) == TEXT
+
+    asyncio.run(run())
+
+
+def test_a_restart_in_good_order_keeps_sessions_too(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(journaled(tmp_path)) as (server, _), client(server) as one:
+            await one.send(*[SILENCE] * 4)
+            await accepted(one, 64_000)
+            server.should_exit = True
+            assert await one.rest() == 1001
+        assert one.text == TEXT[:5]  # all that was said, though the session goes on
+        async with served(journaled(tmp_path)) as (server, _):
+            session = one.said("session")[0]["session"]
+            async with client(server, f"?session={session}&last_seq={one.events[-1].seq}") as again:
+                await again.until("session")
+                await finish_talk(again, 64_000)
+        events = in_order(one.events, again.events)
+        assert complete(events)
+        assert text_of(events) == TEXT
+
+    asyncio.run(run())
+
+
+def test_sessions_that_are_over_leave_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(journaled(tmp_path, resume_s=0)) as (server, hub):
+            async with client(server) as one:
+                await finish_talk(one, 0)
+            async with asyncio.timeout(5):
+                while hub.sessions:
+                    await asyncio.sleep(0.05)
+        with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
+            for table in ("sessions", "commands", "entries", "states"):
+                assert database.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (0,)
+
+    asyncio.run(run())
+
+
+def test_audio_that_is_not_needed_any_more_is_not_kept(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(journaled(tmp_path)) as (server, _), client(server) as one:
+            for _ in range(11):
+                await one.send(SILENCE)
+                await asyncio.sleep(0.02)
+            await one.send({"type": "flush"})
+            await one.until("flushed")
+            shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("copy"))
+            with closing(sqlite3.connect(tmp_path / "copy" / "journal.sqlite3")) as database:
+                (stored,) = database.execute("SELECT SUM(stop - start) FROM commands").fetchone()
+            assert (stored or 0) <= 4 * 16_000
+
+    asyncio.run(run())
+
+
+def test_a_damaged_session_does_not_cost_the_others(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(journaled(tmp_path)) as (server, hub):
+            async with client(server) as one, client(server) as two:
+                for each in (one, two):
+                    await each.send(SILENCE, SILENCE, {"type": "flush"})
+                    await each.until("flushed")
+            sessions = [each.said("session")[0]["session"] for each in (one, two)]
+        with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database, database:
+            database.execute("UPDATE states SET data = ? WHERE session = ?", (pickle.dumps(os.system), sessions[0]))
+        async with served(journaled(tmp_path)) as (server, hub):
+            assert list(hub.sessions) == sessions[1:]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("command", [Flush(), Clear(), Finish(), Configure({"step_s": 2.0})])
+def test_commands_come_back_as_they_were(command: Any) -> None:
+    assert _unpacked(*_packed(command)) == command
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [np.array([0.5, -1.0, 0.25], np.float32), np.array([0.1, 2.0, 1e-9], np.float32), np.zeros(0, np.float32)],
+)
+def test_audio_comes_back_exactly(samples: Any) -> None:
+    command = _unpacked(*_packed(Audio(samples)))
+    assert isinstance(command, Audio)
+    np.testing.assert_array_equal(command.samples, samples)
+
+
+@pytest.mark.parametrize("value", [os.system, subprocess.Popen, Path.unlink, eval, np.save, to_dict])
+def test_a_state_cannot_run_programs(value: Any) -> None:
+    data = io.BytesIO(pickle.dumps(value))
+    with pytest.raises(pickle.UnpicklingError):
+        _Loader(data).load()
+
+
+def test_two_servers_cannot_share_a_journal(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    try:
+        with pytest.raises(OptionError, match="journal"):
+            Journal(tmp_path, busy_s=0.1)
+    finally:
+        journal.close()
+    (tmp_path / "file").touch()
+    with pytest.raises(OptionError, match="journal"):
+        Journal(tmp_path / "file")
+
+
+# --- a real process, killed ------------------------------------------------------------------------------------------
+
+
+def start_process(folder: Path, port: int) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "whispertide.cli.main", "serve", "--model", "nano.en", "--port", str(port)]
+    settings = ["--journal", str(folder), "--set", "beam=1", "--set", "framing=bare", "--recipe", "whisper-streaming"]
+    process = subprocess.Popen([*command, *settings], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("serving "):
+            return process
+    raise AssertionError("the server did not start")
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.mark.slow
+def test_kill_9(tmp_path: Path) -> None:
+    from whispertide.audio.file import load_audio
+
+    clip = load_audio(Path(__file__).parents[1] / "clips" / "river.flac")
+    audio = (np.clip(clip, -1, 1) * 32767).astype("<i2").tobytes()
+    truth = (Path(__file__).parents[1] / "clips" / "river.txt").read_text().split()
+    port = free_port()
+
+    async def run() -> None:
+        process = start_process(tmp_path, port)
+        async with connect(f"ws://127.0.0.1:{port}/ws", proxy=None) as socket:
+            one = Client(socket)
+            for start in range(0, len(audio) // 2, 6_400):
+                await one.send(audio[start : start + 6_400])
+            await accepted(one, len(audio) // 4 - 16_000)
+            process.send_signal(signal.SIGKILL)
+            await one.rest()
+        process.wait()
+        process.stderr.close()  # type: ignore[union-attr]
+        session, last = one.said("session")[0]["session"], len(one.events) - 1
+        process = start_process(tmp_path, port)
+        try:
+            address = f"ws://127.0.0.1:{port}/ws?session={session}&last_seq={last}"
+            async with connect(address, proxy=None) as socket:
+                again = Client(socket)
+                received = 2 * (await again.until("session"))["received"]
+                assert received >= len(audio) // 2 - 32_000
+                for start in range(received, len(audio), 6_400):
+                    await again.send(audio[start : start + 6_400])
+                await again.send({"type": "finish"})
+                assert await again.rest() == 1000
+        finally:
+            process.terminate()
+            process.wait()
+            process.stderr.close()  # type: ignore[union-attr]
+        events = in_order(one.events, again.events)
+        assert complete(events)
+        assert events[-1].duration == len(clip)  # type: ignore[attr-defined]
+        heard = text_of(events)
+        assert len(heard) >= len(truth) // 2
+        assert process.returncode == 0
+
+    asyncio.run(run())

@@ -1,0 +1,335 @@
+"""OpenAI's REST interface on loopback: its client package, its formats, and files that are none."""
+
+import asyncio
+import io
+import json
+import struct
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from fake_transcriber import FakeTranscriber
+from served import KnowingModel, keyed, limited, served
+from whispertide.decoding.longform import OfflineSegment
+from whispertide.server.options import ServerOptions
+
+openai = pytest.importorskip("openai")
+
+
+@dataclass
+class OfflineModel(KnowingModel):
+    """Hears "word0 word1 ..." in any file, two words a second."""
+
+    delay_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.offline = FakeTranscriber(delay_s=self.delay_s)
+        from whispertide.checkpoint.languages import language_code
+
+        self.tokenizer = type("Tokenizer", (), {"language": staticmethod(language_code)})()
+
+    def transcribe_segments(self, audio: Any, **settings: Any) -> Iterator[OfflineSegment]:
+        return self.offline.transcribe_segments(audio, **settings)
+
+
+def wav(seconds: float, rate: int = 16_000, *, promised: int | None = None) -> bytes:
+    data = bytes(round(seconds * rate) * 2)
+    size = len(data) if promised is None else promised
+    head = b"RIFF" + struct.pack("<I", 36 + size) + b"WAVEfmt "
+    head += struct.pack("<IHHIIHH", 16, 1, 1, rate, 2 * rate, 2, 16)
+    return head + b"data" + struct.pack("<I", size) + data
+
+
+@asynccontextmanager
+async def rest(options: ServerOptions | None = None, **model: Any) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(options, OfflineModel(**model)) as (server, _):
+        address = f"http://127.0.0.1:{server.port}"
+        async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=20) as client:
+            yield client
+
+
+async def post(client: httpx.AsyncClient, data: bytes, name: str = "a.wav", **fields: Any) -> httpx.Response:
+    return await client.post("/v1/audio/transcriptions", files={"file": (name, data)}, data=fields)
+
+
+def run(body: Any) -> None:
+    asyncio.run(body())
+
+
+def test_the_formats() -> None:
+    async def body() -> None:
+        async with rest() as client:
+            answer = (await post(client, wav(3), model="whisper-1")).json()
+            assert answer == {
+                "text": "word0 word1 word2 word3 word4 word5",
+                "usage": {"type": "duration", "seconds": 3},
+            }
+            text = await post(client, wav(3), response_format="text")
+            assert text.text == "word0 word1 word2 word3 word4 word5\n"
+            srt = await post(client, wav(3), response_format="srt")
+            assert srt.text.startswith("1\n00:00:00,000 --> 00:00:01,900\nword0 word1 word2 word3\n")
+            vtt = await post(client, wav(3), response_format="vtt")
+            assert vtt.text.startswith("WEBVTT\n")
+            assert vtt.headers["content-type"].startswith("text/vtt")
+            both: dict[str, Any] = {"timestamp_granularities[]": ["word", "segment"]}
+            verbose = (await post(client, wav(3), response_format="verbose_json", **both)).json()
+            assert (verbose["task"], verbose["language"], verbose["duration"]) == ("transcribe", "english", 3)
+            assert verbose["words"][1] == {"word": "word1", "start": 0.5, "end": 0.9}
+            assert [segment["id"] for segment in verbose["segments"]] == [0, 1]
+            assert verbose["segments"][1]["start"] == 2
+            plain = (await post(client, wav(3), response_format="verbose_json")).json()
+            assert "words" not in plain
+
+    run(body)
+
+
+def test_the_client_of_openai() -> None:
+    async def body() -> None:
+        async with served(keyed("a-secret-key"), OfflineModel()) as (server, _):
+            address = f"http://127.0.0.1:{server.port}/v1"
+            client = openai.AsyncOpenAI(api_key="a-secret-key", base_url=address, max_retries=0)
+            async with client:
+                assert [model.id for model in (await client.models.list()).data] == ["nano.en"]
+                assert (await client.models.retrieve("nano.en")).id == "nano.en"
+                create = client.audio.transcriptions.create
+                answer = await create(
+                    file=("a.wav", wav(3)), model="nano.en", language="en", prompt="Tide", temperature=0
+                )
+                assert answer.text == "word0 word1 word2 word3 word4 word5"
+                verbose = await create(
+                    file=("a.wav", wav(3)),
+                    model="nano.en",
+                    response_format="verbose_json",
+                    timestamp_granularities=["word", "segment"],
+                )
+                assert [word.word for word in verbose.words] == [f"word{n}" for n in range(6)]
+                assert verbose.segments[0].avg_logprob == -0.2
+                stream = await create(file=("a.wav", wav(3)), model="nano.en", stream=True)
+                events = [event async for event in stream]
+                assert [event.type for event in events[:-1]] == ["transcript.text.delta"] * 2
+                assert events[-1].type == "transcript.text.done"
+                assert "".join(event.delta for event in events[:-1]) == events[-1].text == answer.text
+                with pytest.raises(openai.BadRequestError, match="response_format"):
+                    await create(file=("a.wav", wav(1)), model="nano.en", response_format="docx")
+                with pytest.raises(openai.BadRequestError):
+                    await client.audio.translations.create(file=("a.wav", wav(1)), model="nano.en")
+            wrong = openai.AsyncOpenAI(api_key="another-key", base_url=address, max_retries=0)
+            async with wrong:
+                with pytest.raises(openai.AuthenticationError):
+                    await wrong.models.list()
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"", 400),
+        (b"this is no audio", 400),
+        (wav(1)[:20], 400),
+        (wav(1, rate=1), 400),
+        (bytes(100_000), 400),
+        (b"RIFF\xff\xff\xff\xffWAVE" + bytes(64), 400),
+    ],
+)
+def test_files_that_are_no_audio(data: bytes, status: int) -> None:
+    async def body() -> None:
+        async with rest() as client:
+            answer = await post(client, data)
+            assert answer.status_code == status
+            assert "Traceback" not in answer.text
+            assert answer.json()["error"]["type"] == "invalid_request_error"
+            assert (await post(client, wav(1))).status_code == 200
+
+    run(body)
+
+
+def test_a_small_file_that_holds_days() -> None:
+    """A minute of silence in FLAC is 15 kB: the limit is on the audio, and decoding ends there."""
+    av = pytest.importorskip("av")
+    import numpy as np
+
+    file = io.BytesIO()
+    with av.open(file, "w", format="flac") as container:
+        stream = container.add_stream("flac", rate=8_000, layout="mono")
+        for _ in range(10):
+            frame = av.AudioFrame.from_ndarray(np.zeros((1, 480_000), np.int16), format="s16", layout="mono")
+            frame.sample_rate = 8_000
+            for packet in stream.encode(frame):
+                container.mux(packet)
+        for packet in stream.encode(None):
+            container.mux(packet)
+    assert len(file.getvalue()) < 150_000
+
+    async def body() -> None:
+        async with rest(limited(upload_s=60)) as client:
+            answer = await post(client, file.getvalue(), "bomb.flac")
+            assert answer.status_code == 413
+            assert "60 s" in answer.json()["error"]["message"]
+
+    run(body)
+
+
+def test_a_file_that_is_cut_off_is_transcribed_with_a_warning() -> None:
+    async def body() -> None:
+        async with rest() as client:
+            answer = await post(client, wav(2, promised=10**6))
+            assert answer.json()["text"] == "word0 word1 word2 word3"
+            assert "cut off" in answer.headers["x-whispertide-warning"]
+
+    run(body)
+
+
+def test_a_file_that_is_too_large() -> None:
+    async def body() -> None:
+        async with rest(limited(upload=100_000)) as client:
+            assert (await post(client, wav(2))).status_code == 200
+            assert (await post(client, wav(20))).status_code == 413
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"response_format": "x"},
+        {"temperature": "hot"},
+        {"temperature": "7"},
+        {"language": "klingon"},
+        {"stream": "perhaps"},
+        {"timestamp_granularities[]": "phoneme"},
+    ],
+)
+def test_fields_that_cannot_be(fields: dict[str, str]) -> None:
+    async def body() -> None:
+        async with rest() as client:
+            answer = await post(client, wav(1), **fields)
+            assert answer.status_code == 400
+            assert answer.json()["error"]["message"].startswith(("expected", "unknown", "Whisper"))
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"{}", "application/json"),
+        (b"", "multipart/form-data"),
+        (b"--x\r\n", "multipart/form-data; boundary=x"),
+        (
+            b"--x\r\nContent-Disposition: form-data; name=file\r\n\r\nhello\r\n--x--\r\n",
+            "multipart/form-data; boundary=x",
+        ),
+        (b"\xff\xfe", "multipart/form-data; boundary=\xff"),
+    ],
+)
+def test_bodies_that_are_no_form(content: bytes, kind: str) -> None:
+    async def body() -> None:
+        async with rest() as client:
+            headers = {"content-type": kind.encode("latin-1")}
+            answer = await client.post("/v1/audio/transcriptions", content=content, headers=headers)  # type: ignore[arg-type]
+            assert answer.status_code == 400
+            assert "error" in answer.json()
+
+    run(body)
+
+
+def test_names_of_files_are_not_used() -> None:
+    async def body() -> None:
+        async with rest() as client:
+            answer = await post(client, wav(1), "../../../../etc/passwd\x00.wav")
+            assert answer.status_code == 200
+            for path in ("/../../pyproject.toml", "/%2e%2e/%2e%2e/pyproject.toml", "/..%5c..%5cpyproject.toml"):
+                assert (await client.get(path)).status_code == 404
+
+    run(body)
+
+
+def test_more_files_than_there_is_room_for() -> None:
+    async def body() -> None:
+        async with rest(limited(offline=1), delay_s=0.3) as client:
+            first = asyncio.create_task(post(client, wav(4)))
+            await asyncio.sleep(0.2)
+            second = await post(client, wav(1))
+            assert second.status_code == 429
+            assert (await first).status_code == 200
+
+    run(body)
+
+
+def test_slow_requests_are_cut_off() -> None:
+    async def body() -> None:
+        async with served(limited(stall_s=0.3), OfflineModel()) as (server, _):
+            for head in (
+                b"GET / HTTP/1.1\r\n",
+                b"",
+                b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\n"
+                b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n--x",
+            ):
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(head)
+                async with asyncio.timeout(5):
+                    answer = await reader.read()
+                assert answer == b"" or b" 408 " in answer
+                writer.close()
+
+    run(body)
+
+
+def test_the_other_pages() -> None:
+    async def body() -> None:
+        async with rest() as client:
+            assert (await client.get("/healthz")).json() == {"status": "ok"}
+            assert (await client.get("/readyz")).json() == {"status": "ready"}
+            metrics = await client.get("/metrics")
+            assert "whispertide_sessions 0.0" in metrics.text
+            description = (await client.get("/openapi.json")).json()
+            assert description["openapi"].startswith("3.1")
+            docs = await client.get("/docs")
+            assert "/v1/audio/transcriptions" in docs.text
+            assert "http" not in docs.text.replace("HTTP", "")  # nothing is fetched from elsewhere
+            assert docs.headers["x-content-type-options"] == "nosniff"
+            assert "default-src 'self'" in docs.headers["content-security-policy"]
+            for path in description["paths"]:
+                method = "post" if "post" in description["paths"][path] else "get"
+                assert (await client.request(method, path.replace("{model}", "nano.en"))).status_code in (200, 400)
+
+    run(body)
+
+
+def test_pages_of_other_hosts_and_people_without_keys() -> None:
+    async def body() -> None:
+        async with rest() as client:
+            evil = await client.post("/v1/audio/transcriptions", headers={"origin": "https://evil.example"})
+            assert evil.status_code == 403
+        async with rest(keyed("a-secret-key")) as client:
+            for path in ("/v1/models", "/metrics"):
+                assert (await client.get(path)).status_code == 401
+            assert (await client.get("/healthz")).status_code == 200
+
+    run(body)
+
+
+def test_too_many_requests() -> None:
+    async def body() -> None:
+        async with rest(limited(requests=3)) as client:
+            codes = [(await client.get("/v1/models")).status_code for _ in range(5)]
+            assert codes == [200, 200, 200, 429, 429]
+
+    run(body)
+
+
+def test_streaming_a_file_that_is_none() -> None:
+    async def body() -> None:
+        async with rest() as client:
+            answer = await post(client, b"no audio", stream="true")
+            (line,) = [line for line in answer.text.splitlines() if line]
+            event = json.loads(line.removeprefix("data: "))
+            assert event["type"] == "error"
+            assert "audio" in event["error"]["message"]
+
+    run(body)

@@ -1,0 +1,388 @@
+"""The whole server on loopback: sessions from the first word to the last, and everything that can go wrong."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from served import SECONDS, SILENCE, TEXT, KnowingModel, client, complete, keyed, limited, say_everything, served
+from whispertide.events import Confirmed, Error
+
+
+def test_a_session_says_every_word_once() -> None:
+    async def run() -> None:
+        async with served() as (server, _), client(server) as one:
+            hello = await one.until("hello")
+            assert [model["name"] for model in hello["models"]] == ["nano.en"]
+            await say_everything(one)
+            assert await one.rest() == 1000
+            assert one.text == TEXT
+            assert complete(one.events)
+            assert one.said("session")[0]["model"] == "nano.en"
+            assert one.said("end")[0]["duration"] == SECONDS
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("portion", [1, 333, 3201, 64_000])
+def test_portions_do_not_matter(portion: int) -> None:
+    async def run() -> None:
+        async with served(model=KnowingModel()) as (server, _), client(server) as one:
+            seconds = 0.02 if portion == 1 else SECONDS  # one byte a message is enough to split samples
+            if portion == 1:
+                await one.send(SILENCE * 10)
+            await say_everything(one, seconds=seconds, portion=portion)
+            await one.rest()
+            assert complete(one.events)
+            assert one.text[:8] == TEXT[:8]
+
+    asyncio.run(run())
+
+
+def test_flush_confirms_and_goes_on() -> None:
+    async def run() -> None:
+        async with served() as (server, _), client(server) as one:
+            await one.send(bytes(68_800), {"type": "flush"})  # the fourth word ends at 2.1 s
+            await one.until("flushed")
+            heard = one.text
+            assert heard == TEXT[:4]
+            await one.send({"type": "flush"})  # nothing was said in between
+            await one.until("flushed")
+            assert one.text == heard
+            await say_everything(one, seconds=SECONDS - 2.15)
+            await one.rest()
+            assert complete(one.events)
+            assert one.text[-4:] == TEXT[-4:]
+
+    asyncio.run(run())
+
+
+def test_clear_drops_what_is_not_confirmed() -> None:
+    async def run() -> None:
+        async with served() as (server, _), client(server) as one:
+            await one.send(SILENCE, {"type": "clear"})
+            await one.until("cleared")
+            await one.send({"type": "finish"})
+            assert await one.rest() == 1000
+            assert complete(one.events)
+            assert len(one.text) <= 1
+
+    asyncio.run(run())
+
+
+def test_settings_and_configuration() -> None:
+    async def run() -> None:
+        async with served() as (server, hub), client(server) as one:
+            await one.send({"type": "start", "changes": {"step_s": 0.5}, "rate": 8000, "format": "f32le"})
+            session = await one.until("session")
+            live = hub.sessions[session["session"]]
+            assert live.asked_recipe.step_s == 0.5
+            await one.send(bytes(32_000), {"type": "configure", "changes": {"step_s": 2, "prompt": "Tide"}})
+            await one.send({"type": "configure", "changes": {"nonsense": 1}}, {"type": "flush"})
+            await one.until("flushed")
+            assert (live.asked_recipe.step_s, live.asked_options.prompt) == (2, "Tide")
+            (refusal,) = one.said("error")
+            assert "nonsense" in refusal["message"]
+            assert not refusal["fatal"]
+            assert live.taken == 16_000  # also what the resampler held back
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"type": "start", "model": "large"}, "expected a model among nano.en"),
+        ({"type": "start", "recipe": "nothing"}, "expected a recipe"),
+        ({"type": "start", "changes": {"step_s": -1}}, "step_s"),
+        ({"type": "start", "changes": {"step_s": "x"}}, "step_s"),
+        ({"type": "start", "task": "sing"}, "task"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(message: dict[str, object], words: str) -> None:
+    async def run() -> None:
+        async with served() as (server, hub), client(server) as one:
+            await one.send(message)
+            assert await one.rest() == 1008
+            assert words in one.said("problem")[0]["message"]
+            assert not hub.sessions
+
+    asyncio.run(run())
+
+
+def test_a_failing_model_ends_one_session_and_no_other() -> None:
+    async def run() -> None:
+        async with served() as (server, hub), client(server) as bad, client(server) as worse, client(server) as good:
+            await bad.send({"type": "start", "prompt": "fail"})
+            await worse.send({"type": "start", "prompt": "defect"})
+            await asyncio.gather(*(one.send(SILENCE, SILENCE, SILENCE) for one in (bad, worse, good)))
+            assert await bad.rest() == 1011
+            assert await worse.rest() == 1011
+            for one, words in ((bad, "decoder.onnx"), (worse, "the server made a mistake")):
+                (failure,) = [event for event in one.events if isinstance(event, Error)]
+                assert failure.fatal
+                assert words in failure.message
+                assert "Traceback" not in failure.message
+                assert "ZeroDivision" not in failure.message
+            await say_everything(good, seconds=SECONDS - 3)
+            assert await good.rest() == 1000
+            assert good.text == TEXT
+            assert "whispertide_errors_total 2.0" in hub.metrics.render().decode()
+
+    asyncio.run(run())
+
+
+def test_many_sessions_each_get_their_own_words() -> None:
+    async def run() -> None:
+        async with served() as (server, _):
+
+            async def one_session(portion: int) -> list[str]:
+                async with client(server) as one:
+                    await say_everything(one, portion=portion)
+                    assert await one.rest() == 1000
+                    assert complete(one.events)
+                    return one.text
+
+            texts = await asyncio.gather(*(one_session(4_000 + 997 * number) for number in range(16)))
+            assert all(text == TEXT for text in texts)
+
+    asyncio.run(run())
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_more_sessions_than_there_is_room_for() -> None:
+    async def run() -> None:
+        async with served(limited(sessions=1)) as (server, _), client(server) as first, client(server) as second:
+            await first.send(SILENCE)
+            await first.until("session")
+            await second.send(SILENCE)
+            assert await second.rest() == 1013
+            (problem,) = second.said("problem")
+            assert problem["kind"] == "overloaded"
+            await say_everything(first, seconds=SECONDS - 1)
+            assert await first.rest() == 1000
+            assert first.text == TEXT
+
+    asyncio.run(run())
+
+
+def test_a_session_that_gets_too_long_is_finished_and_says_everything() -> None:
+    async def run() -> None:
+        async with served(limited(session_s=4)) as (server, _), client(server) as one:
+            for _ in range(7):
+                await one.send(SILENCE)
+            assert await one.rest() == 1000
+            assert [problem["kind"] for problem in one.said("problem")][:1] == ["too_long"]
+            assert one.said("end")[0]["duration"] == 4
+            assert one.text == TEXT[:5]  # the sixth begins at 4.7 s
+
+    asyncio.run(run())
+
+
+def test_messages_that_are_too_large() -> None:
+    async def run() -> None:
+        async with served(limited(message=100_000)) as (server, _), client(server) as one, client(server) as other:
+            await one.send(SILENCE)
+            with suppress(ConnectionClosed):  # what is sent may meet a closed socket already
+                await one.send(bytes(200_000))
+            assert await one.rest() == 1009
+            await say_everything(other)
+            assert await other.rest() == 1000
+            assert other.text == TEXT
+
+    asyncio.run(run())
+
+
+def test_too_many_text_messages() -> None:
+    async def run() -> None:
+        async with served(limited(messages=10)) as (server, _), client(server) as one:
+            with suppress(ConnectionClosed):
+                for _ in range(10_000):
+                    await one.send({"type": "keepalive"})
+            assert await one.rest() == 4029
+
+    asyncio.run(run())
+
+
+def test_a_silent_client_is_left() -> None:
+    async def run() -> None:
+        async with served(limited(idle_s=0.2)) as (server, _), client(server) as one:
+            assert await one.rest() == 4000
+            assert one.said("problem")[0]["kind"] == "idle"
+
+    asyncio.run(run())
+
+
+def test_audio_that_comes_too_fast_is_read_more_slowly_and_not_dropped() -> None:
+    async def run() -> None:
+        options = limited(inbox_s=1, message=2**22)
+        async with served(options, KnowingModel(round_s=0.05)) as (server, hub), client(server) as one:
+            most = 0
+
+            async def watch() -> None:
+                nonlocal most
+                while True:
+                    most = max([most, *(live.waiting for live in hub.sessions.values())])
+                    await asyncio.sleep(0.001)
+
+            watching = asyncio.create_task(watch())
+            await say_everything(one, portion=32_000)
+            assert await one.rest() == 1000
+            watching.cancel()
+            assert one.text == TEXT
+            assert one.said("end")[0]["duration"] == SECONDS
+            assert most <= 3 * 16_000
+
+    asyncio.run(run())
+
+
+def test_a_client_that_does_not_read_is_closed() -> None:
+    async def run() -> None:
+        options = limited(stall_s=0.3, messages=10**6)
+        async with served(options) as (server, hub):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            await shake_hands(reader, writer)
+            writer.transport.set_write_buffer_limits(2**26)
+            bad = json.dumps({"type": "x" * 60_000}).encode()
+            frame = bytes([0x81, 0xFE]) + len(bad).to_bytes(2, "big") + bytes(4) + bad
+            async with asyncio.timeout(15):
+                while hub.connections:  # every one is answered, and the answers quote it
+                    writer.write(frame * 4)
+                    await asyncio.sleep(0.005)
+            writer.transport.abort()
+
+    asyncio.run(run())
+
+
+async def shake_hands(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(
+        b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert b" 101 " in head
+
+
+# --- who may connect -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"additional_headers": {"Authorization": "Bearer right-key"}},
+        {"additional_headers": {"Authorization": "Token right-key"}},
+        {"additional_headers": {"Authorization": "right-key"}},
+        {"query": "?api_key=right-key"},
+    ],
+)
+def test_a_right_key_opens(settings: dict[str, object]) -> None:
+    async def run() -> None:
+        options = keyed("right-key", "other-key")
+        async with served(options) as (server, _), client(server, **settings) as one:  # type: ignore[arg-type]
+            await say_everything(one)
+            assert await one.rest() == 1000
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer right-key2"}])
+def test_no_key_or_a_wrong_one_does_not(headers: dict[str, str]) -> None:
+    async def run() -> None:
+        async with served(keyed("right-key")) as (server, hub):
+            with pytest.raises(InvalidStatus) as refused:
+                async with client(server, additional_headers=headers):
+                    pass
+            assert refused.value.response.status_code == 401
+            assert not hub.connections
+
+    asyncio.run(run())
+
+
+def test_pages_of_other_hosts_may_not_connect() -> None:
+    async def run() -> None:
+        async with served() as (server, _):
+            with pytest.raises(InvalidStatus) as refused:
+                async with client(server, origin="https://evil.example"):
+                    pass
+            assert refused.value.response.status_code == 403
+            async with client(server, origin=f"http://127.0.0.1:{server.port}") as one:
+                await one.until("hello")
+
+    asyncio.run(run())
+
+
+def test_more_connections_than_there_is_room_for() -> None:
+    async def run() -> None:
+        async with served(limited(connections=1)) as (server, _), client(server) as first:
+            await first.until("hello")
+            with pytest.raises(InvalidStatus) as refused:
+                async with client(server):
+                    pass
+            assert refused.value.response.status_code == 503
+
+    asyncio.run(run())
+
+
+def test_paths_that_are_none() -> None:
+    async def run() -> None:
+        async with served() as (server, _):
+            for path in ("/nothing", "/ws/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"):
+                with pytest.raises(InvalidStatus) as refused:
+                    async with client(server, path=path):
+                        pass
+                assert refused.value.response.status_code == 404
+
+    asyncio.run(run())
+
+
+# --- the end ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_stops_lets_everybody_have_their_words() -> None:
+    async def run() -> None:
+        async with served() as (server, hub), client(server) as one, client(server) as idle:
+            for _ in range(4):
+                await one.send(SILENCE)
+            await idle.until("hello")
+            while not hub.sessions or next(iter(hub.sessions.values())).accepted < 4 * 16_000:
+                await asyncio.sleep(0.01)
+            server.should_exit = True
+            assert await one.rest() == 1000
+            assert complete(one.events)
+            assert one.text == TEXT[:5]
+            assert await idle.rest() == 1001
+            assert idle.said("problem")[0]["kind"] == "shutdown"
+
+    asyncio.run(run())
+
+
+def test_while_it_stops_there_are_no_new_sessions() -> None:
+    async def run() -> None:
+        slow = KnowingModel(round_s=0.5)
+        async with served(model=slow) as (server, hub), client(server) as one, client(server) as late:
+            await late.until("hello")
+            for _ in range(4):
+                await one.send(SILENCE)
+            await one.until("session")
+            hub.begin_drain()
+            await late.send(SILENCE)
+            assert await late.rest() == 1001
+            assert await one.rest() == 1000
+
+    asyncio.run(run())
+
+
+def test_the_first_word_of_the_confirmed_text_comes_before_the_end() -> None:
+    async def run() -> None:
+        async with served() as (server, _), client(server) as one:
+            for _ in range(4):
+                await one.send(SILENCE)
+                await asyncio.sleep(0.05)
+            await one.until("confirmed")
+            assert [event for event in one.events if isinstance(event, Confirmed)]
+
+    asyncio.run(run())

@@ -1,0 +1,298 @@
+"""The TCP listeners on loopback: sockets of all manners, a model that knows the words."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oracle import make_gate
+from whispertide.options import DecodeOptions
+from whispertide.server.hub import Hub
+from whispertide.server.options import Access, Limits, ServerOptions
+from whispertide.server.protocols.base import WireProtocol
+from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
+from whispertide.server.protocols.wyoming import WyomingProtocol
+from whispertide.server.protocols.wyoming_frames import Frame, FrameReader, encode
+from whispertide.server.serving import drain
+from whispertide.server.tcp import TcpListener, _is_loopback
+from whispertide.session import Session
+from whispertide.streaming.recipes import Recipe, get_recipe
+from whispertide.types import SAMPLE_RATE, Word, join_words
+from wire_conversation import KnowingOracle, said, silence
+
+WORDS = said(9, pause_every=4)
+
+
+@dataclass
+class KnowingModel:
+    """As much of a `Transcriber` as a hub needs."""
+
+    words: tuple[Word, ...] = WORDS
+    name: str = "nano.en"
+    dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
+    failing: bool = False
+
+    def session(self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None) -> Session:
+        if self.failing:
+            raise RuntimeError("a defect")
+        return Session(recipe, KnowingOracle(self.words, jitter=0), make_gate(self.words), options=options)
+
+
+@asynccontextmanager
+async def serving(
+    kind: type[WireProtocol], options: ServerOptions | None = None, model: KnowingModel | None = None
+) -> AsyncIterator[TcpListener]:
+    hub = Hub({"nano.en": model or KnowingModel()}, get_recipe("whisper-streaming"), options or ServerOptions())  # type: ignore[dict-item]
+    await hub.start()
+    listener = TcpListener(hub, kind)
+    await listener.start()
+    try:
+        yield listener
+    finally:
+        await listener.stop()
+        await hub.stop()
+        assert hub.connections == set()
+        assert hub.sessions == {}
+
+
+def limited(**limits: Any) -> ServerOptions:
+    return ServerOptions(limits=Limits(**limits))
+
+
+async def read_all(reader: asyncio.StreamReader) -> str:
+    async with asyncio.timeout(10):
+        return (await reader.read()).decode()
+
+
+def plain(text: str) -> list[str]:
+    return [word.strip(" ,.!").lower() for word in text.split()]
+
+
+def expected() -> list[str]:
+    return plain(join_words(WORDS))
+
+
+def test_lines_until_the_last_word() -> None:
+    async def talk() -> str:
+        async with serving(TextLinesProtocol) as listener:
+            reader, writer = await asyncio.open_connection(listener.host, listener.port)
+            writer.write(silence(12)[:-1])
+            writer.write_eof()
+            text = await read_all(reader)
+            writer.close()
+            return text
+
+    lines = asyncio.run(talk()).splitlines()
+    assert plain(" ".join(line.split(" ", 2)[2] for line in lines)) == expected()
+
+
+def test_wyoming_over_a_socket() -> None:
+    async def talk() -> list[Frame]:
+        async with serving(WyomingProtocol) as listener:
+            reader, writer = await asyncio.open_connection(listener.host, listener.port)
+            form = {"rate": SAMPLE_RATE, "width": 2, "channels": 1}
+            writer.write(encode(Frame("describe")) + encode(Frame("audio-start", form)))
+            for _ in range(24):
+                writer.write(encode(Frame("audio-chunk", form, silence(0.5))))
+                await writer.drain()
+            writer.write(encode(Frame("audio-stop")))
+            frames: list[Frame] = []
+            parser = FrameReader()
+            async with asyncio.timeout(10):
+                while not frames or frames[-1].type != "transcript-stop":
+                    frames += parser.feed(await reader.read(4096))
+            writer.close()
+            await writer.wait_closed()
+            return frames
+
+    frames = asyncio.run(talk())
+    assert frames[0].type == "info"
+    assert plain(frames[-2].data["text"]) == expected()
+
+
+def test_many_at_once_do_not_disturb_each_other() -> None:
+    async def one(listener: TcpListener, number: int) -> str:
+        reader, writer = await asyncio.open_connection(listener.host, listener.port)
+        if number % 3 == 0:  # rude: goes away in the middle
+            writer.write(silence(2))
+            await writer.drain()
+            writer.transport.abort()
+            return ""
+        audio = silence(12)
+        for at in range(0, len(audio), 40_001):
+            writer.write(audio[at : at + 40_001])
+            await writer.drain()
+        writer.write_eof()
+        text = await read_all(reader)
+        writer.close()
+        return text
+
+    async def talk() -> list[str]:
+        async with serving(TextLinesProtocol) as listener:
+            texts = await asyncio.gather(*(one(listener, number) for number in range(9)))
+            for _ in range(100):
+                if not listener.hub.connections:
+                    break
+                await asyncio.sleep(0.02)
+            return texts
+
+    for text in filter(None, asyncio.run(talk())):
+        assert plain(" ".join(line.split(" ", 2)[2] for line in text.splitlines())) == expected()
+
+
+def test_the_last_words_arrive_although_there_is_input_left() -> None:
+    """A session at its limit: the server closes while the client still sends."""
+
+    async def talk() -> str:
+        async with serving(TextLinesProtocol, limited(session_s=12)) as listener:
+            reader, writer = await asyncio.open_connection(listener.host, listener.port)
+            writer.write(silence(14))
+            text = await read_all(reader)
+            writer.close()
+            return text
+
+    text = asyncio.run(talk())
+    assert plain(" ".join(line.split(" ", 2)[2] for line in text.splitlines())) == expected()
+
+
+def test_garbage_is_answered_and_the_server_lives() -> None:
+    async def talk() -> str:
+        async with serving(WyomingProtocol) as listener:
+            for rubbish in (b"\n", b"\xff" * 100_000, b'{"type":"audio-chunk","payload_length":1e99}\n'):
+                reader, writer = await asyncio.open_connection(listener.host, listener.port)
+                writer.write(rubbish)
+                assert "error" in await read_all(reader)
+                writer.close()
+            reader, writer = await asyncio.open_connection(listener.host, listener.port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            text = await read_all(reader)
+            writer.close()
+            return text
+
+    text = asyncio.run(talk())
+    assert "expected a JSON object" in text
+    assert "Traceback" not in text
+
+
+def test_a_client_that_resets_is_forgotten() -> None:
+    async def talk() -> None:
+        async with serving(JsonLinesProtocol) as listener:
+            raw = socket.create_connection((listener.host, listener.port))
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raw.sendall(silence(1))
+            await asyncio.sleep(0.1)
+            raw.close()
+            async with asyncio.timeout(5):
+                while listener.hub.connections:
+                    await asyncio.sleep(0.02)
+
+    asyncio.run(talk())
+
+
+def test_one_connection_too_many_and_one_session_too_many() -> None:
+    async def talk() -> None:
+        async with serving(WyomingProtocol, limited(connections=1)) as listener:
+            _, first = await asyncio.open_connection(listener.host, listener.port)
+            await asyncio.sleep(0.1)
+            reader, second = await asyncio.open_connection(listener.host, listener.port)
+            assert await read_all(reader) == ""
+            first.close()
+            second.close()
+            async with asyncio.timeout(5):
+                while listener.hub.connections:
+                    await asyncio.sleep(0.02)
+        async with serving(WyomingProtocol, limited(sessions=1)) as listener:
+            stop = encode(Frame("audio-stop"))
+            reader, first = await asyncio.open_connection(listener.host, listener.port)
+            first.write(stop)
+            await reader.read(10)
+            reader, second = await asyncio.open_connection(listener.host, listener.port)
+            second.write(stop)
+            assert "overloaded" in await read_all(reader)
+            first.close()
+            second.close()
+            async with asyncio.timeout(5):
+                while listener.hub.connections:
+                    await asyncio.sleep(0.02)
+
+    asyncio.run(talk())
+
+
+def test_where_keys_are_asked_for_only_this_machine_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ServerOptions(access=Access(keys=("a-long-key",)))
+
+    async def answer(trusted: bool, local: bool) -> str:
+        async with serving(WyomingProtocol, options) as listener:
+            listener.trusted = trusted
+            monkeypatch.setattr("whispertide.server.tcp._is_loopback", lambda address: local)
+            reader, writer = await asyncio.open_connection(listener.host, listener.port)
+            writer.write(encode(Frame("ping", {"text": "x"})))
+            try:
+                async with asyncio.timeout(5):
+                    said = (await reader.read(4096)).decode()
+            except ConnectionResetError:  # nobody reads what a stranger sends
+                said = ""
+            writer.close()
+            await asyncio.sleep(0.05)
+            return said
+
+    assert "pong" in asyncio.run(answer(trusted=False, local=True))
+    assert "pong" in asyncio.run(answer(trusted=True, local=False))
+    assert asyncio.run(answer(trusted=False, local=False)) == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "is_loopback"),
+    [
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("fe80::1%eth0", False),
+        ("192.0.2.1", False),
+        ("", False),
+    ],
+)
+def test_loopback(address: str, is_loopback: bool) -> None:
+    assert _is_loopback(address) is is_loopback
+
+
+def test_a_defect_costs_one_connection() -> None:
+    async def talk() -> None:
+        async with serving(TextLinesProtocol, model=KnowingModel(failing=True)) as listener:
+            for _ in range(2):
+                reader, writer = await asyncio.open_connection(listener.host, listener.port)
+                assert await read_all(reader) == ""
+                writer.close()
+
+    asyncio.run(talk())
+
+
+def test_draining_gives_every_client_its_words() -> None:
+    async def talk() -> str:
+        async with serving(TextLinesProtocol) as listener:
+            reader, writer = await asyncio.open_connection(listener.host, listener.port)
+            writer.write(silence(12))
+            await writer.drain()
+            await asyncio.sleep(0.3)
+            await drain(listener.hub)
+            text = await read_all(reader)
+            writer.close()
+            return text
+
+    text = asyncio.run(talk())
+    assert plain(" ".join(line.split(" ", 2)[2] for line in text.splitlines())) == expected()
+
+
+def test_a_port_that_is_taken_is_an_error() -> None:
+    async def talk() -> None:
+        async with serving(TextLinesProtocol) as listener:
+            with pytest.raises(OSError, match="address"):
+                await replace(listener, _server=None, _tasks=set()).start()
+
+    asyncio.run(talk())

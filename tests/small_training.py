@@ -1,0 +1,94 @@
+"""Speech that is only tones, and a network so small that an update takes milliseconds: what tests of training share."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whispertide.checkpoint import Checkpoint, ModelDims, load_checkpoint
+from whispertide.training.shards import Int16Array, Utterance, write_shard
+
+RATE = 16_000
+SENTENCES = (
+    "The river is high.",
+    "Where does the old road go?",
+    "It was cold in the morning, and nobody came.",
+    "Yes.",
+    "Twenty-three birds sat on the roof of the house.",
+    "Don't forget the letter.",
+)
+
+
+@cache
+def nano() -> Checkpoint:
+    """The bundled checkpoint: tokenizer and files."""
+    return load_checkpoint("nano.en")
+
+
+def tone(count: int, hertz: float) -> Int16Array:
+    """A tone [count] at a third of full scale."""
+    return (10_000 * np.sin(2 * np.pi * hertz * np.arange(count) / RATE)).astype(np.int16)
+
+
+def spoken(number: int, *, timed: bool = True) -> Utterance:
+    """A sentence, each word a tone of its own of 0.1 to 0.3 s, 20 ms of silence between."""
+    text = SENTENCES[number % len(SENTENCES)]
+    pieces, words, at = [], [], 0
+    for place, word in enumerate(text.split()):
+        count = RATE // 10 + RATE // 40 * min(8, len(word))
+        pieces += [tone(count, 200 + 50 * place + 7 * number), np.zeros(320, np.int16)]
+        words.append((at, at + count))
+        at += count + 320
+    return Utterance(np.concatenate(pieces), text, f"tone{number}", tuple(words) if timed else None)
+
+
+def write_speech(folder: Path, *, timed: bool = True) -> Path:
+    """Two shards of six utterances."""
+    folder.mkdir(parents=True)
+    for shard in (0, 1):
+        write_shard(folder, shard, [spoken(6 * shard + number, timed=timed) for number in range(6)])
+    return folder
+
+
+def small_dims() -> ModelDims:
+    """One layer of width 16 over the whole vocabulary."""
+    shape: dict[str, int] = {"n_audio_layer": 1, "n_text_layer": 1, "n_audio_head": 2, "n_text_head": 2}
+    return replace(nano().dims, n_audio_state=16, n_text_state=16, **shape)
+
+
+def small_batches(folder: Path, seed: int = 0, count: int = 1000) -> Any:
+    """Windows of one and two seconds, four seconds in a batch."""
+    from whispertide.training.batches import Batches, BatchOptions, Phase, Source
+    from whispertide.training.shards import open_shards
+
+    options = BatchOptions(seconds=4.0, lengths_s=(1.0, 2.0), shares=(0.5, 0.5))
+    return Batches([Source(open_shards([folder]), 1.0)], nano().tokenizer, [Phase(count, options)], seed)
+
+
+def small_trainer(speech: Path, run: Path, **options: Any) -> tuple[Any, Iterator[Any]]:
+    """A trainer on the CPU in fp32, where its state left off if it has one, and the batches that are next."""
+    from whispertide.training.compact import tokens_in_use
+    from whispertide.training.loop import STATE, LoopOptions, Trainer
+    from whispertide.training.network import new_network
+    from whispertide.training.shards import open_shards
+
+    run.mkdir(exist_ok=True)
+    vocabulary = tokens_in_use(open_shards([speech]).texts, nano().tokenizer)
+    network = new_network(small_dims(), 0)
+    vocabulary.shrink(network)
+    given: dict[str, Any] = {
+        "steps": 12,
+        "warm_up": 3,
+        "precision": "fp32",
+        "report_every": 2,
+        "save_every": 4,
+        "guided": ((0, 1),),
+    }
+    trainer = Trainer(network, vocabulary, LoopOptions(**(given | options)), run)
+    if (run / STATE).exists():
+        trainer.load()
+    batches = small_batches(speech)
+    return trainer, (batches[number] for number in range(trainer.batches_done, len(batches)))

@@ -1,0 +1,231 @@
+"""AlignAtt's rules, one by one, on results that are written down."""
+
+from typing import Any
+
+import pytest
+
+from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.token_words import TokenWord
+from whispertide.decoding.watch import Halt
+from whispertide.errors import OptionError
+from whispertide.streaming.align_att import AlignAtt, AlignAttState
+from whispertide.streaming.round import Commit, Listened, RoundPlan, RoundResult
+from whispertide.types import SAMPLE_RATE, Word
+
+S = SAMPLE_RATE
+
+
+def word(text: str, start: float, end: float, token: int = 1) -> TokenWord:
+    return TokenWord(Word(" " + text, round(start * S), round(end * S)), (token,))
+
+
+def texts(words: Any) -> list[str]:
+    return [item.text.strip() for item in words]
+
+
+class Play:
+    """One utterance under a policy, round by round."""
+
+    def __init__(self, policy: AlignAtt, at: int = 0) -> None:
+        self.policy = policy
+        self.state: AlignAttState = policy.start(at)
+        self.rounds = 0
+
+    def plan(self, end: float, *, is_last: bool = False) -> RoundPlan:
+        return self.policy.plan(self.state, round(end * S), round_id=self.rounds, is_last=is_last)
+
+    def round(
+        self,
+        end: float,
+        *words: TokenWord,
+        firm: int | None = None,
+        halt: Halt | None = None,
+        last_frame: int | None = None,
+        is_last: bool = False,
+        ended: bool | None = None,
+    ) -> Commit:
+        plan = self.plan(end, is_last=is_last)
+        self.rounds += 1
+        frames = len(plan.window) // 320
+        heard = Listened(words, len(words) if firm is None else firm, halt, last_frame, frames, ended)
+        return self.policy.apply(self.state, RoundResult(plan, (), listened=heard))
+
+
+def watch(plan: RoundPlan) -> Frontier:
+    assert plan.listen is not None
+    (found,) = plan.listen.watch
+    assert isinstance(found, Frontier)
+    return found
+
+
+def test_a_round_is_watched_by_the_frontier_and_the_last_one_by_a_narrower_one() -> None:
+    play = Play(AlignAtt(margin=25, margin_last=4, rewind=200))
+    assert watch(play.plan(1)) == Frontier(margin=25, rewind=200, last_frame=-200)
+    assert watch(play.plan(1, is_last=True)) == Frontier(margin=4, rewind=None, last_frame=-200)
+
+
+def test_confirmed_words_are_forced_and_the_attention_is_remembered() -> None:
+    play = Play(AlignAtt(truncate="none"))
+    commit = play.round(2, word("one", 0.2, 0.5, 11), word("two", 0.6, 1.0, 12), last_frame=50)
+    assert texts(commit.confirmed) == ["one", "two"]
+    plan = play.plan(3)
+    assert plan.prefix == (11, 12)
+    assert watch(plan).last_frame == 50
+
+
+def test_the_last_word_is_held_back() -> None:
+    words = (word("one", 0.2, 0.5), word("two", 0.6, 1.0))
+    assert texts(Play(AlignAtt(truncate="last-word")).round(2, *words).confirmed) == ["one"]
+    near = AlignAtt(truncate="near-end", hold=S // 2)
+    assert texts(Play(near).round(2, *words).confirmed) == ["one", "two"]
+    commit = Play(near).round(1.2, *words)
+    assert texts(commit.confirmed) == ["one"]
+    assert texts(commit.hypothesis) == ["two"]
+
+
+@pytest.mark.parametrize(("fires", "confirmed"), [(True, 2), (False, 1), (None, 1)])
+def test_the_detector_decides_where_it_is_asked(fires: bool | None, confirmed: int) -> None:
+    play = Play(AlignAtt(truncate="detector"))
+    plan = play.plan(2)
+    assert plan.listen is not None
+    assert plan.listen.detect_end
+    assert len(play.round(2, word("one", 0.2, 0.5), word("two", 0.6, 1.0), ended=fires).confirmed) == confirmed
+
+
+def test_a_word_known_to_go_on_is_held_back_in_any_case() -> None:
+    commit = Play(AlignAtt(truncate="none")).round(2, word("one", 0.2, 0.5), word("hallu", 0.6, 1.0), ended=False)
+    assert texts(commit.confirmed) == ["one"]
+
+
+def test_words_behind_the_frontier_are_a_guess_that_can_be_verified() -> None:
+    play = Play(AlignAtt(truncate="none", beyond=9, verify=True))
+    words = (word("one", 0.2, 0.5, 11), word("two", 0.6, 1.0, 12), word("three", 1.1, 1.4, 13))
+    commit = play.round(1.5, *words, firm=1, halt=Halt("frontier", 1, 12), last_frame=40)
+    assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["one"], ["two", "three"])
+    plan = play.plan(2)
+    assert plan.reference is not None
+    assert plan.reference.tokens == (12, 13)
+
+
+def test_a_rewind_voids_the_round_and_the_memory_of_attention() -> None:
+    play = Play(AlignAtt(truncate="none", rewind=200))
+    play.round(2, word("one", 0.2, 0.5), last_frame=60)
+    commit = play.round(3, halt=Halt("rewind", 0, 5))
+    assert commit.confirmed == ()
+    plan = play.plan(4)
+    assert watch(plan).last_frame == -200
+    assert plan.prefix == (1,)  # what is confirmed stays
+
+
+def test_the_last_round_confirms_everything() -> None:
+    play = Play(AlignAtt())
+    words = (word("one", 0.2, 0.5), word("two", 1.6, 1.98))
+    commit = play.round(2, *words, firm=1, is_last=True, ended=False)
+    assert (texts(commit.confirmed), commit.hypothesis) == (["one", "two"], ())
+
+
+def test_a_last_round_too_short_to_be_heard_confirms_the_guess() -> None:
+    play = Play(AlignAtt())
+    play.round(2, word("one", 1.2, 1.5))
+    plan = play.plan(2.001, is_last=True)
+    commit = play.policy.apply(play.state, RoundResult(plan, (), stop="aborted"))
+    assert texts(commit.confirmed) == ["one"]
+
+
+def test_the_oldest_rounds_leave_the_window_and_their_words_become_context() -> None:
+    play = Play(AlignAtt(truncate="none", hard_cap=8 * S))
+    for second in range(1, 12):
+        play.round(second, word(f"w{second}", second - 0.9, second - 0.6, second), last_frame=None)
+    assert 4 * S <= 11 * S - play.state.start <= 8 * S
+    plan = play.plan(12)
+    assert plan.window.start == play.state.start
+    first = plan.prefix[0]
+    assert plan.prefix == tuple(range(first, 12))
+    assert plan.prompt.split() == [f"w{n}" for n in range(1, first)]
+    assert play.policy.plan(play.state, 12 * S, round_id=0, is_last=False).window.start % 320 == 0
+
+
+def test_context_can_be_left_out() -> None:
+    """Simul-Whisper throws text away with its audio."""
+    play = Play(AlignAtt(truncate="none", hard_cap=8 * S, context=False))
+    for second in range(1, 12):
+        play.round(second, word(f"w{second}", second - 0.9, second - 0.6, second))
+    assert play.plan(12).prompt == ""
+
+
+def test_remembered_attention_moves_with_the_window() -> None:
+    play = Play(AlignAtt(truncate="none", hard_cap=8 * S))
+    for second in range(1, 11):
+        frame = (second * S - play.state.start) // 320 - 30  # 0.6 s before the window's end
+        play.round(second, word(f"w{second}", second - 0.9, second - 0.6, second), last_frame=frame)
+    assert play.state.start > 0
+    assert watch(play.plan(11)).last_frame == (10 * S - play.state.start) // 320 - 30
+
+
+def test_a_short_window_keeps_a_few_words_in_front_of_what_is_new() -> None:
+    play = Play(AlignAtt(truncate="none", memory="words", window=4 * S, carry=2))
+    for second in range(1, 6):
+        play.round(second, word(f"w{second}", second - 0.9, second - 0.6, second))
+    assert play.plan(6).prefix == (4, 5)
+    assert play.state.start == pytest.approx(3.0 * S, abs=320)
+
+
+def test_silence_is_let_go_of() -> None:
+    play = Play(AlignAtt(memory="words", window=4 * S, margin=10))
+    for second in range(1, 30):
+        play.round(second)
+        assert second * S - play.state.start <= 4 * S
+
+
+def test_audio_of_an_unconfirmed_word_stays() -> None:
+    play = Play(AlignAtt(memory="words", window=2 * S, hard_cap=20 * S))
+    for second in range(2, 10):
+        play.round(second, word("slow", 1.0, 1.5))
+        assert play.state.start <= 1.0 * S
+
+
+def test_a_full_window_confirms_the_older_part_of_the_guess() -> None:
+    play = Play(AlignAtt(memory="words", window=2 * S, hard_cap=8 * S))
+    confirmed: list[str] = []
+    for second in range(2, 14):
+        words = [word(f"w{n}", n, n + 0.4, n) for n in range(1, second) if n * S >= play.state.start]
+        known = set(confirmed)
+        fresh = [item for item in words if item.word.text.strip() not in known]
+        confirmed += texts(play.round(second, *fresh, firm=0).confirmed)
+    assert confirmed == [f"w{n}" for n in range(1, len(confirmed) + 1)]
+    assert len(confirmed) >= 4
+
+
+def test_loops_are_cut_down() -> None:
+    play = Play(AlignAtt(truncate="none"))
+    loop = [word("you", 1 + i * 0.02, 1.02 + i * 0.02, 5) for i in range(12)]
+    assert len(play.round(2, *loop).confirmed) == 1
+    assert len(Play(AlignAtt(truncate="none", loop_guard=False)).round(2, *loop).confirmed) == 12
+
+
+def test_late_rounds_are_cheaper_in_declared_steps() -> None:
+    play = Play(AlignAtt(truncate="none", memory="words", window=6 * S, beyond=9, shed=S))
+    levels = []
+    end = 0.0
+    for gap in (3.0, 0.3, 0.6, 1.1, 2.1, 0.3):  # the first round has nothing before it
+        end += gap
+        assert watch(play.plan(end)).beyond == (0 if gap > 1 and end > 3 else 9)
+        words = [word("a", end - 0.8, end - 0.5, 1), word("b", end - 0.4, end - 0.1, 2)]
+        levels.append(play.round(end, *words).level)
+    assert levels == [0, 0, 1, 2, 3, 0]
+
+
+def test_a_very_late_round_leaves_one_word_in_the_window() -> None:
+    play = Play(AlignAtt(truncate="none", memory="words", window=9 * S, shed=S))
+    for end in (1.0, 1.5, 2.0):
+        play.round(end, word("a", end - 0.4, end - 0.1))
+    assert len(play.state.words) == 3
+    play.round(4.5, word("b", 4.0, 4.2))
+    assert len(play.state.words) == 1
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(OptionError, match="truncate"):
+        AlignAtt(truncate="sometimes")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="memory"):
+        AlignAtt(memory="none")  # type: ignore[arg-type]

@@ -1,0 +1,160 @@
+"""What holds for every stream under the policies that watch attention: nothing lost, nothing said twice."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from listening_oracle import ListeningOracle
+from oracle import audio_between, make_gate
+from test_session_properties import Talk, confirmed, gaps, play, portions, quick, said, talks, without_stats
+from whispertide.events import End, Event, Lag
+from whispertide.session import Session
+from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.recipes import Recipe, get_recipe, make_policy
+from whispertide.streaming.round import Commit, RoundResult
+from whispertide.streaming.schedule import Recorded
+from whispertide.types import Word
+
+SIMUL, NPUSPER, TIDE = get_recipe("simulstreaming"), get_recipe("npusper"), get_recipe("tide")
+ALIGN_ATT = {
+    "simulstreaming": SIMUL.replace(truncate="last-word"),
+    "short segments": SIMUL.replace(truncate="last-word", step_s=0.4, hard_cap_s=8),
+    "wide margin": SIMUL.replace(margin_s=1.0, step_s=0.7, hard_cap_s=12),
+    "tide": TIDE,
+    "tide, hasty": TIDE.replace(step_s=0.1, window_s=2.0, carry=1, hard_cap_s=6),
+    "tide, last word": TIDE.replace(truncate="last-word", beyond=0, shed_s=0.5),
+}
+GROUNDED = {
+    "npusper": NPUSPER,
+    "two": NPUSPER.replace(carry=2, step_s=1.0),
+    "short": NPUSPER.replace(carry=2, step_s=0.5, carry_most_s=2.0, hard_cap_s=6),
+}
+RECIPES = ALIGN_ATT | GROUNDED
+
+
+def build(talk: Talk, recipe: Recipe, *, gated: bool = False, shifts: float = 0.0, **more: Any) -> Session:
+    oracle = ListeningOracle(talk.words, talk.seed, shifts=shifts, sees_cut=more.pop("sees_cut", True))
+    return Session(recipe, oracle, make_gate(talk.words) if gated else None, **more)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@quick
+@given(data=st.data(), gated=st.booleans())
+def test_every_word_is_confirmed_once_and_in_order(name: str, gated: bool, data: st.DataObject) -> None:
+    talk = data.draw(talks())
+    flush_at = data.draw(st.lists(st.sampled_from(gaps(talk)), max_size=3, unique=True)) if gaps(talk) else []
+    session = build(talk, RECIPES[name], gated=gated)
+    events = play(session, data.draw(st.composite(portions)(talk.duration)), flush_at)
+    assert said(session.transcript.words) == said(talk.words)
+    assert confirmed(events) == session.transcript.words
+    assert session.transcript.hypothesis == ()
+    assert isinstance(events[-1], End)
+
+
+@quick
+@given(data=st.data(), name=st.sampled_from(sorted(GROUNDED)))
+def test_decodes_that_end_early_say_nothing_twice(name: str, data: st.DataObject) -> None:
+    """At most `carry_most_s` of audio waits for a decode that goes on, so words may be cut; none is heard again."""
+    talk = data.draw(talks())
+    session = build(talk, GROUNDED[name], gated=True, shifts=0.3)
+    play(session, data.draw(st.composite(portions)(talk.duration)))
+    spoken = [word for word in said(session.transcript.words) if word.startswith("w")]
+    truth = iter(said(talk.words))
+    assert all(word in truth for word in spoken), "expected the words in their order"
+
+
+@quick
+@given(data=st.data())
+def test_the_paper_s_carry_over_loses_nothing_that_is_heard_right(data: st.DataObject) -> None:
+    """With carry 1 a word that the end of a window cuts is confirmed as it was heard."""
+    talk = data.draw(talks())
+    session = build(talk, NPUSPER.replace(carry=1), gated=True, sees_cut=False)
+    play(session, data.draw(st.composite(portions)(talk.duration)))
+    assert said(session.transcript.words) == said(talk.words)
+
+
+@quick
+@given(data=st.data(), gated=st.booleans(), name=st.sampled_from(sorted(RECIPES)))
+def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gated: bool, name: str) -> None:
+    talk = data.draw(talks())
+    live = build(talk, RECIPES[name], gated=gated)
+    happened = play(live, data.draw(st.composite(portions)(talk.duration)))
+    again = build(talk, RECIPES[name], gated=gated, schedule=Recorded(live.boundaries))
+    repeated = play(again, data.draw(st.composite(portions)(talk.duration)))
+    assert said_by(repeated) == said_by(happened)
+
+
+@quick
+@given(data=st.data(), name=st.sampled_from(sorted(RECIPES)))
+def test_a_restored_session_has_the_same_future(data: st.DataObject, name: str) -> None:
+    talk = data.draw(talks())
+    sizes = data.draw(st.composite(portions)(talk.duration))
+    here = data.draw(st.integers(0, len(sizes)))
+    session = build(talk, RECIPES[name], gated=True)
+    play_some(session, sizes[:here])
+    kept = session.snapshot()
+    future = play(session, sizes[here:])
+    session.restore(kept)
+    assert play(session, sizes[here:]) == future
+
+
+@quick
+@given(data=st.data(), name=st.sampled_from(sorted(RECIPES)))
+def test_windows_stay_within_the_cap(data: st.DataObject, name: str) -> None:
+    talk = data.draw(talks())
+    session = build(talk, RECIPES[name])
+    play(session, data.draw(st.composite(portions)(talk.duration)))
+    oracle = session.executor
+    assert isinstance(oracle, ListeningOracle)
+    assert all(len(plan.window) <= RECIPES[name].hard_cap_s * 16_000 for plan in oracle.plans)
+
+
+def play_some(session: Session, sizes: Sequence[int]) -> None:
+    for size in sizes:
+        session.push(audio_between(session.received, session.received + size))
+
+
+def said_by(events: Sequence[Event]) -> list[Event]:
+    """All but what depends on lateness."""
+    return [replace(event, seq=0) for event in without_stats(events) if not isinstance(event, Lag)]
+
+
+# --- the properties can fail ------------------------------------------------------------------------------------------
+
+
+class Careless(AlignAtt):
+    """Cuts wherever it likes."""
+
+    def apply(self, state: Any, result: RoundResult) -> Commit:
+        commit = super().apply(state, result)
+        if commit.confirmed:
+            self._move(state, result.plan.window.end - 8_000)
+        return commit
+
+
+class Hasty(AlignAtt):
+    """Confirms what is behind the frontier too."""
+
+    def _take(self, state: Any, heard: Any, is_last: bool) -> Any:
+        return super()._take(state, heard, True)
+
+
+@pytest.mark.parametrize("broken", [Careless, Hasty])
+def test_a_broken_policy_is_caught(broken: type[AlignAtt]) -> None:
+    right = make_policy(TIDE)
+    assert isinstance(right, AlignAtt)
+    policy = broken(**{name: getattr(right, name) for name in AlignAtt.__dataclass_fields__})
+
+    def survives(seed: int, policy: AlignAtt) -> bool:
+        words = tuple(Word(f" w{i // 2}", 8_000 + i * 4_000, 12_000 + i * 4_000) for i in range(80))
+        talk = Talk(words, words[-1].end + 8_000, seed)
+        session = build(talk, TIDE, policy=policy)
+        play(session, [7_000] * (talk.duration // 7_000 + 1))
+        return said(session.transcript.words) == said(words)
+
+    assert not all(survives(seed, policy) for seed in range(5))
+    assert all(survives(seed, right) for seed in range(5))

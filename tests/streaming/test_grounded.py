@@ -1,0 +1,168 @@
+"""NPUsper's carry-over, one rule at a time, on results that are written down."""
+
+from typing import Any
+
+import pytest
+
+from whispertide.decoding.backward_shift import BackwardShift
+from whispertide.decoding.token_words import TokenWord
+from whispertide.decoding.watch import Halt
+from whispertide.errors import OptionError
+from whispertide.streaming.grounded import Grounded
+from whispertide.streaming.round import Commit, Listened, RoundPlan, RoundResult
+from whispertide.types import SAMPLE_RATE, Word
+
+S = SAMPLE_RATE
+SHIFT = Halt("backward-shift", 0, 7)
+
+
+def word(text: str, start: float, end: float, token: int = 1) -> TokenWord:
+    return TokenWord(Word(" " + text, round(start * S), round(end * S)), (token,))
+
+
+def texts(words: Any) -> list[str]:
+    return [item.text.strip() for item in words]
+
+
+class Play:
+    def __init__(self, **settings: Any) -> None:
+        self.policy = Grounded(**settings)
+        self.state = self.policy.start(0)
+        self.rounds = 0
+
+    def plan(self, end: float, *, is_last: bool = False) -> RoundPlan:
+        return self.policy.plan(self.state, round(end * S), round_id=self.rounds, is_last=is_last)
+
+    def round(
+        self, end: float, *words: TokenWord, halt: Halt | None = None, is_last: bool = False, retried: bool = False
+    ) -> Commit:
+        plan = self.plan(end, is_last=is_last)
+        self.rounds += 1
+        heard = Listened(words, len(words), halt, None, len(plan.window) // 320, retried=retried)
+        return self.policy.apply(self.state, RoundResult(plan, (), listened=heard))
+
+
+THREE = (word("one", 0.2, 0.5, 11), word("two", 0.6, 1.0, 12), word("three", 1.3, 1.8, 13))
+
+
+def test_the_paper_confirms_everything_and_carries_the_last_word() -> None:
+    play = Play(carry=1)
+    commit = play.round(2, *THREE)
+    assert (texts(commit.confirmed), commit.hypothesis) == (["one", "two", "three"], ())
+    plan = play.plan(4)
+    assert plan.prefix == (13,)
+    assert plan.window.start == pytest.approx(1.1 * S, abs=320)  # 0.2 s before it
+
+
+@pytest.mark.parametrize("carry", [2, 3])
+def test_the_code_keeps_the_last_word_as_a_guess_and_carries_the_one_before(carry: int) -> None:
+    play = Play(carry=carry)
+    commit = play.round(2, *THREE)
+    assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["one", "two"], ["three"])
+    plan = play.plan(4)
+    assert plan.prefix == (12,)
+    assert plan.window.start == pytest.approx(0.4 * S, abs=320)
+
+
+def test_the_guess_is_confirmed_when_heard_again_or_replaced() -> None:
+    for heard in ("three", "tree"):
+        play = Play(carry=2)
+        play.round(2, *THREE)
+        commit = play.round(4, word(heard, 1.3, 1.8, 13), word("four", 3.0, 3.4, 14))
+        assert (texts(commit.confirmed), texts(commit.hypothesis)) == ([heard], ["four"])
+
+
+def test_one_word_alone_is_speculative() -> None:
+    play = Play(carry=2)
+    commit = play.round(2, word("one", 1.2, 1.6, 11))
+    assert (commit.confirmed, texts(commit.hypothesis)) == ((), ["one"])
+    plan = play.plan(4)
+    assert (plan.window.start, plan.prefix) == (0, ())  # the same audio again
+    commit = play.round(4, word("won", 1.2, 1.6, 11), word("two", 3.0, 3.4, 12))
+    assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["won"], ["two"])
+
+
+def test_words_whose_times_cannot_be_trusted_are_speculative() -> None:
+    play = Play(carry=2)
+    play.round(2, *THREE)
+    prefix = play.plan(4).prefix
+    crowded = (word("a", 0.41, 0.42), word("b", 0.43, 0.44), word("c", 0.45, 0.46))
+    commit = play.round(4, *crowded)
+    assert (commit.confirmed, texts(commit.hypothesis)) == ((), ["a", "b", "c"])
+    assert play.plan(6).prefix == prefix  # the old one
+
+
+def test_nothing_heard_carries_everything_up_to_a_limit() -> None:
+    play = Play(carry=2, most=4 * S)
+    play.round(2)
+    assert play.state.start == 0
+    for end in (6, 8, 10):
+        play.round(end)
+        assert play.state.start == (end - 4) * S
+
+
+def test_a_guess_whose_audio_goes_is_confirmed() -> None:
+    play = Play(carry=2, most=4 * S)
+    play.round(2, *THREE)
+    confirmed = [text for end in (4, 6, 8) for text in texts(play.round(end).confirmed)]
+    assert confirmed == ["three"]
+    assert play.plan(9).prefix == ()
+
+
+def test_the_near_end_stop_is_off_in_the_last_round() -> None:
+    play = Play(watch=BackwardShift(near_end=30))
+    for is_last, near_end in ((False, 30), (True, None)):
+        plan = play.plan(2, is_last=is_last)
+        assert plan.listen is not None
+        assert plan.listen.watch == (BackwardShift(near_end=near_end),)
+
+
+def test_the_last_round_confirms_everything() -> None:
+    play = Play(carry=2)
+    play.round(2, *THREE)
+    commit = play.round(3, word("three", 1.3, 1.8, 13), is_last=True)
+    assert (texts(commit.confirmed), commit.hypothesis) == (["three"], ())
+    assert texts(Play().round(2, word("one", 0.1, 0.3), is_last=True).confirmed) == ["one"]
+
+
+def test_what_the_last_round_does_not_hear_again_is_not_lost() -> None:
+    play = Play(carry=2)
+    play.round(2, *THREE)
+    assert texts(play.round(2.2, is_last=True).confirmed) == ["three"]
+
+
+def test_a_second_halt_in_the_same_place_asks_for_a_padded_decode() -> None:
+    play = Play(carry=3)
+    play.round(2, halt=SHIFT)
+    plan = play.plan(4)
+    assert plan.listen is not None
+    assert plan.listen.retry == SHIFT
+    for carry in (1, 2):
+        play = Play(carry=carry)
+        play.round(2, halt=SHIFT)
+        plan = play.plan(4)
+        assert plan.listen is not None
+        assert plan.listen.retry is None
+
+
+def test_after_progress_the_place_is_another() -> None:
+    play = Play(carry=3)
+    play.round(2, *THREE, halt=SHIFT)
+    plan = play.plan(4)
+    assert plan.window.start > 0
+    assert plan.listen is not None
+    assert plan.listen.retry is None
+
+
+def test_a_padded_decode_repeats_no_words_and_starts_anew() -> None:
+    play = Play(carry=3)
+    play.round(2, *THREE)
+    again = (word("Two,", 0.6, 1.0, 12), word("three", 1.3, 1.8, 13), word("four", 2.2, 2.6, 14))
+    commit = play.round(4, *again, halt=SHIFT, retried=True)
+    assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["three"], ["four"])
+    assert play.state.halt is None
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(OptionError, match="carry"):
+        Grounded(carry=4)

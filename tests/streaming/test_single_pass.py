@@ -1,0 +1,268 @@
+"""Rounds of one decode, on the bundled model and on small random ones with two and four decoder layers."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from small_models import small_multilingual
+from whispertide.audio.file import load_audio
+from whispertide.decoding.backward_shift import BackwardShift
+from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.token_words import TokenWord
+from whispertide.decoding.watch import Halt
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.streaming.framing import FRAMINGS, bare, pad30
+from whispertide.streaming.round import Listened, Listening, Reference, RoundPlan, RoundResult
+from whispertide.streaming.single_pass import SinglePassExecutor, fit_context
+from whispertide.types import FRAME_SAMPLES, Span, join_words
+
+CLIP = Path(__file__).parents[1] / "clips" / "river.flac"
+START = 3200 * 320  # somewhere in the middle of a stream
+
+
+@pytest.fixture(scope="module")
+def model() -> WhisperModel:
+    return load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+
+
+@pytest.fixture(scope="module")
+def executor(model: WhisperModel) -> SinglePassExecutor:
+    return SinglePassExecutor(model, pad30)
+
+
+def hear(
+    executor: SinglePassExecutor, listen: Listening, *, count: int | None = None, beam: int = 1, **plan: Any
+) -> RoundResult:
+    samples = load_audio(CLIP)[:count]
+    options = DecodeOptions(beam=beam)
+    return executor.run(RoundPlan(7, Span(START, START + len(samples)), listen=listen, **plan), samples, options)
+
+
+def listened(result: RoundResult) -> Listened:
+    assert result.listened is not None
+    return result.listened
+
+
+def text(words: tuple[TokenWord, ...]) -> str:
+    return join_words([word.word for word in words])
+
+
+def test_words_lie_in_the_window_in_order(executor: SinglePassExecutor) -> None:
+    result = hear(executor, Listening())
+    words = listened(result).words
+    assert len(words) > 5
+    assert all(START <= word.start <= word.end <= result.plan.window.end for word in words)
+    assert all(a.start <= b.start for a, b in pairwise(words))
+    assert result.tokens == tuple(token for word in words for token in word.tokens)
+    assert result.words == tuple(word.word for word in words)
+    assert result.stats.encode_s > 0
+    assert {cost.stage for cost in result.costs} == {"encode", "decode", "align"}
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_text_behind_the_frontier_is_dropped(executor: SinglePassExecutor, beam: int) -> None:
+    whole = listened(hear(executor, Listening(), beam=beam))
+    margin = whole.frames // 2
+    part = listened(hear(executor, Listening(watch=(Frontier(margin=margin),)), beam=beam))
+    assert part.halt is not None
+    assert part.halt.reason == "frontier"
+    assert part.firm == len(part.words) < len(whole.words)
+    assert part.last_frame is not None
+    assert part.frames - part.last_frame <= margin
+    if beam == 1:
+        assert [w.tokens for w in part.words] == [w.tokens for w in whole.words][: part.firm]
+
+
+def test_a_guess_follows_where_it_is_wanted(executor: SinglePassExecutor) -> None:
+    cut = listened(hear(executor, Listening(watch=(Frontier(margin=200),))))
+    more = listened(hear(executor, Listening(watch=(Frontier(margin=200, beyond=4),))))
+    assert more.halt == cut.halt
+    assert len(more.words) > len(cut.words)
+    assert text(more.words[: more.firm]) == text(cut.words[: more.firm])
+
+
+def test_a_forced_prefix_is_not_heard_again(executor: SinglePassExecutor) -> None:
+    whole = listened(hear(executor, Listening())).words
+    prefix = tuple(token for word in whole[:3] for token in word.tokens)
+    rest = listened(hear(executor, Listening(), prefix=prefix)).words
+    assert [word.tokens for word in rest] == [word.tokens for word in whole[3:]]
+    assert rest[0].start >= whole[1].start
+
+
+def test_a_reference_is_verified_not_believed(executor: SinglePassExecutor) -> None:
+    plain = hear(executor, Listening())
+    span = plain.plan.window
+    right = hear(executor, Listening(), reference=Reference(plain.tokens, span))
+    assert right.tokens == plain.tokens
+    assert right.stats.decoder_runs < plain.stats.decoder_runs
+    wrong = hear(executor, Listening(), reference=Reference(plain.tokens[:2] + plain.tokens[:1], span))
+    assert wrong.tokens == plain.tokens
+
+
+def test_the_last_layer_is_watched(executor: SinglePassExecutor) -> None:
+    rule = BackwardShift(near_end=10_000)  # whatever comes first is near the end
+    result = listened(hear(executor, Listening(watch=(rule,))))
+    assert result.halt is not None
+    assert result.halt.reason == "near-end"
+    assert len(result.words) == 1
+
+
+def test_the_same_halt_again_leads_to_a_padded_decode(model: WhisperModel) -> None:
+    executor = SinglePassExecutor(model, bare)
+    listen = Listening(watch=(BackwardShift(near_end=10_000),))
+    halt = listened(hear(executor, listen)).halt
+    assert halt is not None
+    other = listened(hear(executor, replace(listen, retry=Halt("backward-shift", 99, 0))))
+    assert not other.retried
+    again = hear(executor, replace(listen, retry=halt))
+    assert listened(again).retried
+    assert [cost.frames for cost in again.costs if cost.stage == "encode"][-1] == 1500
+    assert len(listened(again).words) > 3
+
+
+def test_a_short_window_is_not_decoded_unless_it_is_the_last(executor: SinglePassExecutor) -> None:
+    listen = Listening(least=16_000)
+    assert hear(executor, listen, count=8_000).listened is None
+    assert hear(executor, listen, count=8_000, is_last=True).listened is not None
+    assert hear(executor, listen, count=100, is_last=True).listened is None
+
+
+def test_silence_by_probability_says_nothing(executor: SinglePassExecutor) -> None:
+    assert listened(hear(executor, Listening(no_speech=-1.0))).words == ()
+
+
+def test_the_prompt_comes_before(executor: SinglePassExecutor) -> None:
+    plain = hear(executor, Listening()).segments[0].avg_logprob
+    prompted = hear(executor, Listening(), prompt="The worst of all the days of the summer is the last.")
+    none = hear(executor, Listening(context_tokens=0), prompt="The worst of all the days.")
+    assert prompted.segments[0].avg_logprob != plain
+    assert none.segments[0].avg_logprob == plain
+
+
+def test_an_unlikely_decode_is_tried_again_with_beams(executor: SinglePassExecutor) -> None:
+    plain, rescued = hear(executor, Listening()), hear(executor, Listening(rescue=-0.001, rescue_beam=3))
+    assert rescued.stats.decoder_runs > plain.stats.decoder_runs
+    assert rescued.segments[0].avg_logprob >= plain.segments[0].avg_logprob
+
+
+class Detector:
+    """Fires as told; remembers what it was shown."""
+
+    def __init__(self, answer: bool) -> None:
+        self.answer = answer
+        self.shapes: list[tuple[int, ...]] = []
+
+    def fires(self, hidden: Any) -> bool:
+        self.shapes.append(hidden.shape)
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer: bool) -> None:
+    detector = Detector(answer)
+    executor = SinglePassExecutor(model, pad30, detector)
+    result = listened(hear(executor, Listening(detect_end=True)))
+    assert detector.shapes == [(result.frames, model.dims.n_audio_state)]
+    assert result.word_ended is answer
+    assert listened(hear(executor, Listening())).word_ended is None
+
+
+def test_attention_is_kept_where_it_is_wanted(executor: SinglePassExecutor) -> None:
+    result = hear(executor, Listening(keep_attention=True))
+    assert result.attention is not None
+    assert result.attention.shape[1] >= len(result.tokens)
+    assert hear(executor, Listening()).attention is None
+
+
+# --- framings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(FRAMINGS))
+def test_every_framing_hears_the_clip(model: WhisperModel, name: str) -> None:
+    result = listened(hear(SinglePassExecutor(model, FRAMINGS[name]), Listening()))
+    assert result.frames == -(-len(load_audio(CLIP)) // FRAME_SAMPLES)
+    assert len(result.words) > 3
+
+
+def test_a_masked_bucket_is_the_bare_window(model: WhisperModel) -> None:
+    mel = np.random.default_rng(1).normal(size=(80, 250)).astype(np.float32)
+    exact, masked = bare(model, mel, hidden=True), FRAMINGS["buckets-masked"](model, mel, hidden=True)
+    leaky = FRAMINGS["buckets"](model, mel, hidden=True)
+    assert exact.hidden is not None
+    assert masked.hidden is not None
+    assert leaky.hidden is not None
+    assert (masked.frames, masked.valid_frames, leaky.valid_frames) == (150, 125, 125)
+    np.testing.assert_allclose(masked.hidden[:125], exact.hidden, atol=2e-3)
+    assert np.abs(leaky.hidden[:125] - exact.hidden).max() > 1e-2  # padding leaks through the encoder
+
+
+def test_the_decoder_does_not_see_the_padding(model: WhisperModel) -> None:
+    """Bucketed and masked against the exact length, given the same encoder output (tolerance of ALGORITHMS C)."""
+    from whispertide.model.request import DecodeRequest
+
+    mel = np.random.default_rng(2).normal(size=(80, 250)).astype(np.float32)
+    request = DecodeRequest(np.array([[50257, 50362, 464]]), (2,), need="logits")
+    outputs = [model.decoder(frame(model, mel)).run(request).logits for frame in (bare, FRAMINGS["buckets-masked"])]
+    assert outputs[0] is not None
+    assert outputs[1] is not None
+    np.testing.assert_allclose(outputs[0], outputs[1], atol=1e-3 * np.abs(outputs[0]).max())
+
+
+# --- other models -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", [2, 4])
+def test_few_decoder_layers_and_a_language_without_spaces(
+    layers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in distil models and large-v3-turbo: no alignment heads are named, and they are chosen by the rule."""
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
+    executor = SinglePassExecutor(small_multilingual(tmp_path / "model", layers), bare)
+    samples = load_audio(CLIP)[:48_000]
+    plan = RoundPlan(0, Span(0, len(samples)))
+    for watch in (Frontier(margin=20), BackwardShift(near_end=30)):
+        listen = Listening(watch=(watch,), max_tokens=20, keep_attention=True)
+        result = executor.run(replace(plan, listen=listen), samples, DecodeOptions(language="zh"))
+        assert result.language == "zh"
+        words = listened(result).words
+        assert "\ufffd" not in "".join(word.word.text for word in words)[-1:]
+        assert all(0 <= word.start <= word.end <= len(samples) for word in words)
+        assert result.attention is not None
+        assert result.attention.shape[0] == (layers - layers // 2) * 1  # the later half of the layers, one head each
+    detected = executor.run(replace(plan, listen=Listening(max_tokens=5)), samples, DecodeOptions())
+    assert detected.language is not None
+    assert detected.language_probability < 1
+
+
+# --- context ----------------------------------------------------------------------------------------------------------
+
+
+def letters(said: str) -> list[int]:
+    """One token per character."""
+    return [ord(c) for c in said]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said", "most", "static", "expected"),
+    [
+        ("", "", 10, True, ""),
+        ("", "one two three", 100, True, " one two three"),
+        ("", "one two three", 10, True, " two three"),
+        ("", "one two three", 9, True, " three"),
+        ("Names:", "one two three", 13, True, " Names: three"),
+        ("Names:", "one two three", 13, False, " two three"),
+        ("Names:", "one", 100, False, " Names: one"),
+        ("much too long", "one", 6, True, " one"),
+        ("Names:", "one", 0, True, ""),
+    ],
+)
+def test_context_loses_whole_words_from_the_front(
+    prompt: str, said: str, most: int, static: bool, expected: str
+) -> None:
+    tokens = fit_context(letters, prompt, said, most, static=static)
+    assert "".join(map(chr, tokens)) == expected

@@ -1,0 +1,78 @@
+"""A small random model with its unrolled graphs, and windows to decode: what the tests of unrolled decoding share."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from random_models import SHAPES, random_module
+from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, load_checkpoint
+from whispertide.checkpoint.weights import TensorStore
+from whispertide.decoding.greedy import GreedySearch
+from whispertide.decoding.prompt import Prompt, build_prompt
+from whispertide.decoding.rules import Rules, build_rules
+from whispertide.decoding.search import Guard, SearchResult, run_search
+from whispertide.graphs.build import build_graphs
+from whispertide.graphs.chunks import UnrolledLayout
+from whispertide.graphs.static_export import write_folder
+from whispertide.graphs.store import GraphFiles
+from whispertide.model.encoder import Encoded
+from whispertide.model.unrolled import UnrolledDecoder
+from whispertide.model.whisper import WhisperModel
+from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.types import FloatArray
+
+OPTIONS = DecodeOptions(timestamps=False)
+MINI = (80, 128, 2, 2, 2, 51864)  # mels, width, heads, layers, vocabulary, as in `random_models.SHAPES`
+EMBEDDING = 5.0  # how much larger than freshly initialised the embedding is, so that tokens tell
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A model, and its unrolled graphs."""
+
+    model: WhisperModel
+    unrolled: UnrolledDecoder
+    folder: Path
+
+    @property
+    def rules(self) -> Rules:
+        return build_rules(self.model, OPTIONS)
+
+    def prompt(self, *prefix: int) -> Prompt:
+        context = self.model.dims.n_text_ctx
+        return build_prompt(self.model.tokenizer, context, OPTIONS, language=None, prefix=prefix)
+
+    def window(self, seed: int, frames: int = 50, valid: int = 50) -> Encoded:
+        return self.model.encode(speechlike(seed, frames), valid_frames=valid)
+
+    def greedy(self, encoded: Encoded, prompt: Prompt, guards: tuple[Guard, ...] = ()) -> SearchResult:
+        return run_search(GreedySearch(prompt, self.rules, guards=guards), self.model.decoder(encoded))
+
+
+def speechlike(seed: int, frames: int) -> FloatArray:
+    """Smooth random features, [80, 2 * frames]."""
+    noise = np.random.default_rng(seed).standard_normal((80, 2 * frames)).astype(np.float32)
+    smooth = np.apply_along_axis(lambda row: np.convolve(row, np.ones(8) / 8, mode="same"), 1, noise)
+    return np.asarray(np.clip(smooth, -1.0, 1.5), np.float32)
+
+
+def random_pair(folder: Path, layout: UnrolledLayout) -> Pair:
+    """Random weights of a small shape, peaked attention, fp32. What comes next depends on what was said."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SHAPES, "mini", MINI)
+        module = random_module("mini")
+    module.model.decoder.embed_tokens.weight.data.mul_(EMBEDDING)
+    module.save_pretrained(folder / "hf")
+    dims = ModelDims.from_hf_config(module.config.to_dict())
+    tokenizer = load_checkpoint("nano.en").tokenizer
+    tensors = TensorStore.from_folder(folder / "hf")
+    checkpoint = Checkpoint("mini", dims, GenerationConfig.for_openai(dims), tokenizer, tensors)
+    for name in ("graphs", "unrolled"):
+        (folder / name).mkdir()
+    build_graphs(checkpoint, "fp32", folder / "graphs")
+    options = EngineOptions(precision="fp32", provider="cpu", threads=1)
+    model = WhisperModel(checkpoint, GraphFiles(folder / "graphs"), options)
+    write_folder(checkpoint, layout, "fp32", folder / "unrolled", {})
+    return Pair(model, UnrolledDecoder(folder / "unrolled", model), folder / "unrolled")
