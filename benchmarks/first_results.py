@@ -24,7 +24,7 @@ from whispertide.checkpoint import hub, load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import WhispertideError
 from whispertide.evaluation import publish
-from whispertide.evaluation.grid import OFFLINE, PEER, Request, Setup, grid
+from whispertide.evaluation.grid import OFFLINE, PEER, Request, Setup, grid, text_of
 from whispertide.evaluation.peers import PEERS, why_not
 from whispertide.evaluation.runner import PeerMissing, Runner
 from whispertide.evaluation.store import Cell
@@ -37,7 +37,8 @@ from whispertide.training.widen import widen
 MODEL, SHAPE = "nano.en", "base.en"
 BASELINE = "whisper-streaming"
 CORPORA = ("talks", "noisy", "nonspeech")
-STEPS = (0.5, 1.0, 2.0)  # of every sweep, beside each program's own
+STEPS = (0.5, 1.0, 2.0)  # of a sweep, beside each program's own
+SWEPT = ("whisper-streaming", "simulstreaming")  # recipes that another program has, too; the others keep their step
 OFFLINE_S, STREAMED_S = 3600.0, 600.0  # of each corpus
 TRIAL_S = 10.0
 SHARES = {"clocks": 0.12, "small": 0.31, "large": 0.37, "live": 0.20}  # of the time
@@ -119,7 +120,7 @@ class Study:
 
     def measure(self, runner: Runner, request: Request) -> Cell | None:
         """The cell; None, with the reason noted, where it cannot be had."""
-        settings = " ".join(f"{name}={value}" for name, value in request.settings.items())
+        settings = " ".join(f"{name}={text_of(value)}" for name, value in request.settings.items())
         name = " ".join(
             part
             for part in (
@@ -155,7 +156,8 @@ def requests_for(model: str, recipes: Sequence[str]) -> list[Request]:
     stepped = [peer for peer in PEERS.values() if peer.clock != "live" and not peer.reason]
     names = [peer.name for peer in stepped]
     defaults = grid(recipes, (model,), ("talks",), (), (), names)
-    swept = grid(recipes, (model,), ("talks",), STEPS, (), [peer.name for peer in stepped if peer.streaming])
+    ours, theirs = [name for name in recipes if name in SWEPT], [peer.name for peer in stepped if peer.streaming]
+    swept = grid(ours, (model,), ("talks",), STEPS, (), theirs)
     swept = [request for request in swept if request.recipe is not None or not _has_sure_variant(request)]
     known = {(r.recogniser, tuple(r.settings.items()), _step(r)) for r in defaults}
     return defaults + [r for r in swept if (r.recogniser, tuple(r.settings.items()), _step(r)) not in known]
@@ -311,7 +313,7 @@ shape, so that its cost is real and its words are the same. Nothing here says ho
 Latency is from the moment a word ended in the audio to the moment it was shown for good, over words that were
 recognised (`matched`); nothing is clamped or rounded, nothing truncated, negatives are kept; for p99 a word that was
 never recognised counts as shown at the end. Under 95 % matched a latency is marked and claims nothing. *minus offline*
-is streaming WER less offline WER with the same weights and beam, in points. *(other)* are other programs on the same
+is streaming WER less offline WER with the same weights and beam, in points. `peer:` marks other programs on the same
 weights and audio, each in its own environment (`make peers`); computing takes its measured time. CTranslate2
 (faster-whisper) runs in float32 where the program's default is the stored type, WhisperLiveKit lets it choose.
 `fallback=false` turns Whisper's temperature fallback off: a small checkpoint has vocabulary that was never trained, and
@@ -325,7 +327,7 @@ confirmed latency, chosen on the same audio for ours and for the others.
 def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
     """The page and its plots."""
     options = study.options
-    command = f"    python benchmarks/first_results.py --minutes {options.minutes:g}"
+    command = f"    python benchmarks/first_results.py --minutes {options.minutes:g}{_chosen(options)}"
     lines = [f"- **{name}**: {value}" for name, value in publish.facts(study.measured)]
     commands = [
         command.replace(".py", ".py --prepare"),
@@ -350,6 +352,15 @@ def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
         (folder / name).write_text(drawn, encoding="utf-8")
     output.write_text(text, encoding="utf-8")
     study.clerk.say(f"wrote {output}, {len(files)} plots, {len(study.missing)} cells missing")
+
+
+def _chosen(options: argparse.Namespace) -> str:
+    """What was not left at its default, as it would be typed; folders are anybody's own."""
+    said = {"model": MODEL, "shape": SHAPE, "threads": 0}
+    parts = [f" --{name} {getattr(options, name)}" for name, usual in said.items() if getattr(options, name) != usual]
+    if options.recipes != tuple(RECIPES):
+        parts.append(f" --recipes {','.join(options.recipes)}")
+    return "".join(parts) + " --manifest FOLDER" * len(options.manifest)
 
 
 def prepare(study: Study) -> None:

@@ -109,7 +109,7 @@ class Transcriber:
     # --- streams -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _executors(self) -> dict[tuple[str, str], Executor]:
+    def _executors(self) -> dict[tuple[str, str, bool], Executor]:
         return {}
 
     def session(

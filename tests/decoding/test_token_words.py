@@ -37,6 +37,12 @@ def test_words_follow_the_attention() -> None:
     assert words[0].word.probability == pytest.approx(np.exp(-0.1), rel=1e-5)
 
 
+def test_a_word_knows_what_its_last_spoken_token_attends_to() -> None:
+    words = read_words(sampled(" Well, yes.", [20, 40, 60, 80, 100]), TOKENIZER, WINDOW)
+    attended = [(word.attended or 0) - WINDOW.start for word in words]
+    assert [place / FRAME_SAMPLES for place in attended] == [pytest.approx(20, abs=SLACK), pytest.approx(60, abs=SLACK)]
+
+
 def test_attended_takes_the_strongest_frames() -> None:
     words = read_words(sampled(" The cat sat", [20, 60, 100, 150]), TOKENIZER, WINDOW, times="attended")
     for (start, end), place in zip(frames(words), [20, 60, 100], strict=True):

@@ -66,7 +66,7 @@ def test_a_streaming_part_marks_defaults_and_best_steps(tmp_path: Path) -> None:
     found = {(row[0], row[1]): row[2:] for row in rows(part.text)}
     assert found["whisper-streaming", "1 s"][0] == "default"
     assert found["whisper-streaming", "0.5 s"][0] == "best step"
-    assert found["simulstreaming (other)", "0.1 s"][0] == "default"
+    assert found["peer:simulstreaming", "0.1 s"][0] == "default"
     assert found["whisper-streaming", "0.5 s"][1:4] == ["5.00", "1.23", "1.00"]
     assert "offline" in {name for name, _ in found}
     assert part.text.startswith("note 2400 words in 24 recordings.\n\n")

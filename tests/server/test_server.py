@@ -217,6 +217,18 @@ def test_a_silent_client_is_left() -> None:
     asyncio.run(run())
 
 
+def test_a_session_may_take_longer_than_a_request() -> None:
+    async def run() -> None:
+        async with served(limited(stall_s=0.2)) as (server, _), client(server) as one:
+            await one.send(SILENCE)
+            await asyncio.sleep(0.5)
+            await say_everything(one, seconds=SECONDS - 1)
+            assert await one.rest() == 1000
+            assert one.text == TEXT
+
+    asyncio.run(run())
+
+
 def test_audio_that_comes_too_fast_is_read_more_slowly_and_not_dropped() -> None:
     async def run() -> None:
         options = limited(inbox_s=1, message=2**22)

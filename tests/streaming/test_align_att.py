@@ -83,6 +83,15 @@ def test_the_last_word_is_held_back() -> None:
     assert texts(commit.hypothesis) == ["two"]
 
 
+def test_near_the_end_is_what_attends_to_it_not_a_word_before_a_pause() -> None:
+    """A word lasts until the next one begins, so its end says little."""
+    policy = AlignAtt(truncate="near-end", hold=S // 2)
+    before_a_pause = TokenWord(Word(" one", S, 2 * S), (1,), attended=S)
+    assert texts(Play(policy).round(2, before_a_pause).confirmed) == ["one"]
+    still_spoken = TokenWord(Word(" one", S, 2 * S), (1,), attended=round(1.9 * S))
+    assert texts(Play(policy).round(2, still_spoken).confirmed) == []
+
+
 @pytest.mark.parametrize(("fires", "confirmed"), [(True, 2), (False, 1), (None, 1)])
 def test_the_detector_decides_where_it_is_asked(fires: bool | None, confirmed: int) -> None:
     play = Play(AlignAtt(truncate="detector"))

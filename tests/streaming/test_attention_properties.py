@@ -1,5 +1,7 @@
 """What holds for every stream under the policies that watch attention: nothing lost, nothing said twice."""
 
+import pickle
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +19,7 @@ from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.recipes import Recipe, get_recipe, make_policy
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import Recorded
-from whispertide.types import Word
+from whispertide.types import SAMPLE_RATE, Word
 
 SIMUL, NPUSPER, TIDE = get_recipe("simulstreaming"), get_recipe("npusper"), get_recipe("tide")
 ALIGN_ATT = {
@@ -111,6 +113,33 @@ def test_windows_stay_within_the_cap(data: st.DataObject, name: str) -> None:
     oracle = session.executor
     assert isinstance(oracle, ListeningOracle)
     assert all(len(plan.window) <= RECIPES[name].hard_cap_s * 16_000 for plan in oracle.plans)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["simulstreaming", "npusper", "tide"])
+def test_two_hours_take_no_more_memory_than_one_minute(name: str) -> None:
+    """Two hours of audio: what is kept and what a plan carries stays bounded, and nothing is lost."""
+    rng = random.Random(5)
+    words: list[Word] = []
+    at = 8_000
+    while at < 2 * 3600 * SAMPLE_RATE:
+        length = rng.randrange(3_200, 9_600)
+        words.append(Word(f" w{len(words)}", at, at + length))
+        at += length + (rng.choice([0, 800, 4_000]) if rng.random() < 0.97 else rng.randrange(48_000))
+    talk = Talk(tuple(words), at + 8_000, 5)
+    recipe = RECIPES[name].replace(step_s=max(RECIPES[name].step_s, 1.0))
+    session = build(talk, recipe)
+    oracle = session.executor
+    assert isinstance(oracle, ListeningOracle)
+    while session.received < talk.duration:
+        end = min(session.received + 16_000, talk.duration)
+        session.push(audio_between(session.received, end))
+        assert session.buffered <= (recipe.hard_cap_s + 2) * SAMPLE_RATE
+        assert all(len(plan.prefix) < 200 and len(plan.prompt) <= 1200 for plan in oracle.plans)
+        assert len(pickle.dumps(session.snapshot().turns)) < 60_000
+        oracle.plans.clear()
+    session.finish()
+    assert said(session.transcript.words) == said(words)
 
 
 def play_some(session: Session, sizes: Sequence[int]) -> None:

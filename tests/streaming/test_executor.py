@@ -1,17 +1,20 @@
 """Rounds on the bundled model: times are absolute and inside the window, short windows are no error, costs are told."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from whispertide.audio.file import load_audio
-from whispertide.errors import OptionError
+from whispertide.errors import CheckpointError, OptionError
 from whispertide.model.whisper import load_model
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.streaming.executor import SerialExecutor
+from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
 from whispertide.streaming.framing import BUCKETS, FRAMINGS, get_framing
+from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.types import Span, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
@@ -73,6 +76,34 @@ def test_silence_may_be_heard_but_not_crash(executor: SerialExecutor) -> None:
 def test_the_prompt_reaches_the_decoder(executor: SerialExecutor) -> None:
     plain, prompted = hear(executor), hear(executor, prompt="The worst of all the days of the summer is the last.")
     assert plain.segments[0].avg_logprob != prompted.segments[0].avg_logprob
+
+
+def test_executors_are_made_for_the_recipe() -> None:
+    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    base, simul, tide = (get_recipe(name) for name in ("whisper-streaming", "simulstreaming", "tide"))
+    assert isinstance(make_executor(model, base), SerialExecutor)
+    assert isinstance(make_executor(model, tide), SinglePassExecutor)
+    assert len({executor_key(recipe) for recipe in (base, simul, tide)}) == 3
+    assert executor_key(tide) == executor_key(tide.replace(margin_s=0.5, step_s=0.7))
+
+
+def test_a_recipe_that_wants_a_detector_needs_one(tmp_path: Path) -> None:
+    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    recipe = get_recipe("simulstreaming").replace(truncate="detector")
+
+    class Given:
+        def fires(self, hidden: object) -> bool:
+            return True
+
+    given = Given()
+    executor = make_executor(model, recipe, given)
+    assert isinstance(executor, SinglePassExecutor)
+    assert executor.detector is given
+    assert executor_key(recipe) != executor_key(recipe.replace(truncate="none"))
+    (tmp_path / "model.safetensors").touch()
+    elsewhere = SimpleNamespace(name=str(tmp_path), dims=model.dims, content_hash=model.content_hash)
+    with pytest.raises(CheckpointError):
+        make_executor(elsewhere, recipe)  # type: ignore[arg-type]
 
 
 def test_an_unknown_framing_is_refused() -> None:

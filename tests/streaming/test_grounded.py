@@ -109,6 +109,15 @@ def test_a_guess_whose_audio_goes_is_confirmed() -> None:
     assert play.plan(9).prefix == ()
 
 
+def test_a_carried_word_that_would_be_cut_is_left_out_whole() -> None:
+    play = Play(carry=1, most=4 * S)
+    play.round(2, *THREE)
+    play.round(5.5)  # four seconds of audio would begin in the middle of "three"
+    plan = play.plan(6)
+    assert plan.prefix == ()
+    assert plan.window.start == pytest.approx(1.8 * S, abs=320)
+
+
 def test_the_near_end_stop_is_off_in_the_last_round() -> None:
     play = Play(watch=BackwardShift(near_end=30))
     for is_last, near_end in ((False, 30), (True, None)):

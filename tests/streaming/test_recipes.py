@@ -22,6 +22,7 @@ from whispertide.streaming.recipes import (
     make_policy,
     make_schedule,
     parse_overrides,
+    usual_window_s,
 )
 from whispertide.streaming.round import Listening
 from whispertide.streaming.schedule import Adaptive, BestEffort, FixedStep
@@ -210,6 +211,13 @@ def test_every_field_of_grounded_comes_from_the_recipe() -> None:
     )
     assert (policy.carry, policy.back, policy.most, policy.hard_cap) == (1, 1_600, 48_000, 144_000)
     assert (policy.listen.real_end, policy.listen.same_token) == (False, 0)
+
+
+def test_usual_windows() -> None:
+    assert usual_window_s(BASE) == 16.0
+    assert usual_window_s(SIMUL) == 30.0
+    assert usual_window_s(NPUSPER) == 6.0
+    assert usual_window_s(TIDE.replace(window_s=4.0, step_s=0.5)) == 4.5
 
 
 def test_a_beam_has_no_guess_and_nothing_to_verify() -> None:

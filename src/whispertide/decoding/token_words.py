@@ -25,10 +25,11 @@ WordTimes = Literal["dtw", "attended"]
 
 @dataclass(frozen=True, slots=True)
 class TokenWord:
-    """A word in absolute samples, and the tokens that it is."""
+    """A word in absolute samples, the tokens that it is, and the sample that its last spoken token attends to most."""
 
     word: Word
     tokens: tuple[int, ...]
+    attended: int | None = None
 
     @property
     def start(self) -> int:
@@ -87,13 +88,21 @@ def read_words(
     # Whisper splits best with an end of text behind the last word.
     words, word_tokens = tokenizer.split_to_word_tokens([*tokens, tokenizer.eot], language)
     words, word_tokens = words[:-1], word_tokens[:-1]
+    strongest = rows[len(sampled.forced) :].argmax(axis=-1)
     if times == "dtw":
         starts = token_starts(rows)[len(sampled.forced) :]
         timings = word_timings(words, word_tokens, starts, probabilities)
     else:
-        timings = _attended(words, word_tokens, rows[len(sampled.forced) :].argmax(axis=-1), probabilities)
-    merged = merge_punctuation(timings)
-    return tuple(_absolute(timing, window) for timing in merged if timing.tokens)
+        timings = _attended(words, word_tokens, strongest, probabilities)
+    merged = [timing for timing in merge_punctuation(timings) if timing.tokens]
+    found = []
+    done = 0
+    for timing in merged:
+        spoken = [n for n, token in enumerate(timing.tokens) if any(map(str.isalnum, tokenizer.decode([token])))]
+        last = done + (spoken or [0])[-1]
+        found.append(_absolute(timing, window, int(strongest[last])))
+        done += len(timing.tokens)
+    return tuple(found)
 
 
 def _rows(sampled: Sampled, heads_first: bool) -> FloatArray:
@@ -132,7 +141,8 @@ def _attended(
     return timings
 
 
-def _absolute(timing: WordTiming, window: Span) -> TokenWord:
+def _absolute(timing: WordTiming, window: Span, attended: int) -> TokenWord:
     start = min(window.start + timing.start, window.end)
     end = min(window.start + max(timing.end, timing.start), window.end)
-    return TokenWord(Word(timing.text, start, end, timing.probability), timing.tokens)
+    place = min(window.start + attended * FRAME_SAMPLES, window.end)
+    return TokenWord(Word(timing.text, start, end, timing.probability), timing.tokens, place)

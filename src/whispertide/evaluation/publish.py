@@ -127,7 +127,7 @@ def _table(cells: Sequence[Cell], keys: Sequence[str], said: Mapping[str, str]) 
     columns: list[Column] = [_COLUMNS[key] for key in keys]
     rows = tuple(
         (
-            shown_name(cell),
+            cell.spec.label,
             charts.step_text(cell) or None,
             *((said.get(cell.key),) if said else ()),
             *(formatted(column, cell.score) for column in columns),
@@ -135,12 +135,6 @@ def _table(cells: Sequence[Cell], keys: Sequence[str], said: Mapping[str, str]) 
         for cell in cells
     )
     return Table(("recogniser", "step", *(("",) if said else ()), *(column.heading for column in columns)), rows)
-
-
-def shown_name(cell: Cell) -> str:
-    """Ours in plain, other programs with a word that they are."""
-    label = cell.spec.label
-    return f"{label.removeprefix(PEER)} (other)" if label.startswith(PEER) else label
 
 
 def marks(cells: Sequence[Cell]) -> dict[str, str]:

@@ -408,6 +408,10 @@ class _Cohort:
             job.output = DecodeOutput(**wanted, attention=seen)
 
 
+def _slots(one: FloatArray, count: int) -> FloatArray:
+    return np.empty((count, *one.shape[1:]), one.dtype)
+
+
 def _parents(request: DecodeRequest, place: Place) -> npt.NDArray[Any]:
     own = np.arange(len(request.tokens)) if request.parents is None else np.array(request.parents)
     return own + place.start

@@ -17,6 +17,7 @@ from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from whispertide.api import Transcriber
 from whispertide.server.app import make_app
@@ -37,6 +38,7 @@ log = logging.getLogger("whispertide.server")
 _POLL_S = 0.02
 _PING_S = 20.0
 _GRACE_S = 5
+_CLOSE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ def patient(stall_s: float) -> type[asyncio.Protocol]:
 
     class Patient(H11Protocol):
         _head_timer: asyncio.TimerHandle | None = None
+        _upgraded = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -64,7 +67,7 @@ def patient(stall_s: float) -> type[asyncio.Protocol]:
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self.cycle is not None and not self.cycle.response_complete:
+            if self._upgraded or (self.cycle is not None and not self.cycle.response_complete):
                 self._got_head()
             elif self._head_timer is None:
                 self._expect_head()
@@ -74,7 +77,7 @@ def patient(stall_s: float) -> type[asyncio.Protocol]:
             super().connection_lost(exc)
 
         def handle_websocket_upgrade(self, event: Any) -> None:
-            self._got_head()
+            self._upgraded = True
             super().handle_websocket_upgrade(event)
 
         def _expect_head(self) -> None:
@@ -91,6 +94,14 @@ def patient(stall_s: float) -> type[asyncio.Protocol]:
                 self.transport.close()
 
     return Patient
+
+
+class BriskWebSockets(WebSocketsSansIOProtocol):
+    """uvicorn's WebSockets, with less patience for clients that do not answer a close frame."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.close_timeout = _CLOSE_S
 
 
 class Server(uvicorn.Server):
@@ -112,7 +123,7 @@ class Server(uvicorn.Server):
             ssl_certfile=address.certificate,
             ssl_keyfile=address.key,
             http=patient(limits.stall_s),
-            ws="websockets-sansio",
+            ws=BriskWebSockets,
             ws_max_size=limits.message,
             ws_ping_interval=_PING_S,
             # A client that is being read slowly cannot answer in time: `Limits.idle_s` finds those that are dead.

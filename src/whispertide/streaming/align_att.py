@@ -66,8 +66,8 @@ class AlignAtt:
 
     margin        a token must attend so many frames before the end; `margin_last` in the last round
     rewind        a token that attends so many frames behind the one before it voids its round; None: never
-    truncate      what is held back of the last word: "none"; "last-word": always; "near-end": where it ends within
-                  `hold` of the window's end; "detector": unless the word-truncation detector fires
+    truncate      what is held back of the last word: "none"; "last-word": always; "near-end": where it attends to the
+                  last `hold` of the window; "detector": unless the word-truncation detector fires
     memory        "segments": windows of up to `hard_cap`; "words": of about `window`, cut in front of the last `carry`
                   confirmed words
     context       whether text that left the window precedes it as prompt
@@ -194,7 +194,8 @@ class AlignAtt:
             return True
         if self.truncate == "detector":
             return is_newest and heard.word_ended is not True
-        return word.end > state.start + heard.frames * FRAME_SAMPLES - self.hold
+        place = word.end if word.attended is None else word.attended  # the end also takes in a pause behind the word
+        return place > state.start + heard.frames * FRAME_SAMPLES - self.hold
 
     def _without_loops(self, state: AlignAttState, words: list[TokenWord]) -> list[TokenWord]:
         if not self.loop_guard:

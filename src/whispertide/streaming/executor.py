@@ -8,9 +8,11 @@ of sessions can share it (one call at a time).
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from whispertide.checkpoint.hub import path
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Cost, Features, Frame, OfflineSegment, Stage, Transcription
 from whispertide.decoding.search import Guard
+from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
@@ -26,15 +28,31 @@ if TYPE_CHECKING:
 
 
 def make_executor(model: "WhisperModel", recipe: Recipe, detector: WordEndDetector | None = None) -> Executor:
-    """What computes the rounds of `recipe`; recipes of the same `executor_key` may share it."""
+    """What computes the rounds of `recipe`; recipes of the same `executor_key` may share it.
+
+    `detector` None: where the recipe wants one it is loaded from beside the checkpoint. Raises
+    `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is another model's.
+    """
     if recipe.policy == "local-agreement":
         return SerialExecutor(model, get_framing(recipe.framing))
+    if detector is None and _detects(recipe):
+        detector = _load_detector(model)
     return SinglePassExecutor(model, get_framing(recipe.framing), detector)
 
 
-def executor_key(recipe: Recipe) -> tuple[str, str]:
+def executor_key(recipe: Recipe) -> tuple[str, str, bool]:
     """All of a recipe that an executor depends on."""
-    return ("whole" if recipe.policy == "local-agreement" else "single", recipe.framing)
+    return ("whole" if recipe.policy == "local-agreement" else "single", recipe.framing, _detects(recipe))
+
+
+def _detects(recipe: Recipe) -> bool:
+    return recipe.policy == "align-att" and recipe.truncate == "detector"
+
+
+def _load_detector(model: "WhisperModel") -> TruncationDetector:
+    place = path(model.name)
+    folder = place if place.is_dir() else place.parent
+    return TruncationDetector.load(folder / FILE_NAME, width=model.dims.n_audio_state, content_hash=model.content_hash)
 
 
 class SerialExecutor:

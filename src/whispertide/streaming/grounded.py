@@ -164,11 +164,16 @@ class Grounded:
         return self._overtaken(state)
 
     def _move(self, state: GroundedState, to: int, end: int) -> None:
-        """The next window begins at `to`, or later where that is too much audio; then without the word before it."""
+        """The next window begins at `to`, or later where that is too much audio.
+
+        If the carried word is not in it whole, it is left out, prefix and audio.
+        """
         to = max(to, end - self.most)
-        state.start = max(state.start, align_down(max(to, 0)))
-        if state.prefix and state.prefix[0].start + MARGIN < state.start:
+        if state.prefix and state.prefix[0].start + MARGIN < to:
+            following = state.guess[0].start if state.guess else end
+            to = max(to, min(state.prefix[0].end, following))
             state.prefix = ()
+        state.start = max(state.start, align_down(max(to, 0)))
 
     def _overtaken(self, state: GroundedState) -> list[TokenWord]:
         """Words of the guess that the next window does not hear whole."""

@@ -69,8 +69,8 @@ class Recipe:
     margin_s      attention must keep so far from the end; `margin_last_s` in the last round. Grounded: a word this
                   close to the end ends the decode (0 = none does)
     rewind_s      a jump back of the attention that voids a round (0 = none)
-    truncate      what is held back of the last word: "none", "last-word", "near-end" (if it ends within `hold_s`),
-                  "detector" (unless the word-truncation detector fires)
+    truncate      what is held back of the last word: "none", "last-word", "near-end" (if it attends to the last
+                  `hold_s`), "detector" (unless the word-truncation detector, which the model then must have, fires)
     memory        "segments": the oldest rounds' audio goes when the window is full; "words": windows of about
                   `window_s`, begun `carry` confirmed words before what is new
     context_tokens   how much text before the window precedes it (0 = none, not even the user's prompt)
@@ -285,6 +285,14 @@ def parse_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
             raise OptionError(f"expected a field of a recipe ({', '.join(field_types())}); got {name!r}")
         changes[name] = _parse(name, field_types()[name], text.strip())
     return recipe.replace(**changes)
+
+
+def usual_window_s(recipe: Recipe) -> float:
+    """How long windows usually get at most, in seconds without padding: what a round has to be computed for."""
+    if recipe.policy == "align-att" and recipe.memory == "segments":
+        return recipe.hard_cap_s
+    window: float = getattr(recipe, _WINDOW_OF[recipe.policy])
+    return min(window + recipe.step_s, recipe.hard_cap_s)
 
 
 def make_schedule(recipe: Recipe) -> Schedule:

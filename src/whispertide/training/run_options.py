@@ -47,7 +47,7 @@ def read_options(folder: Path) -> RunOptions:
         options: RunOptions = _built(RunOptions, read_json(folder / OPTIONS))
     except (TypeError, KeyError, ValueError) as error:
         raise CheckpointError(
-            f"{folder / OPTIONS} is not what this version writes ({error}): start the run again"
+            f"expected {folder / OPTIONS} as this version writes it; got another ({error}): begin the run again"
         ) from error
     return options
 

@@ -1,6 +1,7 @@
 """What passes between this program and a peer's own process: a job going in, traces coming out, all as JSON.
 
-Both sides import this module, so it needs nothing but numpy and the standard library. It does not know how a peer is started, nor any peer.
+Both sides import this module, so it needs nothing but numpy and the standard library. It does not know how a peer is
+started, nor any peer.
 """
 
 import json

@@ -51,7 +51,6 @@ class DeepgramProtocol(WireProtocol):
     """One live stream."""
 
     name: ClassVar[str] = "deepgram"
-    idle_s: ClassVar[float | None] = 10.0  # the service's own; a `KeepAlive` counts
 
     def __init__(self, opening: Opening) -> None:
         super().__init__(opening)
@@ -188,7 +187,7 @@ class DeepgramProtocol(WireProtocol):
             return (said,)
         rest = [*self._release(from_finalize=False), *self._final()]
         if problem.kind == "idle":
-            return (*rest, said, Close(1011, "NET-0001: no audio and no KeepAlive came for 10 seconds"))
+            return (*rest, said, Close(1011, "NET-0001: no audio and no KeepAlive came"))
         if problem.kind == "bad_request":
             return (*rest, said, Close(1008, "DATA-0000: the data cannot be decoded as audio"))
         if problem.kind in ("too_long", "shutdown"):

@@ -258,7 +258,7 @@ def _settings(values: Mapping[str, Any]) -> Settings:
     """Checked for types here; whether the values exist is the server's affair."""
     for key in ("model", "recipe", "language", "prompt", "task"):
         value = values.get(key)
-        if not isinstance(value, str) and (value is not None or key in ("prompt", "task") and key in values):
+        if not isinstance(value, str) and (value is not None or (key in ("prompt", "task") and key in values)):
             raise ProtocolError(f'expected "{key}" to be a string; got {value!r}')
     if not isinstance(values.get("vad"), bool | None):
         raise ProtocolError(f'expected "vad" to be true or false; got {values["vad"]!r}')

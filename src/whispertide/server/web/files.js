@@ -1,0 +1,54 @@
+// Recordings: decoded by the browser where it can, else by the server.
+
+import { Problem } from "./problems.js";
+
+const RATE = 16000;
+const DECODABLE = 80 * 2 ** 20; // bytes; decoding holds all of a file in memory, many times its size
+
+/** A file -> Int16Array at 16 kHz mono, or null if this browser cannot (or should not) decode it. */
+export async function decode(file) {
+  if (file.size > DECODABLE || !globalThis.OfflineAudioContext) return null;
+  try {
+    const context = new OfflineAudioContext(1, 1, RATE); // decodeAudioData resamples to the context's rate
+    return toInt16(mono(await context.decodeAudioData(await file.arrayBuffer())));
+  } catch {
+    return null;
+  }
+}
+
+function mono(buffer) {
+  const channels = Array.from({ length: buffer.numberOfChannels }, (_, index) => buffer.getChannelData(index));
+  if (channels.length === 1) return channels[0];
+  return channels[0].map((_, index) => channels.reduce((sum, channel) => sum + channel[index], 0) / channels.length);
+}
+
+const toInt16 = (samples) => Int16Array.from(samples, (value) => Math.round(Math.max(-1, Math.min(1, value)) * 32767));
+
+/** Let the server transcribe a file; gives events like those of a session. Throws `Problem`. */
+export async function upload(file, { key, model, language, signal }) {
+  const form = new FormData();
+  form.set("file", file);
+  form.set("response_format", "verbose_json");
+  form.append("timestamp_granularities[]", "word");
+  if (model) form.set("model", model);
+  if (language) form.set("language", language);
+  const headers = key ? { Authorization: `Bearer ${key}` } : {};
+  let answer;
+  try {
+    answer = await fetch("/v1/audio/transcriptions", { method: "POST", body: form, headers, signal });
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new Problem("unreachable");
+  }
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Problem(KINDS[answer.status] ?? "internal", body.error?.message ?? "");
+  const at = body.duration;
+  const words = (body.words ?? []).map(({ word, start, end }, index) => ({
+    text: index ? ` ${word}` : word,
+    start,
+    end,
+    probability: null,
+  }));
+  return [{ type: "confirmed", at, words }, { type: "turn_end", at, end: at }];
+}
+
+const KINDS = { 400: "file", 401: "key", 413: "file-large", 429: "overloaded", 503: "overloaded" };

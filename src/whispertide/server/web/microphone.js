@@ -1,0 +1,84 @@
+// Live sound: a microphone, or the sound of a tab or the whole system. Knows nothing of sessions.
+
+import { Problem } from "./problems.js";
+
+// Whisper was trained on sound as it is; echo cancelling and the like take parts of words away.
+const AS_IT_IS = { echoCancellation: false, noiseSuppression: false, autoGainControl: false };
+const PATIENCE_MS = 1000; // for the worklet's last portion
+
+export const canListen = () => Boolean(navigator.mediaDevices?.getUserMedia && globalThis.AudioWorkletNode);
+export const canShareSound = () => Boolean(navigator.mediaDevices?.getDisplayMedia && globalThis.AudioWorkletNode);
+
+/** Ask for a microphone; "" is the browser's default. Throws `Problem`. */
+export async function askForMicrophone(device) {
+  if (!globalThis.isSecureContext) throw new Problem("insecure");
+  if (!canListen()) throw new Problem("unsupported");
+  const wanted = device ? { deviceId: { exact: device } } : {};
+  try {
+    return await navigator.mediaDevices.getUserMedia({ audio: { ...AS_IT_IS, ...wanted } });
+  } catch (error) {
+    throw new Problem(KINDS[error.name] ?? "microphone", error.message);
+  }
+}
+
+const KINDS = {
+  NotAllowedError: "denied",
+  SecurityError: "denied",
+  NotFoundError: "no-microphone",
+  OverconstrainedError: "no-microphone",
+  NotReadableError: "microphone-busy",
+};
+
+/** Ask for the sound of a tab, a window or the system. Throws `Problem`. */
+export async function askForSharedSound() {
+  let stream;
+  try {
+    stream = await navigator.mediaDevices.getDisplayMedia({
+      video: true, // browsers offer no sound without a picture
+      audio: { ...AS_IT_IS, suppressLocalAudioPlayback: false },
+      systemAudio: "include",
+    });
+  } catch (error) {
+    throw new Problem(error.name === "NotAllowedError" ? "share-denied" : "share-failed", error.message);
+  }
+  if (!stream.getAudioTracks().length) {
+    stream.getTracks().forEach((track) => track.stop());
+    throw new Problem("share-silent");
+  }
+  return stream;
+}
+
+/** The microphones there are; names are only known once one was allowed. */
+export async function listMicrophones() {
+  const devices = (await navigator.mediaDevices?.enumerateDevices?.()) ?? [];
+  return devices.filter((device) => device.kind === "audioinput" && device.deviceId);
+}
+
+/** Takes the sound of a stream as Int16Array portions, 16 kHz mono, until `stop`. */
+export class Capture {
+  constructor(stream, onSamples, onEnd) {
+    this.stream = stream;
+    this.onSamples = onSamples;
+    for (const track of stream.getAudioTracks()) track.addEventListener("ended", onEnd);
+  }
+
+  async start() {
+    this.context = new AudioContext();
+    await this.context.audioWorklet.addModule(new URL("./worklet.js", import.meta.url));
+    this.node = new AudioWorkletNode(this.context, "capture", { numberOfOutputs: 0 });
+    this.node.port.onmessage = ({ data }) => (data.length ? this.onSamples(data) : this.drained?.());
+    this.context.createMediaStreamSource(this.stream).connect(this.node);
+    await this.context.resume();
+  }
+
+  /** Returns when the last sample was given. */
+  async stop() {
+    if (this.node && this.context.state === "running") {
+      const drained = new Promise((resolve) => (this.drained = resolve));
+      this.node.port.postMessage("finish");
+      await Promise.race([drained, new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
+    }
+    this.stream.getTracks().forEach((track) => track.stop());
+    if (this.context?.state !== "closed") await this.context?.close();
+  }
+}

@@ -1,0 +1,297 @@
+// One stay at the server, over as many connections as it takes (docs/server.md: the native protocol).
+//
+// Audio is kept until the server has it, and longer: until the words in it are confirmed. So nothing is lost when the
+// connection goes (the session is resumed: audio from where the server says, events after the last one seen), when the
+// session itself is gone (a new one gets the audio from the last confirmed word on), or when it got too long.
+
+import { Backlog } from "./backlog.js";
+import { Problem } from "./problems.js";
+
+export const RATE = 16000;
+const PORTION = RATE / 2; // samples in one message
+const IN_FLIGHT = 2 * PORTION * 4; // bytes handed to the socket that it has not sent
+const KEPT = 600 * RATE; // received but unconfirmed audio, at most
+const PAUSES_MS = [250, 500, 1000, 2000, 4000];
+const SILENT_MS = 20000; // audio goes out and nothing comes back: the connection is dead
+const ACK_MS = 1000;
+const TICK_MS = 100;
+
+/** Says "state" (connecting, live, away, finishing, ended, failed), "event" (one event) and "forget" (the guess is void). */
+export class LiveSession extends EventTarget {
+  state = "connecting";
+  backlog = new Backlog();
+  details = null; // what the server said about the session
+
+  #address;
+  #settings;
+  #socket = null;
+  #id = null;
+  #lastSeq = -1;
+  #origin = 0; // position in the backlog of the server session's first sample
+  #sent = 0;
+  #received = 0;
+  #settled = 0; // words before this are confirmed
+  #attempts = 0;
+  #greeted = false; // some connection stood
+  #finishing = false;
+  #finishSent = false;
+  #acknowledged = -1;
+  #heardAt = 0;
+  #timers = [];
+  #retry = null;
+
+  /** `address` gives the address of the socket for a query; `settings` are the fields of the start message. */
+  constructor(address, settings) {
+    super();
+    this.#address = address;
+    this.#settings = settings;
+    this.#timers.push(setInterval(() => this.#pump(), TICK_MS), setInterval(() => this.#acknowledge(), ACK_MS));
+    this.online = () => this.#reconnectNow();
+    this.offline = () => this.#hangUp();
+    addEventListener("online", this.online);
+    addEventListener("offline", this.offline);
+    this.#connect();
+  }
+
+  /** Int16Array, 16 kHz mono. */
+  push(samples) {
+    if (this.#finishing || this.isOver) return;
+    this.backlog.push(samples);
+    this.#pump();
+  }
+
+  /** No audio follows; the state is "ended" once the last word is there. */
+  finish() {
+    if (this.#finishing || this.isOver) return;
+    this.#finishing = true;
+    if (this.state === "live") this.#become("finishing");
+    this.#pump();
+  }
+
+  /** Leave without the rest. */
+  abandon() {
+    this.#say({ type: "abandon" });
+    this.#end("ended");
+  }
+
+  get isOver() {
+    return this.state === "ended" || this.state === "failed";
+  }
+
+  /** Samples that the server does not have yet. */
+  get unsent() {
+    return this.backlog.end - Math.max(this.#received, this.#origin);
+  }
+
+  // --- connection ---------------------------------------------------------------------------------------------------
+
+  #connect() {
+    this.#retry = null;
+    const socket = new WebSocket(this.#address(this.#id ? { session: this.#id, last_seq: this.#lastSeq } : {}));
+    socket.binaryType = "arraybuffer";
+    let opened = false;
+    socket.onopen = () => {
+      opened = true;
+      this.#greeted = true;
+      this.#heardAt = performance.now();
+      if (!this.#id) this.#say({ type: "start", rate: RATE, channels: 1, format: "s16le", ...this.#settings });
+    };
+    socket.onmessage = ({ data }) => socket === this.#socket && this.#receive(JSON.parse(data));
+    socket.onclose = ({ code, reason }) => socket === this.#socket && this.#lost(opened, code, reason);
+    this.#socket = socket;
+  }
+
+  async #lost(opened, code, reason) {
+    this.#socket = null;
+    if (this.isOver) return;
+    if (code === 4001) return this.#fail(new Problem("elsewhere", reason));
+    if (!opened) {
+      const problem = await whyRefused(this.#address({}));
+      if (this.isOver) return;
+      if (!this.#greeted || problem.kind === "key") return this.#fail(problem);
+    }
+    this.#become("away");
+    const pause = PAUSES_MS[Math.min(this.#attempts++, PAUSES_MS.length - 1)];
+    this.#retry ??= setTimeout(() => this.#connect(), pause * (0.8 + 0.4 * Math.random()));
+  }
+
+  #reconnectNow() {
+    if (this.#retry === null) return;
+    clearTimeout(this.#retry);
+    this.#connect();
+  }
+
+  /** The server's session is over or gone, ours is not: the next one hears everything from `position` on. */
+  #startAnew(position) {
+    this.#id = null;
+    this.#lastSeq = this.#acknowledged = -1;
+    this.#origin = this.#sent = this.#received = Math.max(position, this.backlog.start);
+    this.#finishSent = false;
+    this.dispatchEvent(new Event("forget"));
+  }
+
+  // --- incoming -----------------------------------------------------------------------------------------------------
+
+  #receive(message) {
+    this.#heardAt = performance.now();
+    if ("seq" in message && "at" in message) return this.#event(message);
+    switch (message.type) {
+      case "session":
+        return this.#stand(message);
+      case "received":
+        return this.#keepFrom(this.#origin + message.received);
+      case "problem":
+        return this.#problem(message);
+    }
+  }
+
+  #stand(message) {
+    this.details = message;
+    this.#id = message.session;
+    this.#attempts = 0;
+    this.#sent = this.#origin + message.received;
+    this.#finishSent = false;
+    this.#keepFrom(this.#sent);
+    this.#become(this.#finishing ? "finishing" : "live");
+    this.#pump();
+  }
+
+  #event(event) {
+    if (event.seq <= this.#lastSeq) return;
+    this.#lastSeq = event.seq;
+    const shifted = shift(event, this.#origin / RATE);
+    if (event.type === "confirmed" && event.words.length) this.#settle(shifted.words.at(-1).end);
+    if (event.type === "turn_end") this.#settle(shifted.end);
+    if (event.type === "end") return this.#over(event);
+    this.dispatchEvent(new CustomEvent("event", { detail: shifted }));
+    if (event.type === "error" && event.fatal) this.#fail(new Problem("internal", event.message));
+  }
+
+  /** The server's session has said everything. It may have been too long, or the server stops: then another follows. */
+  #over(event) {
+    const position = this.#origin + Math.round(event.duration * RATE);
+    if (this.#finishing && position >= this.backlog.end) {
+      this.#acknowledge();
+      return this.#end("ended");
+    }
+    this.#startAnew(position);
+  }
+
+  #problem({ kind, message, fatal }) {
+    if (kind === "unknown_session") return this.#startAnew(this.#settled);
+    if (kind === "bad_setting") return this.#fail(new Problem(kind, message));
+    if (kind === "overloaded" && !this.details) return this.#fail(new Problem(kind, message));
+    if (!fatal && kind !== "too_long") console.warn(kind, message);
+  }
+
+  #settle(seconds) {
+    this.#settled = Math.max(this.#settled, Math.round(seconds * RATE));
+  }
+
+  #keepFrom(position) {
+    this.#received = Math.max(this.#received, position);
+    this.backlog.drop(Math.max(Math.min(this.#received, this.#settled), this.#received - KEPT));
+  }
+
+  // --- outgoing -----------------------------------------------------------------------------------------------------
+
+  get #stands() {
+    return this.#id !== null && this.#socket?.readyState === WebSocket.OPEN && /^(live|finishing)$/.test(this.state);
+  }
+
+  #pump() {
+    if (!this.#stands) return;
+    while (this.#sent < this.backlog.end && this.#socket.bufferedAmount < IN_FLIGHT) {
+      const samples = this.backlog.read(this.#sent, PORTION);
+      this.#socket.send(samples);
+      this.#sent += samples.length;
+    }
+    if (this.#finishing && !this.#finishSent && this.#sent === this.backlog.end) {
+      this.#say({ type: "finish" });
+      this.#finishSent = true;
+    }
+    if (this.#sent === this.#received) this.#heardAt = performance.now(); // nothing to be answered
+    else if (performance.now() - this.#heardAt > SILENT_MS) this.#hangUp();
+  }
+
+  #hangUp() {
+    if (!this.#socket) return;
+    this.#socket.close();
+    this.#lost(true, 1006, "");
+  }
+
+  #acknowledge() {
+    if (!this.#stands || this.#lastSeq <= this.#acknowledged) return;
+    this.#acknowledged = this.#lastSeq;
+    this.#say({ type: "ack", seq: this.#lastSeq });
+  }
+
+  #say(message) {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
+  }
+
+  // --- state --------------------------------------------------------------------------------------------------------
+
+  #become(state, problem = null) {
+    if (state === this.state || this.isOver) return;
+    this.state = state;
+    this.dispatchEvent(new CustomEvent("state", { detail: { state, problem } }));
+  }
+
+  #fail(problem) {
+    this.#end("failed", problem);
+  }
+
+  #end(state, problem = null) {
+    this.#become(state, problem);
+    this.#timers.forEach(clearInterval);
+    clearTimeout(this.#retry);
+    removeEventListener("online", this.online);
+    removeEventListener("offline", this.offline);
+    this.#socket?.close(1000);
+  }
+}
+
+/** What the server offers (its hello). Throws `Problem`. */
+export async function askWhatIsServed(address) {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(address({}));
+    socket.onmessage = ({ data }) => {
+      const hello = JSON.parse(data);
+      if (hello.type !== "hello") return;
+      socket.onclose = null;
+      socket.close(1000);
+      resolve(hello);
+    };
+    socket.onclose = async () => reject(await whyRefused(address({})));
+  });
+}
+
+/** A browser does not say why a WebSocket was refused; the same question by HTTP is answered. */
+async function whyRefused(address) {
+  const url = new URL(address);
+  const key = url.searchParams.get("api_key");
+  try {
+    const answer = await fetch("/v1/models", key ? { headers: { Authorization: `Bearer ${key}` } } : {});
+    if (answer.status === 401) return new Problem("key", key ? "The key was not accepted." : "");
+    if (answer.status === 403) return new Problem("origin");
+    if (answer.status === 429) return new Problem("too_fast");
+    const ready = await fetch("/readyz");
+    if (ready.status === 503) return new Problem("overloaded");
+    return new Problem(isOwnName(url.hostname) ? "overloaded" : "origin");
+  } catch {
+    return new Problem("unreachable");
+  }
+}
+
+const isOwnName = (host) => /^(localhost|.*\.localhost|[\d.]+|\[.*\])$/.test(host);
+
+/** The event with its times moved to the page's clock, which began with the first session. */
+function shift(event, by) {
+  const moved = (item) => {
+    const copy = { ...item };
+    for (const name of ["at", "start", "end"]) if (typeof copy[name] === "number") copy[name] += by;
+    return copy;
+  };
+  return event.words ? { ...moved(event), words: event.words.map(moved) } : moved(event);
+}

@@ -1,0 +1,140 @@
+// What was said so far, as data: confirmed words that never change, the guess behind them, segments as subtitles want them.
+//
+// The rules for segments and cues are those of the package's `document` module, so that a download here and a file
+// written by the command line are cut alike. Time is in samples at 16 kHz.
+
+export const RATE = 16000;
+const PAUSE = RATE; // a second without speech ends a line
+export const LINE_CHARS = 42;
+const SENTENCE_ENDS = /[.?!…。？！]$/u;
+const FULL_WIDTH_ENDS = /[。？！]$/u;
+const CLAUSE_ENDS = /[,;:—、，；：]$/u;
+const CLOSING = /["'”’»)\]]+$/u;
+const SENTENCES = { chars: 400, span: 30 * RATE };
+const CUES = { chars: 2 * LINE_CHARS, span: 7 * RATE };
+
+const length = (text) => [...text].length;
+export const joined = (words) => words.map((word) => word.text).join("");
+
+/** Cuts a growing list of words: after a sentence, at a pause, at the end of a turn, at the limits. */
+export class Segmenter {
+  held = [];
+
+  constructor(limits = SENTENCES) {
+    this.limits = limits;
+  }
+
+  push(words) {
+    const done = [];
+    for (const word of words) {
+      if (this.held.length && startsNew(this.held.at(-1), word)) done.push(...this.#take(this.held.length));
+      while (this.held.length && this.#tooLong(word)) done.push(...this.#take(cut(this.held)));
+      this.held.push(word);
+    }
+    return done;
+  }
+
+  endTurn() {
+    return this.#take(this.held.length);
+  }
+
+  #tooLong(word) {
+    const chars = length(joined(this.held).trim()) + length(word.text);
+    return chars > this.limits.chars || word.end - this.held[0].start > this.limits.span;
+  }
+
+  #take(count) {
+    const words = this.held.splice(0, count);
+    return words.length ? [segment(words)] : [];
+  }
+}
+
+function segment(words) {
+  const { start } = words[0];
+  return { start, end: Math.max(words.at(-1).end, start), text: joined(words), words };
+}
+
+function startsNew(last, word) {
+  const bare = last.text.replace(CLOSING, "");
+  const spaced = /^\s/u.test(word.text) || FULL_WIDTH_ENDS.test(bare);
+  return (SENTENCE_ENDS.test(bare) && spaced) || word.start - last.end >= PAUSE;
+}
+
+function cut(words) {
+  for (let count = words.length; count > Math.floor(words.length / 2); count--) {
+    if (CLAUSE_ENDS.test(words[count - 1].text)) return count;
+  }
+  return words.length;
+}
+
+/** The segments, cut to two lines of 42 characters and 7 s. */
+export function cues(segments) {
+  return segments.flatMap(({ words }) => {
+    const segmenter = new Segmenter(CUES);
+    return [...segmenter.push(words), ...segmenter.endTurn()];
+  });
+}
+
+export class Transcript {
+  segments = []; // finished
+  guess = []; // words behind the confirmed ones
+  language = null;
+  duration = 0;
+  complete = true;
+  #segmenter = new Segmenter();
+  #offset = 0; // where the present recording began
+
+  /** Take one event of a session; returns the confirmed words that it brought. */
+  take(event) {
+    const offset = this.#offset;
+    const inSamples = ({ text, start, end, probability }) => ({
+      text,
+      start: offset + Math.round(start * RATE),
+      end: offset + Math.round(end * RATE),
+      probability,
+    });
+    this.duration = Math.max(this.duration, offset + Math.round(event.at * RATE));
+    switch (event.type) {
+      case "confirmed": {
+        const words = event.words.map(inSamples);
+        this.segments.push(...this.#segmenter.push(words));
+        return words;
+      }
+      case "hypothesis":
+        this.guess = event.words.map(inSamples);
+        break;
+      case "turn_end":
+        this.endTurn();
+        break;
+      case "language":
+        this.language = event.language;
+    }
+    return [];
+  }
+
+  endTurn() {
+    this.guess = [];
+    this.segments.push(...this.#segmenter.endTurn());
+  }
+
+  /** A recording begins; its times start where the transcript ends. */
+  begin() {
+    this.endTurn();
+    this.#offset = this.duration;
+    this.complete = false;
+  }
+
+  /** Everything confirmed, the unfinished segment included. */
+  get all() {
+    const { held } = this.#segmenter;
+    return held.length ? [...this.segments, segment([...held])] : this.segments;
+  }
+
+  get words() {
+    return this.all.flatMap(({ words }) => words);
+  }
+
+  get text() {
+    return this.all.map(({ text }) => text).join("").trim();
+  }
+}

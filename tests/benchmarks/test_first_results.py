@@ -1,0 +1,227 @@
+"""The whole published run in a second: recognisers, corpora and checkpoints are stand-ins, everything else is real."""
+
+import importlib.util
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evaluation_cells import make_trace
+from whispertide.evaluation import charts, corpora, peers, runner
+from whispertide.evaluation.peers import PEERS, Peer
+from whispertide.evaluation.replay import Recogniser
+from whispertide.evaluation.runner import Runner
+from whispertide.evaluation.trace import RefWord, Trace, Utterance
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "first_results.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location("first_results", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["first_results"] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["first_results"]
+
+
+def silence() -> FloatArray:
+    return np.zeros(40 * SAMPLE_RATE, np.float32)
+
+
+@dataclass
+class Talks:
+    name: str
+    hash: str = "0123456789ab"
+
+    def utterances(self) -> Iterator[Utterance]:
+        words = tuple(RefWord(f"word{n}", (n - 1) * SAMPLE_RATE, n * SAMPLE_RATE) for n in range(1, 40))
+        for number in range(3):
+            yield Utterance(f"talk/{number}", words, 40.0, silence, True, f"voice {number}")
+
+
+@dataclass
+class Study:
+    """What was asked of whom, and the options of the run. A second of audio costs `cost` CPU seconds."""
+
+    options: Namespace
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    cost: float = 0.5
+
+    def hear(self, name: str, utterance: Utterance, late_s: float) -> Trace:
+        self.asked.append((name, utterance.id))
+        trace = make_trace(utterance.id, late_s=late_s, seconds=utterance.seconds)
+        return replace(trace, cpu_s=self.cost * utterance.seconds)
+
+    @property
+    def page(self) -> str:
+        return Path(self.options.output).read_text()
+
+
+@pytest.fixture
+def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    options = Namespace(
+        page=False,
+        minutes=30.0,
+        model="nano.en",
+        shape="base.en",
+        recipes=("whisper-streaming",),
+        manifest=["/some/where/clips"],
+        threads=2,
+        folder=str(tmp_path / "results"),
+        output=str(tmp_path / "docs" / "benchmarks.md"),
+    )
+    record = Study(options)
+
+    def streaming(transcriber: object, recipe: Any, *, clock: str) -> Recogniser:
+        name = f"{recipe.name} {recipe.step_s:g} {clock}"
+        return lambda utterance: record.hear(name, utterance, recipe.step_s + 0.2 * (clock == "live"))
+
+    def over(name: str, folder: Path, batch: list[Utterance], settings: dict[str, Any]) -> list[Trace]:
+        step = settings.get("step_s", 1.0)
+        label = f"peer:{name} {step:g} {settings.get('fallback', '-')}"
+        return [record.hear(label, utterance, 0.5 + step) for utterance in batch]
+
+    def transcriber(self: Runner, model: str) -> Any:
+        weights = SimpleNamespace(content_hash="feed" * 16 if model == "nano.en" else "beef" * 16)
+        dims = SimpleNamespace(is_multilingual=False)
+        return SimpleNamespace(model=weights, dims=dims, warm_up=lambda: None)
+
+    def widen(model: object, to: str, output: Path, **_: object) -> Path:
+        output.mkdir(parents=True)
+        return output
+
+    def offline(transcriber: object, **_: object) -> Recogniser:
+        return lambda utterance: record.hear("offline", utterance, 5.0)
+
+    def why_not(peer: Peer) -> str:
+        return peer.reason or ("it is not installed" if peer.name == "openai-whisper" else "")
+
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(runner, "streaming", streaming)
+    monkeypatch.setattr(runner, "offline", offline)
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Talks(Path(spec).name))
+    monkeypatch.setattr(Runner, "transcriber", transcriber)
+    monkeypatch.setattr(peers, "run_peer_over", over)
+    monkeypatch.setattr(peers, "why_not", why_not)
+    monkeypatch.setattr(script, "why_not", why_not)
+    monkeypatch.setattr(script, "widen", widen)
+    return record
+
+
+def prepare(script: ModuleType, study: Study) -> dict[str, float]:
+    script.prepare(script.Study(study.options, script.Clerk(float("inf"))))
+    lengths: dict[str, float] = json.loads((Path(study.options.folder) / "plan.json").read_text())
+    return lengths
+
+
+def headings(page: str) -> list[str]:
+    return [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
+
+
+def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -> None:
+    prepare(script, study)
+    study.asked.clear()
+    script.run(study.options)
+    assert headings(study.page) == [
+        "Offline word error rate of nano.en",
+        "Streaming, whatever the machine",
+        "At nano.en's own shape",
+        "At the shape of base.en",
+        "Programs that run their own threads",
+        "Do the clocks agree?",
+        "How this was made",
+        "What is not here",
+    ]
+    for row in (
+        "| manifest:clips 3600 s |",
+        "| whisper-streaming | 1 s | default |",
+        "| whisper-streaming | 0.5 s | best step |",
+        "| peer:whisper-streaming fallback=false | 0.5 s | best step |",
+        "| peer:simulstreaming | 0.1 s | default best step |",
+        "| peer:whisperlivekit-simulstreaming | 0.1 s |",
+        "| peer:whisperlivekit-localagreement fallback=false | 0.5 s |",
+        "| peer:faster-whisper fallback=false compute_type=int8 |",
+        "| real time after simulated |",
+        "| real time, again after real time |",
+    ):
+        assert row in study.page, row
+    assert "peer:openai-whisper nano.en talks: it is not installed" in study.page
+    assert f"moonshine: {PEERS['moonshine'].reason}" in study.page
+    assert "--minutes 30 --threads 2 --manifest FOLDER" in study.page
+    assert "/some/where" not in study.page
+    plots = Path(study.options.output).parent / "benchmarks"
+    drawn = {path.name for path in plots.iterdir()}
+    assert {"small-trade-off.svg", "large-latency.svg", "live-trade-off.svg"} <= drawn
+    assert all(f"benchmarks/{name}" in study.page for name in drawn)
+    assert not [name for name, _ in study.asked if name.startswith("peer:faster")], "heard in --prepare"
+
+
+def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_nothing(monkeypatch)
+    prepare(script, study)
+    script.run(study.options)
+    page = study.page
+    study.asked.clear()
+    script.run(Namespace(**{**vars(study.options), "page": True}))
+    assert study.asked == []
+    assert study.page == page
+
+
+def test_what_did_not_fit_into_the_time_is_named_and_comes_next_time(
+    script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_nothing(monkeypatch)
+    prepare(script, study)
+    study.asked.clear()
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(script, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    hear = study.hear
+
+    def slow(name: str, utterance: Utterance, late_s: float) -> Trace:
+        clock.now += 100.0
+        return hear(name, utterance, late_s)
+
+    monkeypatch.setattr(study, "hear", slow)
+    script.run(study.options)
+    assert len(study.asked) == 19, "half an hour is over in the nineteenth"
+    assert "the time was up" in study.page
+    monkeypatch.setattr(study, "hear", hear)
+    script.run(study.options)
+    assert "the time was up" not in study.page
+    in_two_runs = len(study.asked)
+    study.options.folder += "-again"
+    prepare(script, study)
+    study.asked.clear()
+    script.run(study.options)
+    assert len(study.asked) == in_two_runs, "what was heard before the time was up is not heard again"
+
+
+def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("trade_off_svg", "latency_svg"):
+        monkeypatch.setattr(charts, name, lambda *_: '<svg role="img" viewBox="0 0 1 1"></svg>')
+
+
+def test_more_time_and_cheaper_programs_make_longer_excerpts(script: ModuleType, study: Study) -> None:
+    short = prepare(script, study)
+    assert all(script.SHORTEST_S <= length <= script.LONGEST_S for length in short.values())
+    study.options.minutes = 90.0
+    assert all(length >= short[name] for name, length in prepare(script, study).items())
+    assert prepare(script, study)["small"] > short["small"]
+
+
+def test_without_a_plan_there_is_no_run(script: ModuleType, study: Study) -> None:
+    with pytest.raises(SystemExit, match="--prepare first"):
+        script.run(study.options)
+    assert study.asked == []

@@ -1,0 +1,65 @@
+"""`whispertide replay` as a command."""
+
+import json
+import wave
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import Run
+from oracle import make_gate
+from served import SECONDS, TEXT, WORDS, KnowingModel
+from whispertide import api
+from whispertide.events import Confirmed, to_dict
+from whispertide.server import recording
+from whispertide.server.protocols.base import Settings, as_plain
+from whispertide.streaming.recipes import get_recipe
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A recording of everything, as the server writes it."""
+    monkeypatch.setattr(api, "load", lambda *_, **__: KnowingModel())
+    monkeypatch.setattr(recording, "make_gate", lambda recipe: make_gate(WORDS))
+    folder = tmp_path / "20260101-000000-abc"
+    folder.mkdir()
+    with wave.open(str(folder / "audio.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16_000)
+        file.writeframes(bytes(round(SECONDS * 32_000)))
+    about: dict[str, Any] = {
+        "model": "nano.en",
+        "settings": as_plain(Settings()),
+        "recipe": asdict(get_recipe("whisper-streaming")),
+        "boundaries": [24_000, 48_000],
+        "commands": [{"command": "finish", "at": round(SECONDS * 16_000)}],
+    }
+    (folder / "session.json").write_text(json.dumps(about, default=dict))
+    (folder / "events.jsonl").write_text(json.dumps(to_dict(Confirmed(0, 0, WORDS))) + "\n")
+    return folder
+
+
+def heard(text: str) -> list[str]:
+    return [word.strip(",.!").lower() for word in text.split()]
+
+
+def test_a_recording_is_run_again(run: Run, folder: Path) -> None:
+    result = run("replay", folder)
+    assert result.exit_code == 0, result.output
+    assert heard(result.stdout) == TEXT
+    assert "11.0 s" in result.stderr
+
+
+def test_with_another_recipe(run: Run, folder: Path) -> None:
+    result = run("replay", folder.parent, "--set", "step_s=3", "--model", "other")
+    assert result.exit_code == 0, result.output
+    assert heard(result.stdout) == TEXT
+
+
+def test_what_is_no_recording(run: Run, tmp_path: Path) -> None:
+    result = run("replay", tmp_path)
+    assert result.exit_code == 2
+    assert "expected a recording" in result.stderr

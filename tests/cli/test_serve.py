@@ -1,0 +1,85 @@
+"""`whispertide serve` as a command: what it refuses, and a real process from start to SIGTERM."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from command_line import Run
+
+WAIT_S = 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--host", "0.0.0.0"), "API keys"),
+        (("--api-keys", "nothing"), "cannot read"),
+        (("--tls-key", "x.pem"), "together"),
+        (("--tls-key", "x.pem", "--tls-certificate", "y.pem"), "PEM"),
+        (("--recipe", "nothing"), "recipe"),
+        (("--set", "beam=x"), "beam"),
+        (("--log-level", "loud"), "log-level"),
+    ],
+)
+def test_what_cannot_be_served(
+    run: Run, loads: list[object], arguments: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WHISPERTIDE_API_KEYS", raising=False)
+    result = run("serve", *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert not loads, "a model was loaded before the options were checked"
+
+
+def test_help_names_every_part(run: Run) -> None:
+    text = run("serve", "--help").output
+    for word in ("--host", "--api-keys", "--journal", "--record", "--tls-certificate", "--max-sessions", "--origin"):
+        assert word in text
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    command = [sys.executable, "-m", "whispertide.cli.main", "serve", "--model", "nano.en", "--port", "0"]
+    process = subprocess.Popen([*command, "--wyoming-port", "0"], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("serving "):
+            break
+    yield process, line.split()[1]
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    process.stderr.close()
+
+
+@pytest.mark.slow
+def test_a_process_serves_and_ends_in_good_order(process: tuple["subprocess.Popen[str]", str]) -> None:
+    import httpx
+    from websockets.sync.client import connect
+
+    running, address = process
+    clip = Path(__file__).parents[1] / "clips" / "river.flac"
+    answer = httpx.post(
+        f"{address}/v1/audio/transcriptions", files={"file": clip.read_bytes()}, timeout=WAIT_S, trust_env=False
+    )
+    assert answer.status_code == 200
+    assert answer.json()["text"]
+    with connect(address.replace("http", "ws") + "/ws", proxy=None) as socket:
+        socket.send(bytes(64_000))
+        kinds = [json.loads(socket.recv(WAIT_S))["type"] for _ in range(2)]
+        assert kinds == ["hello", "session"]
+        running.send_signal(signal.SIGTERM)
+        messages = [json.loads(message) for message in socket]
+    assert messages[-1]["type"] == "end"
+    assert messages[-1]["duration"] == 2
+    assert running.wait(WAIT_S) == 0
+    assert running.stderr is not None
+    lines = [line for line in running.stderr.read().splitlines() if line]
+    logged = [json.loads(line) for line in lines]
+    assert {"draining", "session opened"} & {entry["event"] for entry in logged}
+    assert answer.json()["text"].split()[0] not in " ".join(entry["event"] for entry in logged)

@@ -1,0 +1,158 @@
+"""`whispertide train`: a user's own recordings, from a manifest to a checkpoint that transcribes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from command_line import write_wav
+from small_training import write_speech
+from whispertide.checkpoint import load_checkpoint
+from whispertide.cli.main import app
+
+pytest.importorskip("torch")
+
+TEXTS = ("The red fox ran.", "Good day.", "We walked home in the snow.", "Hi.")
+SMALL = ("--batch", "2", "--finish", "none", "--device", "cpu", "--workers", "0")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(item) for item in arguments])
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    lines = []
+    for number, text in enumerate(TEXTS):
+        write_wav(tmp_path / f"{number}.wav", 2)
+        lines.append(json.dumps({"audio": f"{number}.wav", "text": text}))
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def settings(*pairs: str) -> list[str]:
+    return [part for pair in pairs for part in ("--set", pair)]
+
+
+def test_from_a_manifest_to_a_checkpoint(manifest: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    prepared = run("train", "prepare", manifest, "--output", folder)
+    assert prepared.exit_code == 0, prepared.output
+    assert prepared.stdout.strip() == str(folder)
+    assert "4 utterances" in prepared.stderr
+
+    training = tmp_path / "run"
+    quick = settings("report_every=1", "batch.lengths_s=[2]", "batch.shares=[1]")
+    fitted = run("train", "fit", folder, "--from", "nano.en", "--run", training, "--steps", 2, *SMALL, *quick)
+    assert fitted.exit_code == 0, fitted.output
+    assert fitted.stdout.strip() == str(training)
+    assert re.search(r"2: next [\d.]+, norm", fitted.stderr)
+    assert "windows a second" in fitted.stderr
+    assert (training / "log.svg").stat().st_size > 1000
+
+    resumed = run("train", "resume", training, "--device", "cpu", "--workers", 0)
+    assert resumed.exit_code == 0, resumed.output
+    assert "update 2 of 2" in resumed.stderr
+
+    drawn = run("train", "plot", training, "--output", tmp_path / "log.png")
+    assert (drawn.exit_code, drawn.stdout.strip()) == (0, str(tmp_path / "log.png"))
+
+    exported = run("train", "export", training, "--output", tmp_path / "model")
+    assert exported.exit_code == 0, exported.output
+    assert load_checkpoint(tmp_path / "model").dims == load_checkpoint("nano.en").dims
+    heard = run("transcribe", manifest.parent / "0.wav", "--model", tmp_path / "model")
+    assert heard.exit_code == 0, heard.output
+
+
+def test_every_bad_line_is_named(manifest: Path, tmp_path: Path) -> None:
+    with manifest.open("a") as file:
+        file.write('\n{"audio": "gone.wav", "text": "Hi."}\n{"audio": "0.wav", "text": ""}\n')
+    refused = run("train", "prepare", manifest, "--output", tmp_path / "mine")
+    assert refused.exit_code == 1
+    assert "2 lines" in refused.stderr
+    assert "line 5: there is no file" in refused.stderr
+    assert "line 6: expected a text that is not empty" in refused.stderr
+    assert not (tmp_path / "mine").exists()
+    made = run("train", "prepare", manifest, "--output", tmp_path / "mine", "--skip-bad")
+    assert made.exit_code == 0
+    assert "left out: line 5" in made.stderr
+    assert "0 reserved for tests, 2 bad" in made.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--shape", "small"), 2, "nano.en, micro.en"),
+        ((), 2, "either --shape"),
+        (("--from", "nano.en", "--set", "speed=1"), 2, "smoothing"),
+        (("--shape", "nano.en", "--device", "tpu"), 2, "cpu or cuda"),
+        (("--from", "./nowhere"), 4, "nothing is there"),
+        (("--from", "nano.en", "--language", "de"), 2, "English-only"),
+    ],
+)
+def test_what_cannot_be_fitted(tmp_path: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
+    folder = write_speech(tmp_path / "speech")
+    refused = run("train", "fit", folder, "--run", tmp_path / "run", "--steps", 1, *arguments)
+    assert refused.exit_code == code, refused.output
+    assert message in refused.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("share", ["=0", "=-1", "=much", "=nan"])
+def test_shares(tmp_path: Path, share: str) -> None:
+    refused = run("train", "fit", f"{tmp_path}{share}", "--shape", "nano.en", "--run", tmp_path / "run")
+    assert refused.exit_code == 2
+    assert "a share above 0" in refused.stderr
+
+
+def test_help_shows_the_way() -> None:
+    shown = re.sub(r"\s+", " ", run("train", "--help").stdout)
+    steps = [shown.index(f"whispertide train {name}") for name in ("prepare", "fit", "resume", "export", "card")]
+    assert steps == sorted(steps)
+    assert "whispertide[train]" in shown
+
+
+def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['torch'] = None; from whispertide.cli.main import main; main()"
+    arguments = ["train", "fit", "x", "--shape", "nano.en", "--run", str(tmp_path / "run")]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "pip install 'whispertide[train]'" in done.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path) -> None:
+    """In processes of their own, with a worker; the result is that of a run that nothing stopped."""
+    speech, quick = write_speech(tmp_path / "speech"), settings("report_every=1", "save_every=100", "batch.seconds=2")
+    program = [sys.executable, "-c", "from whispertide.cli.main import main; main()", "train"]
+
+    def fit(name: str) -> list[str]:
+        common = ["--shape", "nano.en", "--steps", "6", "--finish", "none", "--device", "cpu", "--workers", "1"]
+        return [*program, "fit", str(speech), "--run", str(tmp_path / name), *common, *quick]
+
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(fit("whole"), check=True, capture_output=True, env=environment)
+    stopped = subprocess.Popen(
+        fit("stopped"), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    log = tmp_path / "stopped" / "log.jsonl"
+    while not log.exists() and stopped.poll() is None:
+        time.sleep(0.05)
+    stopped.send_signal(signal.SIGINT)
+    _, told = stopped.communicate(timeout=120)
+    assert stopped.returncode == 130, told
+    assert "train resume" in told
+    assert "Traceback" not in told
+    subprocess.run([*program, "resume", str(tmp_path / "stopped"), "--device", "cpu"], check=True, env=environment)
+    for name in ("whole", "stopped"):
+        run("train", "export", tmp_path / name, "--output", tmp_path / f"{name}-model")
+    models = [(tmp_path / f"{name}-model" / "model.safetensors").read_bytes() for name in ("whole", "stopped")]
+    assert models[0] == models[1]

@@ -1,0 +1,148 @@
+"""Keys, origins, rates, and how quality falls and rises with the load."""
+
+from pathlib import Path
+
+import pytest
+
+from whispertide.errors import OptionError
+from whispertide.options import DecodeOptions
+from whispertide.server.access import Gatekeeper, is_loopback, offered_keys, read_keys
+from whispertide.server.load import FALL_S, LEVELS, RISE_S, Load, settings_at
+from whispertide.server.options import Access, Limits, Work
+from whispertide.server.throttle import Throttle
+from whispertide.streaming.recipes import RECIPES, get_recipe
+
+
+def test_keys_come_from_the_environment_and_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("# ours\nfirst-key-1 # Ann\n\nsecond-key\n")
+    assert read_keys("third-key, first-key-1", file) == ("third-key", "first-key-1", "second-key")
+    assert read_keys(None, None) == ()
+
+
+@pytest.mark.parametrize("text", ["short", "# none\n", "\n"])
+def test_files_of_keys_that_are_none(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "keys"
+    file.write_text(text)
+    with pytest.raises(OptionError, match="API key"):
+        read_keys(None, file)
+    with pytest.raises(OptionError, match="cannot read"):
+        read_keys(None, tmp_path / "nothing")
+
+
+def test_where_clients_put_their_keys() -> None:
+    assert list(offered_keys({"authorization": "Bearer a"}, {})) == ["a"]
+    assert list(offered_keys({"authorization": "Token b"}, {})) == ["b"]
+    assert list(offered_keys({"authorization": "c"}, {"token": "d"})) == ["c", "d"]
+    assert list(offered_keys({"x-api-key": "e"}, {}, ("realtime", "openai-insecure-api-key.f"))) == ["e", "f"]
+    assert list(offered_keys({}, {}, ("token", "g"))) == ["g"]
+    assert list(offered_keys({"authorization": "  "}, {}, ("token",))) == []
+
+
+def test_an_owner_is_the_same_for_the_same_key_and_not_the_key() -> None:
+    gatekeeper = Gatekeeper(Access(("key-of-ann", "key-of-bob")))
+    ann, bob = gatekeeper.owner(["wrong", "key-of-ann"]), gatekeeper.owner(["key-of-bob"])
+    assert ann
+    assert bob
+    assert ann != bob
+    assert ann == gatekeeper.owner(["key-of-ann"])
+    assert "ann" not in ann
+    assert gatekeeper.owner(["key-of-an", "\udcff"]) is None
+    assert Gatekeeper(Access()).owner([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "keys", "allowed"),
+    [
+        (None, "localhost:8000", (), True),
+        ("http://localhost:8000", "localhost:8000", (), True),
+        ("http://192.0.2.7:8000", "192.0.2.7:8000", (), True),
+        ("http://[::1]:8000", "[::1]:8000", (), True),
+        ("http://localhost:8000", "localhost:9000", (), False),
+        ("http://rebound.example:8000", "rebound.example:8000", (), False),  # a name that points here
+        ("https://speech.example", "speech.example", ("a-long-key",), True),
+        ("https://friend.example", "speech.example", (), True),
+        ("https://evil.example", "speech.example", ("a-long-key",), False),
+        ("null", "localhost", (), False),
+        ("http://[", "localhost", (), False),
+    ],
+)
+def test_origins(origin: str | None, host: str, keys: tuple[str, ...], allowed: bool) -> None:
+    gatekeeper = Gatekeeper(Access(keys, ("https://friend.example/",)))
+    assert gatekeeper.allows_origin(origin, host) is allowed
+    assert Gatekeeper(Access((), ("*",))).allows_origin(origin, host)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False)]
+)
+def test_loopback(host: str, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
+
+
+def test_a_throttle_forgets_with_time() -> None:
+    now = 0.0
+    throttle = Throttle(60, clock=lambda: now)
+    assert sum(throttle.admits("a") for _ in range(100)) == 60
+    assert throttle.admits("b")
+    now = 10.0
+    assert sum(throttle.admits("a") for _ in range(100)) == 10
+    assert all(Throttle(0).admits("a") for _ in range(1000))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Limits(sessions=0), lambda: Limits(idle_s=0), lambda: Limits(resume_s=-1), lambda: Work(workers=0)]
+)
+def test_limits_that_cannot_be(make: object) -> None:
+    with pytest.raises(OptionError, match="at least"):
+        make()  # type: ignore[operator]
+
+
+# --- load ------------------------------------------------------------------------------------------------------------
+
+
+def late(load: Load, factor: float, seconds: float, now: float) -> float:
+    """Rounds that take `factor` steps, for so many seconds."""
+    for _ in range(round(10 * seconds)):
+        now += 0.1
+        load.note(factor, 1.0, now)
+    return now
+
+
+def test_quality_falls_step_by_step_and_comes_back_slowly() -> None:
+    load = Load()
+    now = late(load, 3.0, 1.0, 0.0)
+    assert load.level == 0, "a moment is not enough"
+    now = late(load, 3.0, RISE_S + 0.3, now)
+    assert load.level == 1
+    now = late(load, 3.0, 10, now)
+    assert load.level == LEVELS
+    assert load.overloaded
+    now = late(load, 0.1, FALL_S / 2, now)
+    assert load.level == LEVELS
+    assert not load.overloaded
+    late(load, 0.1, 5 * FALL_S, now)
+    assert load.level == 0
+
+
+def test_quality_stays_where_rounds_are_in_time() -> None:
+    load = Load()
+    late(load, 0.9, 60, 0.0)
+    assert load.level == 0
+
+
+def test_without_degrading_sessions_are_only_refused() -> None:
+    load = Load(enabled=False)
+    late(load, 3.0, 20, 0.0)
+    assert load.level == 0
+    assert load.overloaded
+
+
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_every_level_is_a_recipe_and_level_0_restores_it(name: str) -> None:
+    recipe, options = get_recipe(name), DecodeOptions()
+    for level in range(LEVELS + 1):
+        values = settings_at(level, recipe, options)
+        changed = recipe.replace(search=values["search"], step_s=values["step_s"])
+        assert (changed == recipe) or level > 0
+    assert settings_at(3, recipe, options)["step_s"] == 2 * recipe.step_s
