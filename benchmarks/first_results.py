@@ -39,7 +39,7 @@ BASELINE = "whisper-streaming"
 CORPORA = ("talks", "noisy", "nonspeech")
 STEPS = (0.5, 1.0, 2.0)  # of a sweep, beside each program's own
 SWEPT = ("whisper-streaming", "simulstreaming")  # recipes that another program has, too; the others keep their step
-OFFLINE_S, STREAMED_S = 3600.0, 600.0  # of each corpus
+OFFLINE_S, STREAMED_S = 1200.0, 300.0  # of each corpus
 TRIAL_S = 10.0
 SHARES = {"clocks": 0.12, "small": 0.31, "large": 0.37, "live": 0.20}  # of the time
 SHORTEST_S, LONGEST_S = 10.0, 600.0  # of an excerpt
@@ -327,18 +327,18 @@ confirmed latency, chosen on the same audio for ours and for the others.
 def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
     """The page and its plots."""
     options = study.options
-    command = f"    python benchmarks/first_results.py --minutes {options.minutes:g}{_chosen(options)}"
+    command = f"python benchmarks/first_results.py --minutes {options.minutes:g}{_chosen(options)}"
     lines = [f"- **{name}**: {value}" for name, value in publish.facts(study.measured)]
     commands = [
         command.replace(".py", ".py --prepare"),
         command,
-        f"    whispertide bench report {options.folder}    # a page with more plots and every figure",
+        f"whispertide bench report {options.folder}  # a page with more plots and every figure",
     ]
     absent = [f"- {peer.name}: {why_not(peer)}" for peer in PEERS.values() if why_not(peer)]
     unmeasured = [f"- {name}: {why}" for name, why in study.missing.items()]
     made = publish.Part(
         "How this was made",
-        "\n".join(("    make peers", *commands, "", *lines)),
+        "\n".join(("```sh", "make peers", *commands, "```", "", *lines)),
     )
     lacking = publish.Part(
         "What is not here", "\n".join((*unmeasured, *absent)) or "Everything that was planned is here."

@@ -1,10 +1,10 @@
 """How many live sessions a server holds: paced audio over loopback, `python benchmarks/server.py`.
 
     load       for each number of sessions: everybody speaks in real time (blocks of 100 ms, starts spread over one
-               second), and a word's latency is the moment it arrived as confirmed, less its end in the audio. Words are matched
-               with the offline transcript of the same model, whose word times are used for every server alike; words
-               that are not matched are counted. A session that is refused, fails, or ends before its audio does, fails
-               the run. The largest number whose p95 is within the limit is the result.
+               second), and a word's latency is the moment it arrived as confirmed, less its end in the audio. Words
+               are matched with the offline transcript of the same model, whose word times are used for every server
+               alike; the share of matched words is told. A session that is refused, fails, or ends before its audio
+               does, fails the run. The largest number whose p95 is within the limit is the result.
     overhead   a recipe that computes nothing, from the block that makes a round due to the event's arrival
     cycles     connect, say something, abort: memory, threads and tasks before and after
 

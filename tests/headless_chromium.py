@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
 
 PATIENCE_S = 30.0
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -29,7 +30,7 @@ def find_chromium() -> str | None:
 class Page:
     """One tab. `complaints` are the page's errors: uncaught ones and what breaks the content security policy."""
 
-    socket: ClientConnection
+    socket: Connection
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     _next: int = 0

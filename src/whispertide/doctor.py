@@ -185,7 +185,9 @@ def estimate_live(speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe
 
 
 def _round_seconds(speed: Speed, own: Shape, shape: Shape, recipe: "Recipe") -> float:
-    window_s = recipe.trim_s + recipe.step_s
+    from whispertide.streaming.recipes import usual_window_s
+
+    window_s = usual_window_s(recipe)
     padded_s = 30.0 if recipe.framing == "pad30" else min(window_s, 30.0)
     base_s, base = (speed.encode_30s, 30.0) if padded_s > 12 else (speed.encode_5s, 5.0)
     frames = SAMPLE_RATE // FRAME_SAMPLES

@@ -145,7 +145,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
         "What is not here",
     ]
     for row in (
-        "| manifest:clips 3600 s |",
+        "| manifest:clips 1200 s |",
         "| whisper-streaming | 1 s | default |",
         "| whisper-streaming | 0.5 s | best step |",
         "| peer:whisper-streaming fallback=false | 0.5 s | best step |",
@@ -159,7 +159,8 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
         assert row in study.page, row
     assert "peer:openai-whisper nano.en talks: it is not installed" in study.page
     assert f"moonshine: {PEERS['moonshine'].reason}" in study.page
-    assert "--minutes 30 --threads 2 --manifest FOLDER" in study.page
+    assert "first_results.py --prepare --minutes 30 --threads 2" in study.page
+    assert "--manifest FOLDER" in study.page
     assert "/some/where" not in study.page
     plots = Path(study.options.output).parent / "benchmarks"
     drawn = {path.name for path in plots.iterdir()}

@@ -69,11 +69,38 @@ def test_a_streaming_part_marks_defaults_and_best_steps(tmp_path: Path) -> None:
     assert found["peer:simulstreaming", "0.1 s"][0] == "default"
     assert found["whisper-streaming", "0.5 s"][1:4] == ["5.00", "1.23", "1.00"]
     assert "offline" in {name for name, _ in found}
-    assert part.text.startswith("note 2400 words in 24 recordings.\n\n")
+    assert part.text.startswith("note 2400 words in 24 pieces.\n\n")
     few = publish.streaming_part("x", "", [replace(cells[0], utterances=cells[0].utterances[:2])], "x", "x")
-    assert few.text.startswith("200 words in 2 recordings. With so few, ")
+    assert few.text.startswith("200 words in 2 pieces. With so few, ")
     assert re.findall(r"\((plots/.*?)\)", part.text) == ["plots/small-trade-off.svg", "plots/small-latency.svg"]
     assert set(part.files) == {"small-trade-off.svg", "small-latency.svg"}
+
+
+def test_rows_are_ours_before_others_and_steps_together(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    cells = [
+        make_cell(results, recogniser="peer:simulstreaming", step_s=0.1),
+        make_cell(results, step_s=2.0),
+        make_cell(results, recogniser="simulstreaming", step_s=1.2),
+        make_cell(results, step_s=0.5),
+    ]
+    table = rows(publish.streaming_part("x", "", cells, "x", "x").text)
+    assert [row[:2] for row in table[2:]] == [
+        ["simulstreaming", "1.2 s"],
+        ["whisper-streaming", "0.5 s"],
+        ["whisper-streaming", "2 s"],
+        ["peer:simulstreaming", "0.1 s"],
+    ]
+
+
+def test_nothing_measured_is_said() -> None:
+    for part in (
+        publish.streaming_part("x", "note", [], "x", "x"),
+        publish.offline_part("x", "note", []),
+        publish.corpora_part("x", "note", []),
+    ):
+        assert part.text == "note\n\nNot measured."
+        assert not part.files
 
 
 def test_doubtful_latencies_are_said_to_be(tmp_path: Path) -> None:

@@ -11,13 +11,27 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fake_transcriber import FakeTranscriber
 from served import KnowingModel, keyed, limited, served
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.server.options import ServerOptions
+from whispertide.server.serving import assemble
+from whispertide.streaming.recipes import get_recipe
 
 openai = pytest.importorskip("openai")
+FIELDS = (
+    "model",
+    "language",
+    "prompt",
+    "response_format",
+    "temperature",
+    "stream",
+    "timestamp_granularities[]",
+    "file",
+)
 
 
 @dataclass
@@ -319,6 +333,79 @@ def test_too_many_requests() -> None:
         async with rest(limited(requests=3)) as client:
             codes = [(await client.get("/v1/models")).status_code for _ in range(5)]
             assert codes == [200, 200, 200, 429, 429]
+
+    run(body)
+
+
+@settings(max_examples=25, derandomize=True, deadline=None)
+@given(
+    data=st.one_of(st.binary(max_size=300), st.binary(max_size=60).map(lambda tail: wav(0.1)[:60] + tail)),
+    fields=st.dictionaries(
+        st.sampled_from(
+            [
+                "model",
+                "language",
+                "prompt",
+                "response_format",
+                "temperature",
+                "stream",
+                "timestamp_granularities[]",
+                "file",
+            ]
+        ),
+        st.one_of(st.text(max_size=12), st.sampled_from(["true", "en", "srt", "nan", "1e999", "-1", "word"])),
+        max_size=5,
+    ),
+    name=st.text(max_size=20),
+)
+def test_any_form(data: bytes, fields: dict[str, str], name: str) -> None:
+    """Straight into the application, without sockets: an answer in the right shape, whatever comes."""
+    from whispertide.server.app import make_app
+
+    async def body() -> None:
+        models: Any = {"nano.en": OfflineModel()}
+        hub, _ = assemble(models, get_recipe("whisper-streaming"), limited())
+        transport = httpx.ASGITransport(make_app(hub))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            files = {"file": (name or "x", data)}
+            answer = await client.post("/v1/audio/transcriptions", files=files, data=fields)
+            assert answer.status_code in (200, 400, 413)
+            assert "Traceback" not in answer.text
+            if answer.status_code != 200:
+                assert answer.json()["error"]["message"]
+
+    run(body)
+
+
+def test_keys_for_a_short_time() -> None:
+    """What a page gets opens the realtime protocol with the settings it was made with, and nothing else."""
+    from websockets.asyncio.client import connect
+
+    async def body() -> None:
+        async with served(keyed("a-secret-key"), OfflineModel()) as (server, _):
+            address = f"http://127.0.0.1:{server.port}"
+            headers = {"authorization": "Bearer a-secret-key"}
+            async with httpx.AsyncClient(base_url=address, trust_env=False) as client:
+                asked = {"session": {"type": "transcription", "audio": {"input": {"turn_detection": None}}}}
+                url = "/v1/realtime/client_secrets"
+                assert (await client.post(url, json=asked)).status_code == 401
+                made = (await client.post(url, json=asked, headers=headers)).json()
+                assert made["value"].startswith("ek_")
+                old = (await client.post("/v1/realtime/transcription_sessions", json={}, headers=headers)).json()
+                assert old["client_secret"]["value"].startswith("ek_")
+                bad_bodies: list[Any] = [[], {"session": 1}, {"expires_after": {"seconds": 1e9}}]
+                for bad in bad_bodies:
+                    assert (await client.post(url, json=bad, headers=headers)).status_code == 400
+                models = await client.get("/v1/models", headers={"authorization": f"Bearer {made['value']}"})
+                assert models.status_code == 401
+            path = address.replace("http", "ws") + "/v1/realtime?intent=transcription"
+            subprotocols: Any = ["realtime", f"openai-insecure-api-key.{made['value']}"]
+            async with connect(path, subprotocols=subprotocols, proxy=None) as socket:
+                async with asyncio.timeout(5):
+                    created, updated = [json.loads(await socket.recv()) for _ in range(2)]
+                assert created["type"] == "session.created"
+                assert updated["type"] == "session.updated"
+                assert updated["session"]["audio"]["input"]["turn_detection"] is None
 
     run(body)
 

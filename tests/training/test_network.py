@@ -39,7 +39,7 @@ def question() -> tuple[Any, Any]:
     return torch.randn(1, 80, 3000, generator=dice) * 0.5, torch.randint(0, 51864, (1, 12), generator=dice)
 
 
-@pytest.fixture(scope="module", params=["nano.en", "tiny.en"])
+@pytest.fixture(scope="module", params=["nano.en", pytest.param("tiny.en", marks=pytest.mark.slow)])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, Any]:
     """A checkpoint with random weights and the `transformers` module with the same."""
     torch.set_num_threads(1)
@@ -116,6 +116,13 @@ def test_fused_attention_is_the_same(kind: str) -> None:
     assert torch.allclose(weights.sum(-1), torch.ones(2, 4, 9))
     short = attend_fused(query.bfloat16(), key.bfloat16(), value.bfloat16(), bias, causal=kind == "causal")
     assert relative_error(short.float(), heard) < 0.05
+
+
+def test_what_is_loaded_can_be_trained_but_for_the_sinusoids() -> None:
+    network = load_network(load_checkpoint("nano.en"))
+    frozen = [name for name, parameter in network.named_parameters() if not parameter.requires_grad]
+    assert frozen == ["encoder.embed_positions.weight"]
+    assert not any(parameter.is_meta for parameter in network.parameters())
 
 
 def test_watched_heads_are_those_asked_for() -> None:

@@ -19,6 +19,7 @@ from whispertide.evaluation.store import Cell
 from whispertide.evaluation.sweep import best_step, sweeps
 from whispertide.evaluation.trace import Trace, Utterance
 
+NOTHING = "Not measured."
 ENOUGH_WORDS = 1000  # for differences between rows to mean something
 _STREAMING = (
     *("wer", "wer_minus_offline", "confirmed_mean_s", "confirmed_median_s", "confirmed_p99_s", "first_seen_mean_s"),
@@ -64,6 +65,8 @@ def offline_part(title: str, note: str, cells: Sequence[Cell]) -> Part:
             members = [item for item in cell.utterances if item.get("group") in voices]
             if members and len(members) < len(cell.utterances):
                 rows.append((f"{cell.spec.corpus}, {kind}", None, *_error_row(members)))
+    if not rows:
+        return Part(title, f"{note}\n\n{NOTHING}")
     columns = ("corpus", "hash", "minutes", "words", "WER %", "subst.", "insert.", "delet.", "words /min where none is")
     return Part(title, f"{note}\n\n{markdown_table(Table(columns, tuple(rows)))}")
 
@@ -86,8 +89,10 @@ def _error_row(utterances: Sequence[Mapping[str, Any]]) -> tuple[str | None, ...
 
 def streaming_part(title: str, note: str, cells: Sequence[Cell], name: str, folder: str) -> Part:
     """Recognisers of one model on one corpus: tables and plots, which are called `name`-... and lie in `folder`."""
-    live = [cell for cell in cells if cell.spec.streaming]
-    offline = [cell for cell in cells if not cell.spec.streaming]
+    if not cells:
+        return Part(title, f"{note}\n\n{NOTHING}")
+    live = sorted((cell for cell in cells if cell.spec.streaming), key=_place)
+    offline = sorted((cell for cell in cells if not cell.spec.streaming), key=_place)
     text = [f"{note} {_amount(cells)}".strip(), markdown_table(_table(live, _STREAMING, marks(live)))]
     if is_doubtful(live):
         text.append(DOUBTFUL)
@@ -103,12 +108,16 @@ def streaming_part(title: str, note: str, cells: Sequence[Cell], name: str, fold
     return Part(title, "\n\n".join(part for part in text if part), files)
 
 
+def _place(cell: Cell) -> tuple[bool, str, float]:
+    """Ours before other programs, and the steps of a recogniser together."""
+    return (cell.spec.recogniser.startswith(PEER), cell.spec.label, cell.spec.step_s or 0.0)
+
+
 def _amount(cells: Sequence[Cell]) -> str:
     """How much was heard, and a warning where it is little."""
-    if not cells:
-        return ""
     words = sum(int(item.get("words") or 0) for item in cells[0].utterances)
-    said = f"{words} words in {len(cells[0].utterances)} recordings."
+    pieces = len(cells[0].utterances)
+    said = f"{words} words in {pieces} piece{'' if pieces == 1 else 's'}."
     if words >= ENOUGH_WORDS:
         return said
     return f"{said} With so few, differences of some points of WER or some tenths of a second may be chance."
@@ -116,6 +125,8 @@ def _amount(cells: Sequence[Cell]) -> str:
 
 def corpora_part(title: str, note: str, cells: Sequence[Cell]) -> Part:
     """One recogniser on several corpora, a row for each."""
+    if not cells:
+        return Part(title, f"{note}\n\n{NOTHING}")
     columns = [_COLUMNS[key] for key in _CORPORA]
     rows = tuple((cell.spec.corpus, *(formatted(column, cell.score) for column in columns)) for cell in cells)
     doubt = f"\n\n{DOUBTFUL}" if is_doubtful(cells) else ""

@@ -3,7 +3,10 @@
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,6 +14,8 @@ from whispertide.errors import OptionError
 from whispertide.server.options import Access
 
 MIN_KEY = 8
+PASS_PREFIX = "ek_"
+_PASSES = 10_000
 # Where the clients of the protocols that are spoken here put their key, apart from `Authorization`.
 _HEADERS = ("x-api-key", "api-key")
 _PARAMETERS = ("api_key", "token", "key")
@@ -57,10 +62,23 @@ def offered_keys(
             yield name
 
 
-class Gatekeeper:
-    """Compares keys in constant time, and origins."""
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A key for a short time, made for whoever should not see the real one; `message` is as if they had sent it
+    first.
+    """
 
-    def __init__(self, access: Access) -> None:
+    owner: str
+    until: float
+    message: str
+
+
+class Gatekeeper:
+    """Compares keys in constant time, and origins. Passes are forgotten when their time is over."""
+
+    def __init__(self, access: Access, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._passes: dict[bytes, Pass] = {}
         self._hashes = tuple(_digest(key) for key in access.keys)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in access.origins)
 
@@ -68,6 +86,24 @@ class Gatekeeper:
     def is_open(self) -> bool:
         """Whether no key is asked for."""
         return not self._hashes
+
+    def issue(self, owner: str, message: str, valid_s: float) -> tuple[str, float]:
+        """A new pass, and until when it is one (seconds since 1970). The oldest give way where there are too many."""
+        now = self._clock()
+        self._passes = {digest: one for digest, one in self._passes.items() if one.until > now}
+        while len(self._passes) >= _PASSES:
+            del self._passes[next(iter(self._passes))]
+        key = PASS_PREFIX + secrets.token_urlsafe(24)
+        self._passes[_digest(key)] = Pass(owner, now + valid_s, message)
+        return key, now + valid_s
+
+    def pass_of(self, offered: Iterable[str]) -> Pass | None:
+        """The pass that somebody offers, if any."""
+        for key in offered:
+            found = self._passes.get(_digest(key)) if key.startswith(PASS_PREFIX) else None
+            if found is not None and found.until > self._clock():
+                return found
+        return None
 
     def owner(self, offered: Iterable[str]) -> str | None:
         """A name for whoever offers a right key (the same for the same key, and not the key); None if nobody does."""

@@ -25,6 +25,7 @@ from whispertide.server.openapi import PAGE, document
 from whispertide.server.protocols import ROUTES
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.native import NativeProtocol
+from whispertide.server.realtime_passes import Passes
 from whispertide.server.rest import Rest
 from whispertide.server.throttle import Door
 from whispertide.server.websocket import refuse, serve_websocket
@@ -48,7 +49,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def make_app(hub: Hub) -> Starlette:
     """The ASGI application around a hub; it starts and stops the hub."""
     door = Door(Gatekeeper(hub.options.access), hub.options.limits)
-    rest = Rest(hub)
+    rest, passes = Rest(hub), Passes(door)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -66,6 +67,8 @@ def make_app(hub: Hub) -> Starlette:
         Route("/v1/models/{model:path}", _guarded(door, rest.models)),
         Route("/v1/audio/transcriptions", _guarded(door, rest.transcriptions), methods=["POST"]),
         Route("/v1/audio/translations", _guarded(door, rest.translations), methods=["POST"]),
+        Route("/v1/realtime/client_secrets", _guarded(door, passes.client_secrets), methods=["POST"]),
+        Route("/v1/realtime/transcription_sessions", _guarded(door, passes.transcription_sessions), methods=["POST"]),
         *(WebSocketRoute(path, _socket(hub, door, protocol)) for path, protocol in PROTOCOLS.items()),
     ]
     routes.append(WebSocketRoute("/{path:path}", _nothing_here))

@@ -6,7 +6,7 @@ weights, so steps that wait at the same time run as rows of one run (`graphs.dec
 Everything else (prompts, alignment, the encoder) fills the machine alone and is only counted, so that no more than
 `lanes` graphs run at once.
 
-    Slab      the cache of all rows of one run; each session knows its rows and which columns are its own
+    Slab      the cache of all rows of one run; each session knows its `Place` in it (`slab`)
     Cohort    sessions that step together, with their windows' keys and values side by side
 
 Whoever comes last leads: it runs the step for all. A session that joins has its cache copied once, one that stays costs
@@ -31,44 +31,12 @@ from whispertide.model.decoder import Decoder, DecoderState, Head
 from whispertide.model.encoder import Encoded
 from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.model.whisper import WhisperModel
+from whispertide.server.slab import Place, Slab, one_below_the_other
 from whispertide.types import FloatArray
 
 _PATIENCE_S = 0.003  # for a session that stepped along last time and is on its way again
 _TOP = ("top_ids", "top_logprobs")
 _NAMES = {"top": _TOP, "times": (*_TOP, "time_ids", "time_logprobs", "time_mass")}
-
-
-@dataclass(frozen=True, slots=True)
-class Slab:
-    """Keys and values of every layer, [rows, heads, columns, 64], as the graph gave them."""
-
-    keys: tuple[Any, ...]
-    values: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a session's cache lies: `rows` rows of a slab from `start` on; `columns` [columns] of them are its own."""
-
-    slab: Slab
-    start: int
-    rows: int
-    columns: npt.NDArray[np.bool_]
-
-    @property
-    def length(self) -> int:
-        """Positions in the cache."""
-        return int(np.count_nonzero(self.columns))
-
-    def rewound(self, drop: int) -> "Place":
-        """Without its newest `drop` positions."""
-        columns = self.columns.copy()
-        columns[np.flatnonzero(columns)[len(np.flatnonzero(columns)) - drop :]] = False
-        return Place(self.slab, self.start, self.rows, columns)
-
-    def read(self, tensor: FloatArray) -> FloatArray:
-        """The session's own part of one of the slab's tensors, [rows, heads, length, 64]."""
-        return tensor[self.start : self.start + self.rows][:, :, self.columns]
 
 
 class BatchedState:
@@ -376,7 +344,7 @@ class _Cohort:
                     arrays[id(tensor)] = tensor.numpy()  # a copy, so one for all that share it
                 return arrays[id(tensor)]
 
-            tensors.append(_one_below_the_other([state.cached(which, layer, array) for state in states], width))
+            tensors.append(one_below_the_other([state.cached(which, layer, array) for state in states], width))
         return tuple(tensors)
 
     def _suppress(self, jobs: list[_Job], rows: int) -> FloatArray:
@@ -408,23 +376,9 @@ class _Cohort:
             job.output = DecodeOutput(**wanted, attention=seen)
 
 
-def _slots(one: FloatArray, count: int) -> FloatArray:
-    return np.empty((count, *one.shape[1:]), one.dtype)
-
-
 def _parents(request: DecodeRequest, place: Place) -> npt.NDArray[Any]:
     own = np.arange(len(request.tokens)) if request.parents is None else np.array(request.parents)
     return own + place.start
-
-
-def _one_below_the_other(parts: Sequence[FloatArray], width: int) -> FloatArray:
-    heads, size = parts[0].shape[1], parts[0].shape[3]
-    whole = np.zeros((sum(map(len, parts)), heads, width, size), parts[0].dtype)
-    start = 0
-    for part in parts:
-        whole[start : start + len(part), :, : part.shape[2]] = part
-        start += len(part)
-    return whole
 
 
 class BatchedModel(WhisperModel):

@@ -85,8 +85,11 @@ class Connection:
         self._tokens = float(_BURST_S * hub.options.limits.messages)
         self._tokens_at = 0.0
 
-    async def run(self) -> None:
-        """Serve until either side closes. Returns when everything about this connection is done."""
+    async def run(self, message_first: str = "") -> None:
+        """Serve until either side closes. Returns when everything about this connection is done.
+
+        `message_first` is as if the other side had sent it first.
+        """
         self.hub.connections.add(self)
         connections = self.hub.metrics.connections.labels(self.protocol.name)
         connections.inc()
@@ -94,6 +97,8 @@ class Connection:
         writer = asyncio.create_task(self._write(), name="writer")
         try:
             self._perform(self.protocol.opened())
+            if message_first:
+                self._receive(message_first)
             await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
             if reader.done() and not self._closing and not writer.done():
                 await self._last_words(writer)

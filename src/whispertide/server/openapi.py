@@ -51,6 +51,12 @@ def _plain(summary: str, *codes: str, secured: bool = False) -> dict[str, Any]:
     return {"get": {"summary": summary, "responses": responses, **({"security": _KEYED} if secured else {})}}
 
 
+def _made(summary: str) -> dict[str, Any]:
+    body = {"content": {"application/json": {"schema": {"type": "object"}}}}
+    responses = {"200": {"description": summary}, **dict.fromkeys(("400", "401", "403", "429"), _ERROR)}
+    return {"post": {"summary": summary, "requestBody": body, "responses": responses, "security": _KEYED}}
+
+
 def document(version: str) -> dict[str, Any]:
     """The whole description."""
     model = {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
@@ -71,6 +77,8 @@ def document(version: str) -> dict[str, Any]:
                 **_plain("One of them", *refused, "404", secured=True),
                 "parameters": [model],
             },
+            "/v1/realtime/client_secrets": _made("A key for a short time, for a page"),
+            "/v1/realtime/transcription_sessions": _made("The same in the older shape"),
             "/healthz": _plain("The process is alive"),
             "/readyz": _plain("New sessions are welcome", "503"),
             "/metrics": _plain("Figures in Prometheus' format", *refused, secured=True),

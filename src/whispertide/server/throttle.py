@@ -14,9 +14,13 @@ _ADDRESSES = 10_000  # remembered; beyond it the one that came longest ago is fo
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to let somebody in: `status` None, else the HTTP status to refuse with."""
+    """Whether to let somebody in: `status` None, else the HTTP status to refuse with.
+
+    `message_first` is as if they had sent it first.
+    """
 
     owner: str = ""
+    message_first: str = ""
     status: int | None = None
     reason: str = ""
     message: str = ""
@@ -69,14 +73,16 @@ class Door:
         if not self.gatekeeper.allows_origin(headers.get("origin"), headers.get("host")):
             message = f"pages from {headers.get('origin')} may not connect: the server can allow them with --origin"
             return Verdict(status=403, reason="origin", message=message)
-        owner = self.gatekeeper.owner(offered_keys(headers, query, subprotocols))
+        offered = list(offered_keys(headers, query, subprotocols))
+        entry = self.gatekeeper.pass_of(offered) if websocket else None
+        owner = entry.owner if entry is not None else self.gatekeeper.owner(offered)
         if owner is None:
             message = "expected a valid API key, for example in the header `Authorization: Bearer KEY`"
             return Verdict(status=401, reason="key", message=message, headers={"www-authenticate": "Bearer"})
         if websocket and self.inside >= self._limit:
             message = f"expected at most {self._limit} connections at once; all are taken: try later"
             return Verdict(status=503, reason="overloaded", message=message, headers={"retry-after": "5"})
-        return Verdict(owner)
+        return Verdict(owner, entry.message if entry is not None else "")
 
     @contextmanager
     def entered(self) -> Iterator[None]:

@@ -88,7 +88,7 @@ async def serve_websocket(socket: WebSocket, hub: Hub, door: Door, protocol: typ
     with door.entered():
         await socket.accept(conversation.subprotocol)
         transport = WebSocketTransport(socket, hub.options.limits.message)
-        await Connection(hub, conversation, transport, verdict.owner).run()
+        await Connection(hub, conversation, transport, verdict.owner).run(verdict.message_first)
 
 
 async def refuse(socket: WebSocket, status: int, message: str, headers: Mapping[str, str]) -> None:

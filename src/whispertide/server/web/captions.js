@@ -80,7 +80,7 @@ export class Captions {
     const span = element("span", "word", text.trim());
     const sure = typeof word.probability === "number" ? ` · ${Math.round(100 * word.probability)} %` : "";
     span.dataset.time = `${clock(word.start, 1)} – ${clock(word.end, 1)}${sure}`;
-    if (word.probability < 0.4) span.classList.add("unsure");
+    if (typeof word.probability === "number" && word.probability < 0.2) span.classList.add("unsure");
     if (paragraph.last || !spaced(text)) this.#guess.before(spaced(text));
     this.#guess.before(span);
     Object.assign(paragraph, { last: text.trim(), end: word.end, pause: false });

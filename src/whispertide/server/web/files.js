@@ -42,13 +42,19 @@ export async function upload(file, { key, model, language, signal }) {
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Problem(KINDS[answer.status] ?? "internal", body.error?.message ?? "");
   const at = body.duration;
-  const words = (body.words ?? []).map(({ word, start, end }, index) => ({
-    text: index ? ` ${word}` : word,
-    start,
-    end,
-    probability: null,
-  }));
+  const words = spaced(body.words ?? [], body.text ?? "");
   return [{ type: "confirmed", at, words }, { type: "turn_end", at, end: at }];
+}
+
+/** The answer's words have lost their spaces; the running text still has them. */
+function spaced(words, text) {
+  let at = 0;
+  return words.map(({ word, start, end }) => {
+    const found = text.indexOf(word, at);
+    const space = found > at && /\s/u.test(text[found - 1]) ? " " : "";
+    at = found < 0 ? at : found + word.length;
+    return { text: space + word, start, end, probability: null };
+  });
 }
 
 const KINDS = { 400: "file", 401: "key", 413: "file-large", 429: "overloaded", 503: "overloaded" };

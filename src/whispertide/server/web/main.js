@@ -268,6 +268,7 @@ function flash(text) {
 }
 
 function clear() {
+  if (!confirm("Throw this transcript away and begin a new one?")) return;
   if (running) leave(running);
   transcript = new Transcript();
   captions.clear();

@@ -1,0 +1,59 @@
+"""Caches of several sessions in one tensor: whose rows and columns are whose. Knows nothing of graphs or threads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.types import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """Keys and values of every layer, [rows, heads, columns, 64], as the graph gave them."""
+
+    keys: tuple[Any, ...]
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session's cache lies: `rows` rows of a slab from `start` on; `columns` [columns] of them are its own."""
+
+    slab: Slab
+    start: int
+    rows: int
+    columns: npt.NDArray[np.bool_]
+
+    @property
+    def length(self) -> int:
+        """Positions in the cache."""
+        return int(np.count_nonzero(self.columns))
+
+    def rewound(self, drop: int) -> "Place":
+        """Without its newest `drop` positions."""
+        columns = self.columns.copy()
+        columns[np.flatnonzero(columns)[len(np.flatnonzero(columns)) - drop :]] = False
+        return Place(self.slab, self.start, self.rows, columns)
+
+    def read(self, tensor: FloatArray) -> FloatArray:
+        """The session's own part of one of the slab's tensors, [rows, heads, length, 64]."""
+        return tensor[self.start : self.start + self.rows][:, :, self.columns]
+
+
+def slots(one: FloatArray, count: int) -> FloatArray:
+    """Room for `count` arrays like `one` ([1, ...]), [count, ...]."""
+    return np.empty((count, *one.shape[1:]), one.dtype)
+
+
+def one_below_the_other(parts: Sequence[FloatArray], width: int) -> FloatArray:
+    """Caches [rows, heads, length, 64] as one of `width` columns, each from its first column on."""
+    heads, size = parts[0].shape[1], parts[0].shape[3]
+    whole = np.zeros((sum(map(len, parts)), heads, width, size), parts[0].dtype)
+    start = 0
+    for part in parts:
+        whole[start : start + len(part), :, : part.shape[2]] = part
+        start += len(part)
+    return whole

@@ -1,0 +1,171 @@
+"""Turns are fair, lateness is told, quality falls and comes back, and a slow session holds up nobody."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oracle import make_gate
+from served import (
+    SECONDS,
+    SILENCE,
+    TEXT,
+    KnowingModel,
+    WatchedOracle,
+    client,
+    complete,
+    limited,
+    say_everything,
+    served,
+    text_of,
+)
+from whispertide.errors import GraphError
+from whispertide.events import Error, Event, Lag
+from whispertide.options import DecodeOptions
+from whispertide.server.live import LiveSession, Step
+from whispertide.server.load import Load
+from whispertide.server.options import ServerOptions, Work
+from whispertide.server.protocols.base import Audio, Finish, Flush
+from whispertide.server.scheduler import Done, Scheduler
+from whispertide.session import Session
+from whispertide.streaming.recipes import get_recipe
+from wire_conversation import said
+
+RECIPE = get_recipe("whisper-streaming")
+
+
+def live_session(number: int = 0, **changes: Any) -> LiveSession:
+    words = said(40)
+    session = Session(RECIPE.replace(**changes), WatchedOracle(words, KnowingModel()), make_gate(words))
+    return LiveSession(f"s{number}", "", "nano.en", session, DecodeOptions())
+
+
+def audio(seconds: float) -> Audio:
+    return Audio(np.zeros(round(seconds * 16_000), np.float32))
+
+
+def test_everybody_has_their_turn() -> None:
+    """One worker, one session with much to do and three with little: nobody waits for more than one step of each."""
+    order: list[str] = []
+
+    async def run() -> None:
+        everybody = [live_session(number) for number in range(4)]
+        over = asyncio.Event()
+
+        def done(one: Done) -> None:
+            if one.step.rounds:
+                order.append(one.live.id)
+            if all(live.ended for live in everybody):
+                over.set()
+
+        scheduler = Scheduler(1, Load(), done)
+        scheduler.start()
+        for live in everybody:
+            count = 12 if live is everybody[0] else 2
+            for _ in range(count):
+                live.put(audio(1))
+                live.put(Flush())
+            live.put(Finish())
+            scheduler.wake(live)
+        async with asyncio.timeout(20):
+            await over.wait()
+        await scheduler.stop()
+
+    asyncio.run(run())
+    assert sorted(order[:4]) == sorted(order[4:8]) == ["s0", "s1", "s2", "s3"]
+    assert len(order) > 10
+
+
+def steps(live: LiveSession, level: int = 0) -> list[Event]:
+    events: list[Event] = []
+    for _ in range(1000):
+        step: Step = live.step(level)
+        events += [entry for entry in step.entries if isinstance(entry, Event)]
+        if not step.more:
+            break
+    return events
+
+
+def test_being_late_is_told_and_being_in_time_again_too() -> None:
+    live = live_session(lag_s=1.0)
+    live.put(audio(2))
+    events = steps(live)
+    live.put(audio(1))
+    live.accepted += 5 * 16_000  # came in while the round ran
+    events += steps(live)
+    live.accepted -= 5 * 16_000
+    live.put(audio(1))
+    events += steps(live)
+    assert [(event.behind // 16_000, event.level) for event in events if isinstance(event, Lag)] == [(5, 0), (0, 0)]
+    assert [event.seq for event in events] == list(range(len(events)))
+
+
+def test_lower_quality_is_told_and_taken_back() -> None:
+    live = live_session()
+    events = []
+    for level in (0, 2, 2, 0):
+        live.put(audio(1.5))
+        events += steps(live, level)
+    assert [event.level for event in events if isinstance(event, Lag)] == [2, 0]
+    assert live.session.recipe.search == RECIPE.search
+    live.put(audio(1.5))
+    live.step(1)
+    assert live.session.recipe.search == "greedy"
+
+
+def test_a_graph_that_fails_once_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = live_session()
+    executor = live.session.executor
+    assert executor is not None
+    run, calls = executor.run, []
+
+    def flaky(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise GraphError("out of memory")
+        return run(*arguments)
+
+    monkeypatch.setattr(executor, "run", flaky)
+    live.put(audio(3))
+    live.put(Finish())
+    events = steps(live)
+    assert complete(events)
+    assert text_of(events)[:4] == ["w0", "w1", "w2", "w3"]
+    assert not [event for event in events if isinstance(event, Error)]
+
+
+def test_under_load_quality_falls_and_no_word_is_lost() -> None:
+    """Rounds that take as long as their step, in eight sessions on one worker."""
+
+    async def run() -> None:
+        options = replace(ServerOptions(), work=Work(workers=1, degrade=True))
+        async with served(options, KnowingModel(round_s=0.12)) as (server, hub):
+            hub.load.pressure, hub.load.level = 2.0, 1
+
+            async def one_session() -> None:
+                async with client(server) as one:
+                    for _ in range(6):
+                        await one.send(SILENCE)
+                        await asyncio.sleep(0.1)
+                    await say_everything(one, seconds=SECONDS - 6)
+                    assert await one.rest() == 1000
+                    assert one.text == TEXT
+                    assert complete(one.events)
+                    assert any(isinstance(event, Lag) and event.level for event in one.events)
+
+            await asyncio.gather(*(one_session() for _ in range(8)))
+
+    asyncio.run(run())
+
+
+def test_an_overloaded_server_says_so() -> None:
+    async def run() -> None:
+        async with served(limited()) as (server, hub), client(server) as one:
+            hub.load.pressure = 1e6  # falls by a tenth with every idle moment
+            await one.send(SILENCE)
+            assert await one.rest() == 1013
+            assert one.said("problem")[0]["kind"] == "overloaded"
+
+    asyncio.run(run())

@@ -1,0 +1,260 @@
+"""The page in a real Chromium: what it shows, in good days and bad ones. The server's model knows the words."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from headless_chromium import Page, find_chromium, page
+from served import SILENCE, KnowingModel, client, keyed, limited, served
+from whispertide.document import Document, Segmenter
+from whispertide.formats import get_format
+from whispertide.server.options import ServerOptions
+from whispertide.types import Word
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
+]
+
+STATE = "document.getElementById('status').dataset.state"
+FAKE_MICROPHONE = ("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream")
+
+
+@contextmanager
+def serving(options: ServerOptions | None = None, *, crowd: bool = False) -> Iterator[str]:
+    """A server in a thread; gives its address. With a crowd, all of its places are taken."""
+    ready, stop, address = threading.Event(), threading.Event(), []
+
+    async def serve() -> None:
+        async with served(options, KnowingModel()) as (server, _):
+            address.append(f"http://127.0.0.1:{server.port}/")
+            if crowd:
+                async with client(server) as other:
+                    await other.send(SILENCE)
+                    await other.until("session")
+                    ready.set()
+                    await asyncio.to_thread(stop.wait)
+            else:
+                ready.set()
+                await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(20)
+        yield address[0]
+    finally:
+        stop.set()
+        thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Page]:
+    with page(*FAKE_MICROPHONE) as opened:
+        yield opened
+
+
+@pytest.fixture
+def tab(browser: Page, address: str) -> Iterator[Page]:
+    """The page, ready. Afterwards: nothing went wrong inside, and nobody else was asked for anything."""
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.go(address)
+    browser.wait(f"{STATE} === 'ready'")
+    yield browser
+    assert not browser.complaints
+    host = address.removeprefix("http:")
+    assert all(url.removeprefix("http:").removeprefix("ws:").startswith((host, "blob:")) for url in browser.requests)
+
+
+def test_a_recording_by_microphone_and_its_end(tab: Page) -> None:
+    tab.press("r")
+    tab.wait("document.querySelectorAll('.word').length >= 3")
+    assert tab.evaluate(STATE) == "live"
+    assert tab.text("#log").strip()  # confirmed words are said to screen readers
+    assert tab.evaluate("document.querySelector('.guess').getAttribute('aria-hidden')") == "true"
+    assert "–" in tab.evaluate("document.querySelector('.word').dataset.time")
+    assert tab.text("#delay").endswith(" s")
+    tab.press("b")
+    assert tab.evaluate("document.getElementById('big').open")
+    assert "w0" in tab.text("#big-text").lower()
+    tab.press("b")
+    tab.press("r")
+    tab.wait(f"{STATE} === 'ready'")
+    assert tab.text(".paragraph p").lower().startswith("w0 w1 w2")
+    tab.evaluate("navigator.clipboard.writeText = async (text) => void (window.copied = text)")
+    tab.press("c")
+    assert tab.evaluate("window.copied").lower().split()[:3] == ["w0", "w1", "w2"]
+
+
+def test_a_file_is_decoded_and_read(tab: Page) -> None:
+    # 12 s of a WAV file at another rate: the model says its words whatever is in it
+    tab.evaluate("""(() => {
+      const rate = 22050, bytes = new ArrayBuffer(44 + 2 * rate * 12), view = new DataView(bytes);
+      const words = [[0, "RIFF"], [8, "WAVEfmt "], [36, "data"]];
+      for (const [at, text] of words) [...text].forEach((c, i) => view.setUint8(at + i, c.charCodeAt(0)));
+      view.setUint32(4, bytes.byteLength - 8, true); view.setUint32(16, 16, true); view.setUint16(20, 1, true);
+      view.setUint16(22, 1, true); view.setUint32(24, rate, true); view.setUint32(28, 2 * rate, true);
+      view.setUint16(32, 2, true); view.setUint16(34, 16, true); view.setUint32(40, 2 * rate * 12, true);
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([bytes], "talk.wav"));
+      dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, cancelable: true }));
+    })()""")
+    tab.wait(f"document.querySelectorAll('.word').length === 12 && {STATE} === 'ready'")
+
+
+def test_phones_need_no_sideways_scrolling(tab: Page) -> None:
+    try:
+        tab.size(360, 640, mobile=True)
+        tab.wait("innerWidth === 360")
+        assert tab.evaluate("document.documentElement.scrollWidth") == 360
+        for name in ("record", "file", "copy", "big-open", "settings-open"):
+            box = tab.evaluate(f"document.getElementById('{name}').getBoundingClientRect().toJSON()")
+            assert box["width"] >= 44, name
+            assert box["height"] >= 44, name
+            assert box["right"] <= 360, name
+            assert box["bottom"] <= 640, name
+    finally:
+        tab.command("Emulation.clearDeviceMetricsOverride")
+
+
+def test_everything_that_can_be_pressed_has_a_name(tab: Page) -> None:
+    tab.command("Accessibility.enable")
+    nodes = tab.command("Accessibility.getFullAXTree")["nodes"]
+    controls = [node for node in nodes if node.get("role", {}).get("value") in ("button", "combobox", "checkbox")]
+    assert len(controls) >= 6
+    assert all(node["name"]["value"] for node in controls)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def talk() -> list[list[Word]]:
+    """Turns with all that subtitles care about: long lines, clauses, numbers, quotes, pauses, other scripts."""
+    texts = [
+        " He said, “It costs 3", ".5 & <more>.” Then a --> b, and a sentence that has very many words in it",
+        ", so that it has to be cut somewhere: twice", " at least; once for its length! Yes? 日本語。これは", "テスト",
+        " x" * 300,
+    ]  # fmt: skip
+    turns, at = [], 0
+    for number, text in enumerate(texts * 2):
+        words = []
+        for piece in text.replace(" ", "\n ").split("\n"):
+            if piece:
+                words.append(Word(piece, at, at + 3_333 + 7 * len(piece), 0.5))
+                at += 4_000 + (17_000 if len(words) % 11 == 10 else 0)
+        turns.append(words)
+        at += 8_000 * (number % 3)
+    return turns
+
+
+@pytest.mark.parametrize("name", ["txt", "srt", "vtt", "json"])
+def test_downloads_are_what_the_command_line_writes(tab: Page, name: str) -> None:
+    turns = talk()
+    segmenter = Segmenter()
+    segments = []
+    events: list[dict[str, Any]] = []
+    for words in turns:
+        segments += [*segmenter.push(words), *segmenter.end_turn()]
+        at = words[-1].end / 16_000
+        said = [{"text": w.text, "start": w.start / 16_000, "end": w.end / 16_000, "probability": 0.5} for w in words]
+        events += [{"type": "confirmed", "at": at, "words": said}, {"type": "turn_end", "at": at, "end": at}]
+    document = Document(tuple(segments), "en", turns[-1][-1].end, "m", "r", "talk.wav")
+    written = tab.evaluate(f"""Promise.all([import('/transcript.js'), import('/downloads.js')]).then(([a, b]) => {{
+      const transcript = new a.Transcript();
+      for (const event of {json.dumps(events)}) transcript.take(event);
+      return b.render({name!r}, transcript, {{ model: "m", recipe: "r", language: "en", source: "talk.wav" }});
+    }})""")
+    if name == "json":
+        assert json.loads(written) == json.loads(get_format(name).render(document))
+    else:
+        assert written == get_format(name).render(document)
+
+
+# --- sound -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [8_000, 44_100, 48_000, 96_000])
+def test_resampling(tab: Page, rate: int) -> None:
+    """Speech passes unchanged, what 16 kHz cannot hold is gone, and portions do not matter."""
+    result = tab.evaluate(f"""import('/resampler.js').then(({{ Resampler }}) => {{
+      const rate = {rate};
+      const tone = (hertz) => Float32Array.from({{ length: rate }}, (_, i) => Math.sin(2 * Math.PI * hertz * i / rate));
+      const all = (input) => {{ const r = new Resampler(rate, 16000); return [...r.push(input), ...r.flush()]; }};
+      const rms = (x) => Math.sqrt(x.slice(1000, -1000).reduce((sum, v) => sum + v * v, 0) / (x.length - 2000));
+      const speech = all(tone(1000));
+      const error = rms(speech.map((v, i) => v - Math.sin(2 * Math.PI * 1000 * i / 16000)));
+      const alias = rate > 20000 ? rms(all(tone(9500))) : 0;
+      const r = new Resampler(rate, 16000), input = tone(1000), cut = [];
+      for (let at = 0, n = 1; at < rate; at += n, n = (n * 7 + 3) % 1009) cut.push(...r.push(input.slice(at, at + n)));
+      cut.push(...r.flush());
+      return {{ error, alias, length: speech.length, same: JSON.stringify(cut) === JSON.stringify(speech) }};
+    }})""")
+    assert result["error"] < 1e-3
+    assert result["alias"] < 1e-3
+    assert abs(result["length"] - 16_000) <= 1
+    assert result["same"]
+
+
+# --- bad days --------------------------------------------------------------------------------------------------------
+
+
+def title(tab: Page, address: str, words: str) -> None:
+    tab.go(address)
+    tab.wait(f"{STATE} === 'ready'")
+    tab.click("#record")
+    tab.wait(f"document.querySelector('#problem-title').innerText === {words!r}")
+    assert tab.evaluate("document.querySelector('#problem').getAttribute('role')") == "alert"
+    assert tab.text("#problem-action") == "Try again"
+    assert not tab.complaints
+
+
+def test_no_microphone(address: str) -> None:
+    with page("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream=device-count=0") as tab:
+        title(tab, address, "No microphone found")
+
+
+def test_permission_denied(address: str) -> None:
+    with page("--deny-permission-prompts", "--use-fake-device-for-media-stream") as tab:
+        title(tab, address, "The microphone is blocked")
+
+
+def test_the_server_is_full(browser: Page) -> None:
+    with serving(limited(sessions=1), crowd=True) as address:
+        browser.complaints.clear()
+        title(browser, address, "The server is full")
+
+
+def test_the_server_is_gone(browser: Page) -> None:
+    with serving() as address:
+        browser.go(address)
+        browser.wait(f"{STATE} === 'ready'")
+    browser.click("#record")
+    browser.wait("document.querySelector('#problem-title').innerText === 'The server does not answer'")
+
+
+def test_a_key_is_needed(browser: Page) -> None:
+    with serving(keyed("correct-key")) as address:
+        browser.go(address)
+        browser.evaluate("sessionStorage.clear()")
+        for key, state in (("a-wrong-key", "off"), ("correct-key", "ready")):
+            browser.wait("document.querySelector('#problem-title').innerText === 'An API key is needed'")
+            browser.click("#problem-action")
+            assert browser.evaluate("document.getElementById('key').open")
+            browser.evaluate(f"document.querySelector('#key input').value = {key!r}")
+            browser.click("#key .solid")
+            browser.wait(f"{STATE} === {state!r}")
+        browser.wait("document.querySelector('#problem').hidden")
+        browser.evaluate("sessionStorage.clear()")
