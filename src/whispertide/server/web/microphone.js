@@ -64,7 +64,9 @@ export class Capture {
 
   async start() {
     this.context = new AudioContext();
-    await this.context.audioWorklet.addModule(new URL("./worklet.js", import.meta.url));
+    await this.context.audioWorklet.addModule(new URL("./worklet.js", import.meta.url)).catch(({ message }) => {
+      throw new Problem("unreachable", message); // the first recording loads it from the server
+    });
     this.node = new AudioWorkletNode(this.context, "capture", { numberOfOutputs: 0 });
     this.node.port.onmessage = ({ data }) => (data.length ? this.onSamples(data) : this.drained?.());
     this.context.createMediaStreamSource(this.stream).connect(this.node);
