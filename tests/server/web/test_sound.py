@@ -3,7 +3,7 @@
 What the page shows is exactly what the session on the server confirmed, and that session got exactly the samples that
 the page captured, also when the connection was cut or the session was lost. A local session that is given what the page
 captured, with the same rounds, says exactly the same. With the recording itself nothing is compared: the browser starts
-it a moment later, takes it through 48 kHz and back, and on a busy machine leaves samples out before a page gets them.
+it a moment later, takes it through 48 kHz and back, and may leave samples out when the machine is busy.
 """
 
 import asyncio
