@@ -310,9 +310,9 @@ These are the first results, measured with one command on one machine. `talks` a
 of this project, trained mostly on synthetic speech; `{model}-as-{shape}` is the same function widened to {shape}'s
 shape, so that its cost is real and its words are the same. Nothing here says how well a Whisper model hears people.
 
-**A bias to know.** This `{model}` was finished on windows of which most hold at most 16 s of speech, and it is weak where
-30 s are full of it. Whatever works on long windows suffers from that: offline transcription, and programs that keep
-long buffers. So offline is worse here than streaming, *minus offline* is negative, and the distance to the other
+**A bias to know.** This `{model}` was finished on windows of which most hold at most 16 s of speech, and it is weak
+where 30 s are full of it. Whatever works on long windows suffers from that: offline transcription, and programs that
+keep long buffers. So offline is worse here than streaming, *minus offline* is negative, and the distance to the other
 programs is partly the checkpoint's doing. The excerpts are short, too. No claim rests on this page yet.
 
 Latency is from the moment a word ended in the audio to the moment it was shown for good, over words that were
