@@ -49,8 +49,8 @@ def mel_filters(n_mels: int) -> FloatArray:
 
 
 @lru_cache
-def _hann() -> FloatArray:
-    return np.asarray(0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(N_FFT) / N_FFT), np.float32)
+def _hann() -> DoubleArray:
+    return np.asarray(0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(N_FFT) / N_FFT))
 
 
 def _raw_frames(samples: FloatArray, n_mels: int) -> FloatArray:
@@ -60,6 +60,7 @@ def _raw_frames(samples: FloatArray, n_mels: int) -> FloatArray:
     stretches = np.lib.stride_tricks.sliding_window_view(samples, N_FFT)[::HOP_LENGTH]
     raw = np.empty((n_mels, len(stretches)), np.float32)
     for first in range(0, len(stretches), _BATCH):
+        # In double precision: a quiet cell beside a loud one is what single precision leaves of it.
         spectrum = np.fft.rfft(stretches[first : first + _BATCH] * _hann(), axis=1)
         power = spectrum.real**2 + spectrum.imag**2
         mels = mel_filters(n_mels) @ power.T.astype(np.float32)
