@@ -1,6 +1,7 @@
 """Sessions that share graph runs say what they would say alone."""
 
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,7 @@ from whispertide.errors import GraphError
 from whispertide.events import Confirmed, Event, Hypothesis
 from whispertide.model.request import DecodeRequest
 from whispertide.options import DecodeOptions
-from whispertide.server.batching import BatchedModel, Batcher, batched
+from whispertide.server.batching import BatchedModel, Batcher, _Cohort, _Job, batched
 from whispertide.streaming.recipes import Recipe, get_recipe
 from whispertide.types import FloatArray
 
@@ -59,6 +60,19 @@ def probabilities(events: Sequence[Event]) -> list[float]:
     return [word.probability for event in events if isinstance(event, Confirmed) for word in event.words]
 
 
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs take so long that whoever steps meanwhile shares the next, however the machine divides its time."""
+    run = _Cohort.run
+
+    def slowly(cohort: _Cohort, jobs: list[_Job]) -> None:
+        time.sleep(0.02)
+        run(cohort, jobs)
+
+    monkeypatch.setattr(_Cohort, "run", slowly)
+
+
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("recipe", [BARE.replace(beam=1), pytest.param(BARE.replace(beam=3), marks=pytest.mark.slow)])
 def test_the_text_is_the_same_alone_and_among_others(
     model: Transcriber, clips: list[FloatArray], recipe: Recipe
@@ -79,6 +93,7 @@ def request(*tokens: int, parents: tuple[int, ...] | None = None) -> DecodeReque
     return DecodeRequest(np.array(tokens, np.int64)[:, None], (0,), parents)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_steps_of_different_lengths_share_runs_and_part_again(model: Transcriber, clips: list[FloatArray]) -> None:
     """Prompts of different lengths, a rewind, a fork and a step alone in between: the same candidates throughout."""
     base = model.model
