@@ -1,18 +1,20 @@
 """The published results: measures them within a given time and writes docs/benchmarks.md.
 
-    python benchmarks/first_results.py --prepare --minutes 30   what needs no quiet machine: corpora, the widened
-                                                                checkpoint, graphs, a short trial of every program, how
-                                                                much audio will fit, and what is not about time
-    python benchmarks/first_results.py --minutes 30             the timings, on a quiet machine; then the page
-    python benchmarks/first_results.py --page                   the page alone, from what is there
+    python benchmarks/first_results.py --prepare   what needs no quiet machine: corpora, the widened checkpoint, graphs
+                                                   and whatever is not about time
+    python benchmarks/first_results.py             the timings, on a quiet machine; then the page
+    python benchmarks/first_results.py --page      the page alone, from what is there
+
+The excerpts' lengths are options: with the defaults the timings take some four hours on two cores. With --minutes it
+ends in time, and measures the rest when it is called again.
 
 Every finished utterance is kept in --folder, so the same command goes on where it was stopped; what did not fit into
-the time is named on the page. A change of the program's code starts from nothing: measure on a commit, and change
-nothing until the page is written. `make peers` first; espeak-ng and flite must be installed.
+the time is named on the page. A change of the program's code starts from nothing (other programs' results only with a
+change of the evaluation): measure on a commit, and change nothing until the page is written. `make peers` first;
+espeak-ng and flite must be installed.
 """
 
 import argparse
-import json
 import shutil
 import sys
 import time
@@ -36,16 +38,17 @@ from whispertide.training.widen import widen
 
 MODEL, SHAPE = "nano.en", "base.en"
 BASELINE = "whisper-streaming"
+BESIDE_LIVE = (BASELINE, "tide")
 CORPORA = ("talks", "noisy", "nonspeech")
 STEPS = (0.5, 1.0, 2.0)  # of a sweep, beside each program's own
 SWEPT = ("whisper-streaming", "simulstreaming")  # recipes that another program has, too; the others keep their step
+LENGTHS = {
+    "small": (600.0, "for the model as it is"),
+    "large": (300.0, "for the larger shape"),
+    "live": (600.0, "for programs that run in real time"),
+    "clocks": (120.0, "for the comparison of clocks"),
+}
 OFFLINE_S, STREAMED_S = 1200.0, 300.0  # of each corpus
-TRIAL_S = 10.0
-SHARES = {"clocks": 0.12, "small": 0.31, "large": 0.37, "live": 0.20}  # of the time
-SHORTEST_S, LONGEST_S = 10.0, 600.0  # of an excerpt
-START_S = 4.0, 11.0, 20.0  # until a recipe, another program and one that runs live begin
-CPU_TO_WALL = 0.75  # of two threads
-SLOWEST = 1.1  # on a simulated clock a round that is late takes more audio, so nothing is much slower than speech
 _LIVE = {"whisperlivekit-localagreement": "whisper-streaming", "whisperlivekit-simulstreaming": "simulstreaming"}
 
 
@@ -181,46 +184,6 @@ def is_offline(request: Request) -> bool:
     return request.recogniser.startswith(PEER) and not PEERS[request.recogniser.removeprefix(PEER)].streaming
 
 
-def trial(study: Study, model: str) -> list[tuple[Request, float]]:
-    """Every streaming request with the seconds that it takes per second of audio, by a short trial at its own step.
-
-    By the free clock, because the number of rounds must not depend on how busy the machine is.
-    """
-    requests = [request for request in requests_for(model, study.options.recipes) if not is_offline(request)]
-    runner = study.runner((model,), TRIAL_S, clock="free", place="trial")
-    found: dict[tuple[str, str], float] = {}  # CPU seconds per second of audio, times the step
-    for request in requests:
-        key = request.recogniser, str(request.settings)
-        if key not in found and (cell := study.measure(runner, request)) is not None:
-            found[key] = float(cell.score["cpu_s_per_s"] or 1.0) * (_step(request) or 1.0)
-    costs = []
-    for request in requests:
-        cpu = found.get((request.recogniser, str(request.settings)), 1.0) / (_step(request) or 1.0)
-        costs.append((request, min(SLOWEST, CPU_TO_WALL * cpu)))
-    return costs
-
-
-def plan(study: Study) -> dict[str, float]:
-    """How much audio each part can have."""
-    minutes = study.options.minutes
-    budget = {name: 60 * minutes * share for name, share in SHARES.items()}
-    shapes = {name: trial(study, model) for name, model in (("small", study.small), ("large", study.large))}
-    baseline = shapes["small"][0][1]
-    lengths = {
-        "clocks": _fitting(budget["clocks"], 4 * START_S[0], 2 + 2 * baseline),
-        "live": _fitting(budget["live"], 4 * START_S[2] + START_S[0], 4 + baseline),
-    }
-    for name, costs in shapes.items():
-        start = sum(START_S[request.recogniser.startswith(PEER)] for request, _ in costs)
-        lengths[name] = _fitting(budget[name], start, sum(cost for _, cost in costs))
-    return lengths
-
-
-def _fitting(budget_s: float, start_s: float, per_second: float) -> float:
-    """Seconds of audio, in whole tens."""
-    return max(SHORTEST_S, min(LONGEST_S, (budget_s - start_s) / per_second // 10 * 10))
-
-
 # --- what is measured -------------------------------------------------------------------------------------------------
 
 
@@ -257,21 +220,21 @@ def shape(study: Study, model: str, length: float, title: str, name: str) -> tup
     return publish.streaming_part(title, note, cells, name, "benchmarks"), cells
 
 
-def live(study: Study, length: float, swept: Sequence[Cell]) -> publish.Part:
+def live(study: Study, model: str, length: float, swept: Sequence[Cell], title: str, name: str) -> publish.Part:
     """WhisperLiveKit whole, in real time, at its default and at the step that was best for its policy alone."""
-    requests = grid((BASELINE,), (study.small,), ("talks",), (), ())
-    for name, policy in _LIVE.items():
-        requests.append(Request(PEER + name, study.small, "talks"))
+    requests = grid(BESIDE_LIVE, (model,), ("talks",), (), ())
+    for peer, policy in _LIVE.items():
+        requests.append(Request(PEER + peer, model, "talks"))
         best = best_step([cell for cell in swept if cell.spec.recogniser == PEER + policy])
         if best is not None:
-            settings = PEERS[name].variants[-1] if best.spec.changes else {}
-            requests.append(Request(PEER + name, study.small, "talks", step_s=best.spec.step_s, settings=settings))
-    cells = study.cells(study.runner((study.small,), length), requests)
+            settings = PEERS[peer].variants[-1] if best.spec.changes else {}
+            requests.append(Request(PEER + peer, model, "talks", step_s=best.spec.step_s, settings=settings))
+    cells = study.cells(study.runner((model,), length), requests)
     note = (
-        f"WhisperLiveKit with its own server loop, threads and voice gate runs in real time; `{BASELINE}` stands "
+        "WhisperLiveKit with its own server loop, threads and voice gate runs in real time; recipes of ours stand "
         f"beside it on the same {length:g} s of `talks`, simulated. Its second step is the best for its policy above."
     )
-    return publish.streaming_part("Programs that run their own threads", note, cells, "live", "benchmarks")
+    return publish.streaming_part(title, note, cells, name, "benchmarks")
 
 
 def offline(study: Study) -> publish.Part:
@@ -332,7 +295,7 @@ confirmed latency, chosen on the same audio for ours and for the others.
 def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
     """The page and its plots."""
     options = study.options
-    command = f"python benchmarks/first_results.py --minutes {options.minutes:g}{_chosen(options)}"
+    command = f"python benchmarks/first_results.py{_chosen(options)}"
     lines = [f"- **{name}**: {value}" for name, value in publish.facts(study.measured)]
     commands = [
         command.replace(".py", ".py --prepare"),
@@ -361,45 +324,39 @@ def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
 
 def _chosen(options: argparse.Namespace) -> str:
     """What was not left at its default, as it would be typed; folders are anybody's own."""
-    said = {"model": MODEL, "shape": SHAPE, "threads": 0}
-    parts = [f" --{name} {getattr(options, name)}" for name, usual in said.items() if getattr(options, name) != usual]
+    said = {"model": MODEL, "shape": SHAPE, "threads": 0} | {name: usual for name, (usual, _) in LENGTHS.items()}
+    chosen = {name: getattr(options, name) for name, usual in said.items() if getattr(options, name) != usual}
+    parts = [f" --{name} {value:g}" if name in LENGTHS else f" --{name} {value}" for name, value in chosen.items()]
     if options.recipes != tuple(RECIPES):
         parts.append(f" --recipes {','.join(options.recipes)}")
     return "".join(parts) + " --manifest FOLDER" * len(options.manifest)
 
 
 def prepare(study: Study) -> None:
-    """Everything that takes time but no timing, and the plan."""
-    for model in (study.small, study.large):
-        study.runner((model,), TRIAL_S).transcriber(model).warm_up()
-    lengths = plan(study)
-    _plan_file(study).write_text(json.dumps(lengths))
-    study.clerk.say(f"seconds of audio that fit: {lengths}")
+    """Everything that takes time but no timing."""
     for name, model in (("small", study.small), ("large", study.large)):
+        length = getattr(study.options, name)
+        runner = study.runner((model,), length)
+        runner.transcriber(model).warm_up()
         requests = [request for request in requests_for(model, study.options.recipes) if is_offline(request)]
-        study.cells(study.runner((model,), lengths[name]), requests)
+        study.cells(runner, requests)
     offline(study)
     streamed(study)
-
-
-def _plan_file(study: Study) -> Path:
-    return Path(study.options.folder) / "plan.json"
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure what there is time for, in the order of importance; then write the page."""
     deadline = 0.0 if options.page else time.monotonic() + 60 * options.minutes
     study = Study(options, Clerk(deadline))
-    try:
-        lengths = json.loads(_plan_file(study).read_text())
-    except FileNotFoundError:
-        sys.exit(f"expected a plan in {_plan_file(study)}; there is none: run this with --prepare first")
-    agree = clocks(study, lengths["clocks"])
-    small, small_cells = shape(study, study.small, lengths["small"], f"At {study.small}'s own shape", "small")
-    large, _ = shape(study, study.large, lengths["large"], f"At the shape of {options.shape}", "large")
-    whole = live(study, lengths["live"], small_cells)
-    accuracy = offline(study)
-    write_page(study, [accuracy, streamed(study), small, large, whole, agree])
+    agree = clocks(study, options.clocks)
+    small, small_cells = shape(study, study.small, options.small, f"At {study.small}'s own shape", "small")
+    large, large_cells = shape(study, study.large, options.large, f"At the shape of {options.shape}", "large")
+    title = "Programs that run their own threads"
+    whole = [
+        live(study, study.small, options.live, small_cells, f"{title}, {study.small}", "live"),
+        live(study, study.large, options.live, large_cells, f"{title}, {options.shape}", "live-large"),
+    ]
+    write_page(study, [offline(study), streamed(study), small, large, *whole, agree])
 
 
 def main() -> None:
@@ -407,7 +364,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prepare", action="store_true", help="do what needs no quiet machine, and stop")
     parser.add_argument("--page", action="store_true", help="measure nothing")
-    parser.add_argument("--minutes", type=float, default=30.0, help="for all timings together")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="for all timings together")
+    for name, (length, meaning) in LENGTHS.items():
+        parser.add_argument(f"--{name}", type=float, default=length, metavar="S", help=f"seconds of talks {meaning}")
     parser.add_argument("--model", default=MODEL)
     parser.add_argument("--shape", default=SHAPE, help="what the model is widened to")
     parser.add_argument("--recipes", type=lambda text: tuple(text.split(",")), default=tuple(RECIPES), metavar="A,B")

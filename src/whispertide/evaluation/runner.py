@@ -205,6 +205,7 @@ class Runner:
             streaming=peer.streaming,
             clock=FREE if self.clock == FREE and "clock" in peer.defaults else peer.clock,
             settings={name: str(value) for name, value in settings.items()},
+            code=store.code_version("evaluation"),
         )
         changes = {name: settings[name] for name in peer.defaults}
         try:

@@ -180,10 +180,14 @@ def open_results(place: str | Path) -> list[Cell]:
 
 
 @cache
-def code_version() -> str:
-    """A hash over the program's own source and the versions of the packages that compute; 12 hexadecimal digits."""
+def code_version(part: str = "") -> str:
+    """A hash over the program's own source and the versions of the packages that compute; 12 hexadecimal digits.
+
+    `part` is the folder that matters: other programs' results do not depend on our engine, but on how they are
+    run and scored.
+    """
     digest = hashlib.sha256()
-    for path in sorted(_SOURCE.rglob("*.py")):
+    for path in sorted((_SOURCE / part).rglob("*.py")):
         place = path.relative_to(_SOURCE)
         if place.parts[0] in _IRRELEVANT or (place.parts[0] == "evaluation" and place.name in _IRRELEVANT_FILES):
             continue
