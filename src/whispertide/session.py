@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.audio.buffer import AudioBuffer
+from whispertide.audio.pcm import to_float
 from whispertide.audio.resample import sanitize
 from whispertide.audio.vad import GateEvent
 from whispertide.decoding.search import Guard
@@ -425,6 +426,6 @@ def _checked(samples: npt.NDArray[Any]) -> tuple[FloatArray, int]:
     if samples.ndim != 1:
         raise AudioError(f"expected mono samples of shape [n] at 16 kHz; got shape {list(samples.shape)}")
     if samples.dtype == np.int16:
-        return samples.astype(np.float32) / np.float32(32768), 0
+        return to_float(samples), 0
     with np.errstate(over="ignore"):  # what does not fit into float32 becomes infinite, hence silence
         return sanitize(samples.astype(np.float32))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audio.sounds import tone
-from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder, to_float
+from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder, to_float, to_int16
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -35,6 +35,18 @@ def test_full_scale_is_one(values: np.ndarray, expected: list[float]) -> None:
     samples = to_float(values)
     assert samples.dtype == np.float32
     assert samples.tolist() == pytest.approx(expected)
+
+
+def test_sixteen_bits_round_half_to_even_and_clip() -> None:
+    values = np.array([-3.0, -1.0, -1.5 / 32768, 0.5 / 32768, 2.5 / 32768, 32766.6 / 32768, 32767.4 / 32768, 1.0, 3.0])
+    found = to_int16(values.astype(np.float32))
+    assert found.dtype == np.int16
+    assert found.tolist() == [-32768, -32768, -2, 0, 2, 32767, 32767, 32767, 32767]
+
+
+def test_sixteen_bits_survive_the_way_to_float_and_back() -> None:
+    values = np.arange(-32768, 32768).astype(np.int16)
+    assert np.array_equal(to_int16(to_float(values)), values)
 
 
 @pytest.mark.parametrize("sample_format", SAMPLE_FORMATS)

@@ -27,6 +27,11 @@ def to_float(values: npt.NDArray[Any]) -> FloatArray:
     return (samples - full_scale if kind == "u" else samples) / full_scale
 
 
+def to_int16(samples: FloatArray) -> npt.NDArray[np.int16]:
+    """Samples with full scale at 1 -> 16-bit PCM: rounded, half to even; what is louder is clipped."""
+    return np.round(np.clip(samples, -1, 32767 / 32768) * 32768).astype(np.int16)
+
+
 class PcmDecoder:
     """Interleaved PCM at `rate` -> 16 kHz mono float32, -1 to 1.
 

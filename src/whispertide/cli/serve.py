@@ -132,6 +132,7 @@ def serve(
 
     def body() -> ExitCode:
         _require_extra()
+        from whispertide.model.runtime import physical_cores
         from whispertide.server.access import read_keys
         from whispertide.server.options import Access, Limits, ServerOptions, Work
         from whispertide.server.serving import Address
@@ -159,7 +160,7 @@ def serve(
                     idle_s=idle_s,
                     resume_s=resume_s,
                 ),
-                work=Work(workers or _cores(), batch, degrade),
+                work=Work(workers or physical_cores(), batch, degrade),
                 access=Access(keys, tuple(origins or ())),
                 journal=journal,
                 record=record,
@@ -227,12 +228,6 @@ def _check_files(certificate: Path | None, key: Path | None) -> None:
     for path in (certificate, key):
         if path is not None and not path.is_file():
             raise OptionError(f"expected a PEM file; {path} is none")
-
-
-def _cores() -> int:
-    from whispertide.model.runtime import physical_cores
-
-    return physical_cores()
 
 
 def _shown(host: str) -> str:

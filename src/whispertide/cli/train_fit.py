@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.train_prepare import usable_cores
 from whispertide.errors import OptionError
 
 if TYPE_CHECKING:
@@ -233,7 +232,9 @@ def _device(name: str) -> str:
 
 
 def _workers() -> int:
-    return min(16, max(1, usable_cores() - 1))
+    from whispertide.model.runtime import usable_cpus
+
+    return min(16, max(1, len(usable_cpus()) - 1))
 
 
 def _speech(texts: list[str]) -> "tuple[Speech, ...]":

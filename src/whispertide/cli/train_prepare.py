@@ -1,6 +1,5 @@
 """`whispertide train prepare`: a user's own recordings to train on."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -24,10 +23,11 @@ def prepare(
 
     def body() -> ExitCode:
         from whispertide.cli.progress import counting
+        from whispertide.model.runtime import usable_cpus
         from whispertide.training.prepare import prepare as make
 
         with counting("lines") as advance:
-            made = make(manifest, output, skip_bad=skip_bad, workers=jobs or usable_cores(), advance=advance)
+            made = make(manifest, output, skip_bad=skip_bad, workers=jobs or len(usable_cpus()), advance=advance)
         for problem in made.left_out:
             say(f"left out: {problem}")
         say(
@@ -38,8 +38,3 @@ def prepare(
         return ExitCode.OK
 
     guarded(body)
-
-
-def usable_cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,6 +1,5 @@
 """`whispertide train speech`: synthetic speech to train on."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -29,19 +28,16 @@ def speech(
 
     def body() -> ExitCode:
         from whispertide.cli.progress import counting
+        from whispertide.model.runtime import usable_cpus
         from whispertide.training.speech.making import Recipe, make_speech
         from whispertide.training.speech.voices import choose_voices
 
         asked = [name.strip() for name in voices.split(",") if name.strip()]
         recipe = Recipe(seed=seed, voices=choose_voices(asked), vocabulary=vocabulary)
         with counting("shards") as advance:
-            made = make_speech(output, recipe, hours, jobs or _cores(), advance=advance, announce=say)
+            made = make_speech(output, recipe, hours, jobs or len(usable_cpus()), advance=advance, announce=say)
         say(str(made) if made.shards else f"{output} has {hours:g} hours already")
         typer.echo(output)
         return ExitCode.OK
 
     guarded(body)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -18,7 +18,7 @@ from whispertide.decoding.distribution import (
     step_logprobs,
     step_request,
 )
-from whispertide.decoding.hypothesis import Trail, rank, row_attention, truncation
+from whispertide.decoding.hypothesis import Trail, rank, row_attention
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, SearchResult, Verdict
@@ -68,15 +68,8 @@ class GreedySearch:
 
     def _take(self, token: int, logprob: float) -> None:
         """Let the trail grow by `token`, or end it."""
-        if token == self._rules.vocabulary.eot:
-            self._done = self._trail.close("end_of_text", eot_logprob=logprob)
-            return
-        self._trail.take(token, logprob)
-        keep = truncation(self._guards, self._trail.tokens, self._trail.seen)
-        if keep is not None:
-            self._done = self._trail.close("guard", keep=keep)
-        elif len(self._trail.tokens) >= self._prompt.limit:
-            self._done = self._trail.close("length")
+        eot, limit = self._rules.vocabulary.eot, self._prompt.limit
+        self._done = self._trail.take(token, logprob, eot=eot, limit=limit, guards=self._guards)
 
 
 def sample(logprobs: FloatArray, temperature: float, rng: np.random.Generator) -> list[int]:
@@ -144,11 +137,15 @@ class SamplingSearch:
             self._row_steps += len(self._live)
         self._steps += 1
         drawn = sample(logprobs, self._temperature, self._rng)
+        eot, limit = self._rules.vocabulary.eot, self._prompt.limit
         going_on = []
-        for row, token in enumerate(drawn):
-            self._live[row].see(row_attention(output.attention, sources[row]))
-            if self._goes_on(self._live[row], token, float(logprobs[row, token])):
+        for row, (trail, token) in enumerate(zip(self._live, drawn, strict=True)):
+            trail.see(row_attention(output.attention, sources[row]))
+            done = trail.take(token, float(logprobs[row, token]), eot=eot, limit=limit, guards=self._guards)
+            if done is None:
                 going_on.append(row)
+            else:
+                self._done.append(done)
         self._live = [self._live[row] for row in going_on]
         self._parents = tuple(sources[row] for row in going_on)
         return Verdict(stop=not self._live)
@@ -157,17 +154,3 @@ class SamplingSearch:
         """The best of the rows, and the others behind it."""
         ranked = rank([*self._done, *(trail.close("aborted") for trail in self._live)], self._length_penalty)
         return SearchResult(ranked[0], self._no_speech_prob, self._steps, self._row_steps, others=ranked[1:])
-
-    def _goes_on(self, trail: Trail, token: int, logprob: float) -> bool:
-        if token == self._rules.vocabulary.eot:
-            self._done.append(trail.close("end_of_text", eot_logprob=logprob))
-            return False
-        trail.take(token, logprob)
-        keep = truncation(self._guards, trail.tokens, trail.seen)
-        if keep is not None:
-            self._done.append(trail.close("guard", keep=keep))
-        elif len(trail.tokens) >= self._prompt.limit:
-            self._done.append(trail.close("length"))
-        else:
-            return True
-        return False

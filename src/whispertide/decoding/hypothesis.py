@@ -27,10 +27,19 @@ class Trail:
         if attention is not None:
             self.seen = (*self.seen, attention)
 
-    def take(self, token: int, logprob: float) -> None:
-        """Append one sampled token."""
+    def take(self, token: int, logprob: float, *, eot: int, limit: int, guards: Sequence[Guard]) -> Hypothesized | None:
+        """Append one sampled token, unless it is `eot`.
+
+        Returns the finished hypothesis at `eot`, where a guard cuts, and at `limit` tokens; else None.
+        """
+        if token == eot:
+            return self.close("end_of_text", eot_logprob=logprob)
         self.tokens.append(token)
         self.logprobs.append(logprob)
+        keep = truncation(guards, self.tokens, self.seen)
+        if keep is not None:
+            return self.close("guard", keep=keep)
+        return self.close("length") if len(self.tokens) >= limit else None
 
     def close(self, stop: StopReason, *, keep: int | None = None, eot_logprob: float = 0.0) -> Hypothesized:
         """The finished hypothesis: the first `keep` tokens (None = all), and what ending it cost."""

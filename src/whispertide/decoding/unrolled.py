@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whispertide.decoding.distribution import best, required
-from whispertide.decoding.hypothesis import Trail, truncation
+from whispertide.decoding.hypothesis import Trail
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, Vocabulary, log_softmax, suppressed_tokens
 from whispertide.decoding.search import DecodeRequest, DecoderRun, Guard, Hypothesized, SearchResult, Verdict
@@ -79,7 +79,7 @@ class UnrolledSearch:
             if fed < len(self._known):
                 continue  # what follows was known
             found = self._choose(output.tokens[step], output.logprobs[step], output.end_margins[step])
-            self._take(*found)
+            self._done = self._trail.take(*found, eot=self._eot, limit=self._limit, guards=self._guards)
             if self._done is not None:
                 return Verdict(stop=True, keep=fed)
         self._known = self._known[chunk.length :] or output.tokens[-1:]
@@ -99,17 +99,6 @@ class UnrolledSearch:
     def _choose(self, token: int, logprob: float, end_margin: float) -> tuple[int, float]:
         """The token that counts, and its log-probability."""
         return token, logprob
-
-    def _take(self, token: int, logprob: float) -> None:
-        if token == self._eot:
-            self._done = self._trail.close("end_of_text", eot_logprob=logprob)
-            return
-        self._trail.take(token, logprob)
-        keep = truncation(self._guards, self._trail.tokens, self._trail.seen)
-        if keep is not None:
-            self._done = self._trail.close("guard", keep=keep)
-        elif len(self._trail.tokens) >= self._limit:
-            self._done = self._trail.close("length")
 
 
 class EndlessUnrolled(UnrolledSearch):

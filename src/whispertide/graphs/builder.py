@@ -114,6 +114,10 @@ class GraphBuilder:
         """Permute dimensions."""
         return self.node("Transpose", value, perm=list(perm))
 
+    def split_heads(self, value: str, heads: int, size: int, *perm: int) -> str:
+        """[batch, length, heads * size] -> [batch, length, heads, size], permuted."""
+        return self.transpose(self.reshape(value, 0, 0, heads, size), *perm)
+
     # -- constants and weights -----------------------------------------------------------------------------------
 
     def ints(self, values: Sequence[int]) -> str:

@@ -52,16 +52,11 @@ class EncoderGraph:
 
     def _stem(self, mel: str, positions: str) -> str:
         graph = self.graph
-        value = graph.gelu(self._conv(mel, "encoder.conv1", stride=1))
-        value = graph.gelu(self._conv(value, "encoder.conv2", stride=2))
+        value = graph.gelu(self.layers.conv(mel, "encoder.conv1", stride=1))
+        value = graph.gelu(self.layers.conv(value, "encoder.conv2", stride=2))
         value = graph.transpose(value, 0, 2, 1)
         table = graph.weight("encoder.embed_positions", self.tensors.get("encoder.embed_positions.weight"))
         return graph.node("Add", value, graph.node("Gather", table, positions, axis=0))
-
-    def _conv(self, value: str, name: str, stride: int) -> str:
-        weight = self.graph.weight(f"{name}.weight", self.tensors.get(f"{name}.weight"))
-        bias = self.graph.weight(f"{name}.bias", self.tensors.get(f"{name}.bias"))
-        return self.graph.node("Conv", value, weight, bias, kernel_shape=[3], pads=[1, 1], strides=[stride])
 
     def _block(self, hidden: str, name: str, bias: str) -> str:
         layers = self.layers
@@ -77,14 +72,9 @@ class EncoderGraph:
         return self.layers.linear(mixed, f"{name}.out_proj")
 
     def _cross_attention(self, hidden: str) -> None:
-        """Keys and values for the decoder, once per window; 1/sqrt(64) goes into the keys."""
         graph, heads = self.graph, self.dims.n_text_head
         size = self.dims.n_text_state // heads
         for layer in range(self.dims.n_text_layer):
-            name = f"decoder.layers.{layer}.encoder_attn"
-            keys = self.layers.linear(hidden, f"{name}.k_proj", scale=size**-0.5)
-            values = self.layers.linear(hidden, f"{name}.v_proj")
-            keys = graph.transpose(graph.reshape(keys, 0, 0, heads, size), 0, 2, 3, 1)
-            values = graph.transpose(graph.reshape(values, 0, 0, heads, size), 0, 2, 1, 3)
+            keys, values = self.layers.cross_keys_values(hidden, layer)
             graph.float_output(keys, f"cross_k.{layer}", ["batch", heads, size, "frames"])
             graph.float_output(values, f"cross_v.{layer}", ["batch", heads, "frames", size])

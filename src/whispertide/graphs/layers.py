@@ -13,6 +13,7 @@ class Layers:
     """
 
     def __init__(self, checkpoint: Checkpoint, graph: GraphBuilder, kind: LinearKind, *, block: int) -> None:
+        self.dims = checkpoint.dims
         self.tensors = checkpoint.tensors
         self.graph = graph
         self.kind: LinearKind = kind
@@ -21,6 +22,12 @@ class Layers:
     def norm(self, value: str, name: str) -> str:
         """A layer norm."""
         return self.graph.layer_norm(value, name, self.tensors.get(f"{name}.weight"), self.tensors.get(f"{name}.bias"))
+
+    def conv(self, value: str, name: str, *, stride: int) -> str:
+        """A convolution over three columns, padded by one on either side."""
+        weight = self.graph.weight(f"{name}.weight", self.tensors.get(f"{name}.weight"))
+        bias = self.graph.weight(f"{name}.bias", self.tensors.get(f"{name}.bias"))
+        return self.graph.node("Conv", value, weight, bias, kernel_shape=[3], pads=[1, 1], strides=[stride])
 
     def linear(self, value: str, name: str, scale: float = 1.0) -> str:
         """A linear layer, its result times `scale`."""
@@ -42,6 +49,18 @@ class Layers:
         product = self.graph.linear(value, f"{name}.qkv", stacked, bias, self.kind, block=self.block)
         query, key, content = self.graph.nodes("Split", product, outputs=3, axis=-1, num_outputs=3)
         return query, key, content
+
+    def cross_keys_values(self, hidden: str, layer: int) -> tuple[str, str]:
+        """What decoder layer `layer` attends to in the encoder's output: once per window, 1/sqrt(size) in the keys.
+
+        Keys [batch, heads, size, frames] and values [batch, heads, frames, size].
+        """
+        graph, heads = self.graph, self.dims.n_text_head
+        size = self.dims.n_text_state // heads
+        name = f"decoder.layers.{layer}.encoder_attn"
+        keys = self.linear(hidden, f"{name}.k_proj", scale=size**-0.5)
+        values = self.linear(hidden, f"{name}.v_proj")
+        return graph.split_heads(keys, heads, size, 0, 2, 3, 1), graph.split_heads(values, heads, size, 0, 2, 1, 3)
 
     def residual(self, hidden: str, update: str) -> str:
         """`hidden + update`."""

@@ -22,10 +22,6 @@ class PortableBuilder(GraphBuilder):
         """The values side by side; a single one as it is, under a new name."""
         return self.node("Concat", *values, axis=axis)
 
-    def split_heads(self, value: str, heads: int, size: int, *perm: int) -> str:
-        """[1, length, heads * size] -> [1, length, heads, size], permuted."""
-        return self.transpose(self.reshape(value, 0, 0, heads, size), *perm)
-
     def attend(self, query: str, keys: str, values: str, bias: str) -> tuple[str, str]:
         """Attention over heads: query [1, heads, length, size], keys [1, heads, size, total], scaled already.
 

@@ -34,8 +34,8 @@ class StaticEncoderGraph:
         graph, dims, frames = self.graph, self.dims, self.frames
         mel = graph.input("mel", graph.float_type, [1, dims.n_mels, 2 * frames])
         bias = graph.input("attention_bias", graph.float_type, [1, 1, 1, frames])
-        value = graph.gelu(self._conv(mel, "encoder.conv1", stride=1))
-        value = graph.gelu(self._conv(value, "encoder.conv2", stride=2))
+        value = graph.gelu(self.layers.conv(mel, "encoder.conv1", stride=1))
+        value = graph.gelu(self.layers.conv(value, "encoder.conv2", stride=2))
         hidden = graph.node("Add", graph.transpose(value, 0, 2, 1), self._positions())
         for layer in range(dims.n_audio_layer):
             name = f"encoder.layers.{layer}"
@@ -50,11 +50,6 @@ class StaticEncoderGraph:
         rows: np.ndarray[Any, Any] = self.tensors.get("encoder.embed_positions.weight")[None, : self.frames]
         return self.graph.weight(f"encoder.positions.{self.frames}", rows)
 
-    def _conv(self, value: str, name: str, stride: int) -> str:
-        weight = self.graph.weight(f"{name}.weight", self.tensors.get(f"{name}.weight"))
-        bias = self.graph.weight(f"{name}.bias", self.tensors.get(f"{name}.bias"))
-        return self.graph.node("Conv", value, weight, bias, kernel_shape=[3], pads=[1, 1], strides=[stride])
-
     def _attention(self, value: str, name: str, bias: str) -> str:
         graph, heads = self.graph, self.dims.n_audio_head
         size = self.dims.n_audio_state // heads
@@ -65,14 +60,9 @@ class StaticEncoderGraph:
         return self.layers.linear(mixed, f"{name}.self_attn.out_proj")
 
     def _cross_attention(self, hidden: str) -> None:
-        """Keys and values for the decoder, once per window; 1/sqrt(64) goes into the keys."""
         graph, heads = self.graph, self.dims.n_text_head
         size = self.dims.n_text_state // heads
         for layer in range(self.dims.n_text_layer):
-            name = f"decoder.layers.{layer}.encoder_attn"
-            keys = self.layers.linear(hidden, f"{name}.k_proj", scale=size**-0.5)
-            values = self.layers.linear(hidden, f"{name}.v_proj")
-            keys = graph.split_heads(keys, heads, size, 0, 2, 3, 1)
-            values = graph.split_heads(values, heads, size, 0, 2, 1, 3)
+            keys, values = self.layers.cross_keys_values(hidden, layer)
             graph.output(keys, f"cross_k.{layer}", graph.float_type, [1, heads, size, self.frames])
             graph.output(values, f"cross_v.{layer}", graph.float_type, [1, heads, self.frames, size])

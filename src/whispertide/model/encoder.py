@@ -77,17 +77,7 @@ class Encoder:
         if attention is not None:
             inputs["attention_bias"] = np.ascontiguousarray(attention[None, None])
             graph = self._masked
-        layers = range(self._dims.n_text_layer)
-        names = [f"cross_k.{i}" for i in layers] + [f"cross_v.{i}" for i in layers] + ["hidden"] * hidden
-        values = graph.run(names, inputs)
-        count = len(layers)
-        return Encoded(
-            cross_k=tuple(values[:count]),
-            cross_v=tuple(values[count : 2 * count]),
-            frames=frames,
-            valid_frames=valid,
-            hidden=values[-1].numpy()[0] if hidden else None,
-        )
+        return run_encoder(graph, inputs, self._dims, frames=frames, valid_frames=valid, hidden=hidden)
 
     @property
     def masked_value(self) -> float:
@@ -102,3 +92,20 @@ class Encoder:
                 f"expected log-mel of shape [{self._dims.n_mels}, an even number from 2 to {limit}]; got {mel.shape}"
             )
         return columns // 2
+
+
+def run_encoder(
+    graph: GraphSession, inputs: dict[str, Any], dims: ModelDims, *, frames: int, valid_frames: int, hidden: bool
+) -> Encoded:
+    """Run an encoder graph, dynamic or static, over one window; `hidden` is copied out only where it is asked for."""
+    layers = range(dims.n_text_layer)
+    names = [f"cross_k.{i}" for i in layers] + [f"cross_v.{i}" for i in layers] + ["hidden"] * hidden
+    values = graph.run(names, inputs)
+    count = len(layers)
+    return Encoded(
+        cross_k=tuple(values[:count]),
+        cross_v=tuple(values[count : 2 * count]),
+        frames=frames,
+        valid_frames=valid_frames,
+        hidden=values[-1].numpy()[0].astype(np.float32, copy=False) if hidden else None,
+    )

@@ -56,11 +56,15 @@ def choose_provider(wanted: ProviderName) -> str:
     return wanted
 
 
+def usable_cpus() -> list[int]:
+    """The numbers of the logical processors that this process may use, hyper-threads included."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 def physical_cores() -> int:
     """Cores this process may use, not counting hyper-threads where the system tells them apart."""
-    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     siblings = set()
-    for cpu in usable:
+    for cpu in usable_cpus():
         topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         try:
             siblings.add(topology.read_text())

@@ -9,7 +9,7 @@ import numpy as np
 
 from whispertide.errors import GraphError
 from whispertide.graphs.chunks import MASKED, UnrolledLayout, encoder_name, frames_of, read_manifest
-from whispertide.model.encoder import Encoded
+from whispertide.model.encoder import Encoded, run_encoder
 from whispertide.model.qnn import QnnOptions
 from whispertide.model.runtime import GraphSession, choose_provider, open_session
 from whispertide.model.whisper import WhisperModel
@@ -100,14 +100,5 @@ class StaticEncoder:
         padded[0, :, : mel.shape[1]] = mel
         bias = np.zeros((1, 1, 1, frames), folder.dtype)
         bias[..., valid:] = MASKED
-        layers = range(dims.n_text_layer)
-        names = [f"cross_k.{i}" for i in layers] + [f"cross_v.{i}" for i in layers] + ["hidden"] * hidden
-        values = folder.session(encoder_name(frames)).run(names, {"mel": padded, "attention_bias": bias})
-        count = len(layers)
-        return Encoded(
-            cross_k=tuple(values[:count]),
-            cross_v=tuple(values[count : 2 * count]),
-            frames=frames,
-            valid_frames=valid,
-            hidden=values[-1].numpy()[0].astype(np.float32) if hidden else None,
-        )
+        graph, inputs = folder.session(encoder_name(frames)), {"mel": padded, "attention_bias": bias}
+        return run_encoder(graph, inputs, dims, frames=frames, valid_frames=valid, hidden=hidden)

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.audio.buffer import AudioBuffer
+from whispertide.audio.pcm import to_float
 from whispertide.errors import OptionError
 from whispertide.events import Event, from_dict, to_dict
 from whispertide.options import DecodeOptions
@@ -371,9 +372,7 @@ def _unpacked(kind: str, data: bytes) -> Command:
 
 
 def _samples(kind: str, data: bytes) -> FloatArray:
-    if kind == "s16":
-        return np.frombuffer(data, "<i2").astype(np.float32) / np.float32(_SCALE)
-    return np.frombuffer(data, "<f4").astype(np.float32)
+    return to_float(np.frombuffer(data, "<i2" if kind == "s16" else "<f4"))
 
 
 class _Loader(pickle.Unpickler):

@@ -16,8 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-
+from whispertide.audio.pcm import to_int16
 from whispertide.errors import OptionError
 from whispertide.events import Event, to_dict
 from whispertide.server.live import Command, LiveSession, is_last
@@ -101,7 +100,7 @@ class Tape:
             self._audio.setnchannels(1)
             self._audio.setsampwidth(2)
             self._audio.setframerate(SAMPLE_RATE)
-        scaled = np.clip(np.round(command.samples * 32768.0), -32768, 32767).astype("<i2")
+        scaled = to_int16(command.samples).astype("<i2")
         self._audio.writeframes(scaled.tobytes())  # the header is brought up to date with every call
         self.samples += len(scaled)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.api import Transcriber
+from whispertide.audio.pcm import to_float
 from whispertide.errors import AudioFileError, OptionError, TranscriptError
 from whispertide.events import Confirmed, Event, from_dict
 from whispertide.options import DecodeOptions
@@ -171,7 +172,7 @@ def _samples(path: Path) -> FloatArray:
             data = file.readframes(file.getnframes())
     except (wave.Error, EOFError) as error:
         raise AudioFileError(f"{path}: expected audio as it was recorded; {error}") from error
-    return np.frombuffer(data, "<i2").astype(np.float32) / np.float32(32768)
+    return to_float(np.frombuffer(data, "<i2"))
 
 
 def _text(events: Iterable[Event]) -> str:

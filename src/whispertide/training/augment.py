@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from whispertide.audio.pcm import to_float
 from whispertide.training.shards import Utterance
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -50,7 +51,7 @@ def vary(said: Utterance, options: Augmentation, dice: Dice) -> tuple[FloatArray
 
     Where the times of the words are not known, they are spread evenly over the utterance by their letters.
     """
-    samples: FloatArray = said.samples.astype(np.float32) / np.float32(32768)
+    samples = to_float(said.samples)
     texts = said.text.split()
     spans = said.words or _spread(texts, len(samples))
     words = [Heard(text, start, end) for text, (start, end) in zip(texts, spans, strict=True)]

@@ -19,9 +19,8 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
-
 from whispertide.audio.file import load_audio
+from whispertide.audio.pcm import to_int16
 from whispertide.errors import AudioError, CorpusError, OutputError
 from whispertide.training.manifest import Line, Problem, Spans, check_length, read_manifest
 from whispertide.training.reserved import is_reserved
@@ -196,8 +195,7 @@ def _utterance(line: Line) -> Utterance | str:
     samples = audio[line.start : line.end]
     if reason := check_length(line, len(samples)):
         return reason
-    rounded = np.round(np.clip(samples, -1, 32767 / 32768) * 32768).astype(np.int16)
-    return Utterance(rounded, line.text, line.speaker, _within(line, len(samples)))
+    return Utterance(to_int16(samples), line.text, line.speaker, _within(line, len(samples)))
 
 
 def _within(line: Line, count: int) -> Spans | None:

@@ -1,7 +1,5 @@
 """The shapes that a network trained from scratch can have, by name. Knows nothing of weights."""
 
-from dataclasses import replace
-
 from whispertide.checkpoint import ModelDims
 from whispertide.errors import OptionError
 from whispertide.training.widen import TARGETS, Target
@@ -15,15 +13,7 @@ def shaped(dims: ModelDims, name: str) -> ModelDims:
     shape = SHAPES.get(name)
     if shape is None:
         raise OptionError(f"expected one of the shapes {', '.join(SHAPES)}; got {name!r}")
-    return replace(
-        dims,
-        n_audio_state=shape.width,
-        n_audio_head=shape.heads,
-        n_audio_layer=shape.layers,
-        n_text_state=shape.width,
-        n_text_head=shape.heads,
-        n_text_layer=shape.layers,
-    )
+    return shape.applied_to(dims)
 
 
 def guided_heads(dims: ModelDims) -> tuple[tuple[int, int], ...]:

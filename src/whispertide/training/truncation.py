@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from whispertide.audio.pcm import to_float
 from whispertide.decoding.truncation import END_FRAMES, TruncationDetector
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import log_mel
@@ -126,7 +127,7 @@ def cut_window(said: Utterance, longest_s: float, dice: Dice) -> Cut | None:
 
 def _heard(samples: Int16Array, begin: int, end: int, dice: Dice) -> FloatArray:
     """Samples begin..end at a random level in faint noise, silence behind their end."""
-    part = samples[begin:end].astype(np.float32) / 32768
+    part = to_float(samples[begin:end])
     part = np.pad(part, (0, end - begin - len(part)))
     peak = max(float(np.abs(part).max()), 1e-4)
     level = 10 ** (-1.2 * dice.random_sample())

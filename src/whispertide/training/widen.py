@@ -49,6 +49,18 @@ class Target:
     heads: int
     layers: int
 
+    def applied_to(self, dims: ModelDims) -> ModelDims:
+        """`dims` with this width, these heads and layers in encoder and decoder."""
+        return replace(
+            dims,
+            n_audio_state=self.width,
+            n_audio_head=self.heads,
+            n_audio_layer=self.layers,
+            n_text_state=self.width,
+            n_text_head=self.heads,
+            n_text_layer=self.layers,
+        )
+
 
 # openai/whisper, model-card.md
 TARGETS: dict[str, Target] = {
@@ -103,16 +115,7 @@ def plan_widening(source: ModelDims, to: str) -> Widening:
         raise CheckpointError(
             f"expected a checkpoint of at most the {shape.layers} layers of {to}; this one has {layers}"
         )
-    target = replace(
-        source,
-        n_audio_state=shape.width,
-        n_audio_head=shape.heads,
-        n_audio_layer=shape.layers,
-        n_text_state=shape.width,
-        n_text_head=shape.heads,
-        n_text_layer=shape.layers,
-    )
-    return Widening(source, target)
+    return Widening(source, shape.applied_to(source))
 
 
 def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str], None] | None = None) -> Path:
