@@ -107,6 +107,7 @@ def test_runs_one_row_first_and_then_one_per_beam() -> None:
     assert set(rows[1:]) == {3}
     assert decoder.requests[1].parents == (0, 0, 0)
     assert result.row_steps == sum(rows)
+    assert result.narrow_steps == rows.count(1)
     assert result.steps == len(rows)
 
 

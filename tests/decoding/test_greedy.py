@@ -174,6 +174,7 @@ class TestSamplingSearch:
         assert rows[1:] == sorted(rows[1:], reverse=True)
         assert len(set(rows[1:])) > 1, "the script is to end rows at different times"
         assert result.row_steps == sum(rows)
+        assert result.narrow_steps == rows.count(1)
 
     def test_every_row_is_scored_by_its_own_history(self) -> None:
         result, decoder = sampling(2)

@@ -119,7 +119,7 @@ def test_a_guard_cuts_inside_a_chunk() -> None:
     result = unrolled(search, telling((SOT,), [3, 1, 4, 1, 5, 9]))
     assert result.best.tokens == search.tokens == (3, 1)
     assert result.best.stop == "guard"
-    assert (result.steps, result.row_steps) == (2, 5)  # the third token is the first of the second chunk
+    assert (result.steps, result.row_steps, result.narrow_steps) == (2, 2, 2)  # the third is the second chunk's first
     assert len(guard.shown) == 3
 
 

@@ -19,7 +19,6 @@ from whispertide.evaluation.replay import (
     Score,
     UtteranceScore,
     aggregate,
-    beam_of,
     judge,
     offline,
     run_cell,
@@ -150,10 +149,12 @@ def test_a_cell_of_nothing() -> None:
     assert Score.from_line(score.line()) == score
 
 
-def test_beams_of_recipes() -> None:
-    recipe = get_recipe("whisper-streaming")
-    assert beam_of(recipe) == (5.0, 0.0)
-    assert beam_of(recipe.replace(search="greedy")) == (1.0, None)
+def test_beams_are_those_that_ran() -> None:
+    wide = RoundCost(1.0, 0.5, 2.0, search_runs=4, search_rows=16, narrow_runs=1)
+    narrow = RoundCost(2.0, 0.5, 2.0, search_runs=1, search_rows=1, narrow_runs=1)
+    score = aggregate([judge(CAT, replace(cat_trace(), rounds=(wide, narrow)))], ABOUT)
+    assert score.avg_beam == pytest.approx(17 / 5)
+    assert score.reduce_ratio == pytest.approx(2 / 5)
 
 
 def test_offline_text_is_there_when_the_audio_and_the_computing_are_over() -> None:
@@ -188,5 +189,6 @@ def test_the_bundled_model_streams_a_cell() -> None:
     assert encoded == pytest.approx(round(encoded))
     assert encoded >= records[0].rounds >= 2
     assert records[0].decoder_runs > records[0].tokens / 2
+    assert 0 < records[0].narrow_runs == records[0].search_runs == records[0].search_rows
     assert score.cpu_s_per_s is not None
     assert whole.rounds_per_s == pytest.approx(1 / utterance.seconds)

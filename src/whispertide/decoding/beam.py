@@ -74,6 +74,7 @@ class BeamSearch:
         self._finished: list[Hypothesized] = []
         self._steps = 0
         self._row_steps = 0
+        self._narrow_steps = 0
         self._no_speech_prob = float("nan")
 
     def next(self) -> DecodeRequest:
@@ -93,6 +94,7 @@ class BeamSearch:
             ids, scores = step_candidates(output, self._rules, self._beam + 1)
         self._steps += 1
         self._row_steps += len(self._live)
+        self._narrow_steps += len(self._live) == 1
         self._extend(ids, scores, output.attention)
         return Verdict(stop=self._is_over())
 
@@ -103,7 +105,8 @@ class BeamSearch:
         unfinished = [beam.close(stop) for beam in self._live[:missing]]
         nothing = [] if self._finished or unfinished else [Hypothesized((), (), -np.inf, "aborted")]
         ranked = rank([*self._finished, *unfinished, *nothing], self._length_penalty)
-        return SearchResult(ranked[0], self._no_speech_prob, self._steps, self._row_steps, others=ranked[1:])
+        counts = self._steps, self._row_steps, self._narrow_steps
+        return SearchResult(ranked[0], self._no_speech_prob, *counts, others=ranked[1:])
 
     def _extend(self, ids: IntArray, scores: FloatArray, attention: FloatArray | None) -> None:
         """Replace the live beams by their best continuations; ids and scores are [rows, beam + 1]."""

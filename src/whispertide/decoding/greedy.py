@@ -60,7 +60,7 @@ class GreedySearch:
     def result(self) -> SearchResult:
         """The hypothesis found; if the search was broken off, what there was until then."""
         done = self._done or self._trail.close("aborted")
-        return SearchResult(done, self._no_speech_prob, steps=self._steps, row_steps=self._steps)
+        return SearchResult(done, self._no_speech_prob, self._steps, row_steps=self._steps, narrow_steps=self._steps)
 
     def _choose(self, ids: Sequence[int], logprobs: Sequence[float]) -> tuple[int, float]:
         """The next token of the `candidates` best ones, and its log-probability."""
@@ -115,6 +115,7 @@ class SamplingSearch:
         self._done: list[Hypothesized] = []
         self._steps = 0
         self._row_steps = 0
+        self._narrow_steps = 0
         self._no_speech_prob = float("nan")
 
     def next(self) -> DecodeRequest:
@@ -130,12 +131,14 @@ class SamplingSearch:
             self._no_speech_prob, first = read_opening(output, self._rules)
             logprobs = np.broadcast_to(first, (len(self._live), first.shape[1]))
             sources = self._parents
-            self._row_steps += 1
+            rows = 1
         else:
             logprobs = step_logprobs(output, self._rules)
             sources = tuple(range(len(self._live)))
-            self._row_steps += len(self._live)
+            rows = len(self._live)
         self._steps += 1
+        self._row_steps += rows
+        self._narrow_steps += rows == 1
         drawn = sample(logprobs, self._temperature, self._rng)
         eot, limit = self._rules.vocabulary.eot, self._prompt.limit
         going_on = []
@@ -153,4 +156,5 @@ class SamplingSearch:
     def result(self) -> SearchResult:
         """The best of the rows, and the others behind it."""
         ranked = rank([*self._done, *(trail.close("aborted") for trail in self._live)], self._length_penalty)
-        return SearchResult(ranked[0], self._no_speech_prob, self._steps, self._row_steps, others=ranked[1:])
+        counts = self._steps, self._row_steps, self._narrow_steps
+        return SearchResult(ranked[0], self._no_speech_prob, *counts, others=ranked[1:])

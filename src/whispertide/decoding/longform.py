@@ -17,7 +17,7 @@ import numpy as np
 
 from whispertide.decoding.alignment import SpokenSegment
 from whispertide.decoding.fallback import is_silence
-from whispertide.decoding.search import Guard
+from whispertide.decoding.search import Guard, SearchResult
 from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.errors import AudioError
 from whispertide.features import RAW_SILENCE, MelStream, normalise
@@ -33,12 +33,22 @@ Stage = Literal["encode", "decode", "align"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one stage of one window took: wall seconds, graph runs and, for "encode", encoder frames with padding."""
+    """What one stage of one window took: wall seconds and graph runs.
+
+    For "encode" also encoder frames with padding, for "decode" the rows of all runs, and the runs with one row.
+    """
 
     stage: Stage
     seconds: float
     runs: int = 1
     frames: int = 0
+    rows: int = 0
+    narrow_runs: int = 0
+
+    @classmethod
+    def of_search(cls, seconds: float, found: SearchResult | WindowResult) -> Cost:
+        """What a search, or all attempts at a window, took."""
+        return cls("decode", seconds, found.steps, rows=found.row_steps, narrow_runs=found.narrow_steps)
 
 
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
@@ -156,7 +166,7 @@ class Transcription:
             language=self.language,
             duration=count * HOP_LENGTH,
         )
-        self.costs.append(Cost("decode", time.perf_counter() - began, result.steps))
+        self.costs.append(Cost.of_search(time.perf_counter() - began, result))
         if is_silence(result, self.options):
             self.seek += count
             return []

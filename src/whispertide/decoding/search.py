@@ -66,13 +66,15 @@ class SearchResult:
     """The outcome of a search: the chosen hypothesis, and what the rules need besides.
 
     no_speech_prob is the probability of the no-speech token at the start-of-transcript position (unsuppressed),
-    or nan where the search did not ask for it. `steps` and `row_steps` count decoder runs and rows run.
+    or nan where the search did not ask for it. `steps` and `row_steps` count decoder runs and rows run,
+    `narrow_steps` the runs with one row.
     """
 
     best: Hypothesized
     no_speech_prob: float = float("nan")
     steps: int = 0
     row_steps: int = 0
+    narrow_steps: int = 0
     others: tuple[Hypothesized, ...] = field(default=())
 
 

@@ -88,13 +88,9 @@ class UnrolledSearch:
         return Verdict(stop=self._done is not None)
 
     def result(self) -> SearchResult:
-        """The hypothesis found; if the search was broken off, what there was until then.
-
-        `steps` counts runs of graphs, `row_steps` decoder steps within them.
-        """
+        """The hypothesis found; if the search was broken off, what there was until then."""
         done = self._done or self._trail.close("aborted")
-        row_steps = sum(chunk.steps for chunk in self._chunks[: self._runs])
-        return SearchResult(done, self._no_speech_prob, steps=self._runs, row_steps=row_steps)
+        return SearchResult(done, self._no_speech_prob, self._runs, row_steps=self._runs, narrow_steps=self._runs)
 
     def _choose(self, token: int, logprob: float, end_margin: float) -> tuple[int, float]:
         """The token that counts, and its log-probability."""

@@ -36,7 +36,7 @@ class WindowResult:
     tokens    as sampled, timestamps included, without end of text; `logprobs` belongs to them
     text      stripped
     segmentation   the segments, in samples from the window's start
-    steps, row_steps   decoder runs and rows run, over all attempts
+    steps, row_steps, narrow_steps   decoder runs, rows run, and runs with one row, over all attempts
     """
 
     tokens: tuple[int, ...]
@@ -50,6 +50,7 @@ class WindowResult:
     stop: StopReason
     steps: int
     row_steps: int
+    narrow_steps: int
 
     @property
     def segments(self) -> tuple[TimedSegment, ...]:
@@ -124,13 +125,14 @@ def decode_window(
         tokenizer, model.dims.n_text_ctx, options, language=language, previous=prompt_tokens, prefix=prefix
     )
     samples = encoded.valid_frames * FRAME_SAMPLES if duration is None else duration
-    steps = row_steps = 0
+    steps = row_steps = narrow_steps = 0
 
     def attempt(temperature: float) -> WindowResult:
-        nonlocal steps, row_steps
+        nonlocal steps, row_steps, narrow_steps
         search = build_search(prompt, rules, options, temperature=temperature, reference=reference, guards=guards)
         found = run_search(search, model.decoder(encoded, heads=heads))
         steps, row_steps = steps + found.steps, row_steps + found.row_steps
+        narrow_steps += found.narrow_steps
         text = tokenizer.decode(found.best.tokens).strip()
         return WindowResult(
             tokens=found.best.tokens,
@@ -144,6 +146,7 @@ def decode_window(
             stop=found.best.stop,
             steps=steps,
             row_steps=row_steps,
+            narrow_steps=narrow_steps,
         )
 
     return decode_with_fallback(attempt, options)

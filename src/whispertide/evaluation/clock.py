@@ -229,6 +229,7 @@ class _Play:
     def _cost(self, result: RoundResult, start: float, spent: float) -> RoundCost:
         stats = result.stats
         frames = [cost.frames for cost in result.costs if cost.stage == "encode"]
+        searches = [cost for cost in result.costs if cost.stage == "decode"]
         return RoundCost(
             start_s=start,
             seconds=spent,
@@ -237,6 +238,9 @@ class _Play:
             decode_s=stats.decode_s,
             align_s=stats.align_s,
             decoder_runs=stats.decoder_runs,
+            search_runs=sum(cost.runs for cost in searches),
+            search_rows=sum(cost.rows for cost in searches),
+            narrow_runs=sum(cost.narrow_runs for cost in searches),
             tokens=stats.tokens,
             encoder_gflop=sum(encoder_gflop(self.dims, count) for count in frames) if self.dims else 0.0,
         )

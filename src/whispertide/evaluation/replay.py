@@ -81,6 +81,9 @@ class UtteranceScore:
     rounds: int = 0
     compute_s: float = 0.0
     decoder_runs: int = 0
+    search_runs: int = 0
+    search_rows: int = 0
+    narrow_runs: int = 0
     tokens: int = 0
     encoder_gflop: float = 0.0
     cpu_s: float = 0.0
@@ -103,7 +106,7 @@ class UtteranceScore:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a cell measured, for its line. `avg_beam` and `reduce_ratio`: see `beam_of`."""
+    """What a cell measured, for its line."""
 
     recipe: str
     model: str
@@ -113,8 +116,6 @@ class About:
     step_s: float | None = None
     threads: int | None = None
     wer_offline: float | None = None
-    avg_beam: float | None = None
-    reduce_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,8 @@ class Score:
 
     `substitutions`, `deletions` and `insertions` are numbers of words. `matched_enough` False: the latencies cover less
     than 95 % of the reference words and are no basis for a claim. `cursor_s` is clamped as published by OpenBench,
-    `cursor_unclamped_s` is not.
+    `cursor_unclamped_s` is not. `avg_beam` is the mean number of hypotheses in a decoder run that looks for text,
+    `reduce_ratio` the share of those runs with one (WhisperFlow, table 4); sampling counts, alignment does not.
     """
 
     recipe: str
@@ -252,15 +254,6 @@ def offline(
     return recognise
 
 
-def beam_of(recipe: Recipe) -> tuple[float, float | None]:
-    """Average beam and reduce ratio (share of decoding steps at width 1; WhisperFlow, table 4) of a recipe.
-
-    A search that prunes nothing has the width it is given; there is nothing to reduce in a greedy one. What the
-    temperature fallback samples is not counted.
-    """
-    return (float(recipe.beam), 0.0) if recipe.search == "beam" and recipe.beam > 1 else (1.0, None)
-
-
 def run_cell(
     recogniser: Recogniser, corpus: Corpus, about: About, *, progress: Progress | None = None
 ) -> tuple[Score, tuple[UtteranceScore, ...]]:
@@ -299,6 +292,9 @@ def judge(utterance: Utterance, trace: Trace) -> UtteranceScore:
         rounds=len(trace.rounds),
         compute_s=sum(cost.seconds for cost in trace.rounds),
         decoder_runs=sum(cost.decoder_runs for cost in trace.rounds),
+        search_runs=sum(cost.search_runs for cost in trace.rounds),
+        search_rows=sum(cost.search_rows for cost in trace.rounds),
+        narrow_runs=sum(cost.narrow_runs for cost in trace.rounds),
         tokens=sum(cost.tokens for cost in trace.rounds),
         encoder_gflop=sum(cost.encoder_gflop for cost in trace.rounds),
         cpu_s=trace.cpu_s,
@@ -328,6 +324,7 @@ def aggregate(results: Iterable[UtteranceScore], about: About) -> Score:
     cursor = sum((Cursor(*result.cursor) for result in results), Cursor())
     confirmed_cursor = sum((Cursor(*result.cursor_confirmed) for result in results), Cursor())
     audio = sum(result.seconds for result in results)
+    runs = sum(result.search_runs for result in results)
     silent = [result for result in results if result.hallucinated is not None]
     moments = {
         f"{moment}_{name}": value for moment in MOMENTS for name, value in asdict(summarise(latencies, moment)).items()
@@ -367,6 +364,8 @@ def aggregate(results: Iterable[UtteranceScore], about: About) -> Score:
         hallucinated_per_min=_ratio(
             60 * sum(result.hallucinated or 0 for result in silent), sum(result.seconds for result in silent)
         ),
+        avg_beam=_ratio(sum(result.search_rows for result in results), runs),
+        reduce_ratio=_ratio(sum(result.narrow_runs for result in results), runs),
         machine=machine(),
         commit=commit(),
     )

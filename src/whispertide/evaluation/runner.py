@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 from whispertide.errors import OptionError
 from whispertide.evaluation import store
 from whispertide.evaluation.grid import OFFLINE, PEER, Request, Setup, changes_of, text_of
-from whispertide.evaluation.replay import About, Recogniser, beam_of, offline, run_cell, streaming
+from whispertide.evaluation.replay import About, Recogniser, offline, run_cell, streaming
 from whispertide.evaluation.store import Cell, CellSpec, Results
 from whispertide.evaluation.trace import FREE, ClockName, Corpus, Trace, Utterance
 from whispertide.options import DecodeOptions
@@ -163,13 +163,13 @@ class Runner:
             changes=changes_of(recipe),
             settings={name: str(getattr(recipe, name)) for name in field_types()},
         )
-        width, reduced = beam_of(recipe)
-        reference = self._offline_cell(request.model, corpus, round(width), place)
+        beam = recipe.beam if recipe.search == "beam" else 1
+        reference = self._offline_cell(request.model, corpus, beam, place)
 
         def recogniser() -> Recogniser:
             return streaming(self.transcriber(request.model), recipe, clock=self.clock)
 
-        about = self._about(spec, wer_offline=reference.score["wer"], avg_beam=width, reduce_ratio=reduced)
+        about = self._about(spec, wer_offline=reference.score["wer"])
         return self._measure(spec, corpus, recogniser, about, place)
 
     def _offline_cell(self, model: str, corpus: Corpus, beam: int, place: str) -> Cell:
@@ -188,7 +188,7 @@ class Runner:
 
             return recognise
 
-        return self._measure(spec, corpus, recogniser, self._about(spec, avg_beam=float(beam)), place)
+        return self._measure(spec, corpus, recogniser, self._about(spec), place)
 
     def _peer_cell(self, request: Request, corpus: Corpus, place: str) -> Cell:
         from whispertide.evaluation.peers import PeerUnavailable, get_peer, why_not

@@ -67,7 +67,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class RoundCost:
-    """One round of computing: when it started on the clock, what it took, how much audio it looked at."""
+    """One round of computing: when it started on the clock, what it took, how much audio it looked at.
+
+    `decoder_runs` are all runs of the decoder, `search_runs` those that looked for text, with `search_rows` hypotheses
+    in all, and `narrow_runs` those of them with one hypothesis.
+    """
 
     start_s: float
     seconds: float
@@ -76,6 +80,9 @@ class RoundCost:
     decode_s: float = 0.0
     align_s: float = 0.0
     decoder_runs: int = 0
+    search_runs: int = 0
+    search_rows: int = 0
+    narrow_runs: int = 0
     tokens: int = 0
     encoder_gflop: float = 0.0
 
