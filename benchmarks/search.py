@@ -13,6 +13,7 @@ import random
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,19 @@ from whispertide.errors import OptionError
 from whispertide.evaluation.grid import Request, Setup, changes_of
 from whispertide.evaluation.page import Table, text_table
 from whispertide.evaluation.runner import Runner
-from whispertide.options import EngineOptions
+from whispertide.options import EngineOptions, Precision
 from whispertide.streaming.recipes import Recipe, get_recipe
 
 Changes = dict[str, Any]
+
+PRECISION = "precision"  # the one thing tried that is the engine's and no field of a recipe
 
 # What is tried of each field; the rest of the recipe stays as it is.
 SPACE: dict[str, tuple[Any, ...]] = {
     "step_s": (0.2, 0.3, 0.4, 0.5, 0.7),
     "margin_s": (0.12, 0.2, 0.24, 0.3, 0.4, 0.5),
+    "backward_s": (0.0, 0.06, 0.12),
+    "attention_floor": (0.0, 0.1, 0.3),
     "hold_s": (0.2, 0.3, 0.4, 0.5, 0.7),
     "truncate": ("none", "near-end", "last-word"),
     "window_s": (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0),
@@ -39,6 +44,7 @@ SPACE: dict[str, tuple[Any, ...]] = {
     "rescue_logprob": (0.0, -1.0, -0.6),
     "beyond": (0, 6, 12),
     "must_speak": (False, True),
+    PRECISION: ("int8", "int8-weights", "fp32"),
 }
 MUTATIONS = 2  # fields changed at once, at most, in a variant of a setting that is good
 EXPLORE = 0.25  # share of trials that are drawn from the whole space
@@ -96,15 +102,24 @@ def draw(recipe: Recipe, trials: Sequence[Trial], seed: int) -> Changes:
             changes = dict(rng.choice(front(trials)).changes)
             for name in rng.sample(sorted(SPACE), rng.randint(1, MUTATIONS)):
                 changes[name] = rng.choice(SPACE[name])
-        changes = {name: value for name, value in changes.items() if value != getattr(recipe, name)}
+        changes = {name: value for name, value in changes.items() if value != _usual(recipe, name)}
         if changes not in tried and _is_possible(recipe, changes):
             return changes
     raise OptionError("expected settings that were not tried yet; there are none left: widen SPACE")
 
 
+def _usual(recipe: Recipe, name: str) -> Any:
+    """What holds where nothing is changed."""
+    return EngineOptions().precision if name == PRECISION else getattr(recipe, name)
+
+
+def _changed(recipe: Recipe, changes: Changes) -> Recipe:
+    return recipe.replace(**{name: value for name, value in changes.items() if name != PRECISION})
+
+
 def _is_possible(recipe: Recipe, changes: Changes) -> bool:
     try:
-        recipe.replace(**changes)
+        _changed(recipe, changes)
     except OptionError:
         return False
     return True
@@ -112,7 +127,7 @@ def _is_possible(recipe: Recipe, changes: Changes) -> bool:
 
 def measure(runner: Runner, recipe: Recipe, changes: Changes, model: str, corpus: str) -> Trial:
     """One cell; a setting whose latencies cover too few words counts as endlessly late."""
-    chosen = recipe.replace(**changes)
+    chosen = _changed(recipe, changes)
     cell = runner.run(Request(recipe.name, model, corpus, chosen, chosen.step_s))
     latency, wer = cell.score.get("confirmed_mean_s"), cell.score.get("wer")
     return Trial(
@@ -125,20 +140,26 @@ def measure(runner: Runner, recipe: Recipe, changes: Changes, model: str, corpus
 
 def search(args: argparse.Namespace) -> list[Trial]:
     """All trials, in the order in which they were drawn."""
-    setup = Setup(
-        clock=args.clock,
-        quick=args.quick,
-        excerpt_s=args.excerpt,
-        seed=args.seed,
-        engine=EngineOptions(threads=args.threads),
-        models=(args.model,),
-    )
-    runner = Runner(args.output, setup, Say())
     recipe = get_recipe(args.recipe)
+
+    @cache
+    def runner(precision: Precision) -> Runner:
+        setup = Setup(
+            clock=args.clock,
+            quick=args.quick,
+            excerpt_s=args.excerpt,
+            seed=args.seed,
+            engine=EngineOptions(precision, threads=args.threads),
+            models=(args.model,),
+        )
+        return Runner(args.output, setup, Say())
+
     trials: list[Trial] = []
     while len(trials) < args.trials:
         changes = draw(recipe, trials, args.seed)
-        trials.append(measure(runner, recipe, changes, args.model, args.corpus))
+        trials.append(
+            measure(runner(changes.get(PRECISION, EngineOptions().precision)), recipe, changes, args.model, args.corpus)
+        )
         plot(trials, args.output / "pareto.svg")
     return trials
 
@@ -168,7 +189,8 @@ def table(trials: Sequence[Trial], recipe: Recipe) -> Table:
     rows = []
     for trial in front(trials):
         step = {"step_s": trial.changes["step_s"]} if "step_s" in trial.changes else {}
-        different = [*(f"{k}={v:g}" for k, v in step.items()), *changes_of(recipe.replace(**trial.changes))]
+        engine = [f"{PRECISION}={trial.changes[PRECISION]}"] if PRECISION in trial.changes else []
+        different = [*(f"{k}={v:g}" for k, v in step.items()), *changes_of(_changed(recipe, trial.changes)), *engine]
         p99 = trial.score.get("confirmed_p99_s")
         rows.append(
             (

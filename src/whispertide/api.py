@@ -26,7 +26,7 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.offline import transcribe_blocks
 from whispertide.options import DecodeOptions, EngineOptions, Precision, ProviderName
 from whispertide.session import Session
-from whispertide.streaming.executor import executor_key, make_executor
+from whispertide.streaming.executor import ExecutorKey, executor_key, make_executor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipes import DEFAULT_RECIPE, Recipe, get_recipe, make_gate
 from whispertide.types import FloatArray
@@ -109,7 +109,7 @@ class Transcriber:
     # --- streams -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _executors(self) -> dict[tuple[str, str, bool], Executor]:
+    def _executors(self) -> dict[ExecutorKey, Executor]:
         return {}
 
     def session(
@@ -121,7 +121,10 @@ class Transcriber:
     ) -> Session:
         """A session for one stream. `vad` overrides the recipe's voice gate.
 
-        Raises `UnknownRecipeError`, and `UnknownLanguageError` for a language that this model cannot write.
+        What the recipe needs besides the model is found or made now: the word-truncation detector beside the checkpoint
+        (`truncate=detector`), static graphs (`search=unrolled`). Raises `CheckpointNotFoundError` where there is no such
+        detector, `GraphError` where graphs cannot be built, `UnknownRecipeError`, and `UnknownLanguageError` for a
+        language that this model cannot write.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
         if vad is not None:

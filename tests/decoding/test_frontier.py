@@ -1,5 +1,7 @@
 """AlignAtt's rules on attention that is written down: ALGORITHM names as in docs/attention.md."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from whispertide.decoding.alignment import sharpen
 from whispertide.decoding.frontier import Frontier, FrontierGuard
 from whispertide.decoding.watch import Halt, attended_frame
 from whispertide.errors import OptionError
+from whispertide.types import FloatArray
 
 FRAMES = 200
 
@@ -82,8 +85,58 @@ def test_a_guess_may_follow_behind_the_frontier() -> None:
     assert watching.halt == Halt("frontier", 16, 16)  # firm are those before it
 
 
+def test_a_word_that_looks_back_ends_the_decode() -> None:
+    watching = guard(margin=4, back=15)
+    assert asked(watching, [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) == 3
+    assert watching.halt == Halt("backward-shift", 3, 4)
+    assert watching.last_frame == pytest.approx(140, abs=SLACK)  # the dropped word counts for nothing
+
+
+def test_a_glance_back_does_not() -> None:
+    assert asked(guard(margin=4, back=15), [1, 2, 3, 4], [0, 100, 120, 140, 135], FRAMES) is None
+    assert asked(guard(margin=4), [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) is None
+
+
+def test_only_words_are_compared() -> None:
+    """Pieces of words and punctuation may look anywhere, and the word behind them is compared with the word before."""
+    assert asked(guard(margin=4, back=15), [1, 201, 101, 2], [0, 100, 60, 50, 120], FRAMES) is None
+    assert asked(guard(margin=4, back=15), [1, 201, 101, 2], [0, 100, 60, 50, 70], FRAMES) == 3
+
+
+def test_what_looks_into_silence_behind_the_audio_is_dropped() -> None:
+    """Cropped to the audio, its attention would be anywhere."""
+    places = [0, 40, 80, 150]  # the third token looks behind frame 100
+    cropped = FrontierGuard(Frontier(margin=2, rewind=None), scene(100), [0, 1])
+    assert asked(cropped, [1, 2, 3], places, FRAMES) is None
+    seen = FrontierGuard(Frontier(margin=2, rewind=None), replace(scene(100), silence=100), [0, 1])
+    assert asked(seen, [1, 2, 3], places, FRAMES) == 2
+    assert seen.halt == Halt("frontier", 2, 3)
+
+
+def test_a_guess_that_looks_back_is_cut_too() -> None:
+    watching = guard(margin=25, beyond=9, back=15)
+    assert asked(watching, list(range(30)), [*ramp(190), 195, 150, 160, 170], FRAMES) == 19
+    assert watching.halt == Halt("frontier", 16, 16)
+
+
+def nearly_unseen() -> FloatArray:
+    """Three queries that look at frames 20, 60 and 100 of 200; behind 150 is next to nothing, the last sees a bit."""
+    attention = looking_at([20, 60, 100], FRAMES)
+    attention[..., 150:] = 1e-6
+    attention[:, -1, 160:170] = 3e-6
+    return attention
+
+
+def test_frames_that_nobody_looks_at_do_not_count() -> None:
+    assert attended_frame(nearly_unseen(), FRAMES) >= 150  # as published
+    assert attended_frame(nearly_unseen(), FRAMES, floor=0.1) == pytest.approx(100, abs=SLACK)
+    assert asked(guard(margin=45, floor=0.1), [1], [20, 60], FRAMES) is None
+
+
 def test_it_needs_attention_and_possible_settings() -> None:
     with pytest.raises(ValueError, match="alignment heads"):
         guard().check([1], None)
     with pytest.raises(OptionError, match="rewind >= 1"):
         Frontier(rewind=0)
+    with pytest.raises(OptionError, match="back and floor >= 0"):
+        Frontier(back=-1)

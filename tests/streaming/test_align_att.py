@@ -233,6 +233,14 @@ def test_a_very_late_round_leaves_one_word_in_the_window() -> None:
     assert len(play.state.words) == 1
 
 
+def test_the_last_round_hears_no_guess_and_does_not_mind_looking_back() -> None:
+    """All that it hears is confirmed, and nothing can be heard again."""
+    play = Play(AlignAtt(margin=12, margin_last=2, back=3, beyond=9))
+    assert watch(play.plan(1)) == Frontier(margin=12, rewind=200, last_frame=-200, beyond=9, back=3)
+    last = Frontier(margin=2, rewind=None, last_frame=-200)
+    assert watch(play.plan(1, is_last=True)) == last
+
+
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(OptionError, match="truncate"):
         AlignAtt(truncate="sometimes")  # type: ignore[arg-type]

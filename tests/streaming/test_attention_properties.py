@@ -117,8 +117,10 @@ def test_windows_stay_within_the_cap(data: st.DataObject, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["simulstreaming", "npusper", "tide"])
-def test_two_hours_take_no_more_memory_than_one_minute(name: str) -> None:
-    """Two hours of audio: what is kept and what a plan carries stays bounded, and nothing is lost."""
+def test_two_hours_take_no_more_memory_and_lag_no_more_than_one_minute(name: str) -> None:
+    """Two hours of audio: what is kept and what a plan carries stays bounded, words are confirmed as soon after they
+    were said as in the beginning, and nothing is lost.
+    """
     rng = random.Random(5)
     words: list[Word] = []
     at = 8_000
@@ -131,15 +133,22 @@ def test_two_hours_take_no_more_memory_than_one_minute(name: str) -> None:
     session = build(talk, recipe)
     oracle = session.executor
     assert isinstance(oracle, ListeningOracle)
+    delays: list[tuple[int, int]] = []  # when a word was confirmed, and how long after its end
     while session.received < talk.duration:
         end = min(session.received + 16_000, talk.duration)
-        session.push(audio_between(session.received, end))
+        events = session.push(audio_between(session.received, end))
+        delays += [(end, end - words[int(word.text[2:])].end) for word in confirmed(events)]
         assert session.buffered <= (recipe.hard_cap_s + 2) * SAMPLE_RATE
         assert all(len(plan.prefix) < 200 and len(plan.prompt) <= 1200 for plan in oracle.plans)
         assert len(pickle.dumps(session.snapshot().turns)) < 60_000
         oracle.plans.clear()
     session.finish()
     assert said(session.transcript.words) == said(words)
+    hour = 3600 * SAMPLE_RATE
+    early = [delay for at, delay in delays if at < hour // 4]
+    late = [delay for at, delay in delays if at > 7 * hour // 4]
+    assert max(late) <= 2 * SAMPLE_RATE + max(early)
+    assert sum(late) / len(late) == pytest.approx(sum(early) / len(early), rel=0.15)
 
 
 def play_some(session: Session, sizes: Sequence[int]) -> None:

@@ -1,19 +1,20 @@
 """Rounds on the bundled model: times are absolute and inside the window, short windows are no error, costs are told."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from whispertide.audio.file import load_audio
-from whispertide.errors import CheckpointError, OptionError
-from whispertide.model.whisper import load_model
+from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
+from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
+from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
 from whispertide.streaming.framing import BUCKETS, FRAMINGS, get_framing
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.round import Listening, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.types import Span, join_words
 
@@ -87,23 +88,68 @@ def test_executors_are_made_for_the_recipe() -> None:
     assert executor_key(tide) == executor_key(tide.replace(margin_s=0.5, step_s=0.7))
 
 
-def test_a_recipe_that_wants_a_detector_needs_one(tmp_path: Path) -> None:
-    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
-    recipe = get_recipe("simulstreaming").replace(truncate="detector")
+DETECTING = get_recipe("simulstreaming").replace(truncate="detector", framing="bare")
 
+
+def test_a_detector_may_be_given() -> None:
     class Given:
         def fires(self, hidden: object) -> bool:
             return True
 
     given = Given()
-    executor = make_executor(model, recipe, given)
+    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    executor = make_executor(model, DETECTING, given)
     assert isinstance(executor, SinglePassExecutor)
     assert executor.detector is given
-    assert executor_key(recipe) != executor_key(recipe.replace(truncate="none"))
-    (tmp_path / "model.safetensors").touch()
-    elsewhere = SimpleNamespace(name=str(tmp_path), dims=model.dims, content_hash=model.content_hash)
-    with pytest.raises(CheckpointError):
-        make_executor(elsewhere, recipe)  # type: ignore[arg-type]
+    assert executor_key(DETECTING) != executor_key(DETECTING.replace(truncate="none"))
+
+
+@pytest.fixture
+def own_model(tmp_path: Path) -> WhisperModel:
+    """The bundled model in a folder of the user's own."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for file in (BUNDLED_DIR / "nano.en").iterdir():
+        if file.suffix != ".npz":
+            (folder / file.name).symlink_to(file)
+    return load_model(str(folder), EngineOptions(precision="fp32", threads=1))
+
+
+def detector_for(model: WhisperModel, content_hash: str = "") -> TruncationDetector:
+    weight = np.random.default_rng(1).normal(size=model.dims.n_audio_state).astype(np.float32)
+    return TruncationDetector(weight, 0.1, content_hash or model.content_hash)
+
+
+def test_the_detector_beside_the_checkpoint_is_found(own_model: WhisperModel, tmp_path: Path) -> None:
+    detector = detector_for(own_model)
+    detector.save(tmp_path / "mine" / FILE_NAME)
+    executor = make_executor(own_model, DETECTING)
+    assert isinstance(executor, SinglePassExecutor)
+    assert isinstance(executor.detector, TruncationDetector)
+    np.testing.assert_array_equal(executor.detector.weight, detector.weight)
+    samples = load_audio(CLIP)
+    plan = RoundPlan(0, Span(0, len(samples)), listen=Listening(detect_end=True))
+    heard = executor.run(plan, samples, GREEDY).listened
+    assert heard is not None
+    assert heard.word_ended in (True, False)
+
+
+def test_where_there_is_no_detector_the_error_says_how_to_make_one(own_model: WhisperModel, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointNotFoundError, match=f"`whispertide train truncation {tmp_path / 'mine'}`"):
+        make_executor(own_model, DETECTING)
+
+
+def test_a_detector_of_another_model_is_refused(own_model: WhisperModel, tmp_path: Path) -> None:
+    detector_for(own_model, "0" * 64).save(tmp_path / "mine" / FILE_NAME)
+    with pytest.raises(CheckpointError, match="trained on another checkpoint"):
+        make_executor(own_model, DETECTING)
+
+
+def test_a_model_with_a_name_is_called_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whispertide.streaming.executor.FILE_NAME", "missing.npz")
+    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    with pytest.raises(CheckpointNotFoundError, match=r"`whispertide train truncation nano\.en`"):
+        make_executor(model, DETECTING)
 
 
 def test_an_unknown_framing_is_refused() -> None:

@@ -87,7 +87,7 @@ def test_the_last_override_counts_and_none_changes_nothing() -> None:
         ("beam=2.5", "beam to be a whole number; got '2.5'"),
         ("beam=0", "beam between 1 and 64; got 0"),
         ("vad=maybe", "vad to be true or false; got 'maybe'"),
-        ("search=dowsing", "search to be one of greedy, beam; got 'dowsing'"),
+        ("search=dowsing", "search to be one of greedy, beam, unrolled; got 'dowsing'"),
         ("agreement=1", "agreement between 2 and 10; got 1"),
         ("hard_cap_s=31", "hard_cap_s between 4 and 30; got 31"),
         ("trim_s=29", "trim_s between 1 and 28; got 29"),
@@ -166,12 +166,13 @@ def test_simulstreaming_is_as_published() -> None:
     assert SIMUL.framing == "pad30"
 
 
-def test_npusper_is_as_published_but_for_the_end_of_text() -> None:
+def test_npusper_is_as_published_but_for_the_end_of_text_and_where_windows_begin() -> None:
     policy = make_policy(NPUSPER)
     assert isinstance(policy, Grounded)
     assert policy.watch == BackwardShift(median=7, average=10, near_end=30)
-    assert (policy.carry, policy.back, policy.most, NPUSPER.step_s) == (3, 3_200, 64_000, 2.0)
-    assert (policy.listen.least, policy.listen.same_token, policy.listen.heads_first) == (16_000, 3, True)
+    assert (policy.carry, policy.back, policy.most, NPUSPER.step_s) == (3, 0, 64_000, 2.0)
+    assert (policy.listen.least, policy.listen.silence, policy.listen.same_token) == (16_000, 16_000, 3)
+    assert policy.listen.heads_first
     assert policy.listen.real_end
 
 
@@ -184,17 +185,17 @@ def test_tide_is_the_same_parts_otherwise() -> None:
 
 def test_every_field_of_align_att_comes_from_the_recipe() -> None:
     recipe = TIDE.replace(
-        margin_s=0.1, margin_last_s=0.02, rewind_s=0.0, truncate="detector", hold_s=0.25, memory="segments",
-        window_s=7.0, carry=4, hard_cap_s=11.0, context_tokens=0, beyond=3, verify=False, shed_s=0.0,
-        loop_guard=False, least_s=0.5, must_speak=True, no_speech=0.3, max_tokens=33, static_prompt=False,
-        word_times="attended", heads_first=True, rescue_logprob=-0.7, beam=3,
+        margin_s=0.1, margin_last_s=0.02, rewind_s=0.0, backward_s=0.1, attention_floor=0.2, truncate="detector",
+        hold_s=0.25, memory="segments", window_s=7.0, carry=4, hard_cap_s=11.0, context_tokens=0, beyond=3,
+        verify=False, shed_s=0.0, loop_guard=False, least_s=0.5, silence_s=0.3, must_speak=True, no_speech=0.3,
+        max_tokens=33, static_prompt=False, word_times="attended", heads_first=True, rescue_logprob=-0.7, beam=3,
     )  # fmt: skip
     assert make_policy(recipe) == AlignAtt(
-        margin=5, margin_last=1, rewind=None, truncate="detector", hold=4_000, memory="segments", window=112_000,
-        carry=4, hard_cap=176_000, context=False, beyond=3, verify=False, shed=0, loop_guard=False,
+        margin=5, margin_last=1, rewind=None, back=5, floor=0.2, truncate="detector", hold=4_000, memory="segments",
+        window=112_000, carry=4, hard_cap=176_000, context=False, beyond=3, verify=False, shed=0, loop_guard=False,
         listen=Listening(
-            least=8_000, must_speak=True, no_speech=0.3, loop_guard=False, max_tokens=33, context_tokens=0,
-            static_prompt=False, times="attended", heads_first=True, rescue=-0.7, rescue_beam=3,
+            least=8_000, silence=4_800, must_speak=True, no_speech=0.3, loop_guard=False, max_tokens=33,
+            context_tokens=0, static_prompt=False, times="attended", heads_first=True, rescue=-0.7, rescue_beam=3,
         ),
     )  # fmt: skip
 

@@ -134,6 +134,26 @@ def test_a_short_window_is_not_decoded_unless_it_is_the_last(executor: SinglePas
     assert hear(executor, listen, count=100, is_last=True).listened is None
 
 
+def test_silence_behind_the_last_window_counts_for_nothing_but_the_end(executor: SinglePassExecutor) -> None:
+    listen = Listening(silence=8_000, keep_attention=True)
+    plain = hear(executor, replace(listen, silence=0), count=40_000, is_last=True)
+    closed = hear(executor, listen, count=40_000, is_last=True)
+    assert listened(closed).frames == listened(plain).frames == 125
+    assert all(word.end <= closed.plan.window.end for word in listened(closed).words)
+    going_on = hear(executor, listen, count=40_000)
+    np.testing.assert_array_equal(going_on.attention, plain.attention)  # only the last window is closed
+    assert closed.attention is not None
+    assert plain.attention is not None
+    assert closed.attention.shape[-1] == plain.attention.shape[-1]  # padded to 30 s both
+
+
+def test_silence_is_left_out_where_the_window_is_full(model: WhisperModel) -> None:
+    executor = SinglePassExecutor(model, bare)
+    samples = np.tile(load_audio(CLIP), 5)[: 30 * 16_000 - 100]
+    plan = RoundPlan(0, Span(0, len(samples)), is_last=True, listen=Listening(silence=8_000, max_tokens=2))
+    assert listened(executor.run(plan, samples, DecodeOptions())).frames == 1500
+
+
 def test_silence_by_probability_says_nothing(executor: SinglePassExecutor) -> None:
     assert listened(hear(executor, Listening(no_speech=-1.0))).words == ()
 

@@ -3,7 +3,8 @@
 A token whose attention lies within `margin` frames of the end may be about a word that is still being spoken: it is
 dropped, and the search ends. A token that attends far *behind* the one before it means that the decoder has lost its
 place: then nothing of this decode stands. Source: SimulStreaming, `PaddedAlignAttWhisper.infer`; ALGORITHMS as in
-docs/attention.md.
+docs/attention.md. Ours: a word that attends somewhat behind the one before it ends the decode, because the decoder is
+about to say again what it has said (the idea is NPUsper's, see `backward_shift`).
 """
 
 from __future__ import annotations
@@ -30,16 +31,22 @@ class Frontier:
     rewind      attention may jump back by this much; None: by any amount
     last_frame  what the last token before this decode attended to, in this window's frames (may be negative)
     beyond      tokens that are still decoded behind the frontier, as a guess; they are not firm
+    back        a word may look so far behind the one before it; one that looks further is dropped, and the search ends
+                (not across decodes, whose windows differ); None: any place is right
+    floor       of the spread of attention, see `watch.attended_frame`; 0: as published
     """
 
     margin: int = 25
     rewind: int | None = 200
     last_frame: int = -200
     beyond: int = 0
+    back: int | None = None
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.margin < 0 or self.beyond < 0 or (self.rewind is not None and self.rewind < 1):
-            raise OptionError(f"expected margin >= 0, beyond >= 0 and rewind >= 1 frames; got {self}")
+        least = min(self.margin, self.beyond, self.back or 0, self.floor)
+        if least < 0 or (self.rewind is not None and self.rewind < 1):
+            raise OptionError(f"expected margin, beyond, back and floor >= 0, and rewind >= 1 frames; got {self}")
 
     def heads(self, model: WhisperModel) -> tuple[Head, ...]:
         """Those that follow the audio."""
@@ -57,6 +64,7 @@ class FrontierGuard(Guard):
         self._rule = rule
         self._scene = scene
         self._rows = list(rows)
+        self._word_at: int | None = None  # what the newest token that begins a word attended to
         self.halt: Halt | None = None
         self.last_frame: int | None = None
 
@@ -64,21 +72,37 @@ class FrontierGuard(Guard):
         """How many tokens to keep, or None to go on. Raises `ValueError` without attention."""
         if attention is None:
             raise ValueError("expected the attention of the alignment heads; the decoder was asked for none")
+        reach = self._scene.frames + self._scene.silence
+        frame = attended_frame(attention[self._rows], reach, self._rule.floor)
+        turns_back = self._turns_back(tokens[-1], frame)
         if self.halt is None:
-            self._look(tokens, attention)
+            self._look(tokens, frame, turns_back)
+        elif turns_back:  # so far the guess goes
+            return len(tokens) - 1
         if self.halt is None:
             return None
         if self.halt.reason == "rewind":
             return 0
-        return self.halt.index if not self._rule.beyond else self._enough(tokens)
+        if self.halt.reason == "backward-shift" or not self._rule.beyond:
+            return self.halt.index
+        return self._enough(tokens)
 
-    def _look(self, tokens: Sequence[int], attention: FloatArray) -> None:
-        frame = attended_frame(attention[self._rows], self._scene.frames)
+    def _turns_back(self, token: int, frame: int) -> bool:
+        """Whether this token begins a word, and looks too far behind the word before it."""
+        if self._rule.back is None or not self._scene.kinds.is_content(token):
+            return False
+        before, self._word_at = self._word_at, frame
+        return before is not None and before - frame > self._rule.back
+
+    def _look(self, tokens: Sequence[int], frame: int, turns_back: bool) -> None:
         before = self._rule.last_frame if self.last_frame is None else self.last_frame
         newest = len(tokens) - 1
         after_special = newest == 0 and not self._scene.forced
         if self._rule.rewind is not None and before - frame > self._rule.rewind and not after_special:
             self.halt = Halt("rewind", newest, tokens[-1])
+            return
+        if turns_back:
+            self.halt = Halt("backward-shift", newest, tokens[-1])
             return
         self.last_frame = frame
         if self._scene.frames - frame <= self._rule.margin:

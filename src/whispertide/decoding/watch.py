@@ -43,6 +43,7 @@ class Scene:
     opening   tokens fed before the first one was sampled, forced ones included: query `opening - 1` predicts it
     forced    the forced prefix, the last tokens of the opening
     frames    encoder frames with real audio; attention may reach beyond them
+    silence   frames of silence behind these that were put there to end the text: what looks there is about no audio
     """
 
     kinds: TokenKinds
@@ -50,6 +51,7 @@ class Scene:
     opening: int
     forced: tuple[int, ...]
     frames: int
+    silence: int = 0
 
     def rows_of(self, heads: Sequence[Head]) -> list[int]:
         """Where in the attention these heads are."""
@@ -78,14 +80,16 @@ class Watch(Protocol):
         """A fresh guard for one decode."""
 
 
-def attended_frame(attention: FloatArray, frames: int) -> int:
+def attended_frame(attention: FloatArray, frames: int, floor: float = 0.0) -> int:
     """The frame that the newest query attends to more than the others do (AlignAtt, as SimulStreaming computes it).
 
     attention [heads, queries, frames or more], softmaxed. Scores are standardised over the queries, smoothed by a
-    median over time, averaged over the heads; only the first `frames` count.
+    median over time, averaged over the heads; only the first `frames` count. `floor` is a share of each head's
+    strongest attention; the spread over the queries is taken to be so much larger. Without it a frame that nobody looks
+    at, as at the end of a short window, can score highest: nearly nothing divided by nearly nothing may be much.
     """
     near = attention[..., : frames + MEDIAN_WIDTH // 2]
-    mean, spread = near.mean(axis=1), near.std(axis=1)
+    mean, spread = near.mean(axis=1), near.std(axis=1) + floor * near.max(axis=(1, 2))[:, None]
     centred = near[:, -1] - mean
     scores = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
     return int(median_filter(scores).mean(axis=0)[:frames].argmax())

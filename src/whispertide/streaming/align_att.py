@@ -66,12 +66,15 @@ class AlignAtt:
 
     margin        a token must attend so many frames before the end; `margin_last` in the last round
     rewind        a token that attends so many frames behind the one before it voids its round; None: never
+    back          a word that attends so many frames behind the one before it ends the decode; None: none does, nor any
+                  in the last round, where nothing can be heard again
+    floor         of the spread of attention (`decoding.watch.attended_frame`)
     truncate      what is held back of the last word: "none"; "last-word": always; "near-end": where it attends to the
                   last `hold` of the window; "detector": unless the word-truncation detector fires
     memory        "segments": windows of up to `hard_cap`; "words": of about `window`, cut in front of the last `carry`
                   confirmed words
     context       whether text that left the window precedes it as prompt
-    beyond        tokens decoded behind the frontier as a guess
+    beyond        tokens decoded behind the frontier as a guess; none in the last round, which confirms what it hears
     verify        the guess of the round before is checked as one block instead of being decoded again
     shed          from such a step between rounds on there is no guess, from twice that the window is cut to one word;
                   0: never
@@ -82,6 +85,8 @@ class AlignAtt:
     margin: int = 25
     margin_last: int = 4
     rewind: int | None = 200
+    back: int | None = None
+    floor: float = 0.0
     truncate: Truncate = "last-word"
     hold: int = SAMPLE_RATE // 2
     memory: Memory = "segments"
@@ -117,7 +122,9 @@ class AlignAtt:
             margin=self.margin_last if is_last else self.margin,
             rewind=None if is_last else self.rewind,
             last_frame=last_frame,
-            beyond=0 if level >= 2 else self.beyond,
+            beyond=0 if is_last or level >= 2 else self.beyond,
+            back=None if is_last else self.back,
+            floor=self.floor,
         )
         window = Span(state.start, frontier)
         guess = tuple(token for word in state.guess for token in word.tokens)

@@ -14,6 +14,7 @@ from whispertide.decoding.longform import Cost, Features, Frame, OfflineSegment,
 from whispertide.decoding.search import Guard
 from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
 from whispertide.decoding.word_end import WordEndDetector
+from whispertide.errors import CheckpointNotFoundError, WhispertideError
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import get_framing
@@ -27,22 +28,30 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 
+ExecutorKey = tuple[str, str, bool, bool]
+
+
 def make_executor(model: "WhisperModel", recipe: Recipe, detector: WordEndDetector | None = None) -> Executor:
     """What computes the rounds of `recipe`; recipes of the same `executor_key` may share it.
 
     `detector` None: where the recipe wants one it is loaded from beside the checkpoint. Raises
-    `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is another model's.
+    `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is another model's. A recipe with
+    `search=unrolled` has its static graphs built now, if they are not in the cache; `GraphError` where they cannot be.
     """
     if recipe.policy == "local-agreement":
         return SerialExecutor(model, get_framing(recipe.framing))
     if detector is None and _detects(recipe):
         detector = _load_detector(model)
-    return SinglePassExecutor(model, get_framing(recipe.framing), detector)
+    executor = SinglePassExecutor(model, get_framing(recipe.framing), detector)
+    if recipe.search == "unrolled":
+        executor.open_unrolled()
+    return executor
 
 
-def executor_key(recipe: Recipe) -> tuple[str, str, bool]:
+def executor_key(recipe: Recipe) -> ExecutorKey:
     """All of a recipe that an executor depends on."""
-    return ("whole" if recipe.policy == "local-agreement" else "single", recipe.framing, _detects(recipe))
+    kind = "whole" if recipe.policy == "local-agreement" else "single"
+    return kind, recipe.framing, _detects(recipe), recipe.search == "unrolled"
 
 
 def _detects(recipe: Recipe) -> bool:
@@ -50,9 +59,28 @@ def _detects(recipe: Recipe) -> bool:
 
 
 def _load_detector(model: "WhisperModel") -> TruncationDetector:
-    place = path(model.name)
-    folder = place if place.is_dir() else place.parent
-    return TruncationDetector.load(folder / FILE_NAME, width=model.dims.n_audio_state, content_hash=model.content_hash)
+    folder = model._checkpoint.tensors.files[0].parent  # where `whispertide train truncation` puts it
+    try:
+        return TruncationDetector.load(
+            folder / FILE_NAME, width=model.dims.n_audio_state, content_hash=model.content_hash
+        )
+    except CheckpointNotFoundError as error:
+        raise CheckpointNotFoundError(
+            f"expected a word-truncation detector of {model.name} for truncate=detector; there is none in {folder}: "
+            f"train it with `whispertide train truncation {_command_name(model)}`, or choose truncate=last-word"
+        ) from error
+
+
+def _command_name(model: "WhisperModel") -> str:
+    """What the command line calls the model: its name, or for the user's own files their path."""
+    weights = model._checkpoint.tensors.files[0]
+    try:
+        place = path(model.name)
+    except WhispertideError:
+        place = None
+    if place in (weights, weights.parent):
+        return model.name
+    return str(weights if weights.suffix == ".pt" else weights.parent)
 
 
 class SerialExecutor:

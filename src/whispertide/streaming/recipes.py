@@ -42,6 +42,10 @@ def _check_range(name: str, value: float, least: float, most: float) -> None:
         raise OptionError(f"expected {name} between {least:g} and {most:g}; got {value:g}")
 
 
+_WITHIN_A_WINDOW = (
+    *("margin_s", "margin_last_s", "rewind_s", "backward_s", "hold_s", "shed_s"),
+    *("carry_back_s", "shift_from_s", "least_s", "silence_s"),
+)
 # What each policy calls the length of a usual window, which must fit into the longest.
 _WINDOW_OF = {"local-agreement": "trim_s", "align-att": "window_s", "grounded": "carry_most_s"}
 
@@ -55,7 +59,8 @@ class Recipe:
                   that, so much later that it does not (at most `longest_step_s`). All take all that has arrived.
     framing       "pad30": every window is padded to 30 s; "bare": as long as it is; "buckets": padded to 3, 4, 5, 6 or
                   30 s, hidden from the decoder; "buckets-masked": hidden from the encoder, too
-    search        "beam" (of `beam` hypotheses) or "greedy"
+    search        "beam" (of `beam` hypotheses), "greedy", or "unrolled": greedy in static graphs of several steps each
+                  (docs/npu.md); not for local agreement, nor for windows of any length (framing "bare")
     policy        "local-agreement": `agreement` rounds must hear a word; "align-att": its attention must keep away from
                   the frontier (SimulStreaming); "grounded": attention must not shift backward (NPUsper)
 
@@ -69,6 +74,10 @@ class Recipe:
     margin_s      attention must keep so far from the end; `margin_last_s` in the last round. Grounded: a word this
                   close to the end ends the decode (0 = none does)
     rewind_s      a jump back of the attention that voids a round (0 = none)
+    backward_s    a word that attends so far behind the one before it ends the decode, except in the last round (0 =
+                  none does)
+    attention_floor  keeps frames that nobody attends to from counting: a share of the strongest attention, by which the
+                  spread that attention is standardised by is taken to be larger (0 = as published)
     truncate      what is held back of the last word: "none", "last-word", "near-end" (if it attends to the last
                   `hold_s`), "detector" (unless the word-truncation detector, which the model then must have, fires)
     memory        "segments": the oldest rounds' audio goes when the window is full; "words": windows of about
@@ -93,6 +102,7 @@ class Recipe:
 
     AlignAtt and grounded:
     least_s       shorter windows are not decoded, unless they are the last
+    silence_s     silence behind the last window of an utterance, so that its text may end
     max_tokens    the most that a round decodes
     word_times    "dtw", or "attended": where the attention of the first and last token is strongest
     heads_first   heads are averaged before word times are worked out
@@ -112,7 +122,7 @@ class Recipe:
     step_s: float = 1.0
     longest_step_s: float = 2.0
     framing: Literal["pad30", "bare", "buckets", "buckets-masked"] = "pad30"
-    search: Literal["greedy", "beam"] = "beam"
+    search: Literal["greedy", "beam", "unrolled"] = "beam"
     beam: int = 5
     policy: Literal["local-agreement", "align-att", "grounded"] = "local-agreement"
     agreement: int = 2
@@ -124,6 +134,8 @@ class Recipe:
     margin_s: float = 0.5
     margin_last_s: float = 0.08
     rewind_s: float = 4.0
+    backward_s: float = 0.0
+    attention_floor: float = 0.0
     truncate: Truncate = "last-word"
     hold_s: float = 0.5
     memory: Memory = "segments"
@@ -147,6 +159,7 @@ class Recipe:
     finish_word: bool = True
     same_token: int = 0
     least_s: float = 0.0
+    silence_s: float = 0.0
     max_tokens: int = 224
     word_times: WordTimes = "dtw"
     heads_first: bool = False
@@ -164,15 +177,20 @@ class Recipe:
             _check_type(name, kind, getattr(self, name))
         _check_range("step_s", self.step_s, 0.02, CHUNK_SECONDS)
         _check_range("beam", self.beam, 1, 64)
+        if self.search == "unrolled" and (self.policy == "local-agreement" or self.framing == "bare"):
+            raise OptionError(
+                "expected policy=align-att or grounded, framing=buckets, buckets-masked or pad30 with search=unrolled, "
+                f"whose graphs have fixed lengths; got policy={self.policy}, framing={self.framing}"
+            )
         if self.schedule == "adaptive":
             _check_range("longest_step_s", self.longest_step_s, self.step_s, CHUNK_SECONDS)
         _check_range("agreement", self.agreement, 2, 10)
         _check_range("hard_cap_s", self.hard_cap_s, 4, CHUNK_SECONDS)
         window = _WINDOW_OF[self.policy]
         _check_range(window, getattr(self, window), 1, self.hard_cap_s)
-        for name in ("margin_s", "margin_last_s", "rewind_s", "hold_s", "shed_s", "carry_back_s", "least_s"):
+        for name in _WITHIN_A_WINDOW:
             _check_range(name, getattr(self, name), 0, CHUNK_SECONDS)
-        _check_range("shift_from_s", self.shift_from_s, 0, CHUNK_SECONDS)
+        _check_range("attention_floor", self.attention_floor, 0, 1)
         _check_range("carry", self.carry, 1, 3 if self.policy == "grounded" else 20)
         _check_range("context_tokens", self.context_tokens, 0, 400)
         _check_range("beyond", self.beyond, 0, 224)
@@ -229,8 +247,10 @@ _NPUSPER = Recipe(
     policy="grounded",
     margin_s=0.6,
     carry=3,
+    carry_back_s=0.0,
     same_token=3,
     least_s=1.0,
+    silence_s=1.0,
     heads_first=True,
     hard_cap_s=30.0,
 )
@@ -243,8 +263,10 @@ _TIDE = Recipe(
     search="greedy",
     policy="align-att",
     margin_s=0.24,
-    margin_last_s=0.0,
+    margin_last_s=0.04,
     rewind_s=2.0,
+    backward_s=0.06,
+    attention_floor=0.1,
     truncate="near-end",
     hold_s=0.5,
     memory="words",
@@ -254,6 +276,7 @@ _TIDE = Recipe(
     beyond=12,
     verify=True,
     rescue_logprob=-1.0,
+    silence_s=1.0,
     shed_s=1.5,
     hard_cap_s=20.0,
 )
@@ -329,6 +352,8 @@ def _align_att(recipe: Recipe) -> AlignAtt:
         margin=_frames(recipe.margin_s),
         margin_last=_frames(recipe.margin_last_s),
         rewind=_frames(recipe.rewind_s) or None,
+        back=_frames(recipe.backward_s) or None,
+        floor=recipe.attention_floor,
         truncate=recipe.truncate,
         hold=to_samples(recipe.hold_s),
         memory=recipe.memory,
@@ -336,7 +361,7 @@ def _align_att(recipe: Recipe) -> AlignAtt:
         carry=recipe.carry,
         hard_cap=to_samples(recipe.hard_cap_s),
         context=recipe.context_tokens > 0,
-        beyond=recipe.beyond if recipe.search == "greedy" else 0,
+        beyond=recipe.beyond if recipe.search != "beam" else 0,
         verify=recipe.verify and recipe.search == "greedy",
         shed=to_samples(recipe.shed_s),
         loop_guard=recipe.loop_guard,
@@ -367,6 +392,7 @@ def _grounded(recipe: Recipe) -> Grounded:
 def _listening(recipe: Recipe) -> Listening:
     return Listening(
         least=to_samples(recipe.least_s),
+        silence=to_samples(recipe.silence_s),
         no_speech=recipe.no_speech,
         loop_guard=recipe.loop_guard,
         max_tokens=recipe.max_tokens,
@@ -375,6 +401,7 @@ def _listening(recipe: Recipe) -> Listening:
         times=recipe.word_times,
         heads_first=recipe.heads_first,
         rescue_beam=recipe.beam,
+        unrolled=recipe.search == "unrolled",
     )
 
 

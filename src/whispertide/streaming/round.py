@@ -33,6 +33,7 @@ class Listening:
 
     watch           guards of the attention
     least           samples: a shorter window is not decoded unless it is the last
+    silence         samples of silence behind the last window, so that its text may end
     must_speak      the decode may not begin with its end (SimulStreaming)
     real_end        whether end of text ends it; else the second-best token is taken (NPUsper's code)
     no_speech       a window whose no-speech probability is higher is taken for silence
@@ -45,11 +46,13 @@ class Listening:
     detect_end      ask the word-truncation detector, if there is one, about the last word
     retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
     rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
+    unrolled        search greedily in static graphs of several steps each, as far as these hold the text
     keep_attention  put the attention into the result
     """
 
     watch: tuple[Watch, ...] = ()
     least: int = 0
+    silence: int = 0
     must_speak: bool = False
     real_end: bool = True
     no_speech: float = 1.0
@@ -64,6 +67,7 @@ class Listening:
     retry: Halt | None = None
     rescue: float | None = None
     rescue_beam: int = 5
+    unrolled: bool = False
     keep_attention: bool = False
 
 

@@ -1,7 +1,8 @@
 """A round in one decode: no timestamps, no fallback to higher temperatures, guards watch the attention as it comes.
 
 What AlignAtt, NPUsper and their kin need. The forced prefix carries what is confirmed, so only what is new is decoded,
-and the words are timed by the attention of the decode itself. Knows the model and the framing, nothing of policies,
+and the words are timed by the attention of the decode itself. A greedy decode may run in static graphs of several
+steps each; text that they cannot hold is decoded step by step. Knows the model and the framing, nothing of policies,
 other rounds or sessions.
 """
 
@@ -9,7 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
 
 from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.endless import EndlessSearch
@@ -22,14 +25,16 @@ from whispertide.decoding.rules import NON_SPEECH, Rules, build_rules, suppresse
 from whispertide.decoding.search import Guard, Hypothesized, Search, SearchResult, run_search
 from whispertide.decoding.token_kinds import TokenKinds
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
+from whispertide.decoding.unrolled import EndlessUnrolled, UnrolledSearch, run_unrolled
 from whispertide.decoding.watch import Halt, Head, Scene, WatchingGuard
 from whispertide.decoding.window import build_search
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.events import RoundStats
+from whispertide.model.unrolled import UnrolledDecoder
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import Framing, pad30
 from whispertide.streaming.round import Heard, Listened, Listening, RoundPlan, RoundResult
-from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray, Span
+from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
 if TYPE_CHECKING:
     from whispertide.model.encoder import Encoded
@@ -42,10 +47,18 @@ RETRY_TOKENS_PER_S = 1.5  # speech is denser; until then a retried decode may no
 class SinglePassExecutor:
     """Hears each window in one decode. `detector` tells whether the last word was spoken to its end."""
 
-    def __init__(self, model: "WhisperModel", frame: Framing, detector: WordEndDetector | None = None) -> None:
+    def __init__(
+        self,
+        model: "WhisperModel",
+        frame: Framing,
+        detector: WordEndDetector | None = None,
+        unrolled: UnrolledDecoder | None = None,
+    ) -> None:
+        """`unrolled` None: these graphs are built, or found in the cache, when a plan first asks for them."""
         self.model = model
         self.frame = frame
         self.detector = detector
+        self._unrolled = unrolled
         self._kinds = lru_cache(maxsize=8)(lambda language: TokenKinds(model.tokenizer, language))
         self._rules = lru_cache(maxsize=8)(self._make_rules)
 
@@ -60,6 +73,14 @@ class SinglePassExecutor:
         if len(audio) < HOP_LENGTH or (len(audio) < listen.least and not plan.is_last):
             return RoundResult(plan, (), stop="aborted")
         return _Pass(self, plan, listen, options, guards).run(audio)
+
+    def open_unrolled(self) -> UnrolledDecoder:
+        """The static graphs of the model's decoder. Raises `GraphError` where they cannot be built."""
+        if self._unrolled is None:
+            from whispertide.graphs.static_export import ensure_unrolled  # builds with onnx, which takes time to import
+
+            self._unrolled = UnrolledDecoder(ensure_unrolled(self.model._checkpoint), self.model)
+        return self._unrolled
 
     def kinds(self, language: str | None) -> TokenKinds:
         """Tells words from punctuation in that language."""
@@ -79,8 +100,16 @@ class SinglePassExecutor:
         return build_rules(self.model, options)
 
 
+class _Endless(TypedDict):
+    """What the searches without end of text are told (`decoding.endless`)."""
+
+    speaks: Callable[[int], bool]
+    least: int
+    real_end: bool
+
+
 class _Pass:
-    """One run: what it is given, and what it has cost so far."""
+    """One run: what it is given, and what it has cost so far. `silence` is how many frames of it end the window."""
 
     def __init__(
         self,
@@ -97,11 +126,13 @@ class _Pass:
         self.options = options
         self.guards = guards
         self.costs: list[Cost] = []
+        self.silence = 0
 
     def run(self, audio: FloatArray) -> RoundResult:
-        features = Features.of([audio], self.model.dims.n_mels)
+        features = Features.of([self._closed(audio)], self.model.dims.n_mels)
         mel = features.window(0, features.frames)
-        frames = -(-features.frames * HOP_LENGTH // FRAME_SAMPLES)
+        frames = _encoder_frames(len(audio) // HOP_LENGTH)
+        self.silence = _encoder_frames(features.frames) - frames
         detector = self.executor.detector if self.listen.detect_end else None
         encoded = self._encode(self.executor.frame, mel, hidden=detector is not None)
         language = choose_language(self.model, lambda: encoded, self.options.language)
@@ -123,6 +154,11 @@ class _Pass:
             costs=tuple(self.costs),
             stats=_stats(self.costs, len(found.best.tokens)),
         )
+
+    def _closed(self, audio: FloatArray) -> FloatArray:
+        """With silence behind it, where the utterance ends here and a window has room for that."""
+        silence = self.listen.silence if self.plan.is_last else 0
+        return np.pad(audio, (0, silence)) if 0 < silence <= N_SAMPLES - len(audio) else audio
 
     def _encode(self, frame: Framing, mel: FloatArray, *, hidden: bool = False) -> "Encoded":
         began = time.perf_counter()
@@ -158,7 +194,7 @@ class _Decode:
         began = time.perf_counter()
         prompt = self._prompt(listen)
         watchers = self._search(listen, prompt)
-        self.job.costs.append(Cost("decode", time.perf_counter() - began, self.found.steps))
+        self.job.costs.append(Cost.of_search(time.perf_counter() - began, self.found))
         best = self.found.best
         halt = next((watcher.halt for watcher in watchers if watcher.halt is not None), None)
         last_frame = next((watcher.last_frame for watcher in watchers if watcher.last_frame is not None), None)
@@ -197,40 +233,85 @@ class _Decode:
             return watchers
         again = self._attempt(listen, prompt, replace(self.job.options, beam=listen.rescue_beam))
         steps, row_steps = found.steps + self.found.steps, found.row_steps + self.found.row_steps
+        narrow_steps = found.narrow_steps + self.found.narrow_steps
         if self.found.best.avg_logprob > found.best.avg_logprob:
             found, watchers = self.found, again
-        self.found = replace(found, steps=steps, row_steps=row_steps)
+        self.found = replace(found, steps=steps, row_steps=row_steps, narrow_steps=narrow_steps)
         return watchers
 
     def _attempt(self, listen: Listening, prompt: Prompt, options: DecodeOptions) -> list[WatchingGuard]:
-        heads = self._heads(listen)
-        scene = Scene(self.kinds, heads, len(prompt.tokens), self.prefix, self.frames)
+        """One search, in chunks where that is wanted and they hold the text; the guards that watched are returned."""
+        sure: tuple[int, ...] = ()
+        if listen.unrolled and options.beam == 1 and self._fits_chunks(prompt):
+            watchers, guards = self._guards(listen, prompt)
+            self.found = self._in_chunks(listen, prompt, options, guards)
+            sure = self.found.best.tokens
+            if self.found.best.stop != "length" or len(sure) >= prompt.limit:
+                return watchers
+        watchers, guards = self._guards(listen, prompt)
+        self.found = self._step_by_step(listen, prompt, options, guards, sure)
+        return watchers
+
+    def _guards(self, listen: Listening, prompt: Prompt) -> tuple[list[WatchingGuard], list[Guard]]:
+        """Fresh guards: those that watch the attention, and all together."""
+        opening, silence = len(prompt.tokens), self.job.silence
+        scene = Scene(self.kinds, self._heads(listen), opening, self.prefix, self.frames, silence)
         watchers = [watch.guard(scene, self.model) for watch in listen.watch]
         guards: list[Guard] = [*watchers, *self.job.guards]
         if listen.loop_guard:
             guards.append(RepetitionGuard(self.tokenizer.eot))
         if listen.same_token:
             guards.append(SameToken(listen.same_token))
-        search = self._make_search(listen, prompt, options, guards)
-        self.found = run_search(search, self.model.decoder(self.encoded, heads=heads))
-        return watchers
+        return watchers, guards
 
-    def _make_search(
+    def _fits_chunks(self, prompt: Prompt) -> bool:
+        """Static graphs have no place for text before the window, nor for a prefix longer than they are."""
+        chunks = self.job.executor.open_unrolled().layout.plan(len(prompt.tokens))
+        return prompt.sot_index == 0 and len(prompt.tokens) <= chunks[-1].end
+
+    def _in_chunks(
         self, listen: Listening, prompt: Prompt, options: DecodeOptions, guards: Sequence[Guard]
-    ) -> Search:
-        retried = self.job.listen.retry is not None and listen.retry is None
-        if retried:
+    ) -> SearchResult:
+        decoder = self.job.executor.open_unrolled()
+        rules, endless = self._rules(listen, options), self._endless(listen)
+        if endless is None:
+            search = UnrolledSearch(prompt, rules, decoder.layout, guards=guards)
+        else:
+            search = EndlessUnrolled(prompt, rules, decoder.layout, guards=guards, **endless)
+        return run_unrolled(search, decoder.start(self.encoded, self._heads(listen)))
+
+    def _step_by_step(
+        self,
+        listen: Listening,
+        prompt: Prompt,
+        options: DecodeOptions,
+        guards: Sequence[Guard],
+        sure: tuple[int, ...],
+    ) -> SearchResult:
+        """`sure` is what chunks have found, or else what an earlier round has: checked as one block."""
+        rules, endless, reference = self._rules(listen, options), self._endless(listen), self.job.plan.reference
+        search: Search
+        if endless is None:
+            guess = sure or (reference.tokens if reference is not None else ())
+            search = build_search(prompt, rules, options, reference=guess, guards=guards)
+        else:
+            search = EndlessSearch(prompt, rules, guards=guards, **endless)
+        return run_search(search, self.model.decoder(self.encoded, heads=self._heads(listen)))
+
+    def _is_retry(self, listen: Listening) -> bool:
+        return self.job.listen.retry is not None and listen.retry is None
+
+    def _rules(self, listen: Listening, options: DecodeOptions) -> Rules:
+        if self._is_retry(listen):
             options = replace(options, suppress_tokens=(NON_SPEECH,))
-        rules = self.job.executor.rules(options, listen.must_speak)
-        if retried or not listen.real_end:
-            least = int(RETRY_TOKENS_PER_S * self.frames * FRAME_SAMPLES / SAMPLE_RATE) if retried else 0
-            return EndlessSearch(
-                prompt, rules, speaks=self.kinds.speaks, least=least, real_end=listen.real_end, guards=guards
-            )
-        reference = self.job.plan.reference
-        return build_search(
-            prompt, rules, options, reference=reference.tokens if reference is not None else (), guards=guards
-        )
+        return self.job.executor.rules(options, listen.must_speak)
+
+    def _endless(self, listen: Listening) -> "_Endless | None":
+        """How a search does without end of text; None: it does not."""
+        if not self._is_retry(listen):
+            return None if listen.real_end else _Endless(speaks=self.kinds.speaks, least=0, real_end=False)
+        least = int(RETRY_TOKENS_PER_S * self.frames * FRAME_SAMPLES / SAMPLE_RATE)
+        return _Endless(speaks=self.kinds.speaks, least=least, real_end=listen.real_end)
 
     def _heads(self, listen: Listening) -> tuple[Head, ...]:
         wanted = {*alignment_heads(self.model)}
@@ -296,6 +377,10 @@ def fit_context(
         words = words[max(1, surplus // 8) :]
         tokens = encode(" " + " ".join(words)) if words else []
     return (*kept, *tokens)
+
+
+def _encoder_frames(mel_frames: int) -> int:
+    return -(-mel_frames * HOP_LENGTH // FRAME_SAMPLES)
 
 
 def _whole_words(words: Sequence[TokenWord], tokens: int) -> int:

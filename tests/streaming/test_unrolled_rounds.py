@@ -1,0 +1,233 @@
+"""Rounds in static graphs of several steps each: the same words as step by step, and guards cut inside a chunk."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attention_ramps import looking_at, scene
+from scripted_decoder import EOT, SOT, SPECIALS, VOCABULARY, ScriptedDecoder, telling
+from whispertide.audio.file import load_audio
+from whispertide.checkpoint import load_checkpoint
+from whispertide.decoding.backward_shift import BackwardShift, BackwardShiftGuard
+from whispertide.decoding.frontier import Frontier, FrontierGuard
+from whispertide.decoding.greedy import GreedySearch
+from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.rules import Rules
+from whispertide.decoding.search import SearchResult, run_search
+from whispertide.decoding.unrolled import Stepwise, UnrolledSearch, run_unrolled
+from whispertide.decoding.watch import Halt, WatchingGuard
+from whispertide.errors import OptionError
+from whispertide.events import Confirmed, Hypothesis
+from whispertide.graphs.chunks import UnrolledLayout
+from whispertide.graphs.static_export import write_folder
+from whispertide.model.encoder import Encoded
+from whispertide.model.unrolled import UnrolledDecoder
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.session import Session
+from whispertide.streaming.executor import executor_key
+from whispertide.streaming.recipes import Recipe, get_recipe
+from whispertide.streaming.round import Listening, RoundPlan, RoundResult
+from whispertide.streaming.single_pass import SinglePassExecutor
+from whispertide.types import SAMPLE_RATE, FloatArray, Span
+
+NPUSPER, TIDE = get_recipe("npusper"), get_recipe("tide")
+CLIP = Path(__file__).parents[1] / "clips" / "river.flac"
+LONG = CLIP.with_name("long.flac")
+LAYOUT = UnrolledLayout(2, buckets=(4, 30))
+
+
+def padded(model: WhisperModel, mel: FloatArray, *, hidden: bool = False) -> Encoded:
+    """To the buckets of these tests, fewer than a recipe's so that they are built soon."""
+    valid = -(-mel.shape[1] // 2)
+    room = 2 * LAYOUT.bucket(valid) - mel.shape[1]
+    return model.encode(np.pad(mel, [(0, 0), (0, room)]), valid_frames=valid, hidden=hidden)
+
+
+@pytest.fixture(scope="module")
+def model() -> WhisperModel:
+    return load_model("nano.en", EngineOptions(precision="fp32", provider="cpu", threads=1))
+
+
+@pytest.fixture(scope="module")
+def unrolled(model: WhisperModel, tmp_path_factory: pytest.TempPathFactory) -> UnrolledDecoder:
+    folder = tmp_path_factory.mktemp("unrolled")
+    write_folder(load_checkpoint("nano.en"), LAYOUT, "fp32", folder, {}, encoder=False)
+    return UnrolledDecoder(folder, model)
+
+
+# --- on the bundled model ---------------------------------------------------------------------------------------------
+
+
+def streamed(executor: SinglePassExecutor, recipe: Recipe, step: int = 8_000) -> tuple[list[tuple[str, int, int]], int]:
+    """The words of the clip with their times, and how many decoder runs they took."""
+    session = Session(recipe, executor)
+    samples = load_audio(CLIP)
+    events = [event for at in range(0, len(samples), step) for event in session.push(samples[at : at + step])]
+    events += session.finish()
+    words = [(word.text, word.start, word.end) for word in session.transcript.words]
+    shown = [event.stats for event in events if isinstance(event, Confirmed | Hypothesis) and event.stats]
+    return words, sum({stats.round_id: stats.decoder_runs for stats in shown}.values())
+
+
+SHORT = {"framing": "buckets", "schedule": "fixed", "step_s": 1.0, "rescue_logprob": 0.0, "verify": False}
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        NPUSPER.replace(**SHORT, carry=2, carry_most_s=2.5),
+        NPUSPER.replace(**SHORT, carry=2, carry_most_s=2.5, real_end=False, shift_row="fed"),
+        TIDE.replace(**SHORT, context_tokens=0, window_s=2.0, hard_cap_s=4.0, beyond=4),
+    ],
+)
+def test_a_stream_says_the_same_in_chunks(model: WhisperModel, unrolled: UnrolledDecoder, recipe: Recipe) -> None:
+    executor = SinglePassExecutor(model, padded, unrolled=unrolled)
+    words, runs = streamed(executor, recipe.replace(search="greedy"))
+    again, fewer = streamed(executor, recipe.replace(search="unrolled"))
+    assert len(words) > 5
+    assert again == words
+    assert fewer < runs
+
+
+def hear(
+    executor: SinglePassExecutor, listen: Listening, *, clip: Path = CLIP, seconds: float = 3.5, **plan: Any
+) -> RoundResult:
+    samples = load_audio(clip)[: round(seconds * SAMPLE_RATE)]
+    return executor.run(RoundPlan(0, Span(0, len(samples)), listen=listen, **plan), samples, DecodeOptions())
+
+
+def heard(result: RoundResult) -> tuple[Any, ...]:
+    """All that a policy judges by, but probabilities, which chunks round otherwise."""
+    listened = result.listened
+    assert listened is not None
+    assert listened.words
+    words = [(word.word.text, word.start, word.end, word.tokens, word.attended) for word in listened.words]
+    return result.tokens, words, replace(listened, words=())
+
+
+@pytest.mark.parametrize(
+    "listen",
+    [
+        Listening(),
+        Listening(watch=(Frontier(margin=60),)),
+        Listening(watch=(Frontier(margin=60, beyond=3),)),
+        Listening(watch=(BackwardShift(near_end=30),), real_end=False, same_token=3),
+        Listening(watch=(BackwardShift(row="fed", search_from=15),)),
+        Listening(max_tokens=3),
+    ],
+)
+def test_a_round_hears_the_same_in_chunks(model: WhisperModel, unrolled: UnrolledDecoder, listen: Listening) -> None:
+    executor = SinglePassExecutor(model, padded, unrolled=unrolled)
+    plain, chunked = hear(executor, listen), hear(executor, replace(listen, unrolled=True))
+    assert heard(chunked) == heard(plain)
+    assert chunked.stats.decoder_runs < plain.stats.decoder_runs
+    prefix = plain.tokens[:1]
+    assert heard(hear(executor, replace(listen, unrolled=True), prefix=prefix)) == heard(
+        hear(executor, listen, prefix=prefix)
+    )
+
+
+def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled: UnrolledDecoder) -> None:
+    executor = SinglePassExecutor(model, padded, unrolled=unrolled)
+    watched = Listening(watch=(BackwardShift(near_end=10_000),))  # whatever comes first is near the end
+    first = hear(executor, watched).listened
+    assert first is not None
+    assert first.halt is not None
+    plain, chunked = (
+        hear(executor, replace(watched, retry=first.halt, unrolled=unrolled)) for unrolled in (False, True)
+    )
+    assert plain.listened is not None
+    assert plain.listened.retried
+    assert heard(chunked) == heard(plain)
+    assert chunked.stats.decoder_runs < plain.stats.decoder_runs
+
+
+def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperModel, unrolled: UnrolledDecoder) -> None:
+    executor = SinglePassExecutor(model, padded, unrolled=unrolled)
+    plain, chunked = (
+        hear(executor, Listening(max_tokens=45, unrolled=unrolled), clip=LONG, seconds=15) for unrolled in (False, True)
+    )
+    assert len(plain.tokens) > 30
+    assert heard(chunked) == heard(plain)
+    assert chunked.stats.decoder_runs < plain.stats.decoder_runs
+
+
+@pytest.mark.parametrize("plan", [{"prompt": "The worst of all the days."}, {"prefix": tuple(range(1000, 1040))}])
+def test_what_static_graphs_have_no_place_for(
+    model: WhisperModel, unrolled: UnrolledDecoder, plan: dict[str, Any]
+) -> None:
+    executor = SinglePassExecutor(model, padded, unrolled=unrolled)
+    plain, chunked = (hear(executor, Listening(unrolled=wanted), **plan) for wanted in (False, True))
+    assert chunked.listened == plain.listened
+    assert chunked.stats.decoder_runs == plain.stats.decoder_runs
+
+
+# --- on attention that is written down --------------------------------------------------------------------------------
+
+FRAMES = 100
+CHUNKS = UnrolledLayout(1, plans=((2, 3, 4), (4, 1, 4)))
+RULES = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,))
+
+
+def both(places: Sequence[int], rule: Frontier | BackwardShift) -> tuple[tuple[SearchResult, Halt | None], ...]:
+    """Eight tokens; query i looks at frame places[i]. Step by step, and in chunks of 2, 3 and 4 fed tokens."""
+
+    def attend(seen: tuple[int, ...]) -> FloatArray:
+        row: FloatArray = looking_at(places, FRAMES)[:, len(seen) - 1]
+        return row
+
+    def guard() -> WatchingGuard:
+        kind = FrontierGuard if isinstance(rule, Frontier) else BackwardShiftGuard
+        return kind(rule, scene(FRAMES, opening=1), [0, 1])  # type: ignore[arg-type]  # each its own rule
+
+    script = telling((SOT,), [3, 1, 4, 1, 5, 9, 2, 6])
+    prompt = Prompt((SOT,), sot_index=0, limit=9)
+    one, other = guard(), guard()
+    step_wise = run_search(GreedySearch(prompt, RULES, guards=[one]), ScriptedDecoder(script, attend))
+    search = UnrolledSearch(prompt, RULES, CHUNKS, guards=[other])
+    chunked = run_unrolled(search, Stepwise(ScriptedDecoder(script, attend), VOCABULARY))
+    return (step_wise, one.halt), (chunked, other.halt)
+
+
+@pytest.mark.parametrize("jump", range(1, 8))
+def test_a_backward_shift_cuts_where_it_is(jump: int) -> None:
+    """Whichever place in its chunk the token has that looks back."""
+    places = [10 + 10 * place for place in range(9)]
+    places[jump] = 1
+    (step_wise, halt), (chunked, same) = both(places, BackwardShift(median=1, average=1))
+    assert halt == same == Halt("backward-shift", jump, (3, 1, 4, 1, 5, 9, 2, 6)[jump])
+    assert chunked.best.tokens == step_wise.best.tokens == (3, 1, 4, 1, 5, 9, 2, 6)[:jump]
+    assert chunked.best.stop == "guard"
+
+
+def test_attention_that_moves_right_never_fires() -> None:
+    (step_wise, halt), (chunked, same) = both([10 + 10 * place for place in range(9)], BackwardShift())
+    assert halt is same is None
+    assert chunked.best.tokens == step_wise.best.tokens == (3, 1, 4, 1, 5, 9, 2, 6)
+
+
+@pytest.mark.parametrize("margin", [25, 45, 65, 85])
+def test_a_frontier_cuts_where_it_is(margin: int) -> None:
+    (step_wise, halt), (chunked, same) = both([10 + 10 * place for place in range(9)], Frontier(margin=margin))
+    assert halt == same
+    assert halt is not None
+    assert chunked.best.tokens == step_wise.best.tokens
+    assert len(chunked.best.tokens) < 8
+    np.testing.assert_allclose(chunked.best.logprobs, step_wise.best.logprobs, atol=1e-5)
+
+
+# --- recipes ----------------------------------------------------------------------------------------------------------
+
+
+def test_recipes_ask_for_it() -> None:
+    recipe = NPUSPER.replace(search="unrolled", framing="buckets")
+    assert executor_key(recipe) != executor_key(recipe.replace(search="greedy"))
+    with pytest.raises(OptionError, match=r"framing=buckets, .*got policy=grounded, framing=bare"):
+        NPUSPER.replace(search="unrolled")
+    with pytest.raises(OptionError, match="got policy=local-agreement"):
+        get_recipe("whisper-streaming").replace(search="unrolled")
