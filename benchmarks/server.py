@@ -4,7 +4,9 @@
                second), and a word's latency is the moment it arrived as confirmed, less its end in the audio. Words
                are matched with the offline transcript of the same model, whose word times are used for every server
                alike; the share of matched words is told. A session that is refused, fails, or ends before its audio
-               does, fails the run. The largest number whose p95 is within the limit is the result.
+               does, fails the run. The largest number whose p95 is within the limit is the result. `as_alone` is how
+               much of the text is that of the first run, which is one session unless `--sessions` says otherwise:
+               in int8, decoder rows that share a graph run share a scale as well.
     overhead   a recipe that computes nothing, from the block that makes a round due to the event's arrival
     cycles     connect, say something, abort: memory, threads and tasks before and after
 
@@ -207,8 +209,12 @@ async def listen_to_livekit(port: int, talk: Talk) -> Heard:
 # --- load ------------------------------------------------------------------------------------------------------------
 
 
-async def run_load(listen: Callable[[int, Talk], Any], port: int, talk: Talk, sessions: int) -> dict[str, Any]:
-    """So many sessions at once; the figures of all of them together."""
+async def run_load(
+    listen: Callable[[int, Talk], Any], port: int, talk: Talk, sessions: int, alone: list[str]
+) -> dict[str, Any]:
+    """So many sessions at once; the figures of all of them together. `alone` is what one says that has the server for
+    itself; it is filled in by the first run.
+    """
 
     async def one(number: int) -> Heard:
         await asyncio.sleep(number / sessions)
@@ -216,6 +222,8 @@ async def run_load(listen: Callable[[int, Talk], Any], port: int, talk: Talk, se
         return heard
 
     all_heard = await asyncio.gather(*(one(number) for number in range(sessions)))
+    texts = [[word for word, _ in heard.words] for heard in all_heard]
+    alone.extend(texts[0] if not alone else ())
     latencies = sorted(latency for heard in all_heard for latency in heard.latencies(talk))
     matched = len(latencies) / max(1, sessions * len(talk.words))
     return {
@@ -223,9 +231,15 @@ async def run_load(listen: Callable[[int, Talk], Any], port: int, talk: Talk, se
         "p50_s": round(statistics.median(latencies), 3) if latencies else None,
         "p95_s": round(latencies[int(0.95 * (len(latencies) - 1))], 3) if latencies else None,
         "matched": round(matched, 3),
+        "as_alone": round(statistics.mean(in_common(text, alone) for text in texts), 4),
         "complete": sum(heard.complete for heard in all_heard),
         "problems": sorted({heard.problem for heard in all_heard if heard.problem})[:3],
     }
+
+
+def in_common(one: Sequence[str], other: Sequence[str]) -> float:
+    """The share of words that two texts have in common, in order."""
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
 def most_sessions(rows: Sequence[dict[str, Any]], limit_s: float) -> int:
@@ -240,11 +254,12 @@ def most_sessions(rows: Sequence[dict[str, Any]], limit_s: float) -> int:
 
 def load(arguments: argparse.Namespace, talk: Talk, batch: int) -> dict[str, Any]:
     """All numbers of sessions against our server."""
-    rows = []
+    rows: list[dict[str, Any]] = []
+    alone: list[str] = []
     port = free_port()
     with started(our_command(arguments, port, batch), port, {}):
         for sessions in arguments.sessions:
-            rows.append(asyncio.run(run_load(listen_to_us, port, talk, sessions)))
+            rows.append(asyncio.run(run_load(listen_to_us, port, talk, sessions, alone)))
             show("whispertide", f"batch {batch}", rows[-1])
     return {"server": "whispertide", "batch": batch, "most": most_sessions(rows, arguments.limit), "rows": rows}
 
@@ -266,17 +281,20 @@ def load_livekit(arguments: argparse.Namespace, talk: Talk) -> dict[str, Any]:
     command += ["--model-path", str(model), "--lan", "en", "--pcm-input", "--backend", "faster-whisper"]
     command += ["--backend-policy", "localagreement", "--warmup-file", "", "--port", str(port)]
     threads = {"OMP_NUM_THREADS": str(arguments.threads or 1), "HF_HUB_OFFLINE": "1"}
-    rows = []
+    rows: list[dict[str, Any]] = []
+    alone: list[str] = []
     with started(command, port, threads):
         for sessions in arguments.sessions:
-            rows.append(asyncio.run(run_load(listen_to_livekit, port, talk, sessions)))
+            rows.append(asyncio.run(run_load(listen_to_livekit, port, talk, sessions, alone)))
             show("whisperlivekit", "localagreement", rows[-1])
     return {"server": "whisperlivekit", "most": most_sessions(rows, arguments.limit), "rows": rows}
 
 
 def show(server: str, variant: str, row: dict[str, Any]) -> None:
     """A line of the table."""
-    figures = "  ".join(f"{key} {row[key]}" for key in ("sessions", "p50_s", "p95_s", "matched", "complete"))
+    figures = "  ".join(
+        f"{key} {row[key]}" for key in ("sessions", "p50_s", "p95_s", "matched", "as_alone", "complete")
+    )
     print(f"{server:15} {variant:15} {figures}  {'; '.join(row['problems'])[:80]}", flush=True)
 
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import struct
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -12,7 +13,10 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from fake_transcriber import FakeTranscriber
 from oracle import make_gate
+from whispertide.checkpoint.languages import language_code
+from whispertide.decoding.longform import OfflineSegment
 from whispertide.decoding.search import Guard
 from whispertide.errors import GraphError
 from whispertide.events import Confirmed, End, Event, from_dict
@@ -63,6 +67,28 @@ class KnowingModel:
     def session(self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None) -> Session:
         gate = make_gate(self.words) if self.gated and vad is not False else None
         return Session(recipe, WatchedOracle(self.words, self), gate, options=options)
+
+
+@dataclass
+class OfflineModel(KnowingModel):
+    """Hears "word0 word1 ..." in any file, two words a second."""
+
+    delay_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.offline = FakeTranscriber(delay_s=self.delay_s)
+        self.tokenizer = type("Tokenizer", (), {"language": staticmethod(language_code)})()
+
+    def transcribe_segments(self, audio: Any, **settings: Any) -> Iterator[OfflineSegment]:
+        return self.offline.transcribe_segments(audio, **settings)
+
+
+def wav(seconds: float, rate: int = 16_000, *, promised: int | None = None) -> bytes:
+    data = bytes(round(seconds * rate) * 2)
+    size = len(data) if promised is None else promised
+    head = b"RIFF" + struct.pack("<I", 36 + size) + b"WAVEfmt "
+    head += struct.pack("<IHHIIHH", 16, 1, 1, rate, 2 * rate, 2, 16)
+    return head + b"data" + struct.pack("<I", size) + data
 
 
 def limited(**limits: Any) -> ServerOptions:

@@ -121,10 +121,10 @@ class Transcriber:
     ) -> Session:
         """A session for one stream. `vad` overrides the recipe's voice gate.
 
-        What the recipe needs besides the model is found or made now: the word-truncation detector beside the checkpoint
-        (`truncate=detector`), static graphs (`search=unrolled`). Raises `CheckpointNotFoundError` where there is no such
-        detector, `GraphError` where graphs cannot be built, `UnknownRecipeError`, and `UnknownLanguageError` for a
-        language that this model cannot write.
+        What the recipe needs besides the model is found or made now: the word-truncation detector beside the
+        checkpoint (`truncate=detector`), static graphs (`search=unrolled`). Raises `CheckpointNotFoundError` where
+        there is no such detector, `GraphError` where graphs cannot be built, `UnknownRecipeError`, and
+        `UnknownLanguageError` for a language that this model cannot write.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
         if vad is not None:

@@ -3,10 +3,8 @@
 import asyncio
 import io
 import json
-import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -14,9 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fake_transcriber import FakeTranscriber
-from served import KnowingModel, keyed, limited, served
-from whispertide.decoding.longform import OfflineSegment
+from served import OfflineModel, keyed, limited, served, wav
 from whispertide.server.options import ServerOptions
 from whispertide.server.serving import assemble
 from whispertide.streaming.recipes import get_recipe
@@ -32,30 +28,6 @@ FIELDS = (
     "timestamp_granularities[]",
     "file",
 )
-
-
-@dataclass
-class OfflineModel(KnowingModel):
-    """Hears "word0 word1 ..." in any file, two words a second."""
-
-    delay_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.offline = FakeTranscriber(delay_s=self.delay_s)
-        from whispertide.checkpoint.languages import language_code
-
-        self.tokenizer = type("Tokenizer", (), {"language": staticmethod(language_code)})()
-
-    def transcribe_segments(self, audio: Any, **settings: Any) -> Iterator[OfflineSegment]:
-        return self.offline.transcribe_segments(audio, **settings)
-
-
-def wav(seconds: float, rate: int = 16_000, *, promised: int | None = None) -> bytes:
-    data = bytes(round(seconds * rate) * 2)
-    size = len(data) if promised is None else promised
-    head = b"RIFF" + struct.pack("<I", 36 + size) + b"WAVEfmt "
-    head += struct.pack("<IHHIIHH", 16, 1, 1, rate, 2 * rate, 2, 16)
-    return head + b"data" + struct.pack("<I", size) + data
 
 
 @asynccontextmanager
@@ -307,7 +279,7 @@ def test_the_other_pages() -> None:
             assert "/v1/audio/transcriptions" in docs.text
             assert "http" not in docs.text.replace("HTTP", "")  # nothing is fetched from elsewhere
             assert docs.headers["x-content-type-options"] == "nosniff"
-            assert "default-src 'self'" in docs.headers["content-security-policy"]
+            assert "default-src 'none'" in docs.headers["content-security-policy"]
             for path in description["paths"]:
                 method = "post" if "post" in description["paths"][path] else "get"
                 assert (await client.request(method, path.replace("{model}", "nano.en"))).status_code in (200, 400)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from contextlib import suppress
 
 import pytest
@@ -9,6 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SECONDS, SILENCE, TEXT, KnowingModel, client, complete, keyed, limited, say_everything, served
 from whispertide.events import Confirmed, Error
+from whispertide.server.hub import Hub
 
 
 def test_a_session_says_every_word_once() -> None:
@@ -151,6 +153,24 @@ def test_many_sessions_each_get_their_own_words() -> None:
     asyncio.run(run())
 
 
+def test_a_defect_is_told_as_the_servers_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something that no test foresaw, in the code that writes: the client is told and the session's place is free."""
+
+    async def run() -> None:
+        async with served(limited(resume_s=0)) as (server, hub):
+            async with client(server) as one:
+                monkeypatch.setattr("whispertide.server.protocols.native.NativeProtocol.events", lambda *_: 1 / 0)
+                with suppress(ConnectionClosed):
+                    await one.send(SILENCE, {"type": "finish"})
+                assert await one.rest() == 1011
+                assert "Zero" not in str(one.messages)
+            async with asyncio.timeout(5):
+                while hub.sessions:
+                    await asyncio.sleep(0.05)
+
+    asyncio.run(run())
+
+
 # --- limits ----------------------------------------------------------------------------------------------------------
 
 
@@ -256,14 +276,16 @@ def test_a_client_that_does_not_read_is_closed() -> None:
     async def run() -> None:
         options = limited(stall_s=0.3, messages=10**6)
         async with served(options) as (server, hub):
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            raw = socket.create_connection(("127.0.0.1", server.port))
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader, writer = await asyncio.open_connection(sock=raw)
             await shake_hands(reader, writer)
             writer.transport.set_write_buffer_limits(2**26)
-            bad = json.dumps({"type": "x" * 60_000}).encode()
+            bad = json.dumps({"type": "x" * 400}).encode()
             frame = bytes([0x81, 0xFE]) + len(bad).to_bytes(2, "big") + bytes(4) + bad
             async with asyncio.timeout(15):
                 while hub.connections:  # every one is answered, and the answers quote it
-                    writer.write(frame * 4)
+                    writer.write(frame * 200)
                     await asyncio.sleep(0.005)
             writer.transport.abort()
 
@@ -398,3 +420,43 @@ def test_the_first_word_of_the_confirmed_text_comes_before_the_end() -> None:
             assert [event for event in one.events if isinstance(event, Confirmed)]
 
     asyncio.run(run())
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def test_metrics() -> None:
+    async def run() -> None:
+        async with served(keyed("a-long-key")) as (server, hub):
+            headers = {"Authorization": "Bearer a-long-key"}
+            with pytest.raises(InvalidStatus):
+                async with client(server):
+                    pass
+            async with client(server, additional_headers=headers) as one:
+                await one.send(SILENCE)
+                await one.until("session")
+                live = figures(hub)
+                assert live["whispertide_sessions"] == 1
+                assert live['whispertide_connections{protocol="native"}'] == 1
+                await say_everything(one, seconds=SECONDS - 1)
+                assert await one.rest() == 1000
+            async with asyncio.timeout(5):
+                while hub.connections:
+                    await asyncio.sleep(0.01)
+            done = figures(hub)
+            assert done['whispertide_sessions_opened_total{protocol="native"}'] == 1
+            assert done['whispertide_connections{protocol="native"}'] == 0
+            assert done['whispertide_refused_total{reason="key"}'] == 1
+            assert done["whispertide_audio_seconds_total"] == pytest.approx(SECONDS)
+            assert done["whispertide_rounds_total"] == done["whispertide_round_seconds_count"] > 0
+            assert done["whispertide_wait_seconds_count"] == done["whispertide_rounds_total"]
+            assert done["whispertide_confirmed_latency_seconds_count"] == len(TEXT)
+            assert done["whispertide_errors_total"] == 0
+            assert "whispertide_lag_seconds" in done
+
+    asyncio.run(run())
+
+
+def figures(hub: Hub) -> dict[str, float]:
+    lines = [line for line in hub.metrics.render().decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}

@@ -19,7 +19,7 @@ from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.protocols.wyoming_frames import Frame, FrameReader, encode
-from whispertide.server.serving import drain
+from whispertide.server.serving import drain, tcp_listeners
 from whispertide.server.tcp import TcpListener, _is_loopback
 from whispertide.session import Session
 from whispertide.streaming.recipes import Recipe, get_recipe
@@ -260,6 +260,17 @@ def test_where_keys_are_asked_for_only_this_machine_is_served(monkeypatch: pytes
 )
 def test_loopback(address: str, is_loopback: bool) -> None:
     assert _is_loopback(address) is is_loopback
+
+
+def test_the_ports_that_were_asked_for() -> None:
+    hub = Hub({"nano.en": KnowingModel()}, get_recipe("whisper-streaming"), ServerOptions())  # type: ignore[dict-item]
+    ports = {"wyoming": 10_300, "lines": None, "json-lines": 0}
+    for trusted in (False, True):
+        found = tcp_listeners(hub, "::1", ports, trusted=trusted)
+        assert [(one.protocol.name, one.host, one.port, one.trusted) for one in found] == [
+            ("wyoming", "::1", 10_300, trusted),
+            ("json-lines", "::1", 0, trusted),
+        ]
 
 
 def test_a_defect_costs_one_connection() -> None:

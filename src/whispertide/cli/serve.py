@@ -34,12 +34,16 @@ _WHERE, _WHO, _LIMITS, _KEEP = "Where", "Who may connect", "Limits", "Keeping se
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to serve, and where. The first of `models` is the default; `ports` are those of the protocols over TCP."""
+    """What to serve, and where. The first of `models` is the default; `ports` are those of the protocols over TCP.
+
+    These have no keys: `trusts_network` opens them to other machines although there are keys elsewhere.
+    """
 
     models: tuple[ModelChoice, ...]
     recipe: "Recipe"
     address: "Address"
     ports: Mapping[str, int | None]
+    trusts_network: bool
     options: "ServerOptions"
     log_level: str
 
@@ -70,6 +74,12 @@ def serve(
     ] = None,
     open_to_all: Annotated[
         bool, typer.Option("--no-api-keys", help="Serve other machines without keys.", rich_help_panel=_WHO)
+    ] = False,
+    trust_network: Annotated[
+        bool,
+        typer.Option(
+            "--trust-network", help="TCP ports know no keys: serve others all the same.", rich_help_panel=_WHO
+        ),
     ] = False,
     origins: Annotated[
         list[str] | None,
@@ -149,6 +159,7 @@ def serve(
             recipe=StreamChoice(recipe, settings).resolve(),
             address=Address(host, port, certificate, key),
             ports={"wyoming": wyoming_port, "lines": lines_port, "json-lines": json_lines_port},
+            trusts_network=trust_network,
             options=ServerOptions(
                 limits=Limits(
                     sessions=sessions,
@@ -193,7 +204,7 @@ def run(request: Request) -> ExitCode:
             hub,
             request.address,
             lambda port: say(f"serving {scheme}://{_shown(request.address.host)}:{port}"),
-            serving.tcp_listeners(hub, request.address.host, request.ports),
+            serving.tcp_listeners(hub, request.address.host, request.ports, trusted=request.trusts_network),
         )
         server.run()
     finally:

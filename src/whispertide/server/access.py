@@ -1,8 +1,11 @@
 """Who may connect: API keys, and the web pages that a browser may connect from. No I/O but reading a file of keys."""
 
+import base64
+import contextlib
 import hashlib
 import hmac
 import ipaddress
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,9 +22,10 @@ _PASSES = 10_000
 # Where the clients of the protocols that are spoken here put their key, apart from `Authorization`.
 _HEADERS = ("x-api-key", "api-key")
 _PARAMETERS = ("api_key", "token", "key")
-# WebSockets in a browser cannot set headers; these subprotocols carry the key (OpenAI, Deepgram).
+# WebSockets in a browser cannot set headers; these subprotocols carry the key (OpenAI, Deepgram, and our own).
 _KEY_PREFIX = "openai-insecure-api-key."
 _KEY_FOLLOWS = ("token", "bearer")
+_ENCODED_PREFIX = "whispertide.key."
 
 
 def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
@@ -58,19 +62,41 @@ def offered_keys(
     for before, name in zip(("", *subprotocols), subprotocols, strict=False):
         if name.startswith(_KEY_PREFIX):
             yield name.removeprefix(_KEY_PREFIX)
+        elif name.startswith(_ENCODED_PREFIX):
+            yield from _decoded(name.removeprefix(_ENCODED_PREFIX))
         elif before.lower() in _KEY_FOLLOWS:
             yield name
 
 
+def _decoded(text: str) -> Iterable[str]:
+    """The key in base64url without padding: not every key is a subprotocol as it is. Nothing if it is none."""
+    with contextlib.suppress(ValueError):  # no base64, or no text
+        yield base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A key for a short time, made for whoever should not see the real one; `message` is as if they had sent it
-    first.
+    """A key for a short time, made for whoever should not see the real one.
+
+    protocol  the one whose connections it opens, by name
+    message   as if they had sent it first
+    once      good for one connection
+    limit_s   the most audio of a session that it opens
     """
 
+    protocol: str
+    message: str = ""
+    once: bool = False
+    limit_s: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Issued:
+    """A pass that somebody has."""
+
+    what: Pass
     owner: str
     until: float
-    message: str
 
 
 class Gatekeeper:
@@ -78,7 +104,7 @@ class Gatekeeper:
 
     def __init__(self, access: Access, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._passes: dict[bytes, Pass] = {}
+        self._passes: dict[bytes, _Issued] = {}
         self._hashes = tuple(_digest(key) for key in access.keys)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in access.origins)
 
@@ -87,22 +113,27 @@ class Gatekeeper:
         """Whether no key is asked for."""
         return not self._hashes
 
-    def issue(self, owner: str, message: str, valid_s: float) -> tuple[str, float]:
-        """A new pass, and until when it is one (seconds since 1970). The oldest give way where there are too many."""
+    def issue(self, owner: str, what: Pass, valid_s: float) -> tuple[str, float]:
+        """The key of a new pass, and until when it is one (seconds since 1970).
+
+        The oldest give way where there are too many.
+        """
         now = self._clock()
         self._passes = {digest: one for digest, one in self._passes.items() if one.until > now}
         while len(self._passes) >= _PASSES:
             del self._passes[next(iter(self._passes))]
         key = PASS_PREFIX + secrets.token_urlsafe(24)
-        self._passes[_digest(key)] = Pass(owner, now + valid_s, message)
+        self._passes[_digest(key)] = _Issued(what, owner, now + valid_s)
         return key, now + valid_s
 
-    def pass_of(self, offered: Iterable[str]) -> Pass | None:
-        """The pass that somebody offers, if any."""
+    def redeem(self, offered: Iterable[str], protocol: str) -> tuple[Pass, str] | None:
+        """The pass for this protocol that somebody offers, if any, and whose it is."""
         for key in offered:
             found = self._passes.get(_digest(key)) if key.startswith(PASS_PREFIX) else None
-            if found is not None and found.until > self._clock():
-                return found
+            if found is not None and found.until > self._clock() and found.what.protocol == protocol:
+                if found.what.once:
+                    del self._passes[_digest(key)]
+                return found.what, found.owner
         return None
 
     def owner(self, offered: Iterable[str]) -> str | None:

@@ -6,6 +6,7 @@ WS   /ws and the other services' addresses            one protocol each (`protoc
 GET  /                                                the page (`web`)
 """
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,10 +23,10 @@ from starlette.websockets import WebSocket
 from whispertide.server.access import Gatekeeper
 from whispertide.server.hub import Hub
 from whispertide.server.openapi import PAGE, document
+from whispertide.server.passes import Passes
 from whispertide.server.protocols import ROUTES
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.native import NativeProtocol
-from whispertide.server.realtime_passes import Passes
 from whispertide.server.rest import Rest
 from whispertide.server.throttle import Door
 from whispertide.server.websocket import refuse, serve_websocket
@@ -33,15 +34,14 @@ from whispertide.server.websocket import refuse, serve_websocket
 WEB = Path(__file__).parent / "web"
 PROTOCOLS: Mapping[str, type[WireProtocol]] = {"/ws": NativeProtocol, **ROUTES}
 
+# The page needs no more than its own files and its own WebSocket. Older browsers do not take 'self' for the latter, so
+# the host that was asked for is named; `_HOST` keeps anything else out of the header.
 _POLICY = (
-    "default-src 'self'; connect-src 'self' ws: wss:; worker-src 'self' blob:; media-src 'self' blob:; "
-    "img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; worker-src 'self'; "
+    "connect-src 'self'{sockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_SECURE = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"content-security-policy", _POLICY.encode()),
-)
+_HOST = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
+_SECURE = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -49,7 +49,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def make_app(hub: Hub) -> Starlette:
     """The ASGI application around a hub; it starts and stops the hub."""
     door = Door(Gatekeeper(hub.options.access), hub.options.limits)
-    rest, passes = Rest(hub), Passes(door)
+    rest, passes = Rest(hub), Passes(door, hub.options.limits.stall_s)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -61,7 +61,7 @@ def make_app(hub: Hub) -> Starlette:
         Route("/healthz", _health),
         Route("/readyz", _ready(hub)),
         Route("/metrics", _guarded(door, _metrics(hub))),
-        Route("/openapi.json", _openapi(hub)),
+        Route("/openapi.json", _openapi(hub, keyed=not door.gatekeeper.is_open)),
         Route("/docs", _docs),
         Route("/v1/models", _guarded(door, rest.models)),
         Route("/v1/models/{model:path}", _guarded(door, rest.models)),
@@ -69,6 +69,7 @@ def make_app(hub: Hub) -> Starlette:
         Route("/v1/audio/translations", _guarded(door, rest.translations), methods=["POST"]),
         Route("/v1/realtime/client_secrets", _guarded(door, passes.client_secrets), methods=["POST"]),
         Route("/v1/realtime/transcription_sessions", _guarded(door, passes.transcription_sessions), methods=["POST"]),
+        Route("/v3/token", _guarded(door, passes.token)),
         *(WebSocketRoute(path, _socket(hub, door, protocol)) for path, protocol in PROTOCOLS.items()),
     ]
     routes.append(WebSocketRoute("/{path:path}", _nothing_here))
@@ -125,9 +126,11 @@ def _metrics(hub: Hub) -> Endpoint:
     return metrics
 
 
-def _openapi(hub: Hub) -> Endpoint:
+def _openapi(hub: Hub, *, keyed: bool) -> Endpoint:
+    description = document(hub.info.version, keyed=keyed)
+
     async def openapi(_: Request) -> Response:
-        return JSONResponse(document(hub.info.version))
+        return JSONResponse(description)
 
     return openapi
 
@@ -145,7 +148,14 @@ class _Headers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *_SECURE]}
+                policy = (b"content-security-policy", _policy(dict(scope["headers"]).get(b"host", b"")))
+                message = {**message, "headers": [*message.get("headers", ()), *_SECURE, policy]}
             await send(message)
 
         await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+def _policy(host: bytes) -> bytes:
+    name = host.decode("latin-1")
+    sockets = f" ws://{name} wss://{name}" if _HOST.fullmatch(name) else ""
+    return _POLICY.format(sockets=sockets).encode()

@@ -43,6 +43,7 @@ _BATCH = 256  # entries handed to a protocol at once
 _QUEUED = 2**20  # bytes of replies that may wait before events are held back
 _FAREWELL_S = 2.0  # for the last words to a client that may not read them
 _BURST_S = 4.0  # text messages of that many seconds may come at once
+_SHOWN = 500  # characters of what is told about a problem: it may quote the client
 _ROOM_S = 0.02  # how often a reader that waits looks whether there is room
 
 
@@ -112,6 +113,7 @@ class Connection:
             for result in results:
                 if isinstance(result, Exception) and not isinstance(result, GoneError):
                     log.error("connection failed", exc_info=result)
+                    await self.transport.close(CLOSE_CODES["internal"], "the server made a mistake")
 
     def shut_down(self) -> None:
         """The server stops: say so and close, behind what is to be said anyway."""
@@ -121,6 +123,7 @@ class Connection:
         """Tell the client; close if that is fatal."""
         if self._closing:
             return
+        message = message if len(message) <= _SHOWN else message[: _SHOWN - 3] + "..."
         log.info("problem", extra={"kind": kind, "protocol": self.protocol.name, "problem": message, "fatal": fatal})
         self._perform(self.protocol.problem(Problem(kind, message, fatal)))
         if fatal:
@@ -131,12 +134,16 @@ class Connection:
     async def _read(self) -> None:
         limits = self.hub.options.limits
         idle_s = limits.idle_s if self.protocol.idle_s is None else self.protocol.idle_s
+        clock = asyncio.get_running_loop().time
+        began = clock()
         while not self._closing:
+            # A message that comes byte by byte is not one after another.
+            began = began if self.protocol.is_amid else clock()
             try:
-                async with asyncio.timeout(idle_s):
+                async with asyncio.timeout_at(began + idle_s):
                     message = await self.transport.receive()
             except TimeoutError:
-                self.problem("idle", f"expected a message within {idle_s:g} s; none came", fatal=True)
+                self.problem("idle", f"expected a whole message within {idle_s:g} s; none came", fatal=True)
                 return
             except MessageTooLargeError:
                 limit = limits.message
@@ -207,7 +214,11 @@ class Connection:
         try:
             if isinstance(action, Start):
                 live, started = self.hub.open(
-                    action.settings, self.owner, self.protocol.name, resumable=self.protocol.resumable
+                    action.settings,
+                    self.owner,
+                    self.protocol.name,
+                    resumable=self.protocol.resumable,
+                    limit_s=self.protocol.opening.server.limit_s,
                 )
             else:
                 live, started = self.hub.resume(action, self.owner)

@@ -5,6 +5,7 @@ Lives in the event loop. Knows models and sessions; knows no sockets and no prot
 
 import asyncio
 import logging
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -13,6 +14,7 @@ from whispertide.api import Transcriber
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import Confirmed, Error, Event
 from whispertide.options import DecodeOptions
+from whispertide.server.bounds import check_changes, check_prompt
 from whispertide.server.live import Command, LiveSession, Witness
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
@@ -37,7 +39,7 @@ from whispertide.types import join_words, seconds, to_samples
 log = logging.getLogger("whispertide.server")
 
 _SWEEP_S = 0.5
-_PARKED = 4  # as many sessions may wait for their clients, in multiples of the limit; the longest waiting give way
+_PARKED = 4  # as many sessions may wait for their clients, in multiples of the limit; those with least audio give way
 
 
 class RefusedError(Exception):
@@ -133,9 +135,12 @@ class Hub:
     # --- for connections ---------------------------------------------------------------------------------------------
 
     def open(
-        self, settings: Settings, owner: str, protocol: str, *, resumable: bool = False
+        self, settings: Settings, owner: str, protocol: str, *, resumable: bool = False, limit_s: float = math.inf
     ) -> tuple[LiveSession, Started]:
-        """A new session, in the journal if its client may come back. Raises `RefusedError`."""
+        """A new session, in the journal if its client may come back. Raises `RefusedError`.
+
+        `limit_s` is how long this client's may get, if that is less than any may.
+        """
         self._admit()
         name = self._model(settings)
         identity = secrets.token_urlsafe(16)
@@ -143,6 +148,7 @@ class Hub:
             live = self.build(identity, owner, name, settings, protocol)
         except (WhispertideError, TypeError) as error:
             raise self._refused("bad_setting", str(error)) from error
+        live.limit_s = min(live.limit_s, limit_s)
         keepers = (self.recorder, self.keeper if resumable else None)
         live.witnesses = tuple(keeper.opened(live, settings) for keeper in keepers if keeper is not None)
         self.sessions[identity] = live
@@ -155,8 +161,11 @@ class Hub:
         """A session that nobody knows of yet. Raises `WhispertideError` or `TypeError` for settings that cannot be."""
         recipe, options = self._choices(settings)
         session = self.models[model].session(recipe, options=options, vad=settings.vad)
-        outbox = Outbox(limit=self.options.limits.unacked)
-        return LiveSession(identity, owner, model, session, options, protocol, outbox)
+        limits, languages = self.options.limits, _languages(self.models[model])
+        outbox = Outbox(limit=limits.unacked)
+        return LiveSession(
+            identity, owner, model, session, options, protocol, outbox, languages=languages, limit_s=limits.session_s
+        )
 
     def resume(self, wanted: Resume, owner: str) -> tuple[LiveSession, Started]:
         """The session that a client left. Raises `RefusedError`, with the same words for none and for another's."""
@@ -183,7 +192,7 @@ class Hub:
                 return None
             return Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
         if isinstance(command, Audio):
-            limit = self.options.limits.session_s
+            limit = live.limit_s
             room = to_samples(limit) - live.accepted
             self.metrics.audio.inc(seconds(min(len(command.samples), room)))
             if len(command.samples) > room:
@@ -208,7 +217,7 @@ class Hub:
         live.parked_at = asyncio.get_running_loop().time()
         parked = [other for other in self.sessions.values() if other.parked_at is not None]
         if len(parked) > _PARKED * self.options.limits.sessions:
-            self.drop(min(parked, key=lambda other: other.parked_at or 0.0))
+            self.drop(min(parked, key=lambda other: (other.accepted, other.parked_at)))
         self._count()
         log.info("session parked", extra={"session": live.id})
 
@@ -294,6 +303,8 @@ class Hub:
     def _choices(self, settings: Settings) -> tuple[Recipe, DecodeOptions]:
         name = settings.recipe
         recipe = self.recipe if name is None or name == self.recipe.name else get_recipe(name)
+        check_prompt(settings.prompt)
+        check_changes(settings.changes, recipe)
         recipe = recipe.replace(**{key: value for key, value in settings.changes.items() if key != "name"})
         return recipe, DecodeOptions(language=settings.language, task=settings.task, prompt=settings.prompt)
 

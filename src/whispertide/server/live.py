@@ -6,6 +6,7 @@ no sockets and no protocols.
 """
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import End, Error, Event, Lag
 from whispertide.options import DecodeOptions
+from whispertide.server.bounds import check_changes
 from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry, Outbox
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
@@ -69,6 +71,8 @@ class LiveSession:
     asked_options: DecodeOptions = field(default_factory=DecodeOptions)
     protocol: str = ""
     outbox: Outbox = field(default_factory=Outbox)
+    languages: tuple[str, ...] = ()  # that the model writes
+    limit_s: float = math.inf  # of audio
     witnesses: tuple[Witness, ...] = ()
     wake: Callable[[], None] | None = None
     inbox: deque[Command] = field(default_factory=deque)
@@ -148,6 +152,7 @@ class LiveSession:
     def _configure(self, changes: Any) -> list[Event]:
         """Change what the client asked for; a setting that cannot be is told as an error that is not fatal."""
         try:
+            check_changes(changes, self.asked_recipe, self.languages)
             self.session.configure(**{**settings_at(0, self.asked_recipe, self.asked_options), **changes})
         except (WhispertideError, TypeError) as error:
             return self.session.fail(str(error), fatal=False)

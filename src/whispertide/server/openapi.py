@@ -9,7 +9,7 @@ _ERROR = {
     "description": "What was wrong, in OpenAI's shape",
     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
 }
-_KEYED: list[dict[str, list[str]]] = [{"bearer": []}, {}]
+_KEYED: list[dict[str, list[str]]] = [{"bearer": []}]  # nothing in a description whose server asks for no keys
 
 
 def _file_request(*, translations: bool) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def _file_operation(summary: str, *, translations: bool) -> dict[str, Any]:
         "text/plain": {"schema": {"type": "string"}},
         "text/vtt": {"schema": {"type": "string"}},
         "application/x-subrip": {"schema": {"type": "string"}},
-        "text/event-stream": {"schema": {"type": "string"}},
+        "text/event-stream": {"schema": {"$ref": "#/components/schemas/ServerSentEvent"}},
     }
     codes = ("400", "401", "403", "408", "413", "429", "500", "503")
     responses = {"200": {"description": "The transcript", "content": content}, **dict.fromkeys(codes, _ERROR)}
@@ -53,15 +53,34 @@ def _plain(summary: str, *codes: str, secured: bool = False) -> dict[str, Any]:
 
 def _made(summary: str) -> dict[str, Any]:
     body = {"content": {"application/json": {"schema": {"type": "object"}}}}
-    responses = {"200": {"description": summary}, **dict.fromkeys(("400", "401", "403", "429"), _ERROR)}
+    responses = {"200": {"description": summary}, **dict.fromkeys(("400", "401", "403", "408", "413", "429"), _ERROR)}
     return {"post": {"summary": summary, "requestBody": body, "responses": responses, "security": _KEYED}}
 
 
-def document(version: str) -> dict[str, Any]:
-    """The whole description."""
+def _token() -> dict[str, Any]:
+    seconds = {
+        "expires_in_seconds": (True, 1, 600, "How long it may wait to be used"),
+        "max_session_duration_seconds": (False, 60, 10_800, "The most audio of the session that it opens"),
+    }
+    parameters = [
+        {
+            "name": name,
+            "in": "query",
+            "required": required,
+            "description": what,
+            "schema": {"type": "integer", "minimum": least, "maximum": most},
+        }
+        for name, (required, least, most, what) in seconds.items()
+    ]
+    operation = _plain("A key for one AssemblyAI session", "400", "401", "403", "429", secured=True)
+    return {"get": {**operation["get"], "parameters": parameters}}
+
+
+def document(version: str, *, keyed: bool = True) -> dict[str, Any]:
+    """The whole description; `keyed` tells whether this server asks for keys."""
     model = {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
     refused = ("401", "403", "429")
-    return {
+    described: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
             "title": "whispertide",
@@ -79,6 +98,7 @@ def document(version: str) -> dict[str, Any]:
             },
             "/v1/realtime/client_secrets": _made("A key for a short time, for a page"),
             "/v1/realtime/transcription_sessions": _made("The same in the older shape"),
+            "/v3/token": _token(),
             "/healthz": _plain("The process is alive"),
             "/readyz": _plain("New sessions are welcome", "503"),
             "/metrics": _plain("Figures in Prometheus' format", *refused, secured=True),
@@ -102,6 +122,11 @@ def document(version: str) -> dict[str, Any]:
                         }
                     },
                 },
+                "ServerSentEvent": {
+                    "type": "object",
+                    "required": ["data"],
+                    "properties": {"data": {"type": "string", "description": "A JSON object as in OpenAI's API"}},
+                },
                 "Transcription": {
                     "type": "object",
                     "required": ["text"],
@@ -117,6 +142,12 @@ def document(version: str) -> dict[str, Any]:
             },
         },
     }
+    if not keyed:
+        for item in described["paths"].values():
+            for operation in (item.get("get"), item.get("post")):
+                if operation is not None:
+                    operation.pop("security", None)
+    return described
 
 
 def page(description: dict[str, Any]) -> str:
@@ -149,8 +180,7 @@ def page(description: dict[str, Any]) -> str:
             )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        "<title>whispertide: HTTP interface</title><style>body{font:16px/1.5 system-ui;max-width:50em;margin:2em auto;"
-        "padding:0 1em;color-scheme:light dark}td{padding:.2em 1em .2em 0;vertical-align:top}</style>"
+        "<title>whispertide: HTTP interface</title><link rel=stylesheet href=/docs.css>"
         "<h1>whispertide: HTTP interface</h1><p>For programs: <a href=/openapi.json>/openapi.json</a>. "
         "Live sessions use WebSockets at <code>/ws</code>.</p>" + "".join(parts)
     )

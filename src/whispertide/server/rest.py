@@ -4,21 +4,20 @@ Source: the API reference of `POST /v1/audio/transcriptions` and the client pack
 used for anything.
 """
 
-import asyncio
 import contextlib
 import json
 import logging
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from starlette.datastructures import FormData, UploadFile
-from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.types import Message, Receive
+from starlette.types import Receive, Scope, Send
 
 from whispertide.checkpoint.languages import LANGUAGES
 from whispertide.decoding.longform import OfflineSegment
@@ -26,6 +25,7 @@ from whispertide.document import Document, TextSegment
 from whispertide.errors import AudioError, OptionError, WhispertideError
 from whispertide.formats import get_format
 from whispertide.options import DecodeOptions, Task
+from whispertide.server.bodies import GoneError, TooLargeError, TooSlowError, limited, pieces
 from whispertide.server.hub import Hub
 from whispertide.server.uploads import BusyError, Job, TooLongError, Uploads, joined
 from whispertide.types import HOP_LENGTH, N_SAMPLES, seconds, to_samples
@@ -34,9 +34,9 @@ log = logging.getLogger("whispertide.server")
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("word", "segment")
-_LEAST_RATE = 4096  # bytes per second, on average: whoever sends more slowly wants to keep the server waiting
+_FIELDS, _FIELD = 32, 2**16  # how many fields a form may have beside the file, and the bytes of one
 _OVERHEAD = 2**16  # of a multipart body beside the file
-_FIELDS = 32
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +79,19 @@ class Rest:
         limits = self.hub.options.limits
         if self.hub.draining:
             return _error(503, "the server is stopping: try again in a moment", {"retry-after": "5"})
-        if self.uploads.waiting >= limits.offline:
-            self.hub.metrics.uploads.labels("refused").inc()
-            return _error(429, "too many files are being transcribed: try again later", {"retry-after": "10"})
         try:
-            receive = _limited(request.receive, limits.upload + _OVERHEAD, limits.stall_s)
-            form = await _form(request, receive)
-        except _TooLargeError:
+            with self.uploads.receiving():
+                form = await _form(request, limited(request.receive, limits.upload + _OVERHEAD, limits.stall_s))
+        except BusyError as error:
+            self.hub.metrics.uploads.labels("refused").inc()
+            return _error(429, str(error), {"retry-after": "10"})
+        except TooLargeError:
             return _error(413, f"expected a file of at most {limits.upload} bytes; got a larger one")
-        except _TooSlowError:
+        except TooSlowError:
             return _error(408, "expected the file to arrive without pauses", {"connection": "close"})
-        except (MultiPartException, HTTPException, ValueError) as error:
+        except GoneError:
+            return _error(400, "expected the whole file; the client left before")
+        except (MultiPartException, ValueError) as error:
             return _error(400, f"expected a multipart form with a file; {getattr(error, 'message', error)}")
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(form.close)
@@ -102,10 +104,7 @@ class Rest:
             return _error(400, str(error))
         job = Job(self.hub.models[wanted.model], wanted.file, wanted.options, self.hub.options.limits.upload_s)
         if wanted.stream:
-            closing = stack.pop_all()  # the file is read while the answer is sent
-            return StreamingResponse(
-                self._streamed(job, closing), media_type="text/event-stream", headers={"cache-control": "no-store"}
-            )
+            return _Held(self._streamed(job), stack.pop_all())  # the file is read while the answer is sent
         try:
             segments = [segment async for segment in self.uploads.run(job)]
         except Exception as error:
@@ -114,22 +113,21 @@ class Rest:
         headers = {"x-whispertide-warning": json.dumps(job.warning)} if job.warning else {}
         return _rendered(wanted, job, segments, task, headers)
 
-    async def _streamed(self, job: Job, closing: contextlib.AsyncExitStack) -> AsyncIterator[str]:
-        async with closing:
-            segments: list[OfflineSegment] = []
-            try:
-                async with contextlib.aclosing(self.uploads.run(job)) as running:
-                    async for segment in running:
-                        text = segment.text if segments else segment.text.lstrip()
-                        segments.append(segment)
-                        yield _sse({"type": "transcript.text.delta", "delta": text})
-            except Exception as error:
-                response = self._failed(error)
-                yield _sse({"type": "error", **json.loads(bytes(response.body))})
-                return
-            self.hub.metrics.uploads.labels("done").inc()
-            warning = {"warning": job.warning} if job.warning else {}
-            yield _sse({"type": "transcript.text.done", "text": joined(segments), "usage": _usage(job), **warning})
+    async def _streamed(self, job: Job) -> AsyncIterator[str]:
+        segments: list[OfflineSegment] = []
+        try:
+            async with contextlib.aclosing(self.uploads.run(job)) as running:
+                async for segment in running:
+                    text = segment.text if segments else segment.text.lstrip()
+                    segments.append(segment)
+                    yield _sse({"type": "transcript.text.delta", "delta": text})
+        except Exception as error:
+            response = self._failed(error)
+            yield _sse({"type": "error", **json.loads(bytes(response.body))})
+            return
+        self.hub.metrics.uploads.labels("done").inc()
+        warning = {"warning": job.warning} if job.warning else {}
+        yield _sse({"type": "transcript.text.done", "text": joined(segments), "usage": _usage(job), **warning})
 
     def _failed(self, error: Exception) -> Response:
         """An error of the audio is the client's, any other ours."""
@@ -275,53 +273,26 @@ def _error(status: int, message: str, headers: Mapping[str, str] | None = None) 
     return JSONResponse(body, status, dict(headers or {}))
 
 
-# --- bodies ----------------------------------------------------------------------------------------------------------
+# --- the form --------------------------------------------------------------------------------------------------------
 
 
-class _TooLargeError(Exception):
-    pass
+class _Held(StreamingResponse):
+    """An answer that holds the file until it is sent, or cannot be."""
 
+    def __init__(self, content: AsyncIterator[str], held: contextlib.AsyncExitStack) -> None:
+        super().__init__(content, media_type="text/event-stream", headers={"cache-control": "no-store"})
+        self._held = held
 
-class _TooSlowError(Exception):
-    pass
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._held:
+            await super().__call__(scope, receive, send)
 
 
 async def _form(request: Request, receive: Receive) -> FormData:
     kind = request.headers.get("content-type", "")
     if not kind.lower().startswith("multipart/form-data"):
         raise ValueError(f"got content of the type {kind[:100]!r}")
-
-    async def body() -> AsyncGenerator[bytes, None]:
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                raise ValueError("the client went away")
-            yield message.get("body", b"")
-            if not message.get("more_body"):
-                return
-
-    parser = MultiPartParser(request.headers, body(), max_files=1, max_fields=_FIELDS)
+    if (found := _CHARSET.search(kind)) and found[1].lower() not in ("utf-8", "utf8"):  # some codecs take hours
+        raise ValueError(f"got fields in {found[1][:40]!r}: send UTF-8")
+    parser = MultiPartParser(request.headers, pieces(receive), max_files=1, max_fields=_FIELDS, max_part_size=_FIELD)
     return await parser.parse()
-
-
-def _limited(receive: Receive, limit: int, stall_s: float) -> Receive:
-    """`receive` for a body of at most `limit` bytes that comes without pauses."""
-    total, began = 0, None
-
-    async def limited() -> Message:
-        nonlocal total, began
-        now = asyncio.get_running_loop().time()
-        began = now if began is None else began
-        try:
-            async with asyncio.timeout(stall_s):
-                message = await receive()
-        except TimeoutError:
-            raise _TooSlowError from None
-        total += len(message.get("body", b""))
-        if total > limit:
-            raise _TooLargeError
-        if now - began > stall_s + total / _LEAST_RATE:
-            raise _TooSlowError
-        return message
-
-    return limited

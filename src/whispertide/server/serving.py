@@ -16,8 +16,6 @@ from types import FrameType, MappingProxyType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from whispertide.api import Transcriber
 from whispertide.server.app import make_app
@@ -30,6 +28,7 @@ from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProto
 from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.record import Recorder
 from whispertide.server.restore import resume_journal
+from whispertide.server.sockets import ThriftyWebSockets, patient
 from whispertide.server.tcp import TcpListener
 from whispertide.streaming.recipes import Recipe
 
@@ -38,7 +37,7 @@ log = logging.getLogger("whispertide.server")
 _POLL_S = 0.02
 _PING_S = 20.0
 _GRACE_S = 5
-_CLOSE_S = 2.0
+_PLAIN = 256  # connections by HTTP, beside those of live sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,59 +48,6 @@ class Address:
     port: int = 8000
     certificate: Path | None = None
     key: Path | None = None
-
-
-def patient(stall_s: float) -> type[asyncio.Protocol]:
-    """uvicorn's HTTP protocol with a limit on how long a client may take to send the head of a request.
-
-    Without it whoever sends a byte now and then holds a connection forever (slow-loris).
-    """
-
-    class Patient(H11Protocol):
-        _head_timer: asyncio.TimerHandle | None = None
-        _upgraded = False
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._expect_head()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self._upgraded or (self.cycle is not None and not self.cycle.response_complete):
-                self._got_head()
-            elif self._head_timer is None:
-                self._expect_head()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._got_head()
-            super().connection_lost(exc)
-
-        def handle_websocket_upgrade(self, event: Any) -> None:
-            self._upgraded = True
-            super().handle_websocket_upgrade(event)
-
-        def _expect_head(self) -> None:
-            self._head_timer = self.loop.call_later(stall_s, self._give_up)
-
-        def _got_head(self) -> None:
-            if self._head_timer is not None:
-                self._head_timer.cancel()
-                self._head_timer = None
-
-        def _give_up(self) -> None:
-            self._head_timer = None
-            if self.cycle is None or self.cycle.response_complete:
-                self.transport.close()
-
-    return Patient
-
-
-class BriskWebSockets(WebSocketsSansIOProtocol):
-    """uvicorn's WebSockets, with less patience for clients that do not answer a close frame."""
-
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.close_timeout = _CLOSE_S
 
 
 class Server(uvicorn.Server):
@@ -122,8 +68,8 @@ class Server(uvicorn.Server):
             port=address.port,
             ssl_certfile=address.certificate,
             ssl_keyfile=address.key,
-            http=patient(limits.stall_s),
-            ws=BriskWebSockets,
+            http=patient(limits.stall_s, limits.connections + _PLAIN),
+            ws=ThriftyWebSockets,
             ws_max_size=limits.message,
             ws_ping_interval=_PING_S,
             # A client that is being read slowly cannot answer in time: `Limits.idle_s` finds those that are dead.
@@ -193,9 +139,9 @@ _OVER_TCP: Mapping[str, type[WireProtocol]] = MappingProxyType(
 )
 
 
-def tcp_listeners(hub: Hub, host: str, ports: Mapping[str, int | None]) -> list[TcpListener]:
-    """A listener for every protocol over TCP (by name) that has a port."""
-    return [TcpListener(hub, _OVER_TCP[name], host, port) for name, port in ports.items() if port is not None]
+def tcp_listeners(hub: Hub, host: str, ports: Mapping[str, int | None], *, trusted: bool = False) -> list[TcpListener]:
+    """A listener for every protocol over TCP (by name) that has a port; for `trusted` see `TcpListener`."""
+    return [TcpListener(hub, _OVER_TCP[name], host, port, trusted) for name, port in ports.items() if port is not None]
 
 
 def _version() -> str:

@@ -1,5 +1,6 @@
 """The checks at the door: key, origin, how many connections there are, how often an address comes. No I/O."""
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +17,12 @@ _ADDRESSES = 10_000  # remembered; beyond it the one that came longest ago is fo
 class Verdict:
     """Whether to let somebody in: `status` None, else the HTTP status to refuse with.
 
-    `message_first` is as if they had sent it first.
+    `message_first` is as if they had sent it first; `limit_s` is the most audio of a session that they may have.
     """
 
     owner: str = ""
     message_first: str = ""
+    limit_s: float = math.inf
     status: int | None = None
     reason: str = ""
     message: str = ""
@@ -64,9 +66,12 @@ class Door:
         subprotocols: Sequence[str] = (),
         address: str = "",
         *,
-        websocket: bool = False,
+        protocol: str = "",
     ) -> Verdict:
-        """`headers` have lower-case names. The origin is checked for all that a page could do unseen."""
+        """`headers` have lower-case names; `protocol` is that of a WebSocket, and empty for plain HTTP.
+
+        The origin is checked for all that a page could do unseen.
+        """
         if not self.throttle.admits(address):
             message = f"expected at most {self.throttle.per_minute} requests a minute; got more: wait"
             return Verdict(status=429, reason="too_fast", message=message, headers={"retry-after": "60"})
@@ -74,15 +79,17 @@ class Door:
             message = f"pages from {headers.get('origin')} may not connect: the server can allow them with --origin"
             return Verdict(status=403, reason="origin", message=message)
         offered = list(offered_keys(headers, query, subprotocols))
-        entry = self.gatekeeper.pass_of(offered) if websocket else None
-        owner = entry.owner if entry is not None else self.gatekeeper.owner(offered)
-        if owner is None:
-            message = "expected a valid API key, for example in the header `Authorization: Bearer KEY`"
-            return Verdict(status=401, reason="key", message=message, headers={"www-authenticate": "Bearer"})
-        if websocket and self.inside >= self._limit:
+        if protocol and self.inside >= self._limit:
             message = f"expected at most {self._limit} connections at once; all are taken: try later"
             return Verdict(status=503, reason="overloaded", message=message, headers={"retry-after": "5"})
-        return Verdict(owner, entry.message if entry is not None else "")
+        if protocol and (entry := self.gatekeeper.redeem(offered, protocol)) is not None:
+            what, owner = entry
+            return Verdict(owner, what.message, what.limit_s)
+        known = self.gatekeeper.owner(offered)
+        if known is None:
+            message = "expected a valid API key, for example in the header `Authorization: Bearer KEY`"
+            return Verdict(status=401, reason="key", message=message, headers={"www-authenticate": "Bearer"})
+        return Verdict(known)
 
     @contextmanager
     def entered(self) -> Iterator[None]:

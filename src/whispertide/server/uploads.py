@@ -18,6 +18,7 @@ from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, seconds, to_samples
 
 _NICE = 10
+_ARRIVING = 4  # as many files may come in at once, in multiples of those that may wait: they lie on the disk
 
 
 class BusyError(Exception):
@@ -97,17 +98,29 @@ class Job:
 
 
 class Uploads:
-    """The queue of files: one is transcribed, others wait, more are refused."""
+    """The queue of files: one is transcribed, others wait or are still on their way, more are refused."""
 
     def __init__(self, most: int) -> None:
         self.waiting = 0
+        self._arriving = 0
         self._most = most
         self._turn = asyncio.Lock()
+
+    @contextlib.contextmanager
+    def receiving(self) -> Iterator[None]:
+        """While a file comes in. Raises `BusyError` if there is no room for it to wait, or too many come already."""
+        if self.waiting >= self._most or self._arriving >= _ARRIVING * self._most:
+            raise self._busy()
+        self._arriving += 1
+        try:
+            yield
+        finally:
+            self._arriving -= 1
 
     async def run(self, job: Job) -> AsyncGenerator[OfflineSegment, None]:
         """The job's segments, once it is its turn. Raises `BusyError` at once if there is no room to wait."""
         if self.waiting >= self._most:
-            raise BusyError(f"expected at most {self._most} files at once; all places are taken: try later")
+            raise self._busy()
         self.waiting += 1
         try:
             async with self._turn, contextlib.aclosing(job.segments()) as segments:
@@ -115,6 +128,9 @@ class Uploads:
                     yield segment
         finally:
             self.waiting -= 1
+
+    def _busy(self) -> BusyError:
+        return BusyError(f"expected at most {self._most} files at once; all places are taken: try later")
 
 
 def _lower_priority() -> None:

@@ -5,6 +5,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -64,13 +65,14 @@ async def serve_websocket(socket: WebSocket, hub: Hub, door: Door, protocol: typ
     query = dict(socket.query_params)
     subprotocols = tuple(socket.scope.get("subprotocols") or ())
     headers = {name: value for name, value in socket.headers.items() if name.isascii()}
-    verdict = door.check(headers, query, subprotocols, socket.client.host if socket.client else "", websocket=True)
+    address = socket.client.host if socket.client else ""
+    verdict = door.check(headers, query, subprotocols, address, protocol=protocol.name)
     if verdict.status is not None:
         hub.metrics.refused.labels(verdict.reason).inc()
         await refuse(socket, verdict.status, verdict.message, verdict.headers)
         return
     opening = Opening(
-        hub.info,
+        replace(hub.info, limit_s=min(hub.info.limit_s, verdict.limit_s)),
         secrets.token_urlsafe(16),
         path=socket.url.path,
         query=query,

@@ -127,3 +127,21 @@ def test_opus_has_one_or_two_channels() -> None:
 def test_unknown_encodings_are_refused() -> None:
     with pytest.raises(OptionError, match="encoding"):
         AudioInput("amr-nb")
+
+
+def ogg_page(packets: list[bytes]) -> bytes:
+    """One page of an Ogg stream; nobody here looks at its checksum."""
+    return b"OggS" + bytes(22) + bytes([len(packets), *map(len, packets)]) + b"".join(packets)
+
+
+def test_a_message_that_holds_hours_is_refused_before_it_is_decoded() -> None:
+    """Two bytes of Opus are 0.12 s; a megabyte of them would be sixteen hours."""
+    audio = AudioInput("ogg-opus")
+    with pytest.raises(AudioError, match="at most 120 s of audio in a message"):
+        audio.feed(ogg_page([b"\xfb\x06"] * 255) * 1000)
+
+
+def test_much_audio_may_come_in_several_messages() -> None:
+    audio = AudioInput("ogg-opus")
+    heard = sum(len(audio.feed(ogg_page([b"\xfb\x06"] * 255))) for _ in range(5))
+    assert heard > 120 * 16_000

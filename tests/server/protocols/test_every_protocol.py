@@ -1,7 +1,7 @@
 """What holds for every protocol of another service, whatever is sent and whatever happens."""
 
 import json
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -12,59 +12,19 @@ from whispertide.server.protocols import ROUTES
 from whispertide.server.protocols.base import Close, Problem, ProblemKind, ProtocolError, Reply, Start, WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
-from whispertide.server.protocols.wyoming_frames import Frame, encode
 from whispertide.types import Word
 from wire_conversation import Conversation, opening, quick
+from wire_messages import SAID, vendor_messages
 
 EVERY: list[type[WireProtocol]] = [*ROUTES.values(), TextLinesProtocol, JsonLinesProtocol, WyomingProtocol]
 QUERY = {"sample_rate": "16000", "encoding": "", "interim_results": "true"}
 WORD = Word(" kept.", 1_600, 8_000, 0.9)
 every = pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)
 
-# Things that clients say, whole or with one value exchanged, and things that nobody says.
-SAID: list[dict[str, Any]] = [
-    {"type": "session.update", "session": {"audio": {"input": {"turn_detection": None, "format": "x"}}}},
-    {"type": "input_audio_buffer.append", "audio": "AAAA"},
-    {"type": "input_audio_buffer.commit"},
-    {"type": "input_audio_buffer.clear"},
-    {"type": "Finalize"},
-    {"type": "CloseStream"},
-    {"type": "Configure", "keyterms": ["a"], "features": {}},
-    {"type": "ForceEndpoint"},
-    {"type": "UpdateConfiguration", "prompt": "a", "keyterms_prompt": ["b"], "language_codes": ["en"]},
-    {"type": "Terminate"},
-    {"uid": "u", "language": "en", "task": "transcribe", "send_last_n_segments": 3, "vad_parameters": {}},
-]
-JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
-    max_leaves=6,
-)
-
-
-@st.composite
-def messages(draw: st.DrawFn) -> str | bytes:
-    kind = draw(st.sampled_from(["said", "twisted", "json", "text", "bytes", "frame"]))
-    if kind == "bytes":
-        return draw(st.binary(max_size=300))
-    if kind == "text":
-        return draw(st.text(max_size=40))
-    if kind == "json":
-        return json.dumps(draw(JSON))
-    if kind == "frame":
-        names = ["describe", "transcribe", "audio-start", "audio-chunk", "audio-stop", "ping"]
-        keys = st.sampled_from(["rate", "width", "channels", "language", "transcript_names", "text"])
-        data = draw(st.dictionaries(keys, st.one_of(JSON, st.sampled_from([1, 2, 16_000])), max_size=4))
-        return encode(Frame(draw(st.sampled_from(names)), data, draw(st.binary(max_size=60))))
-    message = dict(draw(st.sampled_from(SAID)))
-    if kind == "twisted":
-        message[draw(st.sampled_from(sorted(message)))] = draw(JSON)
-    return json.dumps(message)
-
 
 @every
 @quick(25)
-@given(st.lists(messages(), max_size=8), st.booleans())
+@given(st.lists(vendor_messages(), max_size=8), st.booleans())
 def test_any_message_is_answered_or_refused_properly(
     kind: type[WireProtocol], sent: list[str | bytes], ready: bool
 ) -> None:

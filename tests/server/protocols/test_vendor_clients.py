@@ -313,6 +313,36 @@ def test_deepgram_live(served: Served, clip: FloatArray, rate: int) -> None:
     served.check(" ".join(filter(None, (message.channel.alternatives[0].transcript for message in finals))))
 
 
+def test_pipecat(served: Served, clip: FloatArray) -> None:
+    """Its Deepgram service sends `Finalize` at every pause, and the stream goes on."""
+    missing = "pipecat is not installed: pip install pipecat-ai[deepgram]"
+    service = pytest.importorskip("pipecat.services.deepgram.stt", reason=missing)
+    frames = pytest.importorskip("pipecat.frames.frames")
+    testing = pytest.importorskip("pipecat.tests.utils")
+    stt = service.DeepgramSTTService(
+        api_key="anything", base_url=f"ws://127.0.0.1:{served.port}", sample_rate=SAMPLE_RATE
+    )
+
+    def talk() -> Iterator[Any]:
+        data = pcm(clip)
+        for number, half in enumerate((data[:96_000], data[96_000:]), 1):
+            for piece in pieces(half, 32_000):
+                yield frames.InputAudioRawFrame(audio=piece, sample_rate=SAMPLE_RATE, num_channels=1)
+                yield testing.SleepFrame(sleep=0)
+            yield frames.VADUserStoppedSpeakingFrame()
+            while sum(isinstance(one, Flush) for one in served.watcher.commands) < number or not (
+                served.watcher.is_settled
+            ):
+                yield testing.SleepFrame(sleep=0.05)
+            yield testing.SleepFrame(sleep=0.5)
+
+    down, _ = asyncio.run(testing.run_test(stt, frames_to_send=talk(), start_timeout=PATIENCE_S))
+    finals = [frame for frame in down if isinstance(frame, frames.TranscriptionFrame)]
+    assert finals[-1] is not next(frame for frame in finals if frame.finalized), "words come after a Finalize, too"
+    assert any(isinstance(frame, frames.InterimTranscriptionFrame) for frame in down)
+    served.check(" ".join(frame.text for frame in finals))
+
+
 # --- AssemblyAI -------------------------------------------------------------------------------------------------------
 
 

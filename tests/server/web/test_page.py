@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import pytest
 
 from headless_chromium import Page, find_chromium, page
@@ -128,6 +129,68 @@ def test_phones_need_no_sideways_scrolling(tab: Page) -> None:
             assert box["bottom"] <= 640, name
     finally:
         tab.command("Emulation.clearDeviceMetricsOverride")
+
+
+def test_light_and_dark_follow_the_system_or_the_person(tab: Page) -> None:
+    def back() -> str:
+        return str(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    def system(scheme: str) -> None:
+        tab.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    system("light")
+    light = back()
+    system("dark")
+    dark = back()
+    assert (light, dark) == ("rgb(243, 246, 247)", "rgb(10, 18, 22)")
+    seen = []
+    for _ in range(3):
+        tab.click("#theme")
+        seen.append((tab.evaluate("document.documentElement.dataset.theme"), back()))
+    assert seen == [("light", light), ("dark", dark), ("auto", dark)]
+    tab.command("Emulation.setEmulatedMedia", features=[])
+
+
+def test_what_can_be_read_has_contrast(tab: Page) -> None:
+    """At least 4.5 to 1 (WCAG 2.2, 1.4.3), light and dark, for everything that is text."""
+    for theme in ("light", "dark"):
+        worst = tab.evaluate(f"""(() => {{
+          document.documentElement.dataset.theme = {theme!r};
+          const probe = document.body.appendChild(document.createElement("i"));
+          const luminance = (name) => {{
+            probe.style.color = `var(--${{name}})`;
+            const parts = getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
+            const [r, g, b] = parts.map((part) => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+          }};
+          const pairs = [["ink", "card"], ["ink", "back"], ["quiet", "card"], ["quiet", "back"], ["guess", "card"],
+            ["on-accent", "accent"], ["accent", "card"], ["back", "live"], ["ink", "warn-back"], ["back", "ink"]];
+          const ratios = pairs.map((pair) => {{
+            const [low, high] = pair.map(luminance).sort((a, b) => a - b);
+            return [(high + 0.05) / (low + 0.05), ...pair];
+          }});
+          probe.remove();
+          document.documentElement.dataset.theme = "auto";
+          return ratios.sort((a, b) => a[0] - b[0])[0];
+        }})()""")
+        assert worst[0] >= 4.5, worst
+
+
+def test_the_policy_allows_nothing_that_the_page_does_not_need(tab: Page, address: str) -> None:
+    """And the page works under it (`tab` looks for complaints)."""
+    policy = httpx.get(address, trust_env=False).headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "data:" not in policy
+    assert "blob:" not in policy
+    assert "default-src 'none'" in policy
+    host = address.removeprefix("http://").rstrip("/")
+    assert f"connect-src 'self' ws://{host} wss://{host};" in policy
+    strange = httpx.get(address, headers={"host": "x; script-src *"}, trust_env=False)
+    assert "script-src *" not in strange.headers["content-security-policy"]
+    tab.evaluate("document.body.setAttribute('style', 'color: red')")  # the policy is in force
+    assert tab.evaluate("getComputedStyle(document.body).color") != "rgb(255, 0, 0)"
+    tab.evaluate("document.body.removeAttribute('style')")
+    tab.complaints.clear()
 
 
 def test_everything_that_can_be_pressed_has_a_name(tab: Page) -> None:
@@ -257,4 +320,6 @@ def test_a_key_is_needed(browser: Page) -> None:
             browser.click("#key .solid")
             browser.wait(f"{STATE} === {state!r}")
         browser.wait("document.querySelector('#problem').hidden")
+        assert not [url for url in browser.requests if "correct-key" in url], "addresses are kept in logs"
+        assert not [text for text in browser.complaints if "Content Security" in text]
         browser.evaluate("sessionStorage.clear()")

@@ -208,8 +208,8 @@ class AssemblyAIProtocol(WireProtocol):
 def _list_in_query(value: str, repeated: Sequence[str]) -> list[str]:
     """A list as their SDK writes it (JSON), or as a repeated parameter."""
     try:
-        items = json.loads(value)
-    except (ValueError, RecursionError):
+        items = messages.parsed(value)
+    except ValueError:
         return list(repeated) or [value]
     return items if isinstance(items, list) else [value]
 

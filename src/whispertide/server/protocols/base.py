@@ -264,6 +264,14 @@ class WireProtocol(ABC):
         """The connection stands."""
         return ()
 
+    @property
+    def is_amid(self) -> bool:
+        """Whether a message has begun and is not whole; it has to be within the time that a client may say nothing.
+
+        Only protocols that do their own framing, over TCP, can know.
+        """
+        return False
+
     @abstractmethod
     def receive(self, message: str | bytes) -> Actions:
         """A message came. Raises `ProtocolError` for one that cannot be used; other errors are a defect."""

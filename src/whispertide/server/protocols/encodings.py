@@ -23,6 +23,7 @@ from whispertide.types import FloatArray
 RATES = (4_000, 192_000)  # what telephones and sound files have; less would make little input much audio
 MOST_CHANNELS = 8
 OPUS_RATE = 48_000  # RFC 6716: whatever rate was encoded, a decoder may give 48 kHz
+MOST_OGG_S = 120  # in one message: a megabyte can hold sixteen hours, if hardly anything is in its packets
 MAX_OGG_PACKET = 1 << 20  # an Opus packet has at most some 60 kB: a packet that goes on beyond this is damage
 
 _LINEAR = {"u8": "u1", "s16le": "<i2", "s32le": "<i4", "f32le": "<f4"}
@@ -152,8 +153,13 @@ class _OggOpus:
 
     def decode(self, data: bytes) -> FloatArray:
         self._waiting += data
-        samples = [self._opus.decode(packet) for packet in self._packets()]
-        return np.concatenate([np.zeros((0, self._channels), np.float32), *samples])
+        samples, total = [np.zeros((0, self._channels), np.float32)], 0
+        for packet in self._packets():
+            samples.append(self._opus.decode(packet))
+            total += len(samples[-1])
+            if total > MOST_OGG_S * OPUS_RATE:
+                raise AudioError(f"expected at most {MOST_OGG_S} s of audio in a message; got more: send smaller ones")
+        return np.concatenate(samples)
 
     def _packets(self) -> Iterator[bytes]:
         """The audio packets that are complete; the two header packets are left out."""
@@ -170,13 +176,16 @@ class _OggOpus:
                         yield packet
 
     def _pages(self) -> Iterator[tuple[bytes, bytes]]:
-        """The pages that are complete: body and lacing values."""
-        while len(self._waiting) >= 27:
-            if not self._waiting.startswith(b"OggS"):
-                raise AudioError(f"expected an Ogg page; got bytes that begin with {self._waiting[:4]!r}")
-            sizes = self._waiting[27 : 27 + self._waiting[26]]
-            end = 27 + self._waiting[26] + sum(sizes)
-            if len(sizes) < self._waiting[26] or len(self._waiting) < end:
-                return
-            page, self._waiting = self._waiting[end - sum(sizes) : end], self._waiting[end:]
-            yield page, sizes
+        """The pages that are complete: body and lacing values. What remains is cut off once, not page by page."""
+        data, at = self._waiting, 0
+        while len(data) - at >= 27:
+            if not data.startswith(b"OggS", at):
+                raise AudioError(f"expected an Ogg page; got bytes that begin with {data[at : at + 4]!r}")
+            body = at + 27 + data[at + 26]
+            sizes = data[at + 27 : body]
+            end = body + sum(sizes)
+            if len(data) < end:
+                break
+            at = end
+            yield data[body:end], sizes
+        self._waiting = data[at:]

@@ -5,6 +5,7 @@ Every function either returns a value of the type it promises or raises `Protoco
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,12 +18,69 @@ _ANY_LANGUAGE = frozenset({"", "auto", "multi", "multilingual", "detect"})
 def json_object(message: str | bytes) -> dict[str, Any]:
     """The JSON object that `message` is."""
     try:
-        value = json.loads(message)
-    except (ValueError, RecursionError):
-        raise ProtocolError(f"expected a JSON object; got {shown(message)}") from None
+        value = parsed(message)
+    except ValueError as error:
+        why = f" ({error})" if type(error) is ValueError else ""
+        raise ProtocolError(f"expected a JSON object; got {shown(message)}{why}") from None
     if not isinstance(value, dict):
         raise ProtocolError(f"expected a JSON object; got {shown(message)}")
     return value
+
+
+def parsed(message: str | bytes) -> Any:
+    """The JSON value that `message` is, one that can be worked with and said again.
+
+    Raises `ValueError` for what is no JSON, and for what Python would take although nobody can mean it: NaN, numbers
+    beyond a double, halves of surrogate pairs, and lists in lists without end.
+    """
+    text = message.decode() if isinstance(message, bytes) else message
+    try:
+        value = json.loads(text, parse_constant=_not_json, parse_float=_real, parse_int=_integer)
+        if text.count("[") + text.count("{") > _DEEP:
+            _check_depth(value)
+    except RecursionError:
+        raise ValueError("too deep") from None
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("half of a surrogate pair is no text") from None
+    return value
+
+
+_DEEP = 50  # objects and lists in each other; no client's messages have ten
+_MOST_DIGITS = 300  # a double holds no more
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _not_json(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("a number is too large")
+    return value
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError("a number is too large")
+    return int(text)
+
+
+def _check_depth(value: object) -> None:
+    level = [value]
+    for _ in range(_DEEP):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, list | dict)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+    if any(isinstance(item, list | dict) for item in level):
+        raise ValueError("too deep")
 
 
 def shown(value: object) -> str:

@@ -7,6 +7,7 @@ Knows nothing of sessions beyond their ids; what it is asked for becomes actions
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any, ClassVar
@@ -14,6 +15,7 @@ from typing import Any, ClassVar
 from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder
 from whispertide.errors import OptionError
 from whispertide.events import End, Error, Event, to_dict
+from whispertide.server.protocols import messages
 from whispertide.server.protocols.base import (
     Abandon,
     Ack,
@@ -38,12 +40,14 @@ from whispertide.server.protocols.base import (
 from whispertide.types import SAMPLE_RATE
 
 VERSION = 1
+SUBPROTOCOL = "whispertide"
 RATES = (8_000, 192_000)  # what microphones and sound files have
 MOST_CHANNELS = 8
 
 _SETTINGS = {item.name for item in fields(Settings)} - {"strict_model"}
 _FORMAT = {"rate", "channels", "format"}
 _IN_QUERY = _SETTINGS - {"changes"} | _FORMAT
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -55,6 +59,8 @@ class NativeProtocol(WireProtocol):
 
     def __init__(self, opening: Opening) -> None:
         super().__init__(opening)
+        # A page that offers its key as a subprotocol insists on an answer.
+        self.subprotocol = SUBPROTOCOL if SUBPROTOCOL in opening.subprotocols else None
         self._format: dict[str, Any] = {"rate": SAMPLE_RATE, "channels": 1, "format": "s16le"}
         self._pcm = self._decoder()
         self._state: str = "idle"  # idle, resuming, open, finishing
@@ -83,7 +89,7 @@ class NativeProtocol(WireProtocol):
         """Audio, or one JSON object."""
         if isinstance(message, bytes):
             return self._audio(message)
-        data = _parse(message)
+        data = messages.json_object(message)
         match data.get("type"):
             case "start":
                 return self._start(data)
@@ -211,7 +217,7 @@ class NativeProtocol(WireProtocol):
         """Settings from the address; what is no setting belongs to somebody else (an API key, for instance)."""
         values: dict[str, Any] = {key: query[key] for key in query.keys() & _IN_QUERY}
         for key in values.keys() & {"rate", "channels"}:
-            values[key] = int(values[key]) if values[key].isascii() and values[key].isdigit() else values[key]
+            values[key] = _number_in(values[key])
         if "vad" in values:
             values["vad"] = _BOOLEANS.get(values["vad"].lower(), values["vad"])
         self._configure_format(values)
@@ -224,8 +230,8 @@ class NativeProtocol(WireProtocol):
         if not isinstance(session, str) or not session:
             raise ProtocolError(f'expected "session": the id of a session; got {session!r}')
         last = data.get("last_seq", -1)
-        if isinstance(last, str) and last.removeprefix("-").isdigit():
-            last = int(last)
+        if isinstance(last, str):
+            last = _number_in(last)
         return Resume(session, _whole({"last_seq": last}, "last_seq", least=-1))
 
 
@@ -233,14 +239,9 @@ def _reply(data: Mapping[str, Any]) -> Reply:
     return Reply(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
 
 
-def _parse(message: str) -> dict[str, Any]:
-    try:
-        data = json.loads(message)
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"expected a JSON object; got something else ({type(error).__name__})") from None
-    if not isinstance(data, dict):
-        raise ProtocolError(f"expected a JSON object; got {type(data).__name__}")
-    return data
+def _number_in(text: str) -> int | str:
+    """The whole number that a parameter of the address is, or what it is instead."""
+    return int(text) if _WHOLE.fullmatch(text) else text
 
 
 def _is_whole(value: object) -> bool:

@@ -62,13 +62,18 @@ class WyomingProtocol(WireProtocol):
             actions += [_error("bad_request", str(error)), Close()]
         return actions
 
+    @property
+    def is_amid(self) -> bool:
+        """Whether a frame has begun and is not whole."""
+        return self._frames.is_amid
+
     def _handle(self, frame: Frame) -> Actions:
         try:
             match frame.type:
                 case "describe":
                     return (_say("info", describe(self.opening.server)),)
                 case "ping":
-                    return (_say("pong", {"text": frame.data.get("text")}),)
+                    return (_say("pong", {"text": messages.text(frame.data, "text")}),)
                 case "transcribe":
                     return self._transcribe(frame.data)
                 case "audio-start":

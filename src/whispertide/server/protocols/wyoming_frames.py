@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whispertide.errors import OptionError
+from whispertide.server.protocols.messages import parsed
 
 MAX_LINE = 64 * 1024  # what asyncio's streams, hence the reference implementation, take for a line
 MAX_DATA = 1 << 20
-MAX_PAYLOAD = 16 << 20
+MAX_PAYLOAD = 4 << 20  # clients send some kilobytes; all of a payload is decoded at once
 VERSION = "1.10.2"  # of the protocol's reference implementation, whose events are spoken here
 
 
@@ -37,11 +38,23 @@ def encode(frame: Frame) -> bytes:
     return json.dumps(header).encode() + b"\n" + data + frame.payload
 
 
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The line that a frame begins with, and where it, the data and the payload end."""
+
+    type: str
+    data: dict[str, Any]
+    line: int
+    start: int
+    stop: int
+
+
 @dataclass(slots=True)
 class FrameReader:
     """Bytes -> frames. After an `OptionError` the stream is out of step and has to be closed."""
 
     _waiting: bytearray = field(default_factory=bytearray)
+    _header: _Header | None = None  # of the frame that is not whole
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The next bytes; yields the frames that are complete.
@@ -52,32 +65,44 @@ class FrameReader:
         while (frame := self._next()) is not None:
             yield frame
 
+    @property
+    def is_amid(self) -> bool:
+        """Whether a frame has begun and is not whole."""
+        return bool(self._waiting)
+
     def _next(self) -> Frame | None:
+        self._header = header = self._header or self._read_header()
+        if header is None or len(self._waiting) < header.stop:
+            return None
+        data = header.data
+        if header.start > header.line:
+            rest = bytes(self._waiting[header.line : header.start])
+            data = {**data, **_mapping(rest, "a JSON object as data")}
+        frame = Frame(header.type, data, bytes(self._waiting[header.start : header.stop]))
+        del self._waiting[: header.stop]
+        self._header = None
+        return frame
+
+    def _read_header(self) -> _Header | None:
         end = self._waiting.find(b"\n", 0, MAX_LINE)
         if end < 0:
             if len(self._waiting) >= MAX_LINE:
                 raise OptionError(f"expected a JSON line of at most {MAX_LINE} bytes; got no line end")
             return None
-        header = _mapping(bytes(self._waiting[:end]), "a JSON object")
-        data_length = _length(header, "data_length", MAX_DATA)
-        payload_length = _length(header, "payload_length", MAX_PAYLOAD)
-        start, stop = end + 1 + data_length, end + 1 + data_length + payload_length
-        if len(self._waiting) < stop:
-            return None
-        data = header.get("data") or {}
-        if not isinstance(header.get("type"), str) or not isinstance(data, dict):
-            raise OptionError(f"expected an event with a type and an object as data; got {_short(header)}")
-        if data_length:
-            data = {**data, **_mapping(bytes(self._waiting[end + 1 : start]), "a JSON object as data")}
-        frame = Frame(header["type"], data, bytes(self._waiting[start:stop]))
-        del self._waiting[:stop]
-        return frame
+        values = _mapping(bytes(self._waiting[:end]), "a JSON object")
+        data_length = _length(values, "data_length", MAX_DATA)
+        payload_length = _length(values, "payload_length", MAX_PAYLOAD)
+        kind, data = values.get("type"), values.get("data") or {}
+        if not isinstance(kind, str) or not isinstance(data, dict):
+            raise OptionError(f"expected an event with a type and an object as data; got {_short(values)}")
+        start = end + 1 + data_length
+        return _Header(kind, data, end + 1, start, start + payload_length)
 
 
 def _mapping(raw: bytes, what: str) -> dict[str, Any]:
     try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
+        value = parsed(raw)
+    except ValueError:
         value = raw
     if not isinstance(value, dict):
         raise OptionError(f"expected {what}; got {_short(value)}")

@@ -25,17 +25,16 @@ function mono(buffer) {
 const toInt16 = (samples) => Int16Array.from(samples, (value) => Math.round(Math.max(-1, Math.min(1, value)) * 32767));
 
 /** Let the server transcribe a file; gives events like those of a session. Throws `Problem`. */
-export async function upload(file, { key, model, language, signal }) {
+export async function upload(file, server, { model, language, signal }) {
   const form = new FormData();
   form.set("file", file);
   form.set("response_format", "verbose_json");
   form.append("timestamp_granularities[]", "word");
   if (model) form.set("model", model);
   if (language) form.set("language", language);
-  const headers = key ? { Authorization: `Bearer ${key}` } : {};
   let answer;
   try {
-    answer = await fetch("/v1/audio/transcriptions", { method: "POST", body: form, headers, signal });
+    answer = await server.fetch("/v1/audio/transcriptions", { method: "POST", body: form, signal });
   } catch (error) {
     throw error.name === "AbortError" ? error : new Problem("unreachable");
   }

@@ -6,8 +6,9 @@ import { decode, upload } from "./files.js";
 import { Gauges } from "./gauges.js";
 import { askForMicrophone, askForSharedSound, canShareSound, Capture } from "./microphone.js";
 import { describe, Problem } from "./problems.js";
+import { Server } from "./server.js";
 import { Settings } from "./settings.js";
-import { askWhatIsServed, LiveSession, RATE } from "./socket.js";
+import { LiveSession, RATE } from "./socket.js";
 import { Transcript } from "./transcript.js";
 
 const $ = (id) => document.getElementById(id);
@@ -22,18 +23,12 @@ let again = null; // what "Try again" does
 
 // --- server ----------------------------------------------------------------------------------------------------------
 
-function address(query) {
-  const url = new URL("/ws", location.href);
-  url.protocol = url.protocol.replace("http", "ws");
-  const values = settings.key ? { ...query, api_key: settings.key } : query;
-  for (const [name, value] of Object.entries(values)) url.searchParams.set(name, value);
-  return url.href;
-}
+const server = new Server(() => settings.key);
 
 async function greet() {
   showState("connecting", "Connecting");
   try {
-    settings.offer(await askWhatIsServed(address));
+    settings.offer(await server.hello());
     showProblem(null);
     showReady();
     return true;
@@ -82,7 +77,7 @@ async function letServerRead(recording, file) {
   recording.abort = () => aborting.abort();
   showState("live", "The server reads the file");
   try {
-    const events = await upload(file, { key: settings.key, ...settings.start, signal: aborting.signal });
+    const events = await upload(file, server, { ...settings.start, signal: aborting.signal });
     about = { ...settings.start, source: file.name };
     events.forEach(take);
     await end(recording);
@@ -106,7 +101,7 @@ function begin(source) {
 }
 
 function open(recording) {
-  const session = new LiveSession(address, settings.start);
+  const session = new LiveSession(server, settings.start);
   recording.session = session;
   session.addEventListener("state", ({ detail }) => changed(recording, detail));
   session.addEventListener("event", ({ detail }) => take(detail, recording));
@@ -334,6 +329,7 @@ on("theme", () => {
   gauges.draw();
   flash(`Appearance: ${settings.theme}`);
 });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => gauges.draw());
 on("settings-open", () => {
   settings.offerMicrophones();
   $("settings").showModal();
@@ -384,6 +380,6 @@ addEventListener("drop", (event) => {
 addEventListener("beforeunload", (event) => running && event.preventDefault());
 settings.form.addEventListener("change", () => running || !settings.hello || showReady());
 
-$("tab").hidden = !canShareSound();
+$("tab").hidden = $("tab-hint").hidden = !canShareSound();
 gauges.reset();
 greet();

@@ -22,7 +22,7 @@ export class LiveSession extends EventTarget {
   backlog = new Backlog();
   details = null; // what the server said about the session
 
-  #address;
+  #server;
   #settings;
   #socket = null;
   #id = null;
@@ -40,10 +40,10 @@ export class LiveSession extends EventTarget {
   #timers = [];
   #retry = null;
 
-  /** `address` gives the address of the socket for a query; `settings` are the fields of the start message. */
-  constructor(address, settings) {
+  /** `server` is where to connect to; `settings` are the fields of the start message. */
+  constructor(server, settings) {
     super();
-    this.#address = address;
+    this.#server = server;
     this.#settings = settings;
     this.#timers.push(setInterval(() => this.#pump(), TICK_MS), setInterval(() => this.#acknowledge(), ACK_MS));
     this.online = () => this.#reconnectNow();
@@ -87,7 +87,7 @@ export class LiveSession extends EventTarget {
 
   #connect() {
     this.#retry = null;
-    const socket = new WebSocket(this.#address(this.#id ? { session: this.#id, last_seq: this.#lastSeq } : {}));
+    const socket = this.#server.connect(this.#id ? { session: this.#id, last_seq: this.#lastSeq } : {});
     socket.binaryType = "arraybuffer";
     let opened = false;
     socket.onopen = () => {
@@ -106,7 +106,7 @@ export class LiveSession extends EventTarget {
     if (this.isOver) return;
     if (code === 4001) return this.#fail(new Problem("elsewhere", reason));
     if (!opened) {
-      const problem = await whyRefused(this.#address({}));
+      const problem = await this.#server.whyRefused();
       if (this.isOver) return;
       if (!this.#greeted || problem.kind === "key") return this.#fail(problem);
     }
@@ -251,40 +251,6 @@ export class LiveSession extends EventTarget {
     this.#socket?.close(1000);
   }
 }
-
-/** What the server offers (its hello). Throws `Problem`. */
-export async function askWhatIsServed(address) {
-  return new Promise((resolve, reject) => {
-    const socket = new WebSocket(address({}));
-    socket.onmessage = ({ data }) => {
-      const hello = JSON.parse(data);
-      if (hello.type !== "hello") return;
-      socket.onclose = null;
-      socket.close(1000);
-      resolve(hello);
-    };
-    socket.onclose = async () => reject(await whyRefused(address({})));
-  });
-}
-
-/** A browser does not say why a WebSocket was refused; the same question by HTTP is answered. */
-async function whyRefused(address) {
-  const url = new URL(address);
-  const key = url.searchParams.get("api_key");
-  try {
-    const answer = await fetch("/v1/models", key ? { headers: { Authorization: `Bearer ${key}` } } : {});
-    if (answer.status === 401) return new Problem("key", key ? "The key was not accepted." : "");
-    if (answer.status === 403) return new Problem("origin");
-    if (answer.status === 429) return new Problem("too_fast");
-    const ready = await fetch("/readyz");
-    if (ready.status === 503) return new Problem("overloaded");
-    return new Problem(isOwnName(url.hostname) ? "overloaded" : "origin");
-  } catch {
-    return new Problem("unreachable");
-  }
-}
-
-const isOwnName = (host) => /^(localhost|.*\.localhost|[\d.]+|\[.*\])$/.test(host);
 
 /** The event with its times moved to the page's clock, which began with the first session. */
 function shift(event, by) {

@@ -1,0 +1,54 @@
+"""What clients may not ask of a session, because the others would pay for it: memory without bounds, minutes of work.
+
+The engine trusts whoever configures it; a server trusts nobody. What cannot be at all the engine says itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from whispertide.checkpoint.languages import language_code
+from whispertide.errors import OptionError
+from whispertide.streaming.recipes import Recipe
+
+MOST_PROMPT = 10_000  # characters; Whisper reads the last few hundred
+MOST_TEMPERATURES = 10
+_MOST: Mapping[str, float] = {"best_of": 16, "patience": 4, "max_tokens": 448}
+
+
+def check_prompt(prompt: object) -> None:
+    """Raises `OptionError` for a prompt that is no text or much longer than anybody could use."""
+    if not isinstance(prompt, str):
+        raise OptionError(f"expected prompt to be text; got {type(prompt).__name__}")
+    if len(prompt) > MOST_PROMPT:
+        raise OptionError(f"expected a prompt of at most {MOST_PROMPT} characters; got {len(prompt)}")
+
+
+def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequence[str] = ()) -> None:
+    """Raises `OptionError` for changes of `recipe` or of the decode options that are more than a client may ask for.
+
+    `languages` are those that can be chosen; empty: this is not checked.
+    """
+    if changes.get("search") == "unrolled" != recipe.search:
+        raise OptionError(
+            "expected search=greedy or beam; unrolled needs graphs that take minutes to build, so it is for the recipe "
+            "that the server is started with"
+        )
+    for name, most in _MOST.items():
+        if not isinstance(value := changes.get(name, 1), int | float) or not value <= most:
+            raise OptionError(f"expected {name} of at most {most:g} on a server; got something else")
+    if not isinstance(temperatures := changes.get("temperatures", ()), list | tuple) or (
+        len(temperatures) > MOST_TEMPERATURES
+    ):
+        raise OptionError(f"expected a list of at most {MOST_TEMPERATURES} temperatures; got something else")
+    if "suppress_tokens" in changes:
+        raise OptionError("expected suppress_tokens to be left alone: the server's recipe knows the model's tokens")
+    if "prompt" in changes:
+        check_prompt(changes["prompt"])
+    _check_language(changes.get("language"), languages)
+
+
+def _check_language(language: object, languages: Sequence[str]) -> None:
+    if language is None or not languages:
+        return
+    if not isinstance(language, str) or language_code(language) not in languages:
+        raise OptionError(f"expected a language among {', '.join(languages)}; got another")

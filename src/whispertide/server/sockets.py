@@ -1,0 +1,125 @@
+"""uvicorn's two protocols with what they lack against clients that dawdle or flood. Knows no sessions.
+
+Everything here is about one socket: how long a head may take, how long an answer may wait to be read, how much a client
+can make us keep. What a message means is decided elsewhere.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+_CLOSE_S = 2.0
+
+
+def patient(stall_s: float, most: int) -> type[asyncio.Protocol]:
+    """uvicorn's HTTP protocol with limits on how long a client may take to send the head of a request or to read an
+    answer, and on how many sockets there are at once.
+
+    Without them whoever sends a byte now and then holds a connection forever (slow-loris), and whoever opens many
+    leaves no file descriptors for the others.
+    """
+
+    class Patient(H11Protocol):
+        _head_timer: asyncio.TimerHandle | None = None
+        _read_timer: asyncio.TimerHandle | None = None
+        _upgraded = False
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._expect_head()
+            if len(self.connections) > most:
+                transport.abort()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._upgraded or (self.cycle is not None and not self.cycle.response_complete):
+                self._got_head()
+            elif self._head_timer is None:
+                self._expect_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._got_head()
+            self._was_read()
+            super().connection_lost(exc)
+
+        def handle_websocket_upgrade(self, event: Any) -> None:
+            self._upgraded = True
+            super().handle_websocket_upgrade(event)
+
+        def send_400_response(self, msg: str) -> None:
+            """A body that breaks off into nonsense is answered here: the application need not answer it as well."""
+            super().send_400_response(msg)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            if self._read_timer is None:
+                self._read_timer = self.loop.call_later(stall_s, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._was_read()
+
+        def _expect_head(self) -> None:
+            self._head_timer = self.loop.call_later(stall_s, self._give_up)
+
+        def _got_head(self) -> None:
+            if self._head_timer is not None:
+                self._head_timer.cancel()
+                self._head_timer = None
+
+        def _was_read(self) -> None:
+            if self._read_timer is not None:
+                self._read_timer.cancel()
+                self._read_timer = None
+
+        def _give_up(self) -> None:
+            self._head_timer = None
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.close()
+
+    return Patient
+
+
+_BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class ThriftyWebSockets(WebSocketsSansIOProtocol):
+    """uvicorn's WebSockets, with less patience for clients that do not answer a close frame, and less memory for
+    those that send many pings or fragments.
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.close_timeout = _CLOSE_S
+
+    def data_received(self, data: bytes) -> None:
+        """A head that HTTP lets pass and WebSockets do not (a control character) would wait for an answer forever."""
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self.transport.write(_BAD_REQUEST)
+            self.transport.close()
+
+    async def send(self, message: Any) -> None:
+        """A handshake that was refused is complete, too: it would be logged as a failure."""
+        await super().send(message)
+        self.handshake_complete = self.handshake_complete or self.close_sent
+
+    def handle_ping(self) -> None:
+        """Answer, unless the client does not read: RFC 6455 asks for the answer to the newest ping only."""
+        pong = b"".join(self.conn.data_to_send())
+        if self.writable.is_set():
+            self.transport.write(pong)
+
+    def handle_cont(self, event: Any) -> None:
+        """Fragments become one buffer: as a list, a million of one byte each would be a thousand times their size."""
+        buffer = self.frames[0] if isinstance(self.frames[0], bytearray) else bytearray(self.frames[0])
+        buffer += event.data
+        self.frames = [buffer]  # type: ignore[list-item]
+        if event.fin:
+            self.frames = [bytes(buffer)]
+            self.send_receive_event_to_app()

@@ -1,0 +1,412 @@
+"""Clients that send too much, too slowly, or are half gone: they get an end that says why, and nobody else notices."""
+
+import asyncio
+import gc
+import json
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from served import SILENCE, client, limited, served
+from standing_server import PORTS, SOCKETS, Standing, connected, frame, raw_socket, standing, until_closed
+from whispertide.server.protocols.wyoming_frames import Frame, encode
+
+IDLE_S, STALL_S = 0.8, 0.6
+TEXTS_PER_S = 20
+every_socket = pytest.mark.parametrize("path", SOCKETS)
+# what makes each of them open a session; nothing for those that have one from the beginning
+OPENING = {"/": frame(1, b'{"uid":"u","language":"en"}'), "/ws": frame(2, bytes(640))}
+
+
+@pytest.fixture(scope="module")
+def town() -> Iterator[Standing]:
+    limits = limited(idle_s=IDLE_S, stall_s=STALL_S, resume_s=0.3, messages=TEXTS_PER_S, message=2**18, connections=40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("whispertide.server.sockets._CLOSE_S", 0.2)  # nobody here answers a close frame
+        with standing(limits) as town:
+            yield town
+
+
+def run(talk: Any) -> Any:
+    return asyncio.run(talk)
+
+
+# --- floods ----------------------------------------------------------------------------------------------------------
+
+
+@every_socket
+def test_text_messages(town: Standing, path: str) -> None:
+    async def talk() -> bytes:
+        async with town.bystander():
+            reader, writer = await raw_socket(town.port, path)
+            writer.write(OPENING.get(path, b"") + frame(1, b"{}") * 1000)
+            said = await until_closed(reader)
+            writer.transport.abort()
+            return said
+
+    said = run(talk())
+    assert b"expected at most 20 text messages a second" in said
+
+
+@every_socket
+def test_tiny_audio_messages(town: Standing, path: str) -> None:
+    """Twenty thousand of one byte: worked through, one at a time, between everybody else's."""
+
+    async def talk() -> None:
+        _, writer = await raw_socket(town.port, path)
+        async with town.bystander():
+            writer.write(OPENING.get(path, b""))
+            for _ in range(20):
+                writer.write(frame(2, b"\0") * 1000)
+                await asyncio.sleep(0)
+        writer.transport.abort()
+
+    run(talk())
+
+
+def test_pings_that_nobody_reads_the_answers_to(town: Standing) -> None:
+    async def talk() -> int:
+        _, writer = await raw_socket(town.port, buffer=4096)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        most = 0
+        async with town.bystander():
+            for _ in range(400):  # fifteen megabytes
+                writer.write(frame(9, bytes(125)) * 300)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        await writer.drain()
+                most = max([most, *(one.transport.get_write_buffer_size() for one in town.sockets)])
+        writer.transport.abort()
+        return most
+
+    assert run(talk()) < 2**19
+
+
+def test_many_fragments_are_one_buffer() -> None:
+    async def talk() -> None:
+        async with served() as (server, _):
+            reader, writer = await raw_socket(server.port)
+            writer.write(frame(2, b"", fin=False))
+            for _ in range(40):
+                writer.write(frame(0, b"\0", fin=False) * 500 + frame(0, b"", fin=False) * 500)
+                await asyncio.sleep(0.002)
+            (busy,) = [one for one in server.server_state.connections if getattr(one, "frames", None)]
+            assert len(busy.frames) == 1  # type: ignore[union-attr]
+            writer.write(frame(0, b"\0"))
+            await reader.readuntil(b'"type":"session"')
+            writer.transport.abort()
+
+    run(talk())
+
+
+def test_connections(town: Standing) -> None:
+    """More sockets than there are places: those beyond are closed, the others are told, and it passes."""
+
+    async def talk() -> None:
+        opened = []
+        async with town.bystander():
+            for _ in range(350):
+                with suppress(OSError):
+                    opened.append(await asyncio.open_connection("127.0.0.1", town.port))
+            await asyncio.sleep(0.1)
+            assert len(town.sockets) <= 40 + 256
+        for _, writer in opened:
+            writer.transport.abort()
+        await town.settled()
+        async with client(town.server) as good:
+            await good.until("hello")
+
+    run(talk())
+
+
+def test_sessions(town: Standing) -> None:
+    async def talk() -> None:
+        async with town.bystander():
+            sockets = [await raw_socket(town.port) for _ in range(35)]
+            refused = [await asyncio.open_connection("127.0.0.1", town.port) for _ in range(10)]
+            answers = []
+            for reader, writer in refused:
+                writer.write(
+                    b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+                )
+                answers.append(await reader.readuntil(b"\r\n"))
+        assert any(b" 503 " in answer for answer in answers)
+        for _, writer in (*sockets, *refused):
+            writer.transport.abort()
+        await town.settled()
+
+    run(talk())
+
+
+def test_sessions_that_are_left_at_once() -> None:
+    """Whoever opens and leaves many pushes out no session that somebody will come back to."""
+
+    async def talk() -> None:
+        async with served(limited(sessions=2)) as (server, hub):
+            async with client(server) as one:
+                for _ in range(3):
+                    await one.send(SILENCE)
+                session = (await one.until("session"))["session"]
+                while hub.sessions[session].accepted < 3 * 16_000:
+                    await asyncio.sleep(0.01)
+            for _ in range(20):
+                async with client(server) as rude:
+                    await rude.send(bytes(3200))
+                    await rude.until("session")
+            async with asyncio.timeout(5):
+                while hub.connections:
+                    await asyncio.sleep(0.01)
+            assert len(hub.sessions) <= 9
+            async with client(server, query=f"?session={session}") as back:
+                assert (await back.until("session"))["resumed"]
+
+    run(talk())
+
+
+def test_requests_whose_answers_nobody_reads(town: Standing) -> None:
+    async def talk() -> None:
+        _, writer = await connected(town.port, buffer=4096)
+        async with town.bystander():
+            for _ in range(40):
+                writer.write(b"GET /style.css HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50)
+                await asyncio.sleep(0.005)
+        await town.settled(5)
+        writer.transport.abort()
+
+    run(talk())
+
+
+def test_uploads() -> None:
+    """More files at once than may wait: refused while they still come, before they fill the disk."""
+
+    async def talk() -> None:
+        async with served(limited(offline=1, stall_s=5)) as (server, _):
+            head = (
+                b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
+                b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
+            )
+            slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(4)]
+            for _, writer in slow:
+                writer.write(head)
+            await asyncio.sleep(0.2)
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as http:
+                answer = await http.post("/v1/audio/transcriptions", files={"file": ("a", b"x")})
+                assert answer.status_code == 429
+                for _, writer in slow:
+                    writer.transport.abort()
+                await asyncio.sleep(0.2)
+                answer = await http.post("/v1/audio/transcriptions", data={"model": "x"}, files={"no": ("a", b"x")})
+                assert answer.status_code == 400
+
+    run(talk())
+
+
+def test_a_body_in_an_encoding_that_takes_hours() -> None:
+    """Python's punycode is quadratic in the length of a field: a megabyte would stop all sessions for minutes."""
+
+    async def talk() -> None:
+        async with served() as (server, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            field = (
+                b'--x\r\nContent-Disposition: form-data; name="prompt"\r\n\r\na-' + b"ab" * 400_000 + b"\r\n--x--\r\n"
+            )
+            writer.write(
+                b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                b"Content-Type: multipart/form-data; boundary=x; charset=punycode\r\n"
+                b"Content-Length: " + str(len(field)).encode() + b"\r\n\r\n" + field
+            )
+            answer = await until_closed(reader)
+            assert answer.startswith(b"HTTP/1.1 400")
+            writer.transport.abort()
+
+    run(talk())
+
+
+# --- slow ------------------------------------------------------------------------------------------------------------
+
+
+@every_socket
+def test_a_frame_that_comes_byte_by_byte(town: Standing, path: str) -> None:
+    async def talk() -> bytes:
+        reader, writer = await raw_socket(town.port, path)
+        writer.write(OPENING.get(path, b""))
+        trickle = asyncio.create_task(dribble(writer, frame(2, bytes(1000))))
+        said = await until_closed(reader, 6)
+        trickle.cancel()
+        writer.transport.abort()
+        return said
+
+    assert b"\x88" in run(talk())
+
+
+async def dribble(writer: asyncio.StreamWriter, data: bytes) -> None:
+    with suppress(OSError):
+        for at in range(len(data)):
+            writer.write(data[at : at + 1])
+            await asyncio.sleep(0.05)
+
+
+def test_a_wyoming_frame_that_comes_byte_by_byte(town: Standing) -> None:
+    async def talk() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", town.tcp["wyoming"])
+        trickle = asyncio.create_task(dribble(writer, b'{"type":"ping","data":{"text":"' + b"x" * 1000))
+        said = await until_closed(reader, 6)
+        trickle.cancel()
+        writer.transport.abort()
+        return said
+
+    assert b"expected a whole message" in run(talk())
+
+
+def test_whole_wyoming_frames_may_come_slowly(town: Standing) -> None:
+    async def talk() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", town.tcp["wyoming"])
+        for _ in range(8):
+            data = encode(Frame("ping", {"text": "x"}))
+            writer.write(data[:10])
+            await asyncio.sleep(0.1)
+            writer.write(data[10:])
+            await asyncio.sleep(0.1)
+        writer.write_eof()
+        said = await until_closed(reader)
+        writer.transport.abort()
+        return said
+
+    assert run(talk()).count(b"pong") == 8
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /doc",
+        b"POST /v1/realtime/client_secrets HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+        b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
+        b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x",
+        b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+    ],
+    ids=["nothing", "head", "second head", "JSON", "upload", "body that is not wanted"],
+)
+def test_requests_that_come_byte_by_byte(town: Standing, head: bytes) -> None:
+    """Slow-loris, wherever in a request."""
+
+    async def talk() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", town.port)
+        writer.write(head)
+        trickle = asyncio.create_task(dribble(writer, b"x" * 1000))
+        said = await until_closed(reader, 12)
+        trickle.cancel()
+        writer.transport.abort()
+        return said
+
+    said = run(talk())
+    assert b"Traceback" not in said
+    assert said == b"" or said.startswith((b"HTTP/1.1 40", b"HTTP/1.1 200"))
+
+
+# --- half gone -------------------------------------------------------------------------------------------------------
+
+
+@every_socket
+@pytest.mark.parametrize("how", ["half closed", "reset", "in mid-frame", "silent"])
+def test_half_open_sockets(town: Standing, path: str, how: str) -> None:
+    """The other side shuts its half, is reset, breaks off in a frame, or lives on and says nothing at all."""
+
+    async def talk() -> None:
+        async with town.bystander():
+            _, writer = await raw_socket(town.port, path)
+            writer.write(OPENING.get(path, b"") + frame(2, bytes(320)))
+            if how == "half closed":
+                writer.write_eof()
+            elif how == "in mid-frame":
+                writer.write(frame(2, bytes(1000))[:500])
+                await writer.drain()
+                writer.close()
+            elif how == "reset":
+                await asyncio.sleep(0.05)
+                raw = writer.get_extra_info("socket")
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                writer.transport.abort()
+            await town.settled(6)
+            writer.transport.abort()
+
+    run(talk())
+
+
+@pytest.mark.parametrize("port", PORTS)
+@pytest.mark.parametrize("how", ["half closed", "reset", "silent"])
+def test_half_open_sockets_over_tcp(town: Standing, port: str, how: str) -> None:
+    async def talk() -> None:
+        async with town.bystander():
+            _, writer = await asyncio.open_connection("127.0.0.1", town.tcp[port])
+            writer.write(encode(Frame("audio-stop")) if port == "wyoming" else bytes(640))
+            if how == "half closed":
+                writer.write_eof()
+            elif how == "reset":
+                await asyncio.sleep(0.05)
+                raw = writer.get_extra_info("socket")
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                writer.transport.abort()
+            await town.settled(6)
+            writer.transport.abort()
+
+    run(talk())
+
+
+def test_a_client_that_does_not_answer_the_close_frame(town: Standing) -> None:
+    async def talk() -> None:
+        reader, writer = await raw_socket(town.port)
+        writer.write(frame(2, bytes(640)) + frame(1, json.dumps({"type": "finish"}).encode()))
+        await until_closed(reader, 6)  # it goes on reading, and says nothing
+        writer.transport.abort()
+        await town.settled(4)
+
+    run(talk())
+
+
+@pytest.mark.slow
+def test_a_thousand_clients_that_connect_and_break_off() -> None:
+    """Afterwards there is no task, thread, session or socket more, and no memory that grows with their number."""
+
+    async def some(town: Standing, number: int) -> None:
+        for cycle in range(number):
+            where = cycle % 8
+            if where < 5:
+                _, writer = await raw_socket(town.port, SOCKETS[where])
+                writer.write(OPENING.get(SOCKETS[where], b"") + frame(2, bytes(640 * (cycle % 4))))
+            else:
+                _, writer = await asyncio.open_connection("127.0.0.1", town.tcp[PORTS[where - 5]])
+                writer.write(bytes(640 * (cycle % 4)) if where > 5 else encode(Frame("describe")))
+            await asyncio.sleep(0.002 * (cycle % 3))
+            writer.transport.abort()
+        await town.settled()
+        async with asyncio.timeout(10):
+            while town.hub.sessions:
+                await asyncio.sleep(0.05)
+
+    with standing(limited(resume_s=0, stall_s=5)) as town:
+        town.hub.recorder = None  # it would remember them all
+        run(some(town, 300))
+        threads, tasks, memory = threading.active_count(), town.tasks(), _resident_mb()
+        run(some(town, 1000))
+        assert threading.active_count() == threads
+        assert town.tasks() == tasks
+        assert _resident_mb() - memory < 8
+        assert not town.hub.scheduler.queued
+
+
+def _resident_mb() -> float:
+    gc.collect()
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return 0.0
+    return next(int(line.split()[1]) / 1024 for line in status.read_text().splitlines() if line.startswith("VmRSS"))

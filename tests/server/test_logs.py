@@ -1,0 +1,87 @@
+"""What a server writes down about its sessions, and what it does not."""
+
+import asyncio
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from served import TEXT, client, keyed, say_everything, served
+from whispertide.server import logs
+
+KEY = "a-secret-key"
+NAMES = ("whispertide.server", "uvicorn")
+
+
+@pytest.fixture
+def errors(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    """Standard error, as the command sets it up at its most talkative."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    loggers = [logging.getLogger(name) for name in NAMES]
+    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
+    logs.set_up("debug")
+    yield stream
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
+
+
+def entries(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def a_session(options: Any) -> str:
+    """One client that says everything, one with a wrong key; returns the session's id."""
+
+    async def run() -> str:
+        async with served(options) as (server, _):
+            async with client(server, query=f"?api_key={KEY}") as one:
+                await one.send({"type": "nonsense"})
+                await say_everything(one)
+                assert await one.rest() == 1000
+                assert one.text == TEXT
+            with suppress(InvalidStatus):
+                async with client(server, query="?api_key=a-wrong-key"):
+                    pass
+            return str(one.said("session")[0]["session"])
+
+    return asyncio.run(run())
+
+
+def test_sessions_are_logged_and_neither_words_nor_keys(errors: io.StringIO) -> None:
+    session = a_session(keyed(KEY))
+    logged = entries(errors)
+    mine = [entry for entry in logged if entry.get("session") == session]
+    assert [entry["event"] for entry in mine] == ["session opened", "session parked", "session closed"][: len(mine)]
+    assert any(entry["event"] == "problem" and entry["kind"] == "bad_request" for entry in logged)
+    assert all({"time", "level", "logger", "event"} <= entry.keys() for entry in logged)
+    text = errors.getvalue()
+    assert KEY not in text
+    assert "a-wrong-key" not in text
+    assert not [word for word in TEXT if f"{word} " in text.lower() or f"{word}," in text.lower()]
+
+
+def test_confirmed_text_where_it_is_asked_for(errors: io.StringIO) -> None:
+    session = a_session(replace(keyed(KEY), transcripts_in_log=True))
+    said = [entry["text"] for entry in entries(errors) if entry["event"] == "confirmed"]
+    assert [word.strip(" ,.!").lower() for text in said for word in text.split()] == TEXT
+    assert session
+
+
+def test_a_failure_is_one_line_with_its_stack(errors: io.StringIO) -> None:
+    try:
+        raise ZeroDivisionError("a defect\nin two lines")
+    except ZeroDivisionError:
+        logging.getLogger("whispertide.server").exception("session failed", extra={"session": "s1"})
+    (entry,) = entries(errors)
+    assert entry["event"] == "session failed"
+    assert entry["session"] == "s1"
+    assert "ZeroDivisionError: a defect" in entry["traceback"]

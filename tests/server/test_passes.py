@@ -1,0 +1,236 @@
+"""Keys for a short time: what opens what, for how long, and how often."""
+
+import asyncio
+import base64
+import gc
+import json
+import math
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import httpx
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from served import SILENCE, TEXT, KnowingModel, client, keyed, say_everything, served
+from whispertide.server.access import Gatekeeper, Pass, offered_keys
+from whispertide.server.options import Access, Limits
+from whispertide.server.serving import Address, assemble, running
+from whispertide.server.throttle import Door
+from whispertide.streaming.recipes import get_recipe
+
+KEY = "a-secret-key"
+
+
+def encoded(key: str) -> str:
+    return "whispertide.key." + base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
+
+
+# --- without sockets -------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_pass_opens_its_protocol_until_its_time_is_over() -> None:
+    clock = Clock()
+    gatekeeper = Gatekeeper(Access((KEY,)), clock)
+    value, until = gatekeeper.issue("ann", Pass("deepgram", "hello"), 60)
+    assert until == 1060
+    found = gatekeeper.redeem(["x", value], "deepgram")
+    assert found == (Pass("deepgram", "hello"), "ann")
+    assert gatekeeper.redeem([value], "native") is None
+    assert gatekeeper.owner([value]) is None, "a pass is no key"
+    clock.now = 1061
+    assert gatekeeper.redeem([value], "deepgram") is None
+
+
+def test_a_pass_for_one_connection() -> None:
+    gatekeeper = Gatekeeper(Access((KEY,)))
+    value, _ = gatekeeper.issue("ann", Pass("assemblyai", once=True), 60)
+    assert gatekeeper.redeem([value], "native") is None, "and it is not spent"
+    assert gatekeeper.redeem([value], "assemblyai") is not None
+    assert gatekeeper.redeem([value], "assemblyai") is None
+
+
+def test_a_full_house_spends_no_pass() -> None:
+    door = Door(Gatekeeper(Access((KEY,))), Limits(connections=1))
+    value, _ = door.gatekeeper.issue("ann", Pass("assemblyai", once=True, limit_s=60), 60)
+    with door.entered():
+        assert door.check({}, {"token": value}, protocol="assemblyai").status == 503
+    verdict = door.check({}, {"token": value}, protocol="assemblyai")
+    assert (verdict.status, verdict.owner, verdict.limit_s) == (None, "ann", 60)
+    assert door.check({"authorization": KEY}, {}, protocol="assemblyai").limit_s == math.inf
+    assert door.check({}, {"token": value}).status == 401, "nor does it open anything by HTTP"
+
+
+@pytest.mark.parametrize("key", ["plain-key", "with spaces, commas; and = signs", "schlüssel"])
+def test_any_key_can_be_a_subprotocol(key: str) -> None:
+    assert list(offered_keys({}, {}, ("whispertide", encoded(key)))) == [key]
+
+
+@pytest.mark.parametrize("text", ["", "%", "=", "a", "/w", "////"])
+def test_subprotocols_that_are_no_key(text: str) -> None:
+    assert KEY not in offered_keys({}, {}, ("whispertide.key." + text,))
+
+
+# --- over sockets ----------------------------------------------------------------------------------------------------
+
+
+def test_a_page_brings_its_key_as_a_subprotocol() -> None:
+    async def run() -> None:
+        async with served(keyed(KEY)) as (server, _):
+            offered: Any = ["whispertide", encoded(KEY)]
+            async with client(server, subprotocols=offered) as one:
+                assert one.socket.subprotocol == "whispertide", "a browser insists on an answer"
+                await say_everything(one)
+                assert await one.rest() == 1000
+                assert one.text == TEXT
+            for wrong in ([], ["whispertide"], ["whispertide", encoded("another-key")]):
+                with pytest.raises(InvalidStatus) as refused:
+                    async with client(server, subprotocols=wrong or None):
+                        pass
+                assert refused.value.response.status_code == 401
+
+    asyncio.run(run())
+
+
+def test_assemblyai_tokens() -> None:
+    async def run() -> None:
+        async with served(keyed(KEY)) as (server, hub):
+            address = f"127.0.0.1:{server.port}"
+            async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as http:
+                asked: dict[str, Any] = {"expires_in_seconds": 60, "max_session_duration_seconds": 60}
+                assert (await http.get("/v3/token", params=asked)).status_code == 401
+                http.headers["authorization"] = KEY
+                for bad in (
+                    {},
+                    {"expires_in_seconds": 0},
+                    {"expires_in_seconds": 601},
+                    {"expires_in_seconds": "9" * 5000},
+                    {"expires_in_seconds": "²"},
+                    {"expires_in_seconds": 60, "max_session_duration_seconds": 59},
+                    {"expires_in_seconds": 60, "max_session_duration_seconds": "long"},
+                ):
+                    answer = await http.get("/v3/token", params=bad)  # type: ignore[arg-type]
+                    assert answer.status_code == 400, bad
+                    assert "expected" in answer.json()["error"]["message"]
+                made = (await http.get("/v3/token", params=asked)).json()
+            assert made["expires_in_seconds"] == 60
+            path = f"ws://{address}/v3/ws?sample_rate=16000&token={made['token']}"
+            async with connect(path, proxy=None) as socket:
+                begin = json.loads(await socket.recv())
+                (live,) = hub.sessions.values()
+                assert begin["type"] == "Begin"
+                assert live.limit_s == 60
+                with suppress(ConnectionClosed):
+                    for _ in range(62):
+                        await socket.send(SILENCE)
+                    while True:
+                        await socket.recv()
+                assert live.accepted == 60 * 16_000
+            with pytest.raises(InvalidStatus) as refused:
+                async with connect(path, proxy=None):
+                    pass
+            assert refused.value.response.status_code == 401, "a token is good for one session"
+
+    asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """For localhost, signed by itself."""
+    if which("openssl") is None:
+        pytest.skip("no openssl on this machine to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "2"),
+            *("-keyout", str(folder / "key.pem"), "-out", str(folder / "certificate.pem")),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return folder / "certificate.pem", folder / "key.pem"
+
+
+@pytest.fixture(scope="module")
+def secure_port(certificate: tuple[Path, Path]) -> Iterator[int]:
+    """A server with TLS and a key, in a thread."""
+    ready, stop, ports = threading.Event(), threading.Event(), list[int]()
+
+    async def serve() -> None:
+        models: Any = {"nano.en": KnowingModel()}
+        hub, close = assemble(models, get_recipe("whisper-streaming"), keyed(KEY))
+        async with running(hub, Address(port=0, certificate=certificate[0], key=certificate[1])) as server:
+            ports.append(server.port)
+            ready.set()
+            await asyncio.to_thread(stop.wait)
+        close()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(20)
+        yield ports[0]
+    finally:
+        stop.set()
+        thread.join(20)
+
+
+def test_all_of_it_over_tls(secure_port: int, certificate: tuple[Path, Path]) -> None:
+    async def run() -> list[str]:
+        trusted = ssl.create_default_context(cafile=certificate[0])
+        headers = {"Authorization": f"Bearer {KEY}"}
+        async with httpx.AsyncClient(verify=trusted, trust_env=False, headers=headers) as http:
+            assert (await http.get(f"https://localhost:{secure_port}/v1/models")).status_code == 200
+            with pytest.raises(httpx.HTTPError):
+                await http.get(f"http://localhost:{secure_port}/v1/models")
+        path = f"wss://localhost:{secure_port}/ws"
+        async with connect(path, ssl=trusted, additional_headers=headers, proxy=None) as socket:
+            for _ in range(11):
+                await socket.send(SILENCE)
+            await socket.send('{"type":"finish"}')
+            messages = [json.loads(message) async for message in socket]
+        words = [word for message in messages if message["type"] == "confirmed" for word in message["words"]]
+        return [word["text"].strip(" ,.!").lower() for word in words]
+
+    assert asyncio.run(run()) == TEXT
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_client_of_assemblyai_makes_a_token_and_uses_it(
+    secure_port: int, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unmodified; it asks by https only."""
+    sdk = pytest.importorskip("assemblyai.streaming.v3", reason="pip install assemblyai")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    host = f"localhost:{secure_port}"
+    maker = sdk.StreamingClient(sdk.StreamingClientOptions(api_host=host, api_key=KEY))
+    token = maker.create_temporary_token(expires_in_seconds=60, max_session_duration_seconds=600)
+    del maker
+    said: list[Any] = []
+    problems: list[Any] = []
+    page = sdk.StreamingClient(sdk.StreamingClientOptions(api_host=host, token=token))
+    page.on(sdk.StreamingEvents.Turn, lambda _, event: said.append(event))
+    page.on(sdk.StreamingEvents.Error, lambda _, error: problems.append(error))
+    page.connect(sdk.StreamingParameters(sample_rate=16_000))
+    page.stream(SILENCE for _ in range(11))
+    page.disconnect(terminate=True)
+    gc.collect()  # it leaves its sockets to the garbage collector, which would complain in a later test
+    assert not problems
+    text = " ".join(turn.transcript for turn in said if turn.end_of_turn)
+    assert [word.strip(" ,.!").lower() for word in text.split()] == TEXT

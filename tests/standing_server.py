@@ -1,0 +1,207 @@
+"""One server that many tests in a row do bad things to: in a thread of its own, with every protocol that there is.
+
+`errors` has what it logged as an error; `bystander` is a session of somebody else, who must not lose a word.
+"""
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from queue import Queue
+from typing import Any
+
+from served import SILENCE, TEXT, KnowingModel, client, limited
+from whispertide.server.hub import Hub
+from whispertide.server.live import Command, LiveSession
+from whispertide.server.options import ServerOptions
+from whispertide.server.protocols.base import Settings
+from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
+from whispertide.server.protocols.wyoming import WyomingProtocol
+from whispertide.server.serving import Server, assemble, running
+from whispertide.server.tcp import TcpListener
+from whispertide.streaming.recipes import get_recipe
+from whispertide.types import join_words
+
+SOCKETS = ("/ws", "/v1/realtime?intent=transcription", "/v1/listen", "/v3/ws?sample_rate=16000", "/")
+PORTS = ("wyoming", "lines", "json-lines")
+_LOGGERS = ("whispertide.server", "uvicorn", "uvicorn.error", "asyncio")
+# uvicorn shows its own stack for a text frame that is no UTF-8; the client gets a close frame
+_HARMLESS = ("Invalid UTF-8 sequence received from client.",)
+
+
+@dataclass
+class Watcher:
+    """Remembers every session that was opened."""
+
+    sessions: list[LiveSession] = field(default_factory=list)
+
+    def opened(self, live: LiveSession, settings: Settings) -> "Watcher":
+        self.sessions.append(live)
+        return self
+
+    def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Any]) -> None:
+        """Only whole sessions are looked at."""
+
+    def closed(self, live: LiveSession) -> None:
+        """What is known of it is still wanted."""
+
+
+class _Errors(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() not in _HARMLESS:
+            self.found.append(self.format(record))
+
+
+@dataclass
+class Standing:
+    """The server."""
+
+    server: Server
+    hub: Hub
+    tcp: dict[str, int]
+    watcher: Watcher
+    errors: list[str]
+    loop: asyncio.AbstractEventLoop
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call it in the server's thread."""
+        self.loop.call_soon_threadsafe(function, *arguments)
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    @property
+    def sockets(self) -> list[Any]:
+        """uvicorn's open connections."""
+        return list(self.server.server_state.connections)
+
+    def tasks(self) -> int:
+        """How many tasks the event loop has."""
+        counted: Queue[int] = Queue()
+        self.call(lambda: counted.put(len(asyncio.all_tasks(self.loop))))
+        return counted.get(timeout=5)
+
+    def words(self) -> list[str]:
+        """What the newest session confirmed."""
+        text = join_words(self.watcher.sessions[-1].session.transcript.words)
+        return [word.strip(" ,.!").lower() for word in text.split()]
+
+    @asynccontextmanager
+    async def bystander(self, headers: Mapping[str, str] | None = None) -> AsyncIterator[None]:
+        """Somebody else's session meanwhile: it says every word."""
+        task = asyncio.create_task(self._talk(headers))
+        try:
+            yield
+        finally:
+            await task
+
+    async def _talk(self, headers: Mapping[str, str] | None) -> None:
+        async with client(self.server, additional_headers=headers) as good:
+            for _ in range(22):
+                await good.send(SILENCE[:16_000])
+                await asyncio.sleep(0.002)
+            await good.send({"type": "finish"})
+            assert await good.rest() == 1000
+            assert good.text == TEXT
+
+    async def settled(self, patience_s: float = 10.0) -> None:
+        """Until nobody is connected; what is left then is a leak."""
+        async with asyncio.timeout(patience_s):
+            while self.hub.connections or self.sockets or any(live.wake for live in self.hub.sessions.values()):
+                await asyncio.sleep(0.01)
+
+
+@contextmanager
+def standing(options: ServerOptions | None = None, model: Any = None) -> Iterator[Standing]:
+    """Afterwards: it stopped by itself, and never logged an error."""
+    ready, stop, made = threading.Event(), asyncio.Event(), list[Standing]()
+    errors = _Errors()
+
+    async def serve() -> None:
+        models: dict[str, Any] = {"nano.en": model or KnowingModel()}
+        hub, close = assemble(models, get_recipe("whisper-streaming"), options or limited())
+        hub.recorder = watcher = Watcher()
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(running(hub))
+            ports = {}
+            for kind in (WyomingProtocol, TextLinesProtocol, JsonLinesProtocol):
+                listener = TcpListener(hub, kind)
+                ports[kind.name] = await listener.start()
+                stack.push_async_callback(listener.stop)
+            made.append(Standing(server, hub, ports, watcher, errors.found, asyncio.get_running_loop()))
+            ready.set()
+            await stop.wait()
+        close()
+
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addHandler(errors)
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(20)
+        yield made[0]
+        assert thread.is_alive()
+    finally:
+        if made:
+            made[0].call(stop.set)
+        thread.join(30)
+        for logger in loggers:
+            logger.removeHandler(errors)
+    assert not thread.is_alive()
+    assert not errors.found, errors.found[0]
+
+
+def frame(opcode: int, data: bytes, *, fin: bool = True, length: int | None = None) -> bytes:
+    """A masked WebSocket frame; `length` may lie."""
+    size = len(data) if length is None else length
+    head = bytes([(0x80 if fin else 0) | opcode])
+    if size < 126:
+        head += bytes([0x80 | size])
+    elif size < 2**16:
+        head += bytes([0x80 | 126]) + size.to_bytes(2, "big")
+    else:
+        head += bytes([0x80 | 127]) + size.to_bytes(8, "big")
+    return head + bytes(4) + data
+
+
+async def connected(port: int, buffer: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection; `buffer` bytes of what the server says may wait on this side, about."""
+    raw = socket.socket()
+    if buffer:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    raw.connect(("127.0.0.1", port))
+    return await asyncio.open_connection(sock=raw, limit=buffer or 2**16)
+
+
+async def raw_socket(
+    port: int, path: str = "/ws", buffer: int = 0
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A WebSocket whose frames the test makes by itself; the handshake is done."""
+    reader, writer = await connected(port, buffer)
+    writer.write(
+        f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    return reader, writer
+
+
+async def until_closed(reader: asyncio.StreamReader, patience_s: float = 5.0) -> bytes:
+    """What comes until the server closes."""
+    read = b""
+    async with asyncio.timeout(patience_s):
+        try:
+            while piece := await reader.read(2**16):
+                read += piece
+        except ConnectionError:
+            pass
+    return read
