@@ -273,10 +273,10 @@ These are the first results, measured with one command on one machine. `talks` a
 of this project, trained mostly on synthetic speech; `{model}-as-{shape}` is the same function widened to {shape}'s
 shape, so that its cost is real and its words are the same. Nothing here says how well a Whisper model hears people.
 
-**A bias to know.** This `{model}` was finished on windows of which most hold at most 16 s of speech, and it is weak
-where 30 s are full of it. Whatever works on long windows suffers from that: offline transcription, and programs that
-keep long buffers. So offline is worse here than streaming, *minus offline* is negative, and the distance to the other
-programs is partly the checkpoint's doing. The excerpts are short, too. No claim rests on this page yet.
+**A bias to know.** `{model}` hears short windows better than windows of 30 s that are full of speech. Whatever works
+on long windows suffers from that: offline transcription, and programs that keep long buffers. So offline is worse here
+than some recipes, their *minus offline* is negative, and a part of the distance to the other programs is the
+checkpoint's doing. Where there are fewer than a thousand words, no claim rests on a row.
 
 Latency is from the moment a word ended in the audio to the moment it was shown for good, over words that were
 recognised (`matched`); nothing is clamped or rounded, nothing truncated, negatives are kept; for p99 a word that was

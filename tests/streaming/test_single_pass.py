@@ -18,7 +18,7 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming.framing import FRAMINGS, bare, pad30
 from whispertide.streaming.round import Listened, Listening, Reference, RoundPlan, RoundResult
-from whispertide.streaming.single_pass import SinglePassExecutor, fit_context
+from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.types import FRAME_SAMPLES, Span, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "river.flac"
@@ -259,32 +259,3 @@ def test_few_decoder_layers_and_a_language_without_spaces(
     detected = executor.run(replace(plan, listen=Listening(max_tokens=5)), samples, DecodeOptions())
     assert detected.language is not None
     assert detected.language_probability < 1
-
-
-# --- context ----------------------------------------------------------------------------------------------------------
-
-
-def letters(said: str) -> list[int]:
-    """One token per character."""
-    return [ord(c) for c in said]
-
-
-@pytest.mark.parametrize(
-    ("prompt", "said", "most", "static", "expected"),
-    [
-        ("", "", 10, True, ""),
-        ("", "one two three", 100, True, " one two three"),
-        ("", "one two three", 10, True, " two three"),
-        ("", "one two three", 9, True, " three"),
-        ("Names:", "one two three", 13, True, " Names: three"),
-        ("Names:", "one two three", 13, False, " two three"),
-        ("Names:", "one", 100, False, " Names: one"),
-        ("much too long", "one", 6, True, " one"),
-        ("Names:", "one", 0, True, ""),
-    ],
-)
-def test_context_loses_whole_words_from_the_front(
-    prompt: str, said: str, most: int, static: bool, expected: str
-) -> None:
-    tokens = fit_context(letters, prompt, said, most, static=static)
-    assert "".join(map(chr, tokens)) == expected

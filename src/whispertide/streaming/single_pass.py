@@ -32,6 +32,7 @@ from whispertide.decoding.word_end import WordEndDetector
 from whispertide.events import RoundStats
 from whispertide.model.unrolled import UnrolledDecoder
 from whispertide.options import DecodeOptions
+from whispertide.streaming.context import fit_context
 from whispertide.streaming.framing import Framing, pad30
 from whispertide.streaming.round import Heard, Listened, Listening, RoundPlan, RoundResult
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
@@ -353,30 +354,6 @@ class _Decode:
         if detector is None or self.encoded.hidden is None:
             return None
         return detector.fires(self.encoded.hidden[: self.frames])
-
-
-def fit_context(
-    encode: Callable[[str], list[int]], prompt: str, said: str, most: int, *, static: bool
-) -> tuple[int, ...]:
-    """Tokens of the user's prompt and of what was said, at most `most`: whole words are left out from the front.
-
-    With `static` the prompt stays as long as it fits by itself, and only what was said is shortened.
-    """
-    prompt, said = prompt.strip(), said.strip()
-    if most < 1:
-        return ()
-    kept = encode(" " + prompt) if static and prompt else []
-    if len(kept) > most:
-        kept = []
-    text = said if static else " ".join(part for part in (prompt, said) if part)
-    words = text.split()
-    tokens = encode(" " + text) if text else []
-    while words and len(kept) + len(tokens) > most:
-        # a token is at most a word and rarely less than a fifth of one: drop several words at once where there are many
-        surplus = len(kept) + len(tokens) - most
-        words = words[max(1, surplus // 8) :]
-        tokens = encode(" " + " ".join(words)) if words else []
-    return (*kept, *tokens)
 
 
 def _encoder_frames(mel_frames: int) -> int:
