@@ -5,8 +5,8 @@
     python benchmarks/first_results.py             the timings, on a quiet machine; then the page
     python benchmarks/first_results.py --page      the page alone, from what is there
 
-The excerpts' lengths are options: with the defaults the timings take some four hours on two cores. With --minutes it
-ends in time, and measures the rest when it is called again.
+The excerpts' lengths are options; with the defaults the timings should take some four hours on two cores, which is an
+estimate. With --minutes it ends in time, and measures the rest when it is called again.
 
 Every finished utterance is kept in --folder, so the same command goes on where it was stopped; what did not fit into
 the time is named on the page. A change of the program's code starts from nothing (other programs' results only with a
