@@ -148,7 +148,7 @@ def first_chunk(pair: Pair, folder: Path, *, masked: bool) -> Any:
     """The opening chunk with or without its mask, run with a dummy of 7s and with one of 0s: the two logprobs."""
     import onnxruntime
 
-    checkpoint = pair.model._checkpoint
+    checkpoint = pair.model.checkpoint
     with (folder / "w.bin").open("wb") as file:
         graph = UnrolledGraph(checkpoint, PortableBuilder("graph", WeightFile("w.bin", file)), Chunk(0, 4, 2), 50)
         graph.masked = graph.masked if masked else 0.0
@@ -176,7 +176,7 @@ def test_the_dummy_position_is_never_attended_to(pair: Pair, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("half", [False, True])
 def test_all_shapes_are_static_and_all_operators_standard(pair: Pair, tmp_path: Path, half: bool) -> None:
-    checkpoint = pair.model._checkpoint
+    checkpoint = pair.model.checkpoint
     layout = layout_for(checkpoint, buckets=(1,))
     with (tmp_path / "decoder.bin").open("wb") as file:
         weights = WeightFile("decoder.bin", file)

@@ -169,7 +169,7 @@ def test_qnn_options_reach_the_provider(
     FakeSession.seen.clear()
     if compiled:
         (tmp_path / "decoder-0150-00-04_ctx.onnx").touch()
-    model = WhisperModel(pair.model._checkpoint, pair.model._files, EngineOptions("fp32", "qnn", 1))
+    model = WhisperModel(pair.model.checkpoint, pair.model._files, EngineOptions("fp32", "qnn", 1))
     decoder = UnrolledDecoder(pair.folder, model, QnnOptions(vtcm_mb=8, contexts=tmp_path))
     decoder.folder.session("decoder-0150-00-04")
     ((name, entries, providers),) = FakeSession.seen

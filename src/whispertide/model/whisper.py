@@ -12,33 +12,36 @@ from whispertide.types import FloatArray
 
 
 class WhisperModel:
-    """A loaded model. Sessions open when they are first used; one object may serve many streams, one run at a time."""
+    """A loaded model, made of `checkpoint`.
+
+    Sessions open when they are first used; one object may serve many streams, one run at a time.
+    """
 
     def __init__(self, checkpoint: Checkpoint, files: GraphFiles, options: EngineOptions) -> None:
         self.name = checkpoint.name
         self.options = options
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._files = files
 
     @property
     def dims(self) -> ModelDims:
         """The shape of the network."""
-        return self._checkpoint.dims
+        return self.checkpoint.dims
 
     @property
     def content_hash(self) -> str:
         """The checkpoint's hash over weights and settings: equal hashes, equal models."""
-        return self._checkpoint.content_hash
+        return self.checkpoint.content_hash
 
     @property
     def tokenizer(self) -> Tokenizer:
         """The checkpoint's own vocabulary."""
-        return self._checkpoint.tokenizer
+        return self.checkpoint.tokenizer
 
     @property
     def generation(self) -> GenerationConfig:
         """The checkpoint's alignment heads and suppression lists."""
-        return self._checkpoint.generation
+        return self.checkpoint.generation
 
     @cached_property
     def encoder(self) -> Encoder:

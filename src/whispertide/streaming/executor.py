@@ -59,7 +59,7 @@ def _detects(recipe: Recipe) -> bool:
 
 
 def _load_detector(model: "WhisperModel") -> TruncationDetector:
-    folder = model._checkpoint.tensors.files[0].parent  # where `whispertide train truncation` puts it
+    folder = model.checkpoint.tensors.files[0].parent  # where `whispertide train truncation` puts it
     try:
         return TruncationDetector.load(
             folder / FILE_NAME, width=model.dims.n_audio_state, content_hash=model.content_hash
@@ -73,7 +73,7 @@ def _load_detector(model: "WhisperModel") -> TruncationDetector:
 
 def _command_name(model: "WhisperModel") -> str:
     """What the command line calls the model: its name, or for the user's own files their path."""
-    weights = model._checkpoint.tensors.files[0]
+    weights = model.checkpoint.tensors.files[0]
     try:
         place = path(model.name)
     except WhispertideError:

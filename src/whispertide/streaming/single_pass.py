@@ -80,7 +80,7 @@ class SinglePassExecutor:
         if self._unrolled is None:
             from whispertide.graphs.static_export import ensure_unrolled  # builds with onnx, which takes time to import
 
-            self._unrolled = UnrolledDecoder(ensure_unrolled(self.model._checkpoint), self.model)
+            self._unrolled = UnrolledDecoder(ensure_unrolled(self.model.checkpoint), self.model)
         return self._unrolled
 
     def kinds(self, language: str | None) -> TokenKinds:
