@@ -316,6 +316,14 @@ def test_requests_that_come_byte_by_byte(town: Standing, head: bytes) -> None:
 # --- half gone -------------------------------------------------------------------------------------------------------
 
 
+async def reset(writer: asyncio.StreamWriter) -> None:
+    """Break the connection off once what was written is on its way, with a reset instead of an end."""
+    await asyncio.sleep(0.05)
+    raw = writer.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
 @every_socket
 @pytest.mark.parametrize("how", ["half closed", "reset", "in mid-frame", "silent"])
 def test_half_open_sockets(town: Standing, path: str, how: str) -> None:
@@ -332,10 +340,7 @@ def test_half_open_sockets(town: Standing, path: str, how: str) -> None:
                 await writer.drain()
                 writer.close()
             elif how == "reset":
-                await asyncio.sleep(0.05)
-                raw = writer.get_extra_info("socket")
-                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                writer.transport.abort()
+                await reset(writer)
             await town.settled(6)
             writer.transport.abort()
 
@@ -352,10 +357,7 @@ def test_half_open_sockets_over_tcp(town: Standing, port: str, how: str) -> None
             if how == "half closed":
                 writer.write_eof()
             elif how == "reset":
-                await asyncio.sleep(0.05)
-                raw = writer.get_extra_info("socket")
-                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                writer.transport.abort()
+                await reset(writer)
             await town.settled(6)
             writer.transport.abort()
 
