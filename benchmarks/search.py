@@ -22,7 +22,8 @@ from whispertide.evaluation.grid import Request, Setup, changes_of
 from whispertide.evaluation.page import Table, text_table
 from whispertide.evaluation.runner import Runner
 from whispertide.options import EngineOptions, Precision
-from whispertide.streaming.recipes import Recipe, get_recipe
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
 
 Changes = dict[str, Any]
 

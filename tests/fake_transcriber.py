@@ -20,7 +20,8 @@ from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import GraphError, UnknownLanguageError
 from whispertide.events import Confirmed, End, Event, Hypothesis, Language, RoundStats, TurnEnd
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipes import Recipe, get_recipe
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 HALF = SAMPLE_RATE // 2

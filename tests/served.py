@@ -25,7 +25,8 @@ from whispertide.server.hub import Hub
 from whispertide.server.options import Access, Limits, ServerOptions, Work
 from whispertide.server.serving import Server, assemble, running
 from whispertide.session import Session
-from whispertide.streaming.recipes import Recipe, get_recipe
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import FloatArray, Word
 from wire_conversation import KnowingOracle, said

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from whispertide.options import DecodeOptions
 from whispertide.server.protocols.wyoming_frames import Frame, encode
-from whispertide.streaming.recipes import field_types
+from whispertide.streaming.recipe import field_types
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

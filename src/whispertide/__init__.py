@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from whispertide.errors import WhispertideError
     from whispertide.options import DecodeOptions, EngineOptions
     from whispertide.session import Session
-    from whispertide.streaming.recipes import RECIPES, Recipe, get_recipe
+    from whispertide.streaming.recipe import Recipe
+    from whispertide.streaming.recipes import RECIPES, get_recipe
     from whispertide.types import SAMPLE_RATE, Word
 
 _HOMES = {

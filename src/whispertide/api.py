@@ -28,7 +28,8 @@ from whispertide.options import DecodeOptions, EngineOptions, Precision, Provide
 from whispertide.session import Session
 from whispertide.streaming.executor import ExecutorKey, executor_key, make_executor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipes import DEFAULT_RECIPE, Recipe, get_recipe, make_gate
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe, make_gate
 from whispertide.types import FloatArray
 
 DEFAULT_MODEL = "base.en"

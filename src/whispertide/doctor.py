@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from whispertide.checkpoint import ModelDims
     from whispertide.model.encoder import Encoded
     from whispertide.model.whisper import WhisperModel
-    from whispertide.streaming.recipes import Recipe
+    from whispertide.streaming.recipe import Recipe
 
 # --- speed -----------------------------------------------------------------------------------------------------------
 

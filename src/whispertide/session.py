@@ -31,7 +31,8 @@ from whispertide.errors import AudioError, OptionError, SessionError
 from whispertide.events import Confirmed, Error, Event, Hypothesis, Lag, Language
 from whispertide.options import DecodeOptions
 from whispertide.streaming.policy import AnyPolicy, Executor
-from whispertide.streaming.recipes import Recipe, decode_options, field_types, get_recipe, make_policy, make_schedule
+from whispertide.streaming.recipe import Recipe, field_types
+from whispertide.streaming.recipes import decode_options, get_recipe, make_policy, make_schedule
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.turns import Flight, Turns, TurnState

@@ -17,7 +17,7 @@ from whispertide.evaluation.replay import Recogniser
 from whispertide.evaluation.runner import Runner
 from whispertide.evaluation.store import Results
 from whispertide.evaluation.trace import RefWord, Trace, Utterance
-from whispertide.streaming.recipes import Recipe
+from whispertide.streaming.recipe import Recipe
 from whispertide.types import SAMPLE_RATE
 
 # DESIGN, section 5: at least these

@@ -19,7 +19,7 @@ from whispertide.evaluation.flops import encoder_gflop
 from whispertide.evaluation.trace import Trace
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
-from whispertide.streaming.recipes import Recipe
+from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, FloatArray, Word, to_samples
 

@@ -17,7 +17,8 @@ from whispertide.events import Confirmed, Event, Hypothesis
 from whispertide.model.request import DecodeRequest
 from whispertide.options import DecodeOptions
 from whispertide.server.batching import BatchedModel, Batcher, _Cohort, _Job, batched
-from whispertide.streaming.recipes import Recipe, get_recipe
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
 from whispertide.types import FloatArray
 
 CLIPS = Path(__file__).parents[1] / "clips"

@@ -22,7 +22,8 @@ from whispertide.server.protocols.wyoming_frames import Frame, FrameReader, enco
 from whispertide.server.serving import drain, tcp_listeners
 from whispertide.server.tcp import TcpListener, _is_loopback
 from whispertide.session import Session
-from whispertide.streaming.recipes import Recipe, get_recipe
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
 from whispertide.types import SAMPLE_RATE, Word, join_words
 from wire_conversation import KnowingOracle, said, silence
 

@@ -16,7 +16,8 @@ from test_session_properties import Talk, confirmed, gaps, play, portions, quick
 from whispertide.events import End, Event, Lag
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.recipes import Recipe, get_recipe, make_policy
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe, make_policy
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, Word

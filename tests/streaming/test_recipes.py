@@ -11,17 +11,15 @@ from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
+from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
 from whispertide.streaming.recipes import (
     DEFAULT_RECIPE,
     RECIPES,
-    Recipe,
     decode_options,
-    field_types,
     get_recipe,
     make_gate,
     make_policy,
     make_schedule,
-    parse_overrides,
     usual_window_s,
 )
 from whispertide.streaming.round import Listening

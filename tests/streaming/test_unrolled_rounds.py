@@ -30,7 +30,8 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.session import Session
 from whispertide.streaming.executor import executor_key
-from whispertide.streaming.recipes import Recipe, get_recipe
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Listening, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray, Span

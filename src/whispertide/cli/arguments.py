@@ -9,7 +9,7 @@ from whispertide.options import PRECISIONS, PROVIDERS, DecodeOptions, EngineOpti
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-    from whispertide.streaming.recipes import Recipe
+    from whispertide.streaming.recipe import Recipe
 
 DEFAULT_MODEL = "base.en"
 BUNDLED_MODEL = "nano.en"
@@ -107,7 +107,8 @@ class StreamChoice:
 
     def resolve(self) -> "Recipe":
         """The recipe. Raises `UnknownRecipeError` or `OptionError`, so call it before anything is downloaded."""
-        from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe, parse_overrides
+        from whispertide.streaming.recipe import parse_overrides
+        from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe
 
         return parse_overrides(get_recipe(self.recipe or DEFAULT_RECIPE), self.changes)
 

@@ -24,7 +24,7 @@ from whispertide.options import DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
     from whispertide.document import Document
-    from whispertide.streaming.recipes import Recipe
+    from whispertide.streaming.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from whispertide.cli.output import Target, plan_targets
 from whispertide.options import DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
-    from whispertide.streaming.recipes import Recipe
+    from whispertide.streaming.recipe import Recipe
 
 NAME = "microphone"
 

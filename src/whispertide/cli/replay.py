@@ -19,7 +19,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
-    from whispertide.streaming.recipes import Recipe
+    from whispertide.streaming.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,6 @@ def run(request: Request) -> ExitCode:
 
 def _changed(stream: StreamChoice, recorded: "Recipe") -> "Recipe":
     """The recipe asked for; with changes alone, the recorded one changed."""
-    from whispertide.streaming.recipes import parse_overrides
+    from whispertide.streaming.recipe import parse_overrides
 
     return stream.resolve() if stream.recipe else parse_overrides(recorded, stream.changes)

@@ -26,7 +26,7 @@ from whispertide.options import EngineOptions
 if TYPE_CHECKING:
     from whispertide.server.options import ServerOptions
     from whispertide.server.serving import Address
-    from whispertide.streaming.recipes import Recipe
+    from whispertide.streaming.recipe import Recipe
 
 KEYS_VARIABLE = "WHISPERTIDE_API_KEYS"
 _WHERE, _WHO, _LIMITS, _KEEP = "Where", "Who may connect", "Limits", "Keeping sessions"

@@ -20,7 +20,7 @@ from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-    from whispertide.streaming.recipes import Recipe
+    from whispertide.streaming.recipe import Recipe
 
 AS_IT_COMES = ("txt", "jsonl")  # formats that are written while the run goes on
 

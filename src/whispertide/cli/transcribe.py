@@ -32,7 +32,7 @@ from whispertide.options import DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-    from whispertide.streaming.recipes import Recipe
+    from whispertide.streaming.recipe import Recipe
 
 Pace = Literal["max", "live"]
 SampleFormat = Literal["u8", "s16le", "s32le", "f32le"]

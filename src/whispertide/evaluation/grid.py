@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
 from whispertide.options import EngineOptions
-from whispertide.streaming.recipes import Recipe, field_types, get_recipe, parse_overrides
+from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
+from whispertide.streaming.recipes import get_recipe
 
 if TYPE_CHECKING:
     from whispertide.evaluation.peers import Peer

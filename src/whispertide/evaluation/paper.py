@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 from whispertide.errors import OptionError
 from whispertide.evaluation import page
 from whispertide.evaluation.page import Table
-from whispertide.streaming.recipes import RECIPES, field_types
+from whispertide.streaming.recipe import field_types
+from whispertide.streaming.recipes import RECIPES
 
 if TYPE_CHECKING:
     from whispertide.evaluation.runner import Runner

@@ -34,7 +34,7 @@ from whispertide.evaluation.trace import FREE, ClockName, Corpus, RoundCost, Sho
 from whispertide.evaluation.views import look
 from whispertide.evaluation.wer import Counts, align
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipes import Recipe
+from whispertide.streaming.recipe import Recipe
 
 Recogniser = Callable[[Utterance], Trace]
 Progress = Callable[[float], None]  # told how many seconds of audio are done

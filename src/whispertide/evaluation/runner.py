@@ -17,7 +17,8 @@ from whispertide.evaluation.replay import About, Recogniser, offline, run_cell, 
 from whispertide.evaluation.store import Cell, CellSpec, Results
 from whispertide.evaluation.trace import FREE, ClockName, Corpus, Trace, Utterance
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipes import Recipe, field_types, get_recipe, parse_overrides
+from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
+from whispertide.streaming.recipes import get_recipe
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber

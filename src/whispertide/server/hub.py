@@ -33,7 +33,8 @@ from whispertide.server.protocols.base import (
     Started,
 )
 from whispertide.server.scheduler import Done, Scheduler
-from whispertide.streaming.recipes import RECIPES, Recipe, get_recipe
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.types import join_words, seconds, to_samples
 
 log = logging.getLogger("whispertide.server")

@@ -34,7 +34,7 @@ from whispertide.server.live import Command, LiveSession
 from whispertide.server.outbox import Entry, Mark
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush, Settings, as_plain
 from whispertide.session import SessionState
-from whispertide.streaming.recipes import Recipe
+from whispertide.streaming.recipe import Recipe
 from whispertide.types import FloatArray
 
 log = logging.getLogger("whispertide.server")

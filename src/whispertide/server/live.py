@@ -21,7 +21,7 @@ from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry, Outbox
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
 from whispertide.session import Session
-from whispertide.streaming.recipes import Recipe
+from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.types import to_samples
 

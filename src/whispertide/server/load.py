@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipes import Recipe
+from whispertide.streaming.recipe import Recipe
 from whispertide.types import CHUNK_SECONDS
 
 LEVELS = 3

@@ -21,7 +21,8 @@ from whispertide.options import DecodeOptions
 from whispertide.server.load import settings_at
 from whispertide.server.protocols.base import Settings
 from whispertide.session import Gate, Session
-from whispertide.streaming.recipes import Recipe, make_gate
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import make_gate
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 

@@ -30,7 +30,7 @@ from whispertide.server.record import Recorder
 from whispertide.server.restore import resume_journal
 from whispertide.server.sockets import ThriftyWebSockets, patient
 from whispertide.server.tcp import TcpListener
-from whispertide.streaming.recipes import Recipe
+from whispertide.streaming.recipe import Recipe
 
 log = logging.getLogger("whispertide.server")
 

@@ -19,7 +19,7 @@ from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import get_framing
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipes import Recipe
+from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import Heard, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.types import N_FRAMES, FloatArray, Span, Word

@@ -18,7 +18,7 @@ from whispertide.checkpoint.tokenizer import N_TIMESTAMPS, TIMESTAMP_SAMPLES, To
 from whispertide.training.augment import Augmentation, Dice, Heard, vary
 from whispertide.training.noise import disturb
 from whispertide.training.shards import Utterance
-from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide.types import N_SAMPLES, SAMPLE_RATE, FloatArray
 
 Draw = Callable[[Dice], Utterance]  # an utterance, by the dice
 
@@ -27,6 +27,7 @@ N_TEXT_CTX = 448  # tokens that every Whisper's decoder can take
 HEARD_SHARE = 0.85  # of a word; what is cut off further in does not count as said
 _TURNS = 40  # utterances tried for one window
 _REST = SAMPLE_RATE  # a window with less room than this is full
+_TO_THE_END = 0.75  # how often speech that is cut off goes on to the very end of the window
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,11 @@ class Window:
 
 @dataclass(slots=True)
 class _Filled:
-    """What was laid into a window, and the text before it, "" for none."""
+    """What was laid into a window, and the text before it, "" for none; where the last utterance goes on beyond it."""
 
     segments: list[Segment]
     before: str
+    goes_on: bool = False
 
 
 def compose(draw: Draw, tokenizer: Tokenizer, seconds: float, dice: Dice, options: WindowOptions) -> Window:
@@ -91,8 +93,11 @@ def compose(draw: Draw, tokenizer: Tokenizer, seconds: float, dice: Dice, option
     prompted = filled.before and dice.random_sample() < 0.8
     asked = tokenizer.encode(" " + filled.before)[-options.prompt_tokens :] if prompted else []
     stamped = dice.random_sample() < options.timestamps
-    tokens, targets, places = answer(tokenizer, filled.segments, asked, stamped=stamped, language=options.language)
-    return Window(sound, tokens, targets, places, " ".join(segment.text for segment in filled.segments))
+    segments, unfinished = filled.segments, None
+    if stamped and filled.goes_on and len(segments) > 1 and len(sound) >= N_SAMPLES:
+        segments, unfinished = segments[:-1], segments[-1]
+    tokens, targets, places = answer(tokenizer, segments, asked, unfinished, stamped=stamped, language=options.language)
+    return Window(sound, tokens, targets, places, " ".join(segment.text for segment in segments))
 
 
 # --- sound ------------------------------------------------------------------------------------------------------------
@@ -120,8 +125,12 @@ def _fill(sound: FloatArray, draw: Draw, dice: Dice, options: WindowOptions) -> 
             break
         cut = too_long or (alone and segment.timed and dice.random_sample() < options.cut_end)
         if cut:
-            samples, segment = _without_tail(samples, segment, min(size - at, len(samples)), dice)
+            room = min(size - at, len(samples))
+            somewhere = min(room, int(len(samples) * (0.15 + 0.85 * dice.random_sample())))
+            end = room if too_long and dice.random_sample() < _TO_THE_END else somewhere
+            samples, segment = _without_tail(samples, segment, end)
         if segment.words:  # what is left of a word alone is not speech
+            filled.goes_on = at + len(samples) == size and too_long
             sound[at : at + len(samples)] += samples
             filled.segments.append(_moved(segment, at))
         if alone or cut:
@@ -145,9 +154,8 @@ def _without_head(samples: FloatArray, segment: Segment, dice: Dice) -> tuple[Fl
     return samples[start:], _moved(kept, -start), head
 
 
-def _without_tail(samples: FloatArray, segment: Segment, room: int, dice: Dice) -> tuple[FloatArray, Segment]:
-    """The utterance cut somewhere, at `room` samples at the latest; a word counts if nearly all of it is there."""
-    end = min(room, int(len(samples) * (0.15 + 0.85 * dice.random_sample())))
+def _without_tail(samples: FloatArray, segment: Segment, end: int) -> tuple[FloatArray, Segment]:
+    """The utterance cut off at `end`; a word counts if nearly all of it is there."""
     words = []
     for word in segment.words:
         if word.start + HEARD_SHARE * (word.end - word.start) > end:
@@ -163,6 +171,7 @@ def answer(
     tokenizer: Tokenizer,
     segments: Sequence[Segment],
     prompt: Sequence[int],
+    unfinished: Segment | None = None,
     *,
     stamped: bool,
     language: str | None = None,
@@ -170,8 +179,9 @@ def answer(
     """Tokens, targets and places of a window with these segments (see `Window`).
 
     Without speech the start of the transcript is answered with <|nospeech|>, which no decoder says, and whatever
-    a decoder then begins with is answered with the end (openai/whisper, decoding.py: no_speech_probs). What does not
-    fit into Whisper's 448 tokens is left out. Raises `UnknownLanguageError`.
+    a decoder then begins with is answered with the end (openai/whisper, decoding.py: no_speech_probs). Of an
+    `unfinished` segment, which the end of a whole 30 s cuts off, only the start is answered, so that the next window
+    begins there (Whisper, 2.3). What does not fit into Whisper's 448 tokens is left out. Raises `UnknownLanguageError`.
     """
     before = [tokenizer.sot_prev, *prompt] if prompt else []
     begin = tokenizer.sot_sequence(language, "transcribe")
@@ -180,6 +190,8 @@ def answer(
         body.append((tokenizer.no_timestamps, NOWHERE))
     for segment in segments:
         body += _said(tokenizer, segment, stamped=stamped)
+    if unfinished is not None:
+        body.append((_stamp(tokenizer, unfinished.words[0].start), NOWHERE))
     if not segments and stamped:
         body.append((tokenizer.timestamp_begin, NOWHERE))
     body.append((tokenizer.eot, NOWHERE))
