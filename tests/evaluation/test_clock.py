@@ -3,6 +3,8 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,6 +85,25 @@ def test_without_compute_time_the_delay_is_that_of_the_policy() -> None:
     assert first_seen_at(trace) == {f"w{at}": at + 1.0 for at in range(5)}
     assert confirmed_at(trace) == {"w0": 2.0, "w1": 3.0, "w2": 4.0, "w3": 5.0, "w4": 5.0}
     assert [cost.start_s for cost in trace.rounds] == [1.0, 2.0, 3.0, 4.0, 5.0, 5.0]
+
+
+@pytest.mark.parametrize(("compute", "step"), [(None, 0.5), (0.1, 0.5), (0.4, 0.8), (1.0, 2.0)])
+def test_a_schedule_that_looks_at_the_load_sees_the_clocks(compute: float | None, step: float) -> None:
+    """What computing really took must not come into a clock that knows better."""
+
+    class Timed(Slow):
+        def run(self, *args: Any) -> RoundResult:
+            result = super().run(*args)
+            return replace(result, stats=replace(result.stats, encode_s=0.37, decode_s=0.2))
+
+    recipe = replace(FIXED, schedule="adaptive", step_s=0.5, longest_step_s=2.0)
+    session = Session(recipe, Timed(numbered(12)))
+    if compute is None:
+        trace = free(session, audio(12))
+    else:
+        trace = simulate(session, audio(12), compute_time=lambda _: compute)
+    starts = [cost.start_s for cost in trace.rounds][1:-1]
+    assert {round(later - earlier, 2) for earlier, later in pairwise(starts)} == {step}
 
 
 def test_compute_time_delays_what_is_shown() -> None:

@@ -15,7 +15,7 @@ One worker: rounds of a session that keeps several in flight are still run one a
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from whispertide.checkpoint import ModelDims
@@ -204,11 +204,13 @@ class _Play:
         spent = time.perf_counter() - began
         if self.compute_time is None:
             self.clock.spend(spent)
+            judged = result
         else:
             spent = self.compute_time(result)
             self.clock.wait_until(start + spent)
+            judged = _charged(result, spent)
         self.rounds.append(self._cost(result, start, spent))
-        self._show(self._work(lambda: session.apply(result)))
+        self._show(self._work(lambda: session.apply(judged)))
 
     def _work(self, task: Callable[[], T]) -> T:
         """The session's own work: the voice gate, planning, judging."""
@@ -244,3 +246,8 @@ class _Play:
             tokens=stats.tokens,
             encoder_gflop=sum(encoder_gflop(self.dims, count) for count in frames) if self.dims else 0.0,
         )
+
+
+def _charged(result: RoundResult, spent: float) -> RoundResult:
+    """The result as if it had taken `spent` seconds: a schedule that looks at the load must see this clock's."""
+    return replace(result, stats=replace(result.stats, encode_s=spent, decode_s=0.0, align_s=0.0))
