@@ -185,7 +185,9 @@ _NPUSPER = Paper(
         Item(
             "figure 9",
             "decoding with a fixed full-length cache, with per-step graphs, and unrolled",
-            ("search=unrolled",),
+            ("search=unrolled", "an NPU"),
+            "static_decoding.static_figure",
+            "the CPU provider",
         ),
         *_unknown("figure", (10, 12, 13, 14), "recipe npusper"),
     ),
