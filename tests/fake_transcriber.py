@@ -82,6 +82,12 @@ class FakeSession:
             self._event(End, duration=self.samples),
         ]
 
+    def collect(self) -> list[Event]:
+        return []
+
+    def close(self) -> None:
+        pass
+
     def _event(self, kind: type[Event], **values: Any) -> Event:
         self.seq += 1
         return kind(seq=self.seq - 1, at=self.samples, **values)
@@ -118,6 +124,7 @@ class FakeTranscriber:
         *,
         options: DecodeOptions | None = None,
         progress: Callable[[int, int], None] | None = None,
+        framing: str = "pad30",
     ) -> Iterator[OfflineSegment]:
         self.offline_options.append(options or DecodeOptions())
         total = sum(len(block) for block in audio)

@@ -49,6 +49,11 @@ class Oracle:
         assert len(audio) == len(window)
         expected = audio_between(window.start, min(window.start + 2, window.end))
         np.testing.assert_array_equal(audio[:2], expected, "the session handed out other audio than planned")
+        if plan.reference is not None:
+            told = plan.reference.words
+            assert told
+            assert [word.start for word in told] == sorted(word.start for word in told)
+            assert all(word.end <= window.end for word in told), "only what was heard can be told"
         self.plans.append(plan)
         self.options = options
         rng = random.Random(f"{self.seed} {window.start} {window.end} {plan.is_last}")

@@ -8,10 +8,13 @@ import logging
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Queue
 from typing import Any
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
 from served import SILENCE, TEXT, KnowingModel, client, limited
 from whispertide.server.hub import Hub
@@ -173,6 +176,10 @@ def frame(opcode: int, data: bytes, *, fin: bool = True, length: int | None = No
     return head + bytes(4) + data
 
 
+# what makes each of `SOCKETS` open a session; nothing for those that have one from the beginning
+OPENING = {"/": frame(1, b'{"uid":"u","language":"en"}'), "/ws": frame(2, bytes(640))}
+
+
 async def connected(port: int, buffer: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection; `buffer` bytes of what the server says may wait on this side, about."""
     raw = socket.socket()
@@ -205,3 +212,37 @@ async def until_closed(reader: asyncio.StreamReader, patience_s: float = 5.0) ->
         except ConnectionError:
             pass
     return read
+
+
+async def answers(
+    town: Standing, path: str, *sent: str | bytes, until: str = "", patience_s: float = 0.05
+) -> tuple[list[Any], int]:
+    """What a client of this path gets, until the server closes (with this code, else 0), or nothing comes for a
+    moment after a message with `until` in it.
+    """
+    heard: list[Any] = []
+    async with connect(f"ws://127.0.0.1:{town.port}{path}", proxy=None) as connection:
+        try:
+            for message in sent:
+                await connection.send(message)
+            while True:
+                async with asyncio.timeout(patience_s if until in str(heard) else 5):
+                    heard.append(await connection.recv())
+        except TimeoutError:
+            return heard, 0
+        except ConnectionClosed:
+            return heard, connection.close_code or 0
+
+
+async def tcp_answer(town: Standing, port: str, *sent: bytes, end: bool = True) -> bytes:
+    """What a TCP port says to these bytes until it closes; `end`: we close our sending side."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", town.tcp[port])
+    with suppress(ConnectionError):
+        for data in sent:
+            writer.write(data)
+            await writer.drain()
+        if end:
+            writer.write_eof()
+    answer = await until_closed(reader)
+    writer.transport.abort()
+    return answer

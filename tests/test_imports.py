@@ -25,7 +25,7 @@ LAYERS = (
     ("transcript",),
     ("session", "offline"),
     ("api", "document"),
-    ("formats", "doctor"),
+    ("formats", "doctor", "profile"),
     ("cli", "server", "training", "compress", "evaluation"),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -78,6 +78,7 @@ RECIPES = [
     get_recipe("whisper-streaming").replace(step_s=0.3, schedule="best-effort"),
     get_recipe("whisper-streaming").replace(trim="sentence", trim_s=6, hard_cap_s=12),
     get_recipe("whisper-streaming").replace(agreement=3, trim_s=4, hard_cap_s=10),
+    get_recipe("whisper-streaming").replace(search="pruned", trim_s=4),
 ]
 
 
@@ -116,7 +117,7 @@ def gaps(talk: Talk) -> list[int]:
     return [(a.end + b.start) // 2 for a, b in pairwise(talk.words) if b.start - a.end > 3_200]
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=["default", "best-effort", "sentence", "three"])
+@pytest.mark.parametrize("recipe", RECIPES, ids=["default", "best-effort", "sentence", "three", "pruned"])
 @pytest.mark.parametrize("gated", [False, True], ids=["open", "gated"])
 @quick
 @given(data=st.data())

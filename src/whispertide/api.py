@@ -26,7 +26,10 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.offline import transcribe_blocks
 from whispertide.options import DecodeOptions, EngineOptions, Precision, ProviderName
 from whispertide.session import Session
+from whispertide.streaming.allocation import Allocation, allocate
 from whispertide.streaming.executor import ExecutorKey, executor_key, make_executor
+from whispertide.streaming.framing import get_framing
+from whispertide.streaming.hush import DEFAULT_S, HushWord, suffix_for
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe, make_gate
@@ -43,8 +46,10 @@ class Transcriber:
     time.
     """
 
-    def __init__(self, model: WhisperModel) -> None:
+    def __init__(self, model: WhisperModel, *, hush: HushWord | None = None) -> None:
+        """`hush` is used where a hush word is asked for (`framing=hush`); None: the one beside the checkpoint."""
         self.model = model
+        self.hush = hush
 
     @property
     def name(self) -> str:
@@ -103,14 +108,27 @@ class Transcriber:
         *,
         options: DecodeOptions | None = None,
         progress: Callable[[int, int], None] | None = None,
+        framing: str = "pad30",
     ) -> Iterator[OfflineSegment]:
-        """The same, segment by segment as each 30 s window is done; whoever stops early keeps what there is."""
-        return transcribe_blocks(self.model, _blocks(audio), options or DecodeOptions(), progress=progress)
+        """The same, segment by segment as each 30 s window is done; whoever stops early keeps what there is.
+
+        `framing` is how windows reach the encoder (`streaming.framing`), of which only the last is shorter than 30 s.
+        Raises `OptionError` for an unknown one, and what `suffix_for` raises for want of a hush word.
+        """
+        hush_s = DEFAULT_S if self.hush is None else self.hush.seconds
+        return transcribe_blocks(
+            self.model,
+            _blocks(audio),
+            options or DecodeOptions(),
+            progress=progress,
+            frame=get_framing(framing),
+            suffix=suffix_for(self.model, framing, hush_s, self.hush),
+        )
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _executors(self) -> dict[ExecutorKey, Executor]:
+    def _executors(self) -> dict[tuple[ExecutorKey, str, Allocation | None], Executor]:
         return {}
 
     def session(
@@ -123,9 +141,9 @@ class Transcriber:
         """A session for one stream. `vad` overrides the recipe's voice gate.
 
         What the recipe needs besides the model is found or made now: the word-truncation detector beside the
-        checkpoint (`truncate=detector`), static graphs (`search=unrolled`). Raises `CheckpointNotFoundError` where
-        there is no such detector, `GraphError` where graphs cannot be built, `UnknownRecipeError`, and
-        `UnknownLanguageError` for a language that this model cannot write.
+        checkpoint (`truncate=detector`), the hush word (`framing=hush`), static graphs (`search=unrolled`). Raises
+        `CheckpointNotFoundError` where there is no such detector or hush word, `GraphError` where graphs cannot be
+        built, `UnknownRecipeError`, and `UnknownLanguageError` for a language that this model cannot write.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
         if vad is not None:
@@ -133,9 +151,10 @@ class Transcriber:
         options = options or DecodeOptions()
         if options.language is not None:
             options = replace(options, language=self.tokenizer.language(options.language))
-        key = executor_key(recipe)
+        recipe, allocation = allocate(self.model, recipe)
+        key = executor_key(recipe), recipe.executor, allocation
         if key not in self._executors:
-            self._executors[key] = make_executor(self.model, recipe)
+            self._executors[key] = make_executor(self.model, recipe, hush=self.hush, allocation=allocation)
         executor = self._executors[key]
         return Session(recipe, executor, make_gate(recipe), options=options)
 
@@ -149,9 +168,13 @@ class Transcriber:
     ) -> Iterator[Event]:
         """Events of a stream of blocks [n] of 16 kHz samples, the last one being `End`."""
         session = self.session(recipe, options=options, vad=vad)
-        for block in blocks:
-            yield from session.push(block)
-        yield from session.finish()
+        try:
+            for block in blocks:
+                yield from session.push(block)
+                yield from session.collect()
+            yield from session.finish()
+        finally:
+            session.close()
 
     async def astream(
         self,
@@ -163,11 +186,14 @@ class Transcriber:
     ) -> AsyncIterator[Event]:
         """Like `stream`, for asyncio: the model computes in a worker thread and the event loop stays free."""
         session = self.session(recipe, options=options, vad=vad)
-        async for block in blocks:
-            for event in await asyncio.to_thread(session.push, block):
+        try:
+            async for block in blocks:
+                for event in [*await asyncio.to_thread(session.push, block), *session.collect()]:
+                    yield event
+            for event in await asyncio.to_thread(session.finish):
                 yield event
-        for event in await asyncio.to_thread(session.finish):
-            yield event
+        finally:
+            session.close()
 
 
 def load(

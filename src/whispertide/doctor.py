@@ -193,7 +193,7 @@ def _round_seconds(speed: Speed, own: Shape, shape: Shape, recipe: "Recipe") -> 
     frames = SAMPLE_RATE // FRAME_SAMPLES
     encode = base_s * shape.encoder_flops(int(padded_s * frames)) / own.encoder_flops(int(base * frames))
     reading = shape.decoder_weights() / own.decoder_weights()
-    rows = recipe.beam if recipe.search == "beam" else 1
+    rows = recipe.hypotheses
     step = speed.step_1 + (speed.step_5 - speed.step_1) * (rows - 1) / (_BEAM - 1)
     tokens = TOKENS_PER_S * window_s
     return encode + reading * (tokens * step + tokens / _BLOCK * speed.block_50)

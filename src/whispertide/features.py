@@ -7,6 +7,7 @@ The floor depends on the loudest cell of whatever the encoder is about to see, s
 the floor per window. (openai/whisper, audio.py; ALGORITHMS 0.) Knows nothing of models beyond the number of mels.
 """
 
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -168,6 +169,15 @@ class MelStream:
         held = np.concatenate(pieces, axis=1)[:, first - self.first_frame :][:, :count]
         silence = np.full((self.n_mels, count - held.shape[1]), RAW_SILENCE, np.float32)
         return np.concatenate([held, silence], axis=1)
+
+    def followed_by(self, samples: FloatArray) -> tuple[int, FloatArray]:
+        """What would come next if `samples`, then silence, followed: number and raw frames [n_mels, n] from the first
+        that sees beyond the audio so far to the last that is centred before their end. Leaves the stream as it is.
+        """
+        after = copy(self)
+        after._raw, after.first_frame = [], self.complete_end
+        after.extend(samples)
+        return self.complete_end, after.window(self.complete_end, after.end // HOP_LENGTH - self.complete_end)
 
     def _unfinished(self) -> FloatArray:
         """Frames that reach into the audio that has arrived but also beyond it."""

@@ -13,6 +13,10 @@ A session does no I/O and has no clock and no thread: what comes out is a functi
 ended (`boundaries`, which `streaming.schedule.Recorded` replays) and of where the caller flushed, cleared or
 configured. An event's `at` is the audio that had been taken into account when it was made, not what may have arrived
 since.
+
+An executor that overlaps rounds (`streaming.stages`) begins each as it comes due, and `push` takes the result of a
+round only where it could not begin another one without: so still nothing depends on a clock. Whoever streams live calls
+`collect` now and then, to have results as soon as they are there; then their timing decides what the next round knows.
 """
 
 from collections.abc import Sequence
@@ -35,12 +39,13 @@ from whispertide.streaming.recipe import Recipe, field_types
 from whispertide.streaming.recipes import decode_options, get_recipe, make_policy, make_schedule
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
+from whispertide.streaming.stages import Pending, begin, depth_of
 from whispertide.streaming.turns import Flight, Turns, TurnState
 from whispertide.transcript import Change, Transcript
 from whispertide.types import FloatArray, to_samples
 
 # What a session is built with and cannot change afterwards.
-_BUILT_IN = frozenset({"name", "policy", "framing", "executor", "vad", "vad_pause_s", "vad_pre_roll_s"})
+_BUILT_IN = frozenset({"name", "policy", "framing", "hush_s", "executor", "vad", "vad_pause_s", "vad_pre_roll_s"})
 
 
 class Gate(Protocol):
@@ -106,12 +111,12 @@ class Session:
         options: DecodeOptions | None = None,
         schedule: Schedule | None = None,
         policy: AnyPolicy | None = None,
-        max_in_flight: int = 1,
+        max_in_flight: int | None = None,
     ) -> None:
         """`gate` None: the whole stream is one utterance, whatever the recipe says (`recipes.make_gate` makes one).
 
         `schedule` and `policy` replace those of the recipe. `max_in_flight` is how many rounds may be planned before
-        the first of them comes back. Raises `UnknownRecipeError`.
+        the first of them comes back; None: as many as the executor overlaps. Raises `UnknownRecipeError`.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
         self._executor = executor
@@ -119,12 +124,13 @@ class Session:
         self._own_schedule = schedule
         self._own_policy = policy
         self._state = SessionState(recipe, options or DecodeOptions())
+        self._pending: list[Pending] = []  # the rounds in flight, where `push` and its kin began them
         self._turns = Turns(
             schedule or make_schedule(recipe),
             policy or make_policy(recipe),
             self._emit,
             gated=gate is not None,
-            max_in_flight=max_in_flight,
+            max_in_flight=depth_of(executor) if max_in_flight is None else max_in_flight,
         )
         self._connect()
 
@@ -185,7 +191,8 @@ class Session:
         """Take audio (see `ingest`) and run every round that is due. Returns what happened.
 
         A round looks at all that has arrived, so push what arrives as it arrives, not a whole file at once. If the
-        executor raises, its round counts as not planned and no event is lost: they come with the next call or `drain`.
+        executor raises, all rounds in flight count as not planned and no event is lost: they come with the next call or
+        `drain`.
         """
         self._require_executor()
         self.ingest(samples)
@@ -204,6 +211,25 @@ class Session:
         if not self._finishing:  # else the call before failed, and this one tries again
             self.request_finish()
         return self._run_due()
+
+    def collect(self) -> list[Event]:
+        """Take what an executor that overlaps rounds has done meanwhile, without waiting. Returns what happened."""
+        try:
+            while self._pending and self._pending[0].done:
+                self._land_oldest()
+        except BaseException:
+            self.close()
+            raise
+        return self.drain()
+
+    def close(self) -> None:
+        """Give up the rounds that are under way: they count as not planned. For whoever leaves before the end."""
+        for pending in self._pending:
+            pending.cancel()
+        if self._pending and not self.ended:
+            while self._state.turns.in_flight:
+                self._state.turns.take_back()
+        self._pending.clear()
 
     # --- taken apart -------------------------------------------------------------------------------------------------
 
@@ -273,6 +299,7 @@ class Session:
         self._require_open()
         if self._gate is not None:
             self._gate.finish()
+        self.close()
         self._show(self._state.transcript.drop_hypothesis(), self.received)
         self._turns.clear()
         self._release()
@@ -298,13 +325,20 @@ class Session:
     def fail(self, message: str, *, fatal: bool = True) -> list[Event]:
         """Report a failure as an `Error` event; what is confirmed stays. A fatal one ends the session without `End`."""
         self._require_open()
+        if fatal:
+            self.close()
         self._emit(Error, self.received, message=message, fatal=fatal)
         self._state.turns.ended = fatal
         return self.drain()
 
     def snapshot(self) -> SessionState:
-        """All that the session remembers, to be handed to `restore`; the session may go on."""
+        """All that the session remembers, to be handed to `restore`; the session may go on.
+
+        Rounds that are under way are not in it: they would be run again.
+        """
         state = self._state.copy()
+        for _ in self._pending:
+            state.turns.take_back()
         state.gate = self._gate.snapshot() if self._gate is not None else None
         return state
 
@@ -313,6 +347,7 @@ class Session:
 
         An executor that remembers audio must be told by its owner.
         """
+        self.close()
         self._state = state.copy()
         if self._gate is not None:
             self._gate.restore(state.gate)
@@ -327,17 +362,43 @@ class Session:
         self._turns.policy = self._own_policy or make_policy(self._state.recipe)
 
     def _run_due(self) -> list[Event]:
-        assert self._executor is not None
-        while (plan := self.due()) is not None:
-            try:
-                result = self._executor.run(plan, self.window(plan), self.options, self.guards(plan))
-            except BaseException:  # also an interrupt: the round can be run again
-                self.retract(plan)
-                raise
-            self._take(result)
+        """Begin all that is due. The oldest result is waited for where nothing can be begun without it, or where the
+        caller waits for everything.
+        """
+        while True:
+            begun = self._begin_next()
+            if self._pending and (self._turns.needs_result or (self._state.turns.requests and not begun)):
+                self._land_oldest()
+            elif not begun:
+                break
         if self._state.turns.requests:
             raise SessionError("expected the policy to make room for the rest of the audio; it did not")
         return self.drain()
+
+    def _begin_next(self) -> bool:
+        """Begin a round, if one is due."""
+        executor = self._executor
+        assert executor is not None
+        plan = self.due()
+        if plan is None:
+            return False
+        try:
+            self._pending.append(begin(executor, plan, self.window(plan), self.options, self.guards(plan)))
+        except BaseException:  # also an interrupt: the round can be run again
+            self.retract(plan)
+            self.close()
+            raise
+        return True
+
+    def _land_oldest(self) -> None:
+        """Wait for the oldest round under way, and take its result."""
+        try:
+            result = self._pending[0].result()
+        except BaseException:  # also an interrupt: the rounds can be run again
+            self.close()
+            raise
+        del self._pending[0]
+        self._take(result)
 
     def _take(self, result: RoundResult) -> None:
         """A result becomes words: the only place where anything is confirmed."""
@@ -415,7 +476,7 @@ class Session:
     def _require_executor(self) -> None:
         if self._executor is None:
             raise SessionError("expected a session with an executor; this one has none: use ingest, due and apply")
-        if self._state.turns.in_flight:
+        if len(self._state.turns.in_flight) > len(self._pending):
             raise SessionError("expected no round in flight; one is: apply its result or give it back with `retract`")
 
 

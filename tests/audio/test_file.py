@@ -1,5 +1,7 @@
 import io
 import os
+import re
+import tempfile
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
@@ -340,6 +342,23 @@ def test_what_is_not_audio_is_a_clear_error(tmp_path: Path, content: bytes, mess
     if content:
         with pytest.raises(AudioFileError, match=r"the input: .*" + message):
             load_audio(pipe(content))
+
+
+@pytest.mark.parametrize("most", [0, 1000], ids=["in memory", "on disk"])
+def test_a_temporary_file_has_no_name_in_messages(most: int, tmp_path: Path) -> None:
+    """An upload's `name` is None, or the number of its descriptor."""
+    with tempfile.SpooledTemporaryFile(most) as file:
+        file.write(bytes(50_000 if most else 500))
+        if most:
+            assert isinstance(file.name, int)
+        file.seek(0)
+        with pytest.raises(AudioFileError, match=r"^the input: expected audio"):
+            load_audio(cast(BinaryIO, file))
+    named = tmp_path / "named.wav"
+    named.write_bytes(bytes(500))
+    for name in (str(named), os.fsencode(named)):
+        with open(name, "rb") as file, pytest.raises(AudioFileError, match=f"^{re.escape(str(named))}: expected audio"):
+            load_audio(file)
 
 
 def test_an_empty_pipe_is_a_clear_error() -> None:

@@ -109,6 +109,43 @@ def test_an_interrupt_keeps_what_is_confirmed_and_no_guess() -> None:
     assert not session.ended
 
 
+@pytest.mark.parametrize(("live", "collected"), [(True, [8, 9]), (False, [])])
+def test_only_a_live_run_takes_results_that_nothing_waits_for(live: bool, collected: list[int]) -> None:
+    class Overlapping(FakeSession):
+        waiting: int = 8
+
+        def collect(self) -> list[Event]:
+            self.waiting += 1
+            return [End(self.waiting - 1, 0, duration=0)]
+
+    recorder = Recorder()
+    job = Pump(Overlapping(DecodeOptions()), Meter(live=live), (recorder,))
+    job.run([audio(100), audio(0)], Interrupts())
+    assert [event.seq for event in recorder.events if event.seq > 7] == collected
+
+
+def test_whoever_leaves_early_gives_up_what_is_being_computed() -> None:
+    class Overlapping(FakeSession):
+        closed: bool = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    def interrupted() -> Iterator[FloatArray]:
+        yield audio(SAMPLE_RATE)
+        raise KeyboardInterrupt
+
+    session = Overlapping(DecodeOptions())
+    Pump(session, Meter(live=False)).run(interrupted(), Interrupts())
+    assert session.closed
+    session = Overlapping(DecodeOptions(), fail_at=1)
+    job = Pump(session, Meter(live=False))
+    with pytest.raises(GraphError):
+        job.run([audio(2 * SAMPLE_RATE)], Interrupts())
+    job.close()
+    assert session.closed
+
+
 def test_an_interrupt_during_a_step_lets_it_finish() -> None:
     class Slow(FakeSession):
         def push(self, samples: FloatArray) -> list[Event]:

@@ -25,7 +25,7 @@ from scripted_decoder import (
 from whispertide.decoding.beam import BeamSearch
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
-from whispertide.decoding.search import SearchResult, run_search
+from whispertide.decoding.search import SearchResult, Steps, run_search
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 
@@ -106,9 +106,7 @@ def test_runs_one_row_first_and_then_one_per_beam() -> None:
     assert rows[0] == 1
     assert set(rows[1:]) == {3}
     assert decoder.requests[1].parents == (0, 0, 0)
-    assert result.row_steps == sum(rows)
-    assert result.narrow_steps == rows.count(1)
-    assert result.steps == len(rows)
+    assert result.steps == Steps(len(rows), sum(rows), rows.count(1))
 
 
 def test_finds_what_greedy_search_misses() -> None:

@@ -18,7 +18,7 @@ from scripted_decoder import (
 from whispertide.decoding.greedy import GreedySearch, SamplingSearch, sample
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, log_softmax
-from whispertide.decoding.search import SearchResult, run_search
+from whispertide.decoding.search import SearchResult, Steps, run_search
 from whispertide.types import FloatArray
 
 PROMPT = Prompt((SOT_PREV, 5, SOT), sot_index=2, limit=8)
@@ -47,7 +47,7 @@ class TestGreedy:
         result = greedy(ScriptedDecoder(telling(PROMPT.tokens, [3, 1, 4])))
         assert result.best.tokens == (3, 1, 4)
         assert result.best.stop == "end_of_text"
-        assert result.steps == result.row_steps == 4
+        assert result.steps == Steps(4, 4, 4)
 
     def test_feeds_the_prompt_once_then_one_token_at_a_time(self) -> None:
         decoder = ScriptedDecoder(telling(PROMPT.tokens, [3, 1]))
@@ -173,8 +173,7 @@ class TestSamplingSearch:
         assert max(rows) <= 4
         assert rows[1:] == sorted(rows[1:], reverse=True)
         assert len(set(rows[1:])) > 1, "the script is to end rows at different times"
-        assert result.row_steps == sum(rows)
-        assert result.narrow_steps == rows.count(1)
+        assert result.steps == Steps(len(rows), sum(rows), rows.count(1))
 
     def test_every_row_is_scored_by_its_own_history(self) -> None:
         result, decoder = sampling(2)

@@ -1,5 +1,6 @@
-"""Whatever the reference, block verification gives exactly what greedy search gives."""
+"""Whatever was heard, block verification finds exactly what the pruned search finds; with a beam of one, greedy's."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,18 @@ from scripted_decoder import (
     SOT,
     SOT_PREV,
     SPECIALS,
+    TIME,
     VOCABULARY,
     ScriptedDecoder,
     random_script,
     telling,
 )
+from whispertide.decoding.earlier import Align, EarlierText, Reuse
 from whispertide.decoding.greedy import GreedySearch
 from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.pruned import PrunedSearch
 from whispertide.decoding.rules import Rules
-from whispertide.decoding.search import run_search
+from whispertide.decoding.search import Steps, run_search
 from whispertide.decoding.verify import VerifySearch
 from whispertide.types import FloatArray
 
@@ -39,7 +43,7 @@ class KeepTwo:
 
 def verified(script: Any, rules: Rules, reference: Any, **options: Any) -> tuple[Any, VerifySearch, ScriptedDecoder]:
     decoder = ScriptedDecoder(script)
-    search = VerifySearch(PROMPT, rules, reference, **options)
+    search = VerifySearch(PROMPT, rules, EarlierText.exactly(reference), **options)
     return run_search(search, decoder), search, decoder
 
 
@@ -66,7 +70,7 @@ def test_a_right_reference_takes_two_runs() -> None:
     assert result.best.tokens == (3, 1, 4, 1)
     assert search.accepted == 4
     assert [request.tokens.tolist() for request in decoder.requests] == [[list(PROMPT.tokens)], [[3, 1, 4, 1]]]
-    assert result.steps == 2
+    assert result.steps == Steps(2, 2, 2)
 
 
 def test_rejected_tokens_leave_the_cache() -> None:
@@ -94,4 +98,89 @@ def test_a_reference_longer_than_the_limit_is_cut() -> None:
     result, _, decoder = verified(lambda seen: np.eye(SIZE, dtype=np.float32)[3] * 9, PLAIN, [3] * 50)
     assert result.best.tokens == (3,) * PROMPT.limit
     assert result.best.stop == "length"
-    assert decoder.requests[1].tokens.shape == (1, PROMPT.limit)
+    assert decoder.requests[1].tokens.shape == (1, PROMPT.limit - 1)  # the last token is never fed
+
+
+# --- the beam form, and texts without timestamps ----------------------------------------------------------------------
+
+MARK = 16  # tokens from here on are punctuation
+TIMES = st.lists(st.integers(-20, 20), min_size=14, max_size=14)
+ALIGNMENTS: tuple[Align, ...] = ("bigram", "time", "first")
+
+
+def heard(tokens: Sequence[int], reuse: Reuse | None = None, times: Sequence[int] = ()) -> EarlierText:
+    def key(token: int) -> int | None:
+        return token % 8 if token < MARK else None
+
+    given_times = tuple(times[: len(tokens)]) or (0,) * len(tokens)
+    return EarlierText(tuple(tokens), tuple(map(key, tokens)), given_times, key, reuse or Reuse(block=True))
+
+
+def blocks(decoder: ScriptedDecoder) -> list[list[int]]:
+    """What was fed in one row, run by run."""
+    return [request.tokens[0].tolist() for request in decoder.requests[1:]]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    data=st.data(),
+    seed=st.integers(0, 100_000),
+    timed=st.booleans(),
+    beam=st.integers(1, 9),
+    reuse=st.builds(Reuse, st.sampled_from(ALIGNMENTS), st.booleans()),
+)
+def test_blocks_change_nothing_but_the_number_of_runs(
+    data: st.DataObject, seed: int, timed: bool, beam: int, reuse: Reuse
+) -> None:
+    rules, script = TIMED if timed else PLAIN, random_script(seed, eot_bonus=2.0)
+    greedy = run_search(GreedySearch(PROMPT, rules), ScriptedDecoder(script)).best.tokens
+    right = [token for token in greedy if token < EOT][: data.draw(st.integers(0, 9))]
+    before, after = (data.draw(st.lists(st.integers(0, 19), max_size=3)) for _ in range(2))
+    was = [*before, *right, *after, *right][:14]
+    earlier = heard(was, reuse, data.draw(TIMES))
+    found = run_search(VerifySearch(PROMPT, rules, earlier, beam=beam), ScriptedDecoder(script))
+    expected = run_search(PrunedSearch(PROMPT, rules, earlier, beam=beam), ScriptedDecoder(script))
+    assert found.best.tokens == expected.best.tokens
+    assert found.best.stop == expected.best.stop
+    assert found.best.sum_logprob == pytest.approx(expected.best.sum_logprob, abs=1e-4)
+    assert [other.tokens for other in found.others] == [other.tokens for other in expected.others]
+    assert found.steps.runs <= expected.steps.runs
+    if beam == 1:
+        assert found.best.tokens == greedy
+
+
+def test_a_window_takes_a_run_for_each_segment() -> None:
+    prompt = Prompt(PROMPT.tokens, PROMPT.sot_index, limit=20)
+    said = [TIME, 0, 1, TIME + 4, TIME + 4, 2, 3, TIME + 9]
+    decoder = ScriptedDecoder(telling(prompt.tokens, said))
+    found = run_search(VerifySearch(prompt, TIMED, heard([0, 1, 2, 3]), beam=5), decoder)
+    assert found.best.tokens == tuple(said)
+    assert blocks(decoder) == [[TIME, 0, 1, 2, 3], [TIME + 4, TIME + 4, 2, 3], [TIME + 9]]
+    assert found.steps == Steps(4, 4, 4)
+
+
+def test_the_first_departure_seeds_the_full_beam() -> None:
+    decoder = ScriptedDecoder(telling(PROMPT.tokens, [0, 1, 2, 7, 5, 6]))
+    earlier = heard([0, 1, 2, 3, 4], Reuse(recover=False, block=True))
+    found = run_search(VerifySearch(PROMPT, PLAIN, earlier, beam=3), decoder)
+    assert found.best.tokens == (0, 1, 2, 7, 5, 6)
+    assert decoder.requests[1].tokens.tolist() == [[0, 1, 2, 3, 4]]
+    assert decoder.requests[2].tokens[0].tolist() == [7]
+    assert decoder.requests[2].parents == (0, 0, 0)
+    assert {row[: len(PROMPT.tokens) + 3] for row in decoder.cache} == {(*PROMPT.tokens, 0, 1, 2)}
+
+
+def test_what_is_left_is_the_next_block_once_the_leader_is_back() -> None:
+    decoder = ScriptedDecoder(telling(PROMPT.tokens, [0, 7, 2, 3, 4, 5]))
+    found = run_search(VerifySearch(PROMPT, PLAIN, heard([0, 1, 2, 3, 4, 5]), beam=3), decoder)
+    assert found.best.tokens == (0, 7, 2, 3, 4, 5)
+    assert [len(request.tokens) for request in decoder.requests] == [1, 1, 3, 3, 1]
+    assert blocks(decoder)[3] == [3, 4, 5]
+
+
+def test_a_mark_more_or_less_costs_one_run() -> None:
+    decoder = ScriptedDecoder(telling(PROMPT.tokens, [0, MARK, 1, 2, 3]))
+    found = run_search(VerifySearch(PROMPT, PLAIN, heard([0, 1, 2, MARK, 3]), beam=3), decoder)
+    assert found.best.tokens == (0, MARK, 1, 2, 3)
+    assert found.steps.rows == found.steps.runs
+    assert blocks(decoder)[:3] == [[0, 1, 2, MARK, 3], [MARK, 1, 2, MARK, 3], [3]]

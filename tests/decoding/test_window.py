@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from reference import CLIPS, hf_model, mel_of, nano, nano_encoded, openai_encoded, openai_model, openai_timing
+from whispertide.decoding.earlier import EarlierText
 from whispertide.decoding.guards import RepetitionGuard
 from whispertide.decoding.window import align_window, decode_window
 from whispertide.errors import OptionError, UnknownLanguageError
@@ -24,7 +25,7 @@ DEMO = CLIPS[0]
 
 
 def heard(clip: Path, **options: Any) -> Any:
-    text = {name: options.pop(name) for name in ("prompt_tokens", "prefix", "reference", "guards") if name in options}
+    text = {name: options.pop(name) for name in ("prompt_tokens", "prefix", "earlier", "guards") if name in options}
     return decode_window(nano(), nano_encoded(clip), DecodeOptions(**{**AS_OPENAI, **options}), **text)
 
 
@@ -121,14 +122,14 @@ def test_word_times_are_those_of_openai_whisper(clip: Path) -> None:
 @pytest.mark.parametrize("timestamps", [True, False])
 def test_verifying_a_reference_changes_nothing_but_the_cost(clip: Path, timestamps: bool) -> None:
     plain = heard(clip, timestamps=timestamps)
-    same = heard(clip, timestamps=timestamps, reference=plain.tokens)
+    same = heard(clip, timestamps=timestamps, earlier=EarlierText.exactly(plain.tokens))
     assert same.tokens == plain.tokens
     assert same.avg_logprob == pytest.approx(plain.avg_logprob, abs=1e-4)
     if plain.tokens:
-        assert same.steps == 2
+        assert same.steps.runs == 2
     middle = len(plain.tokens) // 2
     spoilt = [*plain.tokens[:middle], nano().tokenizer.encode(" wrong")[0], *plain.tokens[middle + 1 :]]
-    assert heard(clip, timestamps=timestamps, reference=spoilt).tokens == plain.tokens
+    assert heard(clip, timestamps=timestamps, earlier=EarlierText.exactly(spoilt)).tokens == plain.tokens
 
 
 class TestWindow:
@@ -147,7 +148,7 @@ class TestWindow:
         found = heard(DEMO, temperatures=(0.0, 0.5, 1.0), **options)
         assert found.temperature == 1.0
         once = heard(DEMO, **options)
-        assert found.steps > 2 * once.steps
+        assert found.steps.runs > 2 * once.steps.runs
         again = heard(DEMO, temperatures=(0.0, 0.5, 1.0), **options)
         assert again.tokens == found.tokens
         other = heard(DEMO, temperatures=(0.0, 0.5, 1.0), seed=5, **options)

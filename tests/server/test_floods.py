@@ -1,10 +1,7 @@
-"""Clients that send too much, too slowly, or are half gone: they get an end that says why, and nobody else notices."""
+"""Clients that send too much: they get an end that says why, and nobody else notices. See also `test_slow_clients`."""
 
 import asyncio
 import gc
-import json
-import socket
-import struct
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,14 +12,12 @@ import httpx
 import pytest
 
 from served import SILENCE, client, limited, served
-from standing_server import PORTS, SOCKETS, Standing, connected, frame, raw_socket, standing, until_closed
+from standing_server import OPENING, PORTS, SOCKETS, Standing, connected, frame, raw_socket, standing, until_closed
 from whispertide.server.protocols.wyoming_frames import Frame, encode
 
 IDLE_S, STALL_S = 0.8, 0.6
 TEXTS_PER_S = 20
 every_socket = pytest.mark.parametrize("path", SOCKETS)
-# what makes each of them open a session; nothing for those that have one from the beginning
-OPENING = {"/": frame(1, b'{"uid":"u","language":"en"}'), "/ws": frame(2, bytes(640))}
 
 
 @pytest.fixture(scope="module")
@@ -226,151 +221,6 @@ def test_a_body_in_an_encoding_that_takes_hours() -> None:
             answer = await until_closed(reader)
             assert answer.startswith(b"HTTP/1.1 400")
             writer.transport.abort()
-
-    run(talk())
-
-
-# --- slow ------------------------------------------------------------------------------------------------------------
-
-
-@every_socket
-def test_a_frame_that_comes_byte_by_byte(town: Standing, path: str) -> None:
-    async def talk() -> bytes:
-        reader, writer = await raw_socket(town.port, path)
-        writer.write(OPENING.get(path, b""))
-        trickle = asyncio.create_task(dribble(writer, frame(2, bytes(1000))))
-        said = await until_closed(reader, 6)
-        trickle.cancel()
-        writer.transport.abort()
-        return said
-
-    assert b"\x88" in run(talk())
-
-
-async def dribble(writer: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(OSError):
-        for at in range(len(data)):
-            writer.write(data[at : at + 1])
-            await asyncio.sleep(0.05)
-
-
-def test_a_wyoming_frame_that_comes_byte_by_byte(town: Standing) -> None:
-    async def talk() -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", town.tcp["wyoming"])
-        trickle = asyncio.create_task(dribble(writer, b'{"type":"ping","data":{"text":"' + b"x" * 1000))
-        said = await until_closed(reader, 6)
-        trickle.cancel()
-        writer.transport.abort()
-        return said
-
-    assert b"expected a whole message" in run(talk())
-
-
-def test_whole_wyoming_frames_may_come_slowly(town: Standing) -> None:
-    async def talk() -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", town.tcp["wyoming"])
-        for _ in range(8):
-            data = encode(Frame("ping", {"text": "x"}))
-            writer.write(data[:10])
-            await asyncio.sleep(0.1)
-            writer.write(data[10:])
-            await asyncio.sleep(0.1)
-        writer.write_eof()
-        said = await until_closed(reader)
-        writer.transport.abort()
-        return said
-
-    assert run(talk()).count(b"pong") == 8
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"",
-        b"GET / HTTP/1.1\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /doc",
-        b"POST /v1/realtime/client_secrets HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
-        b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
-        b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x",
-        b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
-    ],
-    ids=["nothing", "head", "second head", "JSON", "upload", "body that is not wanted"],
-)
-def test_requests_that_come_byte_by_byte(town: Standing, head: bytes) -> None:
-    """Slow-loris, wherever in a request."""
-
-    async def talk() -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", town.port)
-        writer.write(head)
-        trickle = asyncio.create_task(dribble(writer, b"x" * 1000))
-        said = await until_closed(reader, 12)
-        trickle.cancel()
-        writer.transport.abort()
-        return said
-
-    said = run(talk())
-    assert b"Traceback" not in said
-    assert said == b"" or said.startswith((b"HTTP/1.1 40", b"HTTP/1.1 200"))
-
-
-# --- half gone -------------------------------------------------------------------------------------------------------
-
-
-async def reset(writer: asyncio.StreamWriter) -> None:
-    """Break the connection off once what was written is on its way, with a reset instead of an end."""
-    await asyncio.sleep(0.05)
-    raw = writer.get_extra_info("socket")
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
-
-
-@every_socket
-@pytest.mark.parametrize("how", ["half closed", "reset", "in mid-frame", "silent"])
-def test_half_open_sockets(town: Standing, path: str, how: str) -> None:
-    """The other side shuts its half, is reset, breaks off in a frame, or lives on and says nothing at all."""
-
-    async def talk() -> None:
-        async with town.bystander():
-            _, writer = await raw_socket(town.port, path)
-            writer.write(OPENING.get(path, b"") + frame(2, bytes(320)))
-            if how == "half closed":
-                writer.write_eof()
-            elif how == "in mid-frame":
-                writer.write(frame(2, bytes(1000))[:500])
-                await writer.drain()
-                writer.close()
-            elif how == "reset":
-                await reset(writer)
-            await town.settled(6)
-            writer.transport.abort()
-
-    run(talk())
-
-
-@pytest.mark.parametrize("port", PORTS)
-@pytest.mark.parametrize("how", ["half closed", "reset", "silent"])
-def test_half_open_sockets_over_tcp(town: Standing, port: str, how: str) -> None:
-    async def talk() -> None:
-        async with town.bystander():
-            _, writer = await asyncio.open_connection("127.0.0.1", town.tcp[port])
-            writer.write(encode(Frame("audio-stop")) if port == "wyoming" else bytes(640))
-            if how == "half closed":
-                writer.write_eof()
-            elif how == "reset":
-                await reset(writer)
-            await town.settled(6)
-            writer.transport.abort()
-
-    run(talk())
-
-
-def test_a_client_that_does_not_answer_the_close_frame(town: Standing) -> None:
-    async def talk() -> None:
-        reader, writer = await raw_socket(town.port)
-        writer.write(frame(2, bytes(640)) + frame(1, json.dumps({"type": "finish"}).encode()))
-        await until_closed(reader, 6)  # it goes on reading, and says nothing
-        writer.transport.abort()
-        await town.settled(4)
 
     run(talk())
 

@@ -129,6 +129,7 @@ def test_files_that_are_no_audio(data: bytes, status: int) -> None:
             assert answer.status_code == status
             assert "Traceback" not in answer.text
             assert answer.json()["error"]["type"] == "invalid_request_error"
+            assert "None" not in answer.json()["error"]["message"], "what has no name"
             assert (await post(client, wav(1))).status_code == 200
 
     run(body)

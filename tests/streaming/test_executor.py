@@ -1,12 +1,17 @@
 """Rounds on the bundled model: times are absolute and inside the window, short windows are no error, costs are told."""
 
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.decoding.earlier import Align, Reuse
+from whispertide.decoding.search import NO_STEPS, Steps
 from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
 from whispertide.model.whisper import WhisperModel, load_model
@@ -14,9 +19,9 @@ from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
 from whispertide.streaming.framing import BUCKETS, FRAMINGS, get_framing
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Listening, RoundPlan, RoundResult
+from whispertide.streaming.round import Listening, Reference, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import SinglePassExecutor
-from whispertide.types import Span, join_words
+from whispertide.types import Span, Word, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 START = 3200 * 320  # somewhere in the middle of a stream
@@ -155,3 +160,71 @@ def test_a_model_with_a_name_is_called_by_it(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_unknown_framing_is_refused() -> None:
     with pytest.raises(OptionError, match="pad30"):
         get_framing("pad60")
+
+
+# --- following what was heard before ----------------------------------------------------------------------------------
+
+
+@cache
+def bare() -> SerialExecutor:
+    return SerialExecutor(load_model("nano.en", EngineOptions(precision="fp32", threads=1)), get_framing("bare"))
+
+
+def following(words: tuple[Word, ...], beam: int, reuse: Reuse | None, **more: Any) -> RoundResult:
+    samples = load_audio(CLIP)
+    window = Span(START, START + len(samples))
+    reference = Reference((), window, words=words, reuse=reuse) if reuse is not None else None
+    return bare().run(RoundPlan(7, window, reference=reference), samples, replace(GREEDY, beam=beam, **more))
+
+
+def steps(result: RoundResult) -> Steps:
+    return sum((cost.steps for cost in result.costs if cost.stage == "decode"), NO_STEPS)
+
+
+@pytest.mark.parametrize("align", ["bigram", "time", "first"])
+def test_a_pruned_round_that_hears_the_same_is_greedy(align: Align) -> None:
+    greedy = following((), 1, None)
+    again = following(greedy.words, 5, Reuse(align))
+    assert again.words == greedy.words
+    assert steps(again) == steps(greedy)
+    assert steps(again).rows == steps(again).runs < steps(following((), 5, None)).rows
+
+
+def test_a_verified_round_that_hears_the_same_is_greedy_in_few_runs() -> None:
+    greedy = following((), 1, None)
+    for beam in (1, 5):
+        again = following(greedy.words, beam, Reuse(block=True))
+        assert [(word.text, word.start, word.end) for word in again.words] == [
+            (word.text, word.start, word.end) for word in greedy.words
+        ]
+        assert 2 * steps(again).runs < steps(greedy).runs
+
+
+@pytest.mark.parametrize("keep", [0, 1, 3])
+def test_a_verified_round_of_one_beam_is_greedy_whatever_was_heard(keep: int) -> None:
+    greedy = following((), 1, None)
+    other = Word(" wrong", START + 100, START + 900)
+    assert following((*greedy.words[:keep], other), 1, Reuse(block=True)).tokens == greedy.tokens
+    assert following((other, *greedy.words[keep:]), 1, Reuse(block=True)).tokens == greedy.tokens
+
+
+def test_a_round_that_is_told_nothing_right_is_the_full_beam() -> None:
+    other = Word(" Zyx", START + 100, START + 900)
+    full, alone = following((), 5, None), following((other,), 5, Reuse())
+    assert alone.tokens == full.tokens
+
+
+def test_higher_temperatures_start_from_what_was_heard_too() -> None:
+    greedy = following((), 1, None)
+    hot: dict[str, Any] = {"temperatures": (0.0, 0.01), "logprob_threshold": 0.0, "no_speech_threshold": None}
+    plain = following((), 5, None, **hot)
+    told = following(greedy.words, 5, Reuse(), **hot)
+    assert told.words
+    assert steps(told).rows < steps(plain).rows
+    assert steps(told).rows < 3 * steps(greedy).rows  # at each of the two temperatures nearly all in one row
+
+
+def test_verified_rounds_are_greedy_at_higher_temperatures_too() -> None:
+    hot: dict[str, Any] = {"temperatures": (0.0, 0.6), "logprob_threshold": 0.0, "no_speech_threshold": None}
+    greedy = following((), 1, None, **hot)
+    assert following(greedy.words, 1, Reuse(block=True), **hot).tokens == greedy.tokens

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from oracle import speech
+from whispertide.decoding.earlier import Reuse
 from whispertide.errors import OptionError
 from whispertide.streaming.local_agreement import LocalAgreement, normalise
-from whispertide.streaming.round import Commit, Heard, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, Heard, Reference, RoundPlan, RoundResult
 from whispertide.streaming.trimming import MARGIN
 from whispertide.types import SAMPLE_RATE, Span, Word
 
@@ -380,3 +381,58 @@ def test_a_late_result_of_an_older_window_adds_nothing_twice() -> None:
 def test_unknown_choices_are_refused(name: str) -> None:
     with pytest.raises(OptionError, match=f"expected {name} to be one of"):
         LocalAgreement(**{name: "maybe"})  # type: ignore[arg-type]
+
+
+# --- what the next round is likely to hear ----------------------------------------------------------------------------
+
+FOLLOWED = LocalAgreement(reuse=Reuse("first", recover=False))
+
+
+def reference(script: Script, end: float) -> Reference | None:
+    return script.policy.plan(script.state, round(end * S), round_id=99, is_last=False).reference
+
+
+def test_the_next_round_is_told_what_was_confirmed_and_what_was_guessed() -> None:
+    script = Script(FOLLOWED)
+    assert reference(script, 1.0) is None  # nothing was heard yet
+    script.hear(1.7, WALK)
+    assert reference(script, 2.5) == Reference((), Span(0, round(2.5 * S)), words=WALK, reuse=FOLLOWED.reuse)
+    newer = (*WALK[:2], *speech(("hole", 1.2, 1.6), ("now", 1.7, 2.2)))
+    script.hear(2.5, newer)
+    told = reference(script, 3.5)
+    assert told is not None
+    assert told.words == newer
+
+
+def test_without_a_search_that_follows_nothing_is_told() -> None:
+    script = Script()
+    script.hear(1.7, WALK)
+    assert reference(script, 2.7) is None
+
+
+def test_confirmed_words_before_the_window_are_not_told_but_for_the_last() -> None:
+    script = Script(LocalAgreement(reuse=Reuse(), trim=4 * S))
+    words = many(12)
+    parts = segment(words[:6], end=3 * S), segment(words[6:10], end=5 * S), segment(words[10:], end=6 * S)
+    script.hear(6.2, *parts)
+    script.hear(6.4, *parts)
+    assert 0 < script.state.start <= words[-1].start
+    told = reference(script, 7.0)
+    assert told is not None
+    assert told.words == tuple(word for word in words if word.start + word.end > 2 * script.state.start)
+    script.state.start = 7 * S
+    told = reference(script, 8.0)
+    assert told is not None
+    assert told.words == words[-1:]
+
+
+def test_a_loop_is_not_told() -> None:
+    script = Script(FOLLOWED)
+    loop = speech(*(("no", i * 0.3, i * 0.3 + 0.3) for i in range(12)))
+    script.hear(4.0, loop)
+    script.hear(5.0, loop)
+    assert script.state.confirmed
+    assert any(not kept.trusted for kept in script.state.confirmed)
+    told = reference(script, 6.0)
+    words = told.words if told is not None else ()
+    assert len(words) < len(script.state.confirmed)

@@ -1,17 +1,15 @@
-"""Recipes: found by name, changed field by field, refused when impossible."""
-
-from typing import Any
+"""The recipes there are, found by name, and what is built for a recipe."""
 
 import pytest
 
 from whispertide.audio.vad import SpeechGate
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.errors import OptionError, UnknownRecipeError
+from whispertide.decoding.earlier import Reuse
+from whispertide.errors import UnknownRecipeError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
-from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
 from whispertide.streaming.recipes import (
     DEFAULT_RECIPE,
     RECIPES,
@@ -44,74 +42,6 @@ def test_an_unknown_recipe_lists_the_known() -> None:
         get_recipe("tsunami")
 
 
-@pytest.mark.parametrize(
-    ("setting", "field", "value"),
-    [
-        ("step_s=0.5", "step_s", 0.5),
-        ("step_s=2", "step_s", 2.0),
-        ("step-s = 1e-1 ", "step_s", 0.1),
-        ("beam=1", "beam", 1),
-        ("vad=off", "vad", False),
-        ("vad=Yes", "vad", True),
-        ("search=greedy", "search", "greedy"),
-        ("compare=exact", "compare", "exact"),
-        ("name=mine", "name", "mine"),
-    ],
-)
-def test_overrides_are_typed(setting: str, field: str, value: object) -> None:
-    changed = parse_overrides(BASE, [setting])
-    assert getattr(changed, field) == value
-    assert type(getattr(changed, field)) is type(value)
-    assert BASE.replace(**{field: value}) == changed
-
-
-def test_the_last_override_counts_and_none_changes_nothing() -> None:
-    assert parse_overrides(BASE, []) == BASE
-    assert parse_overrides(BASE, ["beam=2", "beam=3"]).beam == 3
-    # Fields that bound each other may come in any order.
-    assert parse_overrides(BASE, ["trim_s=20", "hard_cap_s=22"]) == parse_overrides(
-        BASE, ["hard_cap_s=22", "trim_s=20"]
-    )
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("stepp=1", r"a field of a recipe \(name, schedule, step_s, .*lag_s\); got 'stepp'"),
-        ("step_s", "FIELD=VALUE.*got 'step_s'"),
-        ("step_s=fast", "step_s to be a number; got 'fast'"),
-        ("step_s=nan", "step_s between 0.02 and 30; got nan"),
-        ("step_s=0", "step_s between"),
-        ("beam=2.5", "beam to be a whole number; got '2.5'"),
-        ("beam=0", "beam between 1 and 64; got 0"),
-        ("vad=maybe", "vad to be true or false; got 'maybe'"),
-        ("search=dowsing", "search to be one of greedy, beam, unrolled; got 'dowsing'"),
-        ("agreement=1", "agreement between 2 and 10; got 1"),
-        ("hard_cap_s=31", "hard_cap_s between 4 and 30; got 31"),
-        ("trim_s=29", "trim_s between 1 and 28; got 29"),
-        ("no_speech=2", "no_speech between 0 and 1"),
-    ],
-)
-def test_impossible_overrides_are_refused(setting: str, message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        parse_overrides(BASE, [setting])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"stepp": 1}, r"expected fields of a recipe \(name, .*\); got stepp"),
-        ({"step_s": "1"}, "step_s to be of type float; got '1'"),
-        ({"beam": True}, "beam to be of type int; got True"),
-        ({"vad": 1}, "vad to be of type bool; got 1"),
-        ({"search": None}, "search to be one of"),
-    ],
-)
-def test_impossible_changes_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        BASE.replace(**changes)
-
-
 def test_schedules_are_built() -> None:
     assert make_schedule(BASE.replace(step_s=0.5)) == FixedStep(8_000)
     assert make_schedule(BASE.replace(schedule="best-effort", step_s=0.1)) == BestEffort(1_600)
@@ -128,10 +58,20 @@ def test_every_field_of_the_policy_comes_from_the_recipe() -> None:
     )  # fmt: skip
 
 
+def test_searches_that_follow_what_was_heard_are_told_so() -> None:
+    pruned = make_policy(BASE.replace(search="pruned", prune_align="first", prune_recover=False))
+    verified = make_policy(BASE.replace(search="verified"))
+    assert pruned == LocalAgreement(reuse=Reuse("first", recover=False))
+    assert verified == LocalAgreement(reuse=Reuse("bigram", recover=True, block=True))
+    assert make_policy(BASE) == LocalAgreement(reuse=None)
+
+
 def test_the_search_of_the_recipe_goes_into_the_decode_options() -> None:
     mine = DecodeOptions(language="de", prompt="Guten Tag", beam=9)
     assert decode_options(BASE, mine) == DecodeOptions(language="de", prompt="Guten Tag", beam=5)
     assert decode_options(BASE.replace(search="greedy"), mine).beam == 1
+    assert decode_options(BASE.replace(search="pruned", beam=3), mine).beam == 3
+    assert decode_options(BASE.replace(search="verified", beam=1), mine).beam == 1
 
 
 def test_gates_are_built_where_wanted() -> None:
@@ -139,13 +79,6 @@ def test_gates_are_built_where_wanted() -> None:
     assert isinstance(gate, SpeechGate)
     assert (gate.options.min_silence, gate.options.pre_roll, gate.options.post_pad) == (0.2, 0.4, 0.2)
     assert make_gate(BASE.replace(vad=False)) is None
-
-
-def test_every_field_is_documented() -> None:
-    assert Recipe.__doc__ is not None
-    assert all(
-        f"{name} " in Recipe.__doc__ or f"`{name}`" in Recipe.__doc__ for name in field_types() if name != "name"
-    )
 
 
 # --- the recipes that watch attention --------------------------------------------------------------------------------
@@ -223,20 +156,3 @@ def test_a_beam_has_no_guess_and_nothing_to_verify() -> None:
     policy = make_policy(TIDE.replace(search="beam"))
     assert isinstance(policy, AlignAtt)
     assert (policy.beyond, policy.verify) == (0, False)
-
-
-@pytest.mark.parametrize(
-    ("recipe", "setting", "message"),
-    [
-        (TIDE, "window_s=21", "window_s between 1 and 20"),
-        (NPUSPER, "carry=4", "carry between 1 and 3"),
-        (NPUSPER, "shift_median=6", "shift_median to be odd"),
-        (TIDE, "longest_step_s=0.1", "longest_step_s between 0.3 and 30"),
-        (TIDE, "rescue_logprob=1", "rescue_logprob between -20 and 0"),
-        (SIMUL, "truncate=maybe", "truncate to be one of none, last-word, near-end, detector"),
-        (SIMUL, "framing=buckets3", "framing to be one of pad30, bare, buckets, buckets-masked"),
-    ],
-)
-def test_impossible_settings_of_the_other_policies(recipe: Recipe, setting: str, message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        parse_overrides(recipe, [setting])

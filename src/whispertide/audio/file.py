@@ -185,7 +185,7 @@ def _opened(source: AudioSource) -> Iterator["_Track"]:
     import av
 
     if not isinstance(source, str | os.PathLike):
-        with _opened_container(_Source(source), getattr(source, "name", "the input"), av) as track:
+        with _opened_container(_Source(source), _name(source), av) as track:
             yield track
         return
     name = os.fspath(source)
@@ -195,6 +195,12 @@ def _opened(source: AudioSource) -> Iterator["_Track"]:
         raise AudioFileError(f"{name}: {_why_not_opened(error)}") from error
     with file, _opened_container(_Source(file), name, av) as track:
         yield track
+
+
+def _name(file: BinaryIO) -> str:
+    """What messages call a file object. Pipes have a number for a name, temporary files that or None."""
+    name = getattr(file, "name", None)
+    return os.fsdecode(name) if isinstance(name, str | bytes) and name else "the input"
 
 
 def _why_not_opened(error: OSError) -> str:
@@ -213,7 +219,7 @@ def _tag_settings(av: Any) -> dict[str, str]:
 
 
 @contextmanager
-def _opened_container(source: _Source, name: object, av: Any) -> Iterator["_Track"]:
+def _opened_container(source: _Source, name: str, av: Any) -> Iterator["_Track"]:
     if source.size == 0:
         raise AudioFileError(f"{name}: the file is empty (0 bytes); expected audio")
     try:
@@ -241,7 +247,7 @@ def _reason(error: Exception) -> str:
 class _Track:
     """The audio track of an open container, and what went wrong while it was read."""
 
-    def __init__(self, container: Any, source: _Source, name: object, av: Any) -> None:
+    def __init__(self, container: Any, source: _Source, name: str, av: Any) -> None:
         self._container, self._source, self._name, self._av = container, source, name, av
         self._stream = container.streams.best("audio")
         if self._stream is None:
@@ -307,7 +313,7 @@ class _Track:
 
     def complain(self) -> None:
         """After the last sample: warn of repaired samples, raise if the audio was not whole."""
-        _warn_replaced(str(self._name), self._replaced)
+        _warn_replaced(self._name, self._replaced)
         reason = self._missing()
         if reason and not self._decoded_s:
             raise AudioFileError(f"{self._name}: expected audio; nothing of it could be decoded: {reason}")

@@ -1,6 +1,7 @@
 """The options that several commands share, and the values they become. Parsing only: nothing heavy is imported here."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
@@ -9,6 +10,7 @@ from whispertide.options import PRECISIONS, PROVIDERS, DecodeOptions, EngineOpti
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
+    from whispertide.streaming.hush import HushWord
     from whispertide.streaming.recipe import Recipe
 
 DEFAULT_MODEL = "base.en"
@@ -62,6 +64,19 @@ VadOption = Annotated[
     bool | None,
     typer.Option("--vad/--no-vad", help="Skip what is not speech; default: the recipe's.", rich_help_panel=_STREAM),
 ]
+FramingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--framing",
+        metavar="NAME",
+        help="How windows reach the model: pad30, bare, buckets, hush; default: the recipe's, offline pad30.",
+        rich_help_panel=_STREAM,
+    ),
+]
+HushOption = Annotated[
+    Path | None,
+    typer.Option("--hush", metavar="FILE", help="Hush word (.npz, .csv) for --framing hush.", rich_help_panel=_STREAM),
+]
 FormatOption = Annotated[
     FormatName | None,
     typer.Option(
@@ -111,6 +126,26 @@ class StreamChoice:
         from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe
 
         return parse_overrides(get_recipe(self.recipe or DEFAULT_RECIPE), self.changes)
+
+
+def hush_word(file: Path | None, framing: str | None) -> "tuple[HushWord | None, tuple[str, ...]]":
+    """The hush word of `--hush`, and what it and `--framing` change in a recipe.
+
+    Raises `CheckpointError` for a file that is no hush word, `OptionError` for another framing beside it, or an unknown
+    one.
+    """
+    from whispertide.errors import OptionError
+    from whispertide.streaming.framing import HUSH, get_framing
+    from whispertide.streaming.hush import HushWord
+
+    if framing is not None:
+        get_framing(framing)
+    if file is None:
+        return None, () if framing is None else (f"framing={framing}",)
+    if framing not in (None, HUSH):
+        raise OptionError(f"expected --framing {HUSH} with --hush; got {framing!r}: leave out one of them")
+    word = HushWord.load(file)
+    return word, (f"framing={HUSH}", f"hush_s={word.seconds}")
 
 
 def decode_options(language: str | None, task: Task, prompt: str) -> DecodeOptions:

@@ -13,6 +13,7 @@ from whispertide.cli.exit import HELP
 from whispertide.cli.export import export
 from whispertide.cli.listen import listen
 from whispertide.cli.models import models
+from whispertide.cli.profile import profile
 from whispertide.cli.replay import replay
 from whispertide.cli.serve import serve
 from whispertide.cli.train import train
@@ -38,6 +39,7 @@ train.command(epilog=HELP)(truncation)
 app.add_typer(train, name="train", epilog=HELP)
 app.add_typer(export, name="export", epilog=HELP)
 app.command(epilog=HELP)(doctor)
+app.command(epilog=HELP)(profile)
 app.add_typer(bench, name="bench", epilog=HELP)
 
 

@@ -49,13 +49,17 @@ class Tolerant:
 
 @dataclass(slots=True)
 class OfflineJob:
-    """One run. `source` names the audio in messages and in JSON; `duration_s` is its length where that is known."""
+    """One run. `source` names the audio in messages and in JSON; `duration_s` is its length where that is known.
+
+    `framing` is how windows reach the encoder.
+    """
 
     transcriber: "Transcriber"
     options: DecodeOptions
     target: Target
     source: str
     duration_s: float | None = None
+    framing: str = "pad30"
     _heard: Heard = field(default_factory=Heard)
     _began: float = field(default_factory=time.perf_counter)
     _first_s: float | None = None
@@ -82,7 +86,9 @@ class OfflineJob:
         with Interrupts() as interrupts, self._bar() as progress:
             try:
                 with interrupts.waiting():
-                    for segment in self.transcriber.transcribe_segments(audio, options=self.options, progress=progress):
+                    for segment in self.transcriber.transcribe_segments(
+                        audio, options=self.options, progress=progress, framing=self.framing
+                    ):
                         self._heard.language = segment.language
                         self._heard.segments.append(_text_segment(segment))
                         self._first_s = self._first_s or time.perf_counter() - self._began

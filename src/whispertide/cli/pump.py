@@ -34,6 +34,12 @@ class Pushable(Protocol):
     def finish(self) -> list[Event]:
         """The audio is over."""
 
+    def collect(self) -> list[Event]:
+        """What was computed meanwhile led to these."""
+
+    def close(self) -> None:
+        """Nobody waits for what is being computed."""
+
 
 class Watcher:
     """Sees the run: a live view, a progress bar, a file of events. Each overrides what it cares for."""
@@ -85,12 +91,14 @@ class Pump:
             self._push_all(iter(blocks), interrupts)
             self._finish()
         except KeyboardInterrupt:
+            self.session.close()
             self.heard.interrupted = True
         self._lines(self._segmenter.end_turn())
         return self.heard
 
     def close(self) -> Heard:
         """What there is after an error in mid-run."""
+        self.session.close()
         self._lines(self._segmenter.end_turn())
         self.heard.interrupted = True
         return self.heard
@@ -115,6 +123,8 @@ class Pump:
             self.heard.broken = error
 
     def _push(self, block: FloatArray) -> None:
+        if self.meter.live:  # else what comes out would depend on how fast this machine is
+            self._take(self.session.collect())
         if not len(block):
             return
         self.meter.audio(len(block))

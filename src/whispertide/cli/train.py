@@ -9,6 +9,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_card import card, curve
 from whispertide.cli.train_fit import export, fit, plot, resume
 from whispertide.cli.train_heads import heads
+from whispertide.cli.train_hush import hush
 from whispertide.cli.train_prepare import prepare
 from whispertide.cli.train_speech import speech
 from whispertide.cli.train_truncation import truncation
@@ -43,6 +44,7 @@ train.command()(card)
 train.command()(curve)
 train.command()(heads)
 train.command()(truncation)
+train.command()(hush)
 
 
 @train.command()

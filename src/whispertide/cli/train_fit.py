@@ -85,7 +85,7 @@ def fit(
     """
 
     def body() -> ExitCode:
-        where = _device(device)
+        where = train_device(device)
         from whispertide.training.presets import Wish, make_options, make_start
         from whispertide.training.run import begin
         from whispertide.training.run_options import with_settings
@@ -122,7 +122,7 @@ def resume(
     """Go on with a run where it was saved last. On one machine's CPU the result is the same to the bit."""
 
     def body() -> ExitCode:
-        where = _device(device)
+        where = train_device(device)
         from whispertide.training.run import open_run
 
         return _train(open_run(run, where, say, _speech(speech or [])), workers)
@@ -139,7 +139,7 @@ def plot(
     """Draw the log of a run: losses, learning rate, throughput."""
 
     def body() -> ExitCode:
-        _device("cpu")
+        train_device("cpu")
         from whispertide.training.plot import plot as draw
 
         typer.echo(draw(run, output))
@@ -158,7 +158,7 @@ def export(
     """Write what a run has learned so far as a checkpoint in Hugging Face layout: `--model FOLDER` takes it."""
 
     def body() -> ExitCode:
-        _device("cpu")
+        train_device("cpu")
         import numpy as np
 
         from whispertide.checkpoint.download import format_size
@@ -178,7 +178,7 @@ def _train(run: "Run", workers: int | None) -> ExitCode:
     from whispertide.cli.progress import counting
 
     loop = run.options.loop
-    count = _workers() if workers is None else workers
+    count = train_workers() if workers is None else workers
     say(f"update {run.trainer.step} of {loop.steps} on {run.trainer.device}, {loop.precision}, {count} workers")
     with Interrupts() as interrupts, counting("updates") as advance:
 
@@ -222,7 +222,7 @@ def _draw(folder: Path) -> Path | None:
         return None
 
 
-def _device(name: str) -> str:
+def train_device(name: str) -> str:
     """The device to train on; also the place where torch is missed."""
     try:
         from whispertide.training.device import choose_device
@@ -231,7 +231,8 @@ def _device(name: str) -> str:
     return choose_device(name)
 
 
-def _workers() -> int:
+def train_workers() -> int:
+    """The processes that make windows, unless the user says how many."""
     from whispertide.model.runtime import usable_cpus
 
     return min(16, max(1, len(usable_cpus()) - 1))

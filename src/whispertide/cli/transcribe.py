@@ -9,6 +9,8 @@ import typer
 from whispertide.cli.arguments import (
     DEFAULT_MODEL,
     FormatOption,
+    FramingOption,
+    HushOption,
     LanguageOption,
     ModelChoice,
     ModelOption,
@@ -23,6 +25,7 @@ from whispertide.cli.arguments import (
     ThreadsOption,
     VadOption,
     decode_options,
+    hush_word,
 )
 from whispertide.cli.exit import ExitCode, combine, guarded, report
 from whispertide.cli.output import STDIN, Target, plan_targets
@@ -32,6 +35,7 @@ from whispertide.options import DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
+    from whispertide.streaming.hush import HushWord
     from whispertide.streaming.recipe import Recipe
 
 Pace = Literal["max", "live"]
@@ -42,7 +46,7 @@ _INPUT = "Raw PCM on standard input"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be transcribed, how, and where to. `recipe` None: offline."""
+    """What is to be transcribed, how, and where to. `recipe` None: offline, with windows framed as `framing` says."""
 
     sources: tuple[Source, ...]
     targets: tuple[Target, ...]
@@ -51,6 +55,8 @@ class Request:
     recipe: "Recipe | None"
     vad: bool | None
     live: bool
+    framing: str = "pad30"
+    hush: "HushWord | None" = None
 
 
 def transcribe(
@@ -75,6 +81,8 @@ def transcribe(
     recipe: RecipeOption = None,
     changes: SetOption = None,
     vad: VadOption = None,
+    framing: FramingOption = None,
+    hush: HushOption = None,
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
@@ -91,14 +99,17 @@ def transcribe(
     def body() -> ExitCode:
         pcm = None if rate is None else PcmFormat(rate, channels, sample_format)
         _check_usage(files, pcm, offline=offline, streaming=(recipe, changes, vad), pace=pace)
+        word, framed = hush_word(hush, framing)
         request = Request(
             sources=tuple(Source(name, pcm) for name in files),
             targets=tuple(plan_targets(files, output, form)),
             model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
             options=decode_options(language, task, prompt),
-            recipe=None if offline else StreamChoice(recipe, tuple(changes or ())).resolve(),
+            recipe=None if offline else StreamChoice(recipe, (*(changes or ()), *framed)).resolve(),
             vad=vad,
             live=pace == "live",
+            framing="hush" if word else framing or "pad30",
+            hush=word,
         )
         return run(request)
 
@@ -130,6 +141,10 @@ def run(request: Request) -> ExitCode:
     if not durations:
         return combine(list(codes.values()))
     transcriber = request.model.load()
+    if request.hush is not None:
+        from whispertide.api import Transcriber
+
+        transcriber = Transcriber(transcriber.model, hush=request.hush)
     from whispertide.cli.job import warn_of_synthetic
 
     warn_of_synthetic(transcriber, [source.name for source in request.sources])
@@ -149,7 +164,7 @@ def _run_one(request: Request, transcriber: "Transcriber", number: int, duration
     source, target = request.sources[number], request.targets[number]
     try:
         if request.recipe is None:
-            job = OfflineJob(transcriber, request.options, target, source.label, duration_s)
+            job = OfflineJob(transcriber, request.options, target, source.label, duration_s, request.framing)
             return job.run(source.blocks())[1]
         blocks = source.blocks()
         if not request.live:

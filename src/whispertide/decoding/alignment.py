@@ -281,6 +281,24 @@ def _joined(left: WordTiming, right: WordTiming, times_of: WordTiming) -> WordTi
     return replace(times_of, text=left.text + right.text, tokens=left.tokens + right.tokens)
 
 
+def within(
+    timings: Sequence[WordTiming], segments: Sequence[TimedSegment], limit: int, *, eot: int
+) -> tuple[list[WordTiming], list[TimedSegment]]:
+    """Without the words that begin at sample `limit` of the window or later, nor their tokens; the others end there."""
+    kept = [replace(timing, end=min(timing.end, limit)) for timing in timings if timing.start < limit]
+    if len(kept) == len(timings):
+        return kept, list(segments)
+    left, shorter = sum(len(timing.tokens) for timing in kept), []
+    for segment in segments:
+        tokens = []
+        for token in segment.tokens:
+            if token >= eot or left > 0:
+                tokens.append(token)
+            left -= token < eot
+        shorter.append(replace(segment, tokens=tuple(tokens)))
+    return kept, shorter
+
+
 def place_words(
     timings: Sequence[WordTiming],
     segments: Sequence[TimedSegment],

@@ -23,6 +23,7 @@ from whispertide.decoding.search import (
     Guard,
     Hypothesized,
     SearchResult,
+    Steps,
     StopReason,
     Verdict,
 )
@@ -72,14 +73,12 @@ class BeamSearch:
         self._guards = guards
         self._live = [Beam((), (), 0.0, 0)]
         self._finished: list[Hypothesized] = []
-        self._steps = 0
-        self._row_steps = 0
-        self._narrow_steps = 0
+        self._steps = Steps()
         self._no_speech_prob = float("nan")
 
     def next(self) -> DecodeRequest:
         """The prompt in one row, then the newest token of every beam behind its parent row."""
-        if self._steps == 0:
+        if not self._steps.runs:
             return opening_request(self._prompt)
         rows = [beam.tokens for beam in self._live]
         parents = tuple(beam.parent for beam in self._live)
@@ -87,26 +86,23 @@ class BeamSearch:
 
     def feed(self, output: DecodeOutput) -> Verdict:
         """Extend all beams and keep the best."""
-        if self._steps == 0:
+        if not self._steps.runs:
             self._no_speech_prob, logprobs = read_opening(output, self._rules)
             ids, scores = best(logprobs, self._beam + 1)
         else:
             ids, scores = step_candidates(output, self._rules, self._beam + 1)
-        self._steps += 1
-        self._row_steps += len(self._live)
-        self._narrow_steps += len(self._live) == 1
+        self._steps += Steps.run(len(self._live))
         self._extend(ids, scores, output.attention)
         return Verdict(stop=self._is_over())
 
     def result(self) -> SearchResult:
         """The best-ranked hypothesis; unfinished beams fill up where fewer than `beam` have finished."""
-        stop: StopReason = "length" if self._steps >= self._prompt.limit else "aborted"
+        stop: StopReason = "length" if self._is_full() else "aborted"
         missing = max(self._beam - len(self._finished), 0)
         unfinished = [beam.close(stop) for beam in self._live[:missing]]
         nothing = [] if self._finished or unfinished else [Hypothesized((), (), -np.inf, "aborted")]
         ranked = rank([*self._finished, *unfinished, *nothing], self._length_penalty)
-        counts = self._steps, self._row_steps, self._narrow_steps
-        return SearchResult(ranked[0], self._no_speech_prob, *counts, others=ranked[1:])
+        return SearchResult(ranked[0], self._no_speech_prob, self._steps, others=ranked[1:])
 
     def _extend(self, ids: IntArray, scores: FloatArray, attention: FloatArray | None) -> None:
         """Replace the live beams by their best continuations; ids and scores are [rows, beam + 1]."""
@@ -136,12 +132,16 @@ class BeamSearch:
         self._finished += ended[: self._candidates - len(self._finished)]
 
     def _is_over(self) -> bool:
-        if len(self._finished) >= self._candidates or not self._live or self._steps >= self._prompt.limit:
+        if len(self._finished) >= self._candidates or not self._live:
             return True
         leader = self._live[0]
         keep = truncation(self._guards, leader.tokens, leader.seen)
         if keep is None:
-            return False
+            return self._is_full()
         self._finished.append(leader.close("guard", keep))
         self._live = []
         return True
+
+    def _is_full(self) -> bool:
+        """Whether the live beams, which are all of one length, are as long as may be."""
+        return bool(self._live) and len(self._live[0].tokens) >= self._prompt.limit

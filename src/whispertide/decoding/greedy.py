@@ -21,7 +21,7 @@ from whispertide.decoding.distribution import (
 from whispertide.decoding.hypothesis import Trail, rank, row_attention
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
-from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, SearchResult, Verdict
+from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, SearchResult, Steps, Verdict
 from whispertide.types import FloatArray
 
 
@@ -35,24 +35,24 @@ class GreedySearch:
         self._rules = rules
         self._guards = guards
         self._trail = Trail()
-        self._steps = 0
+        self._steps = Steps()
         self._no_speech_prob = float("nan")
         self._done: Hypothesized | None = None
 
     def next(self) -> DecodeRequest:
         """The prompt first, then one token at a time."""
-        if self._steps == 0:
+        if not self._steps.runs:
             return opening_request(self._prompt)
         return step_request([self._trail.tokens], self._rules)
 
     def feed(self, output: DecodeOutput) -> Verdict:
         """Take the likeliest token."""
-        if self._steps == 0:
+        if not self._steps.runs:
             self._no_speech_prob, logprobs = read_opening(output, self._rules)
             ids, scores = best(logprobs, self.candidates)
         else:
             ids, scores = step_candidates(output, self._rules, self.candidates)
-        self._steps += 1
+        self._steps += Steps.run(1)
         self._trail.see(row_attention(output.attention, 0))
         self._take(*self._choose(ids[0].tolist(), scores[0].tolist()))
         return Verdict(stop=self._done is not None)
@@ -60,7 +60,7 @@ class GreedySearch:
     def result(self) -> SearchResult:
         """The hypothesis found; if the search was broken off, what there was until then."""
         done = self._done or self._trail.close("aborted")
-        return SearchResult(done, self._no_speech_prob, self._steps, row_steps=self._steps, narrow_steps=self._steps)
+        return SearchResult(done, self._no_speech_prob, self._steps)
 
     def _choose(self, ids: Sequence[int], logprobs: Sequence[float]) -> tuple[int, float]:
         """The next token of the `candidates` best ones, and its log-probability."""
@@ -107,44 +107,42 @@ class SamplingSearch:
         self._prompt = prompt
         self._rules = rules
         self._temperature = temperature
+        self._rows = rows
         self._rng = rng
         self._length_penalty = length_penalty
         self._guards = guards
-        self._live = [Trail() for _ in range(rows)]
-        self._parents = (0,) * rows
+        self._live = [Trail()]
+        self._spread = False  # whether the one row has become `rows`
+        self._parents: tuple[int, ...] = (0,)
         self._done: list[Hypothesized] = []
-        self._steps = 0
-        self._row_steps = 0
-        self._narrow_steps = 0
+        self._steps = Steps()
         self._no_speech_prob = float("nan")
 
     def next(self) -> DecodeRequest:
         """The prompt in one row, then the newest token of every row that goes on."""
-        if self._steps == 0:
+        if not self._steps.runs:
             return opening_request(self._prompt)
         rows = [trail.tokens for trail in self._live]
         return step_request(rows, self._rules, parents=self._parents, whole=True)
 
     def feed(self, output: DecodeOutput) -> Verdict:
-        """Draw one token for every row."""
-        if self._steps == 0:
-            self._no_speech_prob, first = read_opening(output, self._rules)
-            logprobs = np.broadcast_to(first, (len(self._live), first.shape[1]))
-            sources = self._parents
-            rows = 1
+        """Draw one token for every row, or `rows` tokens where one row becomes so many."""
+        if not self._steps.runs:
+            self._no_speech_prob, logprobs = read_opening(output, self._rules)
         else:
             logprobs = step_logprobs(output, self._rules)
-            sources = tuple(range(len(self._live)))
-            rows = len(self._live)
-        self._steps += 1
-        self._row_steps += rows
-        self._narrow_steps += rows == 1
-        drawn = sample(logprobs, self._temperature, self._rng)
+        self._steps += Steps.run(len(self._live))
+        sources: tuple[int, ...] = tuple(range(len(self._live)))
+        drawn = self._draw(logprobs)
+        if len(drawn) > len(self._live):
+            sources = (0,) * len(drawn)
+            self._live = [self._live[0].copy() for _ in drawn]
         eot, limit = self._rules.vocabulary.eot, self._prompt.limit
         going_on = []
         for row, (trail, token) in enumerate(zip(self._live, drawn, strict=True)):
             trail.see(row_attention(output.attention, sources[row]))
-            done = trail.take(token, float(logprobs[row, token]), eot=eot, limit=limit, guards=self._guards)
+            logprob = float(logprobs[sources[row], token])
+            done = trail.take(token, logprob, eot=eot, limit=limit, guards=self._guards)
             if done is None:
                 going_on.append(row)
             else:
@@ -156,5 +154,11 @@ class SamplingSearch:
     def result(self) -> SearchResult:
         """The best of the rows, and the others behind it."""
         ranked = rank([*self._done, *(trail.close("aborted") for trail in self._live)], self._length_penalty)
-        counts = self._steps, self._row_steps, self._narrow_steps
-        return SearchResult(ranked[0], self._no_speech_prob, *counts, others=ranked[1:])
+        return SearchResult(ranked[0], self._no_speech_prob, self._steps, others=ranked[1:])
+
+    def _draw(self, logprobs: FloatArray) -> list[int]:
+        """A token for each row of `logprobs`; for the first one so many as there are to be rows."""
+        if not self._spread:
+            self._spread = True
+            logprobs = np.broadcast_to(logprobs, (self._rows, logprobs.shape[1]))
+        return sample(logprobs, self._temperature, self._rng)

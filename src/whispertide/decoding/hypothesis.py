@@ -22,6 +22,10 @@ class Trail:
     logprobs: list[float] = field(default_factory=list)
     seen: tuple[FloatArray, ...] = ()
 
+    def copy(self) -> Trail:
+        """An independent copy."""
+        return Trail(list(self.tokens), list(self.logprobs), self.seen)
+
     def see(self, attention: FloatArray | None) -> None:
         """Note what the newest queries attended to, [heads, queries, frames]."""
         if attention is not None:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from whispertide.decoding.alignment import SpokenSegment
+from whispertide.decoding.earlier import EarlierText, Reuse
 from whispertide.decoding.fallback import is_silence
-from whispertide.decoding.search import Guard, SearchResult
+from whispertide.decoding.search import NO_STEPS, Guard, Steps
 from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.errors import AudioError
 from whispertide.features import RAW_SILENCE, MelStream, normalise
@@ -33,22 +34,12 @@ Stage = Literal["encode", "decode", "align"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one stage of one window took: wall seconds and graph runs.
-
-    For "encode" also encoder frames with padding, for "decode" the rows of all runs, and the runs with one row.
-    """
+    """What one stage of one window took: wall seconds, and the encoder frames with padding or the decoder's steps."""
 
     stage: Stage
     seconds: float
-    runs: int = 1
     frames: int = 0
-    rows: int = 0
-    narrow_runs: int = 0
-
-    @classmethod
-    def of_search(cls, seconds: float, found: SearchResult | WindowResult) -> Cost:
-        """What a search, or all attempts at a window, took."""
-        return cls("decode", seconds, found.steps, rows=found.row_steps, narrow_runs=found.narrow_steps)
+    steps: Steps = NO_STEPS
 
 
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
@@ -85,16 +76,22 @@ class Features:
     """The log-mel frames of a whole recording, before the floor: 32 kB per second, the audio itself is not kept.
 
     raw [n_mels, frames]; `peak` is the loudest cell, from which the floor of every window is measured; `samples` the
-    length of the recording.
+    length of the recording. `behind` holds the raw frames from `behind_from` on with a hush word behind the recording,
+    if there is one; the floor is the recording's own all the same, so that quiet speech is not drowned.
     """
 
     raw: FloatArray
     peak: float
     samples: int
+    behind_from: int = 0
+    behind: FloatArray | None = None
 
     @classmethod
-    def of(cls, blocks: Iterable[FloatArray], n_mels: int) -> Features:
-        """From consecutive blocks of 16 kHz samples. Raises `AudioError` where a sample is not a number."""
+    def of(cls, blocks: Iterable[FloatArray], n_mels: int, suffix: FloatArray | None = None) -> Features:
+        """From consecutive blocks of 16 kHz samples, with a hush word [n] behind them (`followed`).
+
+        Raises `AudioError` where a sample is not a number.
+        """
         stream = MelStream(n_mels)
         for block in blocks:
             stream.extend(block)
@@ -104,7 +101,9 @@ class Features:
             raise AudioError(
                 "expected audio samples between -1 and 1; got infinite or undefined ones: repair the audio"
             )
-        return cls(raw, peak, stream.end)
+        if suffix is None:
+            return cls(raw, peak, stream.end)
+        return cls(raw, peak, stream.end, *stream.followed_by(suffix))
 
     @property
     def frames(self) -> int:
@@ -114,6 +113,16 @@ class Features:
     def window(self, start: int, count: int) -> FloatArray:
         """Normalised frames [n_mels, count] from `start` on."""
         return normalise(self.raw[:, start : start + count], self.peak)
+
+    def followed(self, start: int, count: int) -> FloatArray:
+        """Normalised frames [n_mels, count or more]: with the hush word, if there is one, behind a window that reaches
+        the end of the recording. A window that leaves it no room within 30 s needs none: speech fills it.
+        """
+        if self.behind is None or start + count < self.frames:
+            return self.window(start, count)
+        behind = self.behind[:, max(0, start - self.behind_from) :]
+        raw = np.concatenate([self.raw[:, start : self.behind_from], behind], axis=1)
+        return normalise(raw, self.peak) if raw.shape[1] <= N_FRAMES else self.window(start, count)
 
     def opening(self) -> FloatArray:
         """The first 30 s as language detection wants them: followed by silence, not by zeros."""
@@ -129,6 +138,8 @@ class Transcription:
     context       text tokens so far, the user's prompt first; those from `context_from` on prompt the next window
     last_speech   absolute sample where the last word ended
     crept         whether the last window advanced by less than a second
+    earlier       words that were heard in this audio before, in samples from its start; every window follows those in
+                  it, as `reuse` says
     costs         what each stage of each window so far took
     """
 
@@ -140,6 +151,8 @@ class Transcription:
     end: int
     frame: Frame = pad30
     guards: Sequence[Guard] = ()
+    earlier: Sequence[Word] = ()
+    reuse: Reuse = field(default_factory=Reuse)
     context: list[int] = field(default_factory=list)
     context_from: int = 0
     last_speech: int = 0
@@ -155,34 +168,43 @@ class Transcription:
     def next_window(self) -> list[OfflineSegment]:
         """Decode the window at `seek`, move on, and return its segments that say something."""
         count = min(N_FRAMES, self.end - self.seek)
-        encoded = self._encode(count)
+        mel = self.features.followed(self.seek, count)
+        encoded = self._encode(mel)
         began = time.perf_counter()
         result = decode_window(
             self.model,
             encoded,
             self.options,
             prompt_tokens=self.context[self.context_from :],
+            earlier=self._followed(),
             guards=self.guards,
             language=self.language,
             duration=count * HOP_LENGTH,
         )
-        self.costs.append(Cost.of_search(time.perf_counter() - began, result))
+        self.costs.append(Cost("decode", time.perf_counter() - began, steps=result.steps))
         if is_silence(result, self.options):
             self.seek += count
             return []
         began = time.perf_counter()
-        spoken = self._spoken(encoded, result, count)
-        self.costs.append(Cost("align", time.perf_counter() - began, int(self.options.word_timestamps)))
+        spoken = self._spoken(encoded, result, count, hushed=mel.shape[1] > count)
+        steps = Steps.run(1) if self.options.word_timestamps else NO_STEPS
+        self.costs.append(Cost("align", time.perf_counter() - began, steps=steps))
         self.seek = self._next_seek(result, spoken)
         return self._written(result, spoken)
 
-    def _encode(self, count: int) -> Encoded:
+    def _followed(self) -> EarlierText | None:
+        """What was heard before of what lies behind `seek`."""
+        origin = self.seek * HOP_LENGTH
+        words = [word for word in self.earlier if not origin or word.start + word.end > 2 * origin]
+        return EarlierText.of_words(words, self.model.tokenizer, self.reuse, origin=origin) if words else None
+
+    def _encode(self, mel: FloatArray) -> Encoded:
         began = time.perf_counter()
-        encoded = self.frame(self.model, self.features.window(self.seek, count))
+        encoded = self.frame(self.model, mel)
         self.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
         return encoded
 
-    def _spoken(self, encoded: Encoded, result: WindowResult, count: int) -> list[SpokenSegment]:
+    def _spoken(self, encoded: Encoded, result: WindowResult, count: int, *, hushed: bool) -> list[SpokenSegment]:
         """The window's segments in absolute samples, with words if the options ask for them."""
         offset = self.seek * HOP_LENGTH
         if not self.options.word_timestamps:
@@ -195,6 +217,7 @@ class Transcription:
             language=self.language,
             task=self.options.task,
             duration=count * HOP_LENGTH,
+            hushed=hushed,
             offset=offset,
             last_speech=self.last_speech,
         )

@@ -7,15 +7,18 @@
 `run_search` is the plain serial driver. Rows are hypotheses of one window; they share its encoder output.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 from whispertide.graphs.contract import TOP
 from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.types import FloatArray
 
 __all__ = [
+    "NO_STEPS",
     "TOP",
     "DecodeOutput",
     "DecodeRequest",
@@ -24,6 +27,7 @@ __all__ = [
     "Hypothesized",
     "Search",
     "SearchResult",
+    "Steps",
     "StopReason",
     "Verdict",
     "run_search",
@@ -62,19 +66,40 @@ class Hypothesized:
 
 
 @dataclass(frozen=True, slots=True)
+class Steps:
+    """What searching has cost: decoder runs, the rows of all of them, and the runs that had one row.
+
+    A row is a hypothesis, so `rows / runs` is the average beam, and `narrow / runs` the share of runs whose beam was
+    one. A run may feed several tokens of a row.
+    """
+
+    runs: int = 0
+    rows: int = 0
+    narrow: int = 0
+
+    @classmethod
+    def run(cls, rows: int) -> Self:
+        """One run of so many rows."""
+        return cls(1, rows, int(rows == 1))
+
+    def __add__(self, other: Steps) -> Steps:
+        return Steps(self.runs + other.runs, self.rows + other.rows, self.narrow + other.narrow)
+
+
+NO_STEPS = Steps()
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
     """The outcome of a search: the chosen hypothesis, and what the rules need besides.
 
     no_speech_prob is the probability of the no-speech token at the start-of-transcript position (unsuppressed),
-    or nan where the search did not ask for it. `steps` and `row_steps` count decoder runs and rows run,
-    `narrow_steps` the runs with one row.
+    or nan where the search did not ask for it.
     """
 
     best: Hypothesized
     no_speech_prob: float = float("nan")
-    steps: int = 0
-    row_steps: int = 0
-    narrow_steps: int = 0
+    steps: Steps = NO_STEPS
     others: tuple[Hypothesized, ...] = field(default=())
 
 

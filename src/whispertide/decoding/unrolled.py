@@ -16,7 +16,7 @@ from whispertide.decoding.distribution import best, required
 from whispertide.decoding.hypothesis import Trail
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, Vocabulary, log_softmax, suppressed_tokens
-from whispertide.decoding.search import DecodeRequest, DecoderRun, Guard, Hypothesized, SearchResult, Verdict
+from whispertide.decoding.search import DecodeRequest, DecoderRun, Guard, Hypothesized, SearchResult, Steps, Verdict
 from whispertide.errors import OptionError
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.model.unrolled import ChunkOutput, ChunkRequest, ChunkRun
@@ -90,7 +90,7 @@ class UnrolledSearch:
     def result(self) -> SearchResult:
         """The hypothesis found; if the search was broken off, what there was until then."""
         done = self._done or self._trail.close("aborted")
-        return SearchResult(done, self._no_speech_prob, self._runs, row_steps=self._runs, narrow_steps=self._runs)
+        return SearchResult(done, self._no_speech_prob, Steps(self._runs, self._runs, self._runs))
 
     def _choose(self, token: int, logprob: float, end_margin: float) -> tuple[int, float]:
         """The token that counts, and its log-probability."""

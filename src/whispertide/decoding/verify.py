@@ -1,9 +1,15 @@
-"""Block verification: a reference is fed in one run; its longest prefix that greedy search would have chosen stands.
+"""Block verification: an earlier text is fed in one run; its longest prefix that the search would have found stands.
 
 What an earlier round heard in the same audio is mostly right, and running n tokens at once costs little more than
-running one. The result is greedy search's by construction: a token is accepted only where it is the argmax. Rejected
-tokens leave the cache again by `Verdict.keep`. It is speculative decoding (arXiv 2211.17192) whose drafts cost nothing.
-Quantised graphs round a block a little differently than single steps, so there a near-tie may fall the other way.
+running one. The result is that of the pruned search by construction, and with a beam of one that of greedy search: a
+token is accepted only where it is the likeliest. Rejected tokens leave the cache again by `Verdict.keep`. It is
+speculative decoding (arXiv 2211.17192) whose drafts cost nothing. Quantised graphs round a block a little differently
+than single steps, so there a near-tie may fall the other way.
+
+Where a round writes timestamps the earlier text has none: they are what changes most from round to round, as the window
+moves and its last segment grows. The search puts them in as it finds them, each ends a block, and what is left of the
+text is the next block; so a window takes about as many runs as it has segments. One that closes a segment is followed
+by one that opens the next, nearly always at the same time, and that one is drafted.
 """
 
 from __future__ import annotations
@@ -13,61 +19,83 @@ from collections.abc import Sequence
 import numpy as np
 
 from whispertide.decoding.distribution import best, required
-from whispertide.decoding.greedy import GreedySearch
-from whispertide.decoding.hypothesis import row_attention
+from whispertide.decoding.earlier import EarlierText
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import Rules
-from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Verdict
+from whispertide.decoding.pruned import PrunedSearch
+from whispertide.decoding.rules import Rules, pairing
+from whispertide.decoding.search import TOP, DecodeOutput, DecodeRequest, Guard, Steps, Verdict
+from whispertide.types import FloatArray, IntArray
 
 
-class VerifySearch(GreedySearch):
-    """Greedy search that tries `reference` (sampled tokens only: no prompt, no end of text) as one block first.
+class VerifySearch(PrunedSearch):
+    """The pruned search in fewer runs: wherever one row follows the earlier text, what is left of it is one block."""
 
-    `accepted` counts the tokens of the reference that stood.
-    """
-
-    def __init__(self, prompt: Prompt, rules: Rules, reference: Sequence[int], *, guards: Sequence[Guard] = ()) -> None:
-        super().__init__(prompt, rules, guards=guards)
-        self._reference = tuple(reference)[: prompt.limit]
-        self.accepted = 0
+    def __init__(
+        self,
+        prompt: Prompt,
+        rules: Rules,
+        earlier: EarlierText,
+        *,
+        beam: int = 1,
+        patience: float = 1.0,
+        length_penalty: float | None = None,
+        guards: Sequence[Guard] = (),
+    ) -> None:
+        super().__init__(
+            prompt, rules, earlier, beam=beam, patience=patience, length_penalty=length_penalty, guards=guards
+        )
+        self._block: tuple[int, ...] = ()  # what was fed last, if that was the newest token and a draft
 
     def next(self) -> DecodeRequest:
-        """The prompt; the whole reference if its first token is right; then one token at a time."""
-        if not self._block_is_due():
+        """The prompt; then the newest token with what the text has behind it, or the newest token of every beam."""
+        self._block = self._drafted()
+        if not self._block:
             return super().next()
-        # Under timestamp rules every position forbids other tokens, but the graph suppresses by row: see `_choice`.
+        # Under timestamp rules every position forbids other tokens, but the graph suppresses by row: see `_likeliest`.
+        whole = self._rules.timestamps or self._beam >= TOP
         return DecodeRequest(
-            tokens=np.array([self._reference], dtype=np.int64),
-            logits_at=tuple(range(len(self._reference))),
-            suppress=None if self._rules.timestamps else self._rules.suppression([self._reference[:1]]),
-            need="logits" if self._rules.timestamps else "top",
+            tokens=np.array([self._block], dtype=np.int64),
+            logits_at=tuple(range(len(self._block))),
+            parents=(self._live[0].parent,),
+            suppress=None if whole else self._rules.suppression([self._block[:1]]),
+            need="logits" if whole else "top",
         )
 
     def feed(self, output: DecodeOutput) -> Verdict:
-        """Take the likeliest token, or the reference as far as it is what greedy search would take."""
-        if not self._block_is_due():
+        """Extend all beams; of a block as far as each token of it is the likeliest."""
+        if not self._block:
             return super().feed(output)
-        self._steps += 1
-        self.accepted = 1
-        attention = row_attention(output.attention, 0)
-        for position in range(len(self._reference)):
-            token, logprob = self._choice(output, position)
-            self._trail.see(None if attention is None else attention[:, position : position + 1])
-            self._take(token, logprob)
-            is_right = self._reference[position + 1 : position + 2] == (token,)
-            self.accepted += is_right
-            if self._done is not None or not is_right:
-                return Verdict(stop=self._done is not None, keep=position + 1)
-        raise AssertionError("nothing in a reference can agree with the token behind its end")
+        self._steps += Steps.run(1)
+        for position in range(len(self._block)):
+            ids, scores = self._likeliest(output, position)
+            attention = None if output.attention is None else output.attention[:, :, position : position + 1]
+            self._extend(ids, scores, attention)
+            is_over = self._is_over()
+            if is_over or not self._narrow or self._live[0].tokens[-1:] != self._block[position + 1 : position + 2]:
+                return Verdict(stop=is_over, keep=position + 1)
+        raise AssertionError("nothing in a block can agree with the token behind its end")
 
-    def _block_is_due(self) -> bool:
-        return self._steps == 1 and self._trail.tokens == list(self._reference[:1])
+    def _drafted(self) -> tuple[int, ...]:
+        """The newest token and those that are likely to follow it; empty where nobody knows."""
+        if not self._steps.runs or not self._narrow:
+            return ()
+        sampled, draft, vocabulary = self._live[0].tokens, self._tracker.ahead(), self._rules.vocabulary
+        if not draft:
+            return ()
+        must_be_time = self._rules.timestamps and pairing(sampled, vocabulary) == ((0, vocabulary.eot),)
+        if must_be_time and not vocabulary.is_timestamp(draft[0]):
+            draft = (sampled[-1], *draft)
+        block = (sampled[-1], *draft)[: self._prompt.limit - len(sampled)]  # the last token sampled is never fed
+        return block if len(block) > 1 else ()
 
-    def _choice(self, output: DecodeOutput, position: int) -> tuple[int, float]:
-        """The likeliest token behind the block's token at `position`, and its log-probability."""
+    def _likeliest(self, output: DecodeOutput, position: int) -> tuple[IntArray, FloatArray]:
+        """The best next tokens behind the block's token at `position`; only one where it is the drafted one."""
+        count = self._beam + 1
         if output.logits is None:
             ids, logprobs = required(output.top_ids, "top_ids"), required(output.top_logprobs, "top_logprobs")
-            return int(ids[0, position, 0]), float(logprobs[0, position, 0])
-        logits = output.logits[:, position] + self._rules.suppression([self._reference[: position + 1]])
-        token, logprob = best(self._rules.log_probabilities(logits), 1)
-        return int(token[0, 0]), float(logprob[0, 0])
+            return ids[:, position, :count], logprobs[:, position, :count]
+        logits = output.logits[:, position] + self._rules.suppression([self._live[0].tokens])
+        of_all = self._rules.log_probabilities(logits)
+        likeliest = best(of_all, 1)
+        is_drafted = tuple(likeliest[0][0].tolist()) == self._block[position + 1 : position + 2]
+        return likeliest if is_drafted else best(of_all, count)

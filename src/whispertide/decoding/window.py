@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from whispertide.decoding.alignment import SpokenSegment, locate_words, place_words
+from whispertide.decoding.alignment import SpokenSegment, locate_words, place_words, within
 from whispertide.decoding.beam import BeamSearch
+from whispertide.decoding.earlier import EarlierText
 from whispertide.decoding.fallback import compression_ratio, decode_with_fallback
 from whispertide.decoding.greedy import GreedySearch, SamplingSearch
 from whispertide.decoding.prompt import Prompt, build_prompt
+from whispertide.decoding.pruned import PrunedSampling, PrunedSearch
 from whispertide.decoding.rules import Rules, build_rules
-from whispertide.decoding.search import Guard, Search, StopReason, run_search
+from whispertide.decoding.search import Guard, Search, Steps, StopReason, run_search
 from whispertide.decoding.segments import Segmentation, TimedSegment, split_segments
 from whispertide.decoding.verify import VerifySearch
 from whispertide.options import DecodeOptions, Task
@@ -36,7 +38,7 @@ class WindowResult:
     tokens    as sampled, timestamps included, without end of text; `logprobs` belongs to them
     text      stripped
     segmentation   the segments, in samples from the window's start
-    steps, row_steps, narrow_steps   decoder runs, rows run, and runs with one row, over all attempts
+    steps    over all attempts
     """
 
     tokens: tuple[int, ...]
@@ -48,14 +50,27 @@ class WindowResult:
     compression_ratio: float
     temperature: float
     stop: StopReason
-    steps: int
-    row_steps: int
-    narrow_steps: int
+    steps: Steps
 
     @property
     def segments(self) -> tuple[TimedSegment, ...]:
         """The segments, in samples from the window's start."""
         return self.segmentation.segments
+
+
+class _Common(TypedDict):
+    """What most searches are told."""
+
+    length_penalty: float | None
+    guards: Sequence[Guard]
+
+
+class _Tempered(_Common):
+    """What sampling is told besides."""
+
+    temperature: float
+    rows: int
+    rng: np.random.Generator
 
 
 def build_search(
@@ -64,34 +79,27 @@ def build_search(
     options: DecodeOptions,
     *,
     temperature: float = 0.0,
-    reference: Sequence[int] = (),
+    earlier: EarlierText | None = None,
     guards: Sequence[Guard] = (),
 ) -> Search:
     """The search that `options` ask for at this temperature.
 
-    Above 0 it is sampling, as in openai/whisper; at 0 it is beam search, or greedy search with a `reference` to verify.
+    Above 0 it is sampling, as in openai/whisper; at 0 it is beam search, or greedy search. With an `earlier` text to
+    follow it is pruned or verified, as the text says; there are no blocks above 0, where nothing can be verified.
     """
+    following = earlier if earlier is not None and earlier.speaks else None
+    common: _Common = {"length_penalty": options.length_penalty, "guards": guards}
     if temperature > 0:
-        return SamplingSearch(
-            prompt,
-            rules,
-            temperature=temperature,
-            rows=options.best_of,
-            rng=np.random.default_rng([options.seed, round(temperature * 1000)]),
-            length_penalty=options.length_penalty,
-            guards=guards,
-        )
+        rng = np.random.default_rng([options.seed, round(temperature * 1000)])
+        tempered: _Tempered = {**common, "temperature": temperature, "rows": options.best_of, "rng": rng}
+        if following is None or following.reuse.block:
+            return SamplingSearch(prompt, rules, **tempered)
+        return PrunedSampling(prompt, rules, following, **tempered)
+    if following is not None:
+        kind = VerifySearch if following.reuse.block else PrunedSearch
+        return kind(prompt, rules, following, beam=options.beam, patience=options.patience, **common)
     if options.beam > 1:
-        return BeamSearch(
-            prompt,
-            rules,
-            beam=options.beam,
-            patience=options.patience,
-            length_penalty=options.length_penalty,
-            guards=guards,
-        )
-    if reference:
-        return VerifySearch(prompt, rules, reference, guards=guards)
+        return BeamSearch(prompt, rules, beam=options.beam, patience=options.patience, **common)
     return GreedySearch(prompt, rules, guards=guards)
 
 
@@ -102,7 +110,7 @@ def decode_window(
     *,
     prompt_tokens: Sequence[int] = (),
     prefix: Sequence[int] = (),
-    reference: Sequence[int] = (),
+    earlier: EarlierText | None = None,
     guards: Sequence[Guard] = (),
     heads: Sequence[tuple[int, int]] = (),
     language: str | None = None,
@@ -112,7 +120,7 @@ def decode_window(
 
     prompt_tokens  previous text; its last 223 tokens are used
     prefix         tokens that the transcript of this window must begin with; not part of the result
-    reference      what an earlier round heard here: greedy search verifies it as one block
+    earlier        what an earlier round heard here, and how to use it; every attempt starts with it
     heads          (layer, head) pairs whose attention the guards see
     language       a code, after detection; None is English
     duration       samples of real audio in the window (None = all valid frames)
@@ -125,14 +133,13 @@ def decode_window(
         tokenizer, model.dims.n_text_ctx, options, language=language, previous=prompt_tokens, prefix=prefix
     )
     samples = encoded.valid_frames * FRAME_SAMPLES if duration is None else duration
-    steps = row_steps = narrow_steps = 0
+    steps = Steps()
 
     def attempt(temperature: float) -> WindowResult:
-        nonlocal steps, row_steps, narrow_steps
-        search = build_search(prompt, rules, options, temperature=temperature, reference=reference, guards=guards)
+        nonlocal steps
+        search = build_search(prompt, rules, options, temperature=temperature, earlier=earlier, guards=guards)
         found = run_search(search, model.decoder(encoded, heads=heads))
-        steps, row_steps = steps + found.steps, row_steps + found.row_steps
-        narrow_steps += found.narrow_steps
+        steps += found.steps
         text = tokenizer.decode(found.best.tokens).strip()
         return WindowResult(
             tokens=found.best.tokens,
@@ -145,8 +152,6 @@ def decode_window(
             temperature=temperature,
             stop=found.best.stop,
             steps=steps,
-            row_steps=row_steps,
-            narrow_steps=narrow_steps,
         )
 
     return decode_with_fallback(attempt, options)
@@ -160,16 +165,20 @@ def align_window(
     language: str | None = None,
     task: Task = "transcribe",
     duration: int | None = None,
+    hushed: bool = False,
     offset: int = 0,
     last_speech: int = 0,
 ) -> list[SpokenSegment]:
     """The words of a window's `segments` with absolute times.
 
     `offset` is the absolute sample of the window's start, `duration` its real audio in samples (None = all valid
-    frames), `last_speech` the absolute sample where the speech before it ended.
+    frames), `last_speech` the absolute sample where the speech before it ended. `hushed`: a hush word follows the
+    audio; words may be found in it, and these were not said: they are left out.
     """
     eot = model.tokenizer.eot
     text = [token for segment in segments for token in segment.tokens if token < eot]
-    frames = None if duration is None else duration // FRAME_SAMPLES
+    frames = None if duration is None or hushed else duration // FRAME_SAMPLES
     timings = locate_words(model, encoded, text, language=language, task=task, frames=frames)
+    if hushed and duration is not None:
+        timings, segments = within(timings, segments, duration, eot=eot)
     return place_words(timings, segments, eot=eot, offset=offset, last_speech=last_speech)

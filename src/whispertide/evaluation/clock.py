@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from whispertide.checkpoint import ModelDims
+from whispertide.decoding.search import Steps
 from whispertide.errors import SessionError
 from whispertide.evaluation.energy import Meter
 from whispertide.evaluation.flops import encoder_gflop
@@ -231,7 +232,7 @@ class _Play:
     def _cost(self, result: RoundResult, start: float, spent: float) -> RoundCost:
         stats = result.stats
         frames = [cost.frames for cost in result.costs if cost.stage == "encode"]
-        searches = [cost for cost in result.costs if cost.stage == "decode"]
+        searches = sum((cost.steps for cost in result.costs if cost.stage == "decode"), Steps())
         return RoundCost(
             start_s=start,
             seconds=spent,
@@ -240,9 +241,9 @@ class _Play:
             decode_s=stats.decode_s,
             align_s=stats.align_s,
             decoder_runs=stats.decoder_runs,
-            search_runs=sum(cost.runs for cost in searches),
-            search_rows=sum(cost.rows for cost in searches),
-            narrow_runs=sum(cost.narrow_runs for cost in searches),
+            search_runs=searches.runs,
+            search_rows=searches.rows,
+            narrow_runs=searches.narrow,
             tokens=stats.tokens,
             encoder_gflop=sum(encoder_gflop(self.dims, count) for count in frames) if self.dims else 0.0,
         )

@@ -108,7 +108,7 @@ _WHISPERFLOW = Paper(
         Item(
             "table 1",
             "encoder GFLOP and WER by padding: 30 s, none, zeros, noise, hush word",
-            ("framing=hush",),
+            ("hush words of the bundled model",),
             "padding_table",
             "30 s, none, 1 to 5 s of zeros and of noise",
         ),
@@ -122,9 +122,8 @@ _WHISPERFLOW = Paper(
         Item(
             "table 4",
             "average beam, reduce ratio and latency for steps of 0.5, 0.75 and 1 s",
-            ("search=pruned",),
+            ("search=pruned", "search=verified"),
             "beam_table",
-            "the baseline's rows, full beam",
         ),
         Item(
             "figure 7",
@@ -155,7 +154,7 @@ _WHISPERFLOW = Paper(
         Item(
             "figure 11",
             "WER over the length of naive paddings, against the hush word",
-            ("framing=hush",),
+            ("hush words of the bundled model",),
             "padding_figure",
             "zeros and noise",
         ),

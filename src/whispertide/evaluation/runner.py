@@ -164,7 +164,7 @@ class Runner:
             changes=changes_of(recipe),
             settings={name: str(getattr(recipe, name)) for name in field_types()},
         )
-        beam = recipe.beam if recipe.search == "beam" else 1
+        beam = recipe.hypotheses
         reference = self._offline_cell(request.model, corpus, beam, place)
 
         def recogniser() -> Recogniser:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, Tokenizer, load_checkpoint
+from whispertide.errors import OptionError
 from whispertide.graphs.store import GraphFiles, ensure_graphs
 from whispertide.model.decoder import Decoder, DecoderState, Head
 from whispertide.model.encoder import Encoded, Encoder
@@ -22,6 +23,14 @@ class WhisperModel:
         self.options = options
         self.checkpoint = checkpoint
         self._files = files
+
+    def view(self, options: EngineOptions) -> "WhisperModel":
+        """The same graphs in sessions of their own, opened when first used. Raises `OptionError` for another precision,
+        whose graphs are others.
+        """
+        if options.precision != self.options.precision:
+            raise OptionError(f"expected the precision {self.options.precision} again; got {options.precision}")
+        return WhisperModel(self.checkpoint, self._files, options)
 
     @property
     def dims(self) -> ModelDims:

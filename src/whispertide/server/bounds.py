@@ -47,6 +47,15 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
     _check_language(changes.get("language"), languages)
 
 
+def check_executor(recipe: Recipe) -> None:
+    """Raises `OptionError` for a recipe whose rounds want workers of their own: here all sessions share the workers."""
+    if recipe.executor != "serial":
+        raise OptionError(
+            "expected executor=serial on a server, whose workers compute rounds of different sessions side by side; "
+            f"got executor={recipe.executor}"
+        )
+
+
 def _check_language(language: object, languages: Sequence[str]) -> None:
     if language is None or not languages:
         return

@@ -14,7 +14,7 @@ from whispertide.api import Transcriber
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import Confirmed, Error, Event
 from whispertide.options import DecodeOptions
-from whispertide.server.bounds import check_changes, check_prompt
+from whispertide.server.bounds import check_changes, check_executor, check_prompt
 from whispertide.server.live import Command, LiveSession, Witness
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
@@ -96,6 +96,7 @@ class Hub:
     ) -> None:
         if not models:
             raise OptionError("expected at least one model to serve; got none")
+        check_executor(recipe)
         self.models = dict(models)
         self.recipe = recipe
         self.options = options
@@ -307,6 +308,7 @@ class Hub:
         check_prompt(settings.prompt)
         check_changes(settings.changes, recipe)
         recipe = recipe.replace(**{key: value for key, value in settings.changes.items() if key != "name"})
+        check_executor(recipe)
         return recipe, DecodeOptions(language=settings.language, task=settings.task, prompt=settings.prompt)
 
     def _started(self, live: LiveSession, *, resumed: bool) -> Started:

@@ -1,57 +1,103 @@
 """Where rounds are computed. `SerialExecutor` runs one after the other on the caller's thread, and so does
-`single_pass.SinglePassExecutor`; `make_executor` chooses.
+`single_pass.SinglePassExecutor`; `pipelined` runs the two stages of either on threads of their own. `make_executor`
+chooses.
 
 An executor knows the model and the framing; it knows nothing of policies, of other rounds or of sessions, so any number
 of sessions can share it (one call at a time).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from whispertide.checkpoint.hub import path
+import numpy as np
+
+from whispertide.decoding.earlier import Reuse
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Cost, Features, Frame, OfflineSegment, Stage, Transcription
 from whispertide.decoding.search import Guard
 from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
 from whispertide.decoding.word_end import WordEndDetector
-from whispertide.errors import CheckpointNotFoundError, WhispertideError
+from whispertide.errors import CheckpointNotFoundError
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
-from whispertide.streaming.framing import get_framing
+from whispertide.streaming.allocation import Allocation, split_evenly
+from whispertide.streaming.beside import command_name, folder_of
+from whispertide.streaming.framing import HUSH, get_framing
+from whispertide.streaming.hush import HushWord, suffix_for
+from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import Heard, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import SinglePassExecutor
+from whispertide.streaming.stages import Opening
 from whispertide.types import N_FRAMES, FloatArray, Span, Word
 
 if TYPE_CHECKING:
+    from whispertide.model.encoder import Encoded
     from whispertide.model.whisper import WhisperModel
 
 
 ExecutorKey = tuple[str, str, bool, bool]
 
 
-def make_executor(model: "WhisperModel", recipe: Recipe, detector: WordEndDetector | None = None) -> Executor:
+def make_executor(
+    model: "WhisperModel",
+    recipe: Recipe,
+    detector: WordEndDetector | None = None,
+    hush: HushWord | None = None,
+    allocation: Allocation | None = None,
+) -> Executor:
     """What computes the rounds of `recipe`; recipes of the same `executor_key` may share it.
 
-    `detector` None: where the recipe wants one it is loaded from beside the checkpoint. Raises
-    `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is another model's. A recipe with
-    `search=unrolled` has its static graphs built now, if they are not in the cache; `GraphError` where they cannot be.
+    `detector` or `hush` None: where the recipe wants one it is loaded from beside the checkpoint. Raises
+    `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or a detector another
+    model's; `OptionError` where `hush` has another length than the recipe says. A recipe with `search=unrolled` has its
+    static graphs built now, if they are not in the cache; `GraphError` where they cannot be.
+
+    `allocation` says where the stages compute (`allocation.allocate` finds it); None: as `model` does, and a pipeline
+    shares its threads out evenly. Graphs for other places than the model's are opened now.
     """
+    if allocation is None and recipe.executor == "pipelined":
+        allocation = split_evenly(model.options)
+    stages = _stages(model, recipe, detector, hush, allocation)
+    return stages if allocation is None or allocation.decoder is None else PipelinedExecutor(stages)
+
+
+def _stages(
+    model: "WhisperModel",
+    recipe: Recipe,
+    detector: WordEndDetector | None,
+    hush: HushWord | None,
+    allocation: Allocation | None,
+) -> "SerialExecutor | SinglePassExecutor":
+    encoder = None
+    if allocation is not None:
+        encoder, model = _views(model, allocation)
+    suffix = suffix_for(model, recipe.framing, recipe.hush_s, hush)
     if recipe.policy == "local-agreement":
-        return SerialExecutor(model, get_framing(recipe.framing))
+        return SerialExecutor(model, get_framing(recipe.framing), suffix, encoder)
     if detector is None and _detects(recipe):
         detector = _load_detector(model)
-    executor = SinglePassExecutor(model, get_framing(recipe.framing), detector)
+    executor = SinglePassExecutor(model, get_framing(recipe.framing), detector, suffix=suffix, encoder=encoder)
     if recipe.search == "unrolled":
         executor.open_unrolled()
     return executor
 
 
+def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel, WhisperModel]":
+    """The model for the encoder's place and for the decoder's; serially that is one."""
+    encoder = model.view(allocation.encoder.engine(model.options))
+    decoder = encoder if allocation.decoder is None else model.view(allocation.decoder.engine(model.options))
+    decoder.decoder(encoder.encode(np.zeros((model.dims.n_mels, 2), np.float32)))  # opens the graphs
+    return encoder, decoder
+
+
 def executor_key(recipe: Recipe) -> ExecutorKey:
     """All of a recipe that an executor depends on."""
     kind = "whole" if recipe.policy == "local-agreement" else "single"
-    return kind, recipe.framing, _detects(recipe), recipe.search == "unrolled"
+    framing = f"{HUSH} {recipe.hush_s:g}" if recipe.framing == HUSH else recipe.framing
+    return kind, framing, _detects(recipe), recipe.search == "unrolled"
 
 
 def _detects(recipe: Recipe) -> bool:
@@ -59,7 +105,7 @@ def _detects(recipe: Recipe) -> bool:
 
 
 def _load_detector(model: "WhisperModel") -> TruncationDetector:
-    folder = model.checkpoint.tensors.files[0].parent  # where `whispertide train truncation` puts it
+    folder = folder_of(model)
     try:
         return TruncationDetector.load(
             folder / FILE_NAME, width=model.dims.n_audio_state, content_hash=model.content_hash
@@ -67,64 +113,75 @@ def _load_detector(model: "WhisperModel") -> TruncationDetector:
     except CheckpointNotFoundError as error:
         raise CheckpointNotFoundError(
             f"expected a word-truncation detector of {model.name} for truncate=detector; there is none in {folder}: "
-            f"train it with `whispertide train truncation {_command_name(model)}`, or choose truncate=last-word"
+            f"train it with `whispertide train truncation {command_name(model)}`, or choose truncate=last-word"
         ) from error
 
 
-def _command_name(model: "WhisperModel") -> str:
-    """What the command line calls the model: its name, or for the user's own files their path."""
-    weights = model.checkpoint.tensors.files[0]
-    try:
-        place = path(model.name)
-    except WhispertideError:
-        place = None
-    if place in (weights, weights.parent):
-        return model.name
-    return str(weights if weights.suffix == ".pt" else weights.parent)
-
-
 class SerialExecutor:
-    """Hears each window whole: Whisper's transcription of it, with word times, in as many decodes as it takes."""
+    """Hears each window whole: Whisper's transcription of it, with word times, in as many decodes as it takes.
 
-    def __init__(self, model: "WhisperModel", frame: Frame) -> None:
+    `suffix` are the samples of a hush word, if one goes behind every window. `encoder` runs the first stage, if that is
+    not to be `model`.
+    """
+
+    def __init__(
+        self,
+        model: "WhisperModel",
+        frame: Frame,
+        suffix: FloatArray | None = None,
+        encoder: "WhisperModel | None" = None,
+    ) -> None:
         self.model = model
+        self.encoder = encoder or model
         self.frame = frame
+        self.suffix = suffix
 
     def run(
         self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
     ) -> RoundResult:
         """Hear `audio` ([len(plan.window)] samples). Raises `GraphError` where the model fails."""
-        features = Features.of([audio], self.model.dims.n_mels)
-        if not features.frames:  # less than 10 ms
+        return self.decode(plan, self.encode(plan, audio), options, guards)
+
+    def encode(self, plan: RoundPlan, audio: FloatArray) -> Opening | None:
+        """The first stage of `run`: the first window, and usually the only one. None: there is less than 10 ms."""
+        features = Features.of([audio], self.encoder.dims.n_mels, self.suffix)
+        if not features.frames:
+            return None
+        return Opening.of(features, min(features.frames, N_FRAMES), lambda mel: self.frame(self.encoder, mel))
+
+    def decode(
+        self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        """The second stage of `run`."""
+        if opening is None:
             return RoundResult(plan, ())
-        language = choose_language(
-            self.model,
-            lambda: self.frame(self.model, features.window(0, min(features.frames, N_FRAMES))),
-            options.language,
-        )
+        language = choose_language(self.model, lambda: opening.encoded, options.language)
         transcription = Transcription(
             self.model,
-            features,
+            opening.features,
             options,
             language.language,
             seek=0,
-            end=features.frames,
-            frame=self.frame,
+            end=opening.features.frames,
+            frame=_opened(opening, self.frame),
             context=self._context(plan, options),
             guards=guards,
+            earlier=_earlier(plan),
+            reuse=(plan.reference and plan.reference.reuse) or Reuse(),
         )
         segments: list[OfflineSegment] = []
         while not transcription.done:
             segments += transcription.next_window()
         tokens = tuple(token for segment in segments for token in segment.tokens)
+        costs = (opening.cost, *transcription.costs[1:])
         return RoundResult(
             plan,
             segments=tuple(_heard(segment, plan.window) for segment in segments),
             tokens=tokens,
             language=language.language if self.model.dims.is_multilingual else None,
             language_probability=language.probability,
-            costs=tuple(transcription.costs),
-            stats=_stats(transcription.costs, len(tokens)),
+            costs=costs,
+            stats=_stats(costs, len(tokens)),
         )
 
     def _context(self, plan: RoundPlan, options: DecodeOptions) -> list[int]:
@@ -132,6 +189,23 @@ class SerialExecutor:
         said = plan.prompt if options.condition_on_previous_text else ""
         text = " ".join(part for part in (options.prompt.strip(), said.strip()) if part)
         return self.model.tokenizer.encode(" " + text) if text else []
+
+
+def _opened(opening: Opening, frame: Frame) -> Frame:
+    """`frame`, but the first window is encoded already."""
+    there = [opening.encoded]
+
+    def encode(model: "WhisperModel", mel: FloatArray) -> "Encoded":
+        return there.pop() if there else frame(model, mel)
+
+    return encode
+
+
+def _earlier(plan: RoundPlan) -> list[Word]:
+    """What earlier rounds heard, in samples from the window's start; a word that reaches in begins before that."""
+    start = plan.window.start
+    words = plan.reference.words if plan.reference is not None else ()
+    return [replace(word, start=word.start - start, end=word.end - start) for word in words]
 
 
 def _heard(segment: OfflineSegment, window: Span) -> Heard:
@@ -160,6 +234,6 @@ def _stats(costs: Sequence[Cost], tokens: int) -> RoundStats:
         encode_s=total("encode"),
         decode_s=total("decode"),
         align_s=total("align"),
-        decoder_runs=sum(cost.runs for cost in costs if cost.stage != "encode"),
+        decoder_runs=sum(cost.steps.runs for cost in costs),
         tokens=tokens,
     )

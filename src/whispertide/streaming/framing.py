@@ -7,9 +7,11 @@ words.
     buckets         zeros up to the next of 3, 4, 5, 6 or 30 s, so that few shapes occur (NPUsper); the decoder does not
                     attend to the padding, but the encoder's self-attention does
     buckets-masked  likewise, and the encoder does not attend to it either
+    hush            a learned sound behind the audio, which tells the model that speech ends here, and no padding; as
+                    `bare`, because the hush word is in the log-mel already (`Features.followed`, `streaming.hush`)
 
 Whisper's floor is measured over the window (`features.normalise`); in all of them that is the speech itself, because
-zeros are never the loudest.
+zeros are never the loudest, and a hush word does not count.
 """
 
 from collections.abc import Mapping
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from whispertide.model.encoder import Encoded
     from whispertide.model.whisper import WhisperModel
 
+HUSH = "hush"
+SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
 BUCKETS = tuple(s * SAMPLE_RATE // FRAME_SAMPLES for s in (3, 4, 5, 6, 30))  # encoder frames
 
 
@@ -57,15 +61,21 @@ def buckets_masked(model: "WhisperModel", mel: FloatArray, *, hidden: bool = Fal
     return model.encode(_padded(mel, 2 * _bucket(valid)), valid_frames=valid, hidden=hidden)
 
 
+# Those that need nothing but the model.
 FRAMINGS: Mapping[str, Framing] = MappingProxyType(
     {"pad30": pad30, "bare": bare, "buckets": buckets, "buckets-masked": buckets_masked}
 )
 
 
 def get_framing(name: str) -> Framing:
-    """The framing of that name. Raises `OptionError`, which lists those that exist."""
+    """The framing of that name; whoever asks for `hush` puts the hush word behind the audio.
+
+    Raises `OptionError`, which lists those that exist.
+    """
+    if name == HUSH:
+        return bare
     if name not in FRAMINGS:
-        raise OptionError(f"expected a framing among {', '.join(FRAMINGS)}; got {name!r}")
+        raise OptionError(f"expected a framing among {', '.join((*FRAMINGS, HUSH))}; got {name!r}")
     return FRAMINGS[name]
 
 

@@ -18,12 +18,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
+from whispertide.decoding.earlier import Reuse
 from whispertide.decoding.search import Guard
 from whispertide.options import check_choice
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, Reference, RoundPlan, RoundResult
 from whispertide.streaming.trimming import MARGIN, forced_cut, segment_cut, sentence_cut
 from whispertide.types import SAMPLE_RATE, Span, Word
 
@@ -81,6 +82,7 @@ class LocalAgreement:
     no_speech     segments that Whisper takes for silence with a higher probability are dropped
     prompt_chars  the prompt has at least that many characters, if so much was said
     guard         cut down repetition loops
+    reuse         how the search of a round uses what the rounds before it heard; None: not at all
     """
 
     agreement: int = 2
@@ -92,6 +94,7 @@ class LocalAgreement:
     no_speech: float = 0.9
     prompt_chars: int = 200
     guard: bool = True
+    reuse: Reuse | None = None
 
     def __post_init__(self) -> None:
         check_choice("compare", self.compare, ("normalised", "exact"))
@@ -109,7 +112,10 @@ class LocalAgreement:
     def plan(self, state: AgreementState, frontier: int, *, round_id: int, is_last: bool) -> RoundPlan:
         """The whole window again, up to `frontier`."""
         window = Span(state.start, frontier)
-        return RoundPlan(round_id, window, prompt=self.prompt(state), is_last=is_last)
+        reference = None
+        if self.reuse is not None and (heard := self.heard(state)):
+            reference = Reference((), window, words=heard, reuse=self.reuse)
+        return RoundPlan(round_id, window, prompt=self.prompt(state), reference=reference, is_last=is_last)
 
     def guards(self, plan: RoundPlan) -> Sequence[Guard]:
         """None: whole hypotheses are compared, so all of them are wanted."""
@@ -142,6 +148,14 @@ class LocalAgreement:
             texts.append(kept.word.text)
             length += len(kept.word.text)
         return "".join(reversed(texts)).strip()
+
+    def heard(self, state: AgreementState) -> tuple[Word, ...]:
+        """What the next round is likely to hear: the confirmed words in the window, at least the last one, and the
+        newest hypothesis. Nothing that may be a loop is among the former.
+        """
+        inside = [kept for kept in state.confirmed if kept.within(state.start)] or state.confirmed[-1:]
+        confirmed = tuple(kept.word for kept in inside if kept.trusted)
+        return confirmed + (state.earlier[-1] if state.earlier else ())
 
     def _key(self, text: str) -> str:
         return normalise(text) if self.compare == "normalised" else text

@@ -12,9 +12,11 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from whispertide.decoding.backward_shift import ShiftRow
+from whispertide.decoding.earlier import Align
 from whispertide.decoding.token_words import WordTimes
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import Memory, Truncate
+from whispertide.streaming.framing import LONGEST_HUSH_S, SHORTEST_HUSH_S
 from whispertide.streaming.local_agreement import Boundary, Compare, Trim
 from whispertide.types import CHUNK_SECONDS
 
@@ -40,6 +42,7 @@ _WITHIN_A_WINDOW = (
 )
 # What each policy calls the length of a usual window, which must fit into the longest.
 WINDOW_OF = {"local-agreement": "trim_s", "align-att": "window_s", "grounded": "carry_most_s"}
+FOLLOWING = ("pruned", "verified")  # searches that start from what the round before heard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +53,13 @@ class Recipe:
                   `step_s` seconds have arrived; "adaptive": likewise, and when computing takes longer than half of
                   that, so much later that it does not (at most `longest_step_s`). All take all that has arrived.
     framing       "pad30": every window is padded to 30 s; "bare": as long as it is; "buckets": padded to 3, 4, 5, 6 or
-                  30 s, hidden from the decoder; "buckets-masked": hidden from the encoder, too
+                  30 s, hidden from the decoder; "buckets-masked": hidden from the encoder, too; "hush": as long as it
+                  is, with a hush word of `hush_s` seconds behind it, which the model then must have (WhisperFlow)
     search        "beam" (of `beam` hypotheses), "greedy", or "unrolled": greedy in static graphs of several steps each
-                  (docs/npu.md); not for local agreement, nor for windows of any length (framing "bare")
+                  (docs/npu.md); not for local agreement, nor for windows of any length (framing "bare" or "hush").
+                  For local agreement alone: "pruned": one hypothesis as long as it says what the round before heard,
+                  else `beam`; "verified": likewise, and what the round before heard is checked as one block (with
+                  `beam` 1 it finds what "greedy" finds)
     policy        "local-agreement": `agreement` rounds must hear a word; "align-att": its attention must keep away from
                   the frontier (SimulStreaming); "grounded": attention must not shift backward (NPUsper)
 
@@ -60,6 +67,9 @@ class Recipe:
     compare       "normalised": without case and punctuation; "exact": as written
     boundary      how words heard again are recognised: "align" or, as in whisper_streaming, by "time"
     trim          windows longer than `trim_s` are cut at a confirmed "segment" or "sentence" end
+    prune_align   how a pruned or verified search finds its place in what was heard: by two equal pieces in a row
+                  ("bigram"), by the equal piece nearest in "time", or by the "first" equal one (WhisperFlow)
+    prune_recover   a search that has left what was heard gets narrow again once it is back (WhisperFlow: never)
     prompt_chars  how much confirmed text precedes the window as prompt (0 = none)
 
     AlignAtt:
@@ -105,7 +115,9 @@ class Recipe:
     loop_guard    cut down repetition loops before they can be confirmed
     vad           whether a voice gate keeps silence out; `vad_pause_s` of it ends an utterance, `vad_pre_roll_s` before
                   the first speech is kept
-    executor      "serial": one round after the other
+    executor      "serial": one round after the other; "pipelined": a round is encoded while the one before it is
+                  decoded, each by a worker of its own, for local agreement only (WhisperFlow); "auto": whatever
+                  `whispertide profile` found best on this machine
     lag_s         more audio than this behind the last round is reported as lag
     """
 
@@ -113,8 +125,9 @@ class Recipe:
     schedule: Literal["fixed", "best-effort", "adaptive"] = "fixed"
     step_s: float = 1.0
     longest_step_s: float = 2.0
-    framing: Literal["pad30", "bare", "buckets", "buckets-masked"] = "pad30"
-    search: Literal["greedy", "beam", "unrolled"] = "beam"
+    framing: Literal["pad30", "bare", "buckets", "buckets-masked", "hush"] = "pad30"
+    hush_s: float = 0.5
+    search: Literal["greedy", "beam", "unrolled", "pruned", "verified"] = "beam"
     beam: int = 5
     policy: Literal["local-agreement", "align-att", "grounded"] = "local-agreement"
     agreement: int = 2
@@ -122,6 +135,8 @@ class Recipe:
     boundary: Boundary = "align"
     trim: Trim = "segment"
     trim_s: float = 15.0
+    prune_align: Align = "bigram"
+    prune_recover: bool = True
     prompt_chars: int = 200
     margin_s: float = 0.5
     margin_last_s: float = 0.08
@@ -161,7 +176,7 @@ class Recipe:
     vad: bool = True
     vad_pause_s: float = 0.5
     vad_pre_roll_s: float = 1.0
-    executor: Literal["serial"] = "serial"
+    executor: Literal["serial", "pipelined", "auto"] = "serial"
     lag_s: float = 5.0
 
     def __post_init__(self) -> None:
@@ -169,10 +184,21 @@ class Recipe:
             _check_type(name, kind, getattr(self, name))
         _check_range("step_s", self.step_s, 0.02, CHUNK_SECONDS)
         _check_range("beam", self.beam, 1, 64)
-        if self.search == "unrolled" and (self.policy == "local-agreement" or self.framing == "bare"):
+        _check_range("hush_s", self.hush_s, SHORTEST_HUSH_S, LONGEST_HUSH_S)
+        if self.search == "unrolled" and (self.policy == "local-agreement" or self.framing in ("bare", "hush")):
             raise OptionError(
                 "expected policy=align-att or grounded, framing=buckets, buckets-masked or pad30 with search=unrolled, "
                 f"whose graphs have fixed lengths; got policy={self.policy}, framing={self.framing}"
+            )
+        if self.executor == "pipelined" and self.policy != "local-agreement":
+            raise OptionError(
+                "expected policy=local-agreement with executor=pipelined, whose rounds are planned before the last one "
+                f"is known; {self.policy} begins a round with what the last one confirmed: use executor=serial or auto"
+            )
+        if self.search in FOLLOWING and self.policy != "local-agreement":
+            raise OptionError(
+                f"expected policy=local-agreement with search={self.search}, which follows what the round before heard "
+                f"in the same audio; got policy={self.policy}"
             )
         if self.schedule == "adaptive":
             _check_range("longest_step_s", self.longest_step_s, self.step_s, CHUNK_SECONDS)
@@ -198,6 +224,11 @@ class Recipe:
         _check_range("vad_pause_s", self.vad_pause_s, 0.1, CHUNK_SECONDS)
         _check_range("vad_pre_roll_s", self.vad_pre_roll_s, 0, CHUNK_SECONDS)
         _check_range("lag_s", self.lag_s, 0.1, 3600)
+
+    @property
+    def hypotheses(self) -> int:
+        """How many hypotheses the search keeps at most."""
+        return 1 if self.search in ("greedy", "unrolled") else self.beam
 
     def replace(self, **changes: Any) -> "Recipe":
         """The recipe with some fields changed. Raises `OptionError` for an unknown field or an impossible value."""

@@ -10,13 +10,14 @@ from types import MappingProxyType
 
 from whispertide.audio.vad import GateOptions, SpeechGate
 from whispertide.decoding.backward_shift import BackwardShift
+from whispertide.decoding.earlier import Reuse
 from whispertide.errors import UnknownRecipeError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.policy import AnyPolicy
-from whispertide.streaming.recipe import WINDOW_OF, Recipe
+from whispertide.streaming.recipe import FOLLOWING, WINDOW_OF, Recipe
 from whispertide.streaming.round import Listening
 from whispertide.streaming.schedule import Adaptive, BestEffort, FixedStep, Schedule
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, to_samples
@@ -126,7 +127,14 @@ def _local_agreement(recipe: Recipe) -> LocalAgreement:
         no_speech=recipe.no_speech,
         prompt_chars=recipe.prompt_chars,
         guard=recipe.loop_guard,
+        reuse=_reuse(recipe),
     )
+
+
+def _reuse(recipe: Recipe) -> Reuse | None:
+    if recipe.search not in FOLLOWING:
+        return None
+    return Reuse(recipe.prune_align, recipe.prune_recover, block=recipe.search == "verified")
 
 
 def _align_att(recipe: Recipe) -> AlignAtt:
@@ -201,4 +209,4 @@ def make_gate(recipe: Recipe) -> SpeechGate | None:
 
 def decode_options(recipe: Recipe, options: DecodeOptions) -> DecodeOptions:
     """`options` with the recipe's search: `beam` is the recipe's affair, what is written down the user's."""
-    return replace_fields(options, beam=recipe.beam if recipe.search == "beam" else 1)
+    return replace_fields(options, beam=recipe.hypotheses)

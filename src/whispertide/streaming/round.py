@@ -8,6 +8,7 @@ another machine. Times are absolute samples.
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from whispertide.decoding.earlier import Reuse
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.search import StopReason
 from whispertide.decoding.token_words import TokenWord, WordTimes
@@ -20,11 +21,17 @@ Purpose = Literal["full", "pilot"]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What an earlier round heard in this stretch of audio: pruning and verification start from it."""
+    """What an earlier round heard in this stretch of audio: pruning and verification start from it.
+
+    Either `tokens`, those that a decode without timestamps would find behind the forced prefix, or `words`, which
+    whatever follows them tokenises, and `reuse`, which says how it follows them.
+    """
 
     tokens: tuple[int, ...]
     span: Span
     ctc_state: Any = None
+    words: tuple[Word, ...] = ()
+    reuse: Reuse | None = None
 
 
 @dataclass(frozen=True, slots=True)

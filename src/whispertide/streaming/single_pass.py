@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from whispertide.decoding.alignment import alignment_heads
+from whispertide.decoding.earlier import EarlierText
 from whispertide.decoding.endless import EndlessSearch
 from whispertide.decoding.guards import RepetitionGuard, SameToken
 from whispertide.decoding.hypothesis import joined
@@ -35,6 +36,7 @@ from whispertide.options import DecodeOptions
 from whispertide.streaming.context import fit_context
 from whispertide.streaming.framing import Framing, pad30
 from whispertide.streaming.round import Heard, Listened, Listening, RoundPlan, RoundResult
+from whispertide.streaming.stages import Opening
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
 if TYPE_CHECKING:
@@ -54,11 +56,19 @@ class SinglePassExecutor:
         frame: Framing,
         detector: WordEndDetector | None = None,
         unrolled: UnrolledDecoder | None = None,
+        suffix: FloatArray | None = None,
+        encoder: "WhisperModel | None" = None,
     ) -> None:
-        """`unrolled` None: these graphs are built, or found in the cache, when a plan first asks for them."""
+        """`unrolled` None: these graphs are built, or found in the cache, when a plan first asks for them.
+
+        `suffix` are the samples of a hush word, if one goes behind every window. `encoder` runs the first stage, if
+        that is not to be `model`.
+        """
         self.model = model
+        self.encoder = encoder or model
         self.frame = frame
         self.detector = detector
+        self.suffix = suffix
         self._unrolled = unrolled
         self._kinds = lru_cache(maxsize=8)(lambda language: TokenKinds(model.tokenizer, language))
         self._rules = lru_cache(maxsize=8)(self._make_rules)
@@ -70,10 +80,27 @@ class SinglePassExecutor:
 
         Raises `GraphError` where the model fails.
         """
+        return self.decode(plan, self.encode(plan, audio), options, guards)
+
+    def encode(self, plan: RoundPlan, audio: FloatArray) -> Opening | None:
+        """The first stage of `run`; None: there is too little audio."""
         listen = plan.listen or Listening()
         if len(audio) < HOP_LENGTH or (len(audio) < listen.least and not plan.is_last):
+            return None
+        silence = listen.silence if plan.is_last else 0
+        if 0 < silence <= N_SAMPLES - len(audio):  # so that the text may end; where a window has room for that
+            audio = np.pad(audio, (0, silence))
+        features = Features.of([audio], self.encoder.dims.n_mels, self.suffix)
+        hidden = self.detector is not None and listen.detect_end
+        return Opening.of(features, features.frames, lambda mel: self.frame(self.encoder, mel, hidden=hidden))
+
+    def decode(
+        self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        """The second stage of `run`."""
+        if opening is None:
             return RoundResult(plan, (), stop="aborted")
-        return _Pass(self, plan, listen, options, guards).run(audio)
+        return _Pass(self, plan, plan.listen or Listening(), options, guards).run(opening)
 
     def open_unrolled(self) -> UnrolledDecoder:
         """The static graphs of the model's decoder. Raises `GraphError` where they cannot be built."""
@@ -110,7 +137,10 @@ class _Endless(TypedDict):
 
 
 class _Pass:
-    """One run: what it is given, and what it has cost so far. `silence` is how many frames of it end the window."""
+    """One run: what it is given, and what it has cost so far.
+
+    `silence` is how many frames of it end the window, `hushed` whether a hush word follows them.
+    """
 
     def __init__(
         self,
@@ -128,19 +158,20 @@ class _Pass:
         self.guards = guards
         self.costs: list[Cost] = []
         self.silence = 0
+        self.hushed = False
 
-    def run(self, audio: FloatArray) -> RoundResult:
-        features = Features.of([self._closed(audio)], self.model.dims.n_mels)
-        mel = features.window(0, features.frames)
-        frames = _encoder_frames(len(audio) // HOP_LENGTH)
+    def run(self, opening: Opening) -> RoundResult:
+        features, encoded = opening.features, opening.encoded
+        self.costs.append(opening.cost)
+        self.hushed = opening.hushed
+        frames = _encoder_frames(len(self.plan.window) // HOP_LENGTH)
         self.silence = _encoder_frames(features.frames) - frames
         detector = self.executor.detector if self.listen.detect_end else None
-        encoded = self._encode(self.executor.frame, mel, hidden=detector is not None)
         language = choose_language(self.model, lambda: encoded, self.options.language)
         decode = _Decode(self, encoded, min(frames, encoded.valid_frames), language.language, self.plan.prefix)
         listened = decode.run(self.listen, detector)
         if self.listen.retry is not None and listened.halt == self.listen.retry:
-            decode = self._once_more(mel, frames, language.language)
+            decode = self._once_more(features.window(0, features.frames), frames, language.language)
             listened = replace(decode.run(self._unwatched(), None), retried=True)
         found = decode.found
         return RoundResult(
@@ -156,19 +187,12 @@ class _Pass:
             stats=_stats(self.costs, len(found.best.tokens)),
         )
 
-    def _closed(self, audio: FloatArray) -> FloatArray:
-        """With silence behind it, where the utterance ends here and a window has room for that."""
-        silence = self.listen.silence if self.plan.is_last else 0
-        return np.pad(audio, (0, silence)) if 0 < silence <= N_SAMPLES - len(audio) else audio
-
-    def _encode(self, frame: Framing, mel: FloatArray, *, hidden: bool = False) -> "Encoded":
-        began = time.perf_counter()
-        encoded = frame(self.model, mel, hidden=hidden)
-        self.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
-        return encoded
-
     def _once_more(self, mel: FloatArray, frames: int, language: str) -> "_Decode":
-        return _Decode(self, self._encode(pad30, mel), frames, language, ())
+        self.hushed = False
+        began = time.perf_counter()
+        encoded = pad30(self.model, mel)
+        self.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
+        return _Decode(self, encoded, frames, language, ())
 
     def _unwatched(self) -> Listening:
         """How the 30 s fallback of NPUsper listens: no guards of attention, the real end of text."""
@@ -195,7 +219,7 @@ class _Decode:
         began = time.perf_counter()
         prompt = self._prompt(listen)
         watchers = self._search(listen, prompt)
-        self.job.costs.append(Cost.of_search(time.perf_counter() - began, self.found))
+        self.job.costs.append(Cost("decode", time.perf_counter() - began, steps=self.found.steps))
         best = self.found.best
         halt = next((watcher.halt for watcher in watchers if watcher.halt is not None), None)
         last_frame = next((watcher.last_frame for watcher in watchers if watcher.last_frame is not None), None)
@@ -203,7 +227,7 @@ class _Decode:
             return Listened(frames=self.frames)
         began = time.perf_counter()
         words = self._words(best, prompt, listen)
-        self.job.costs.append(Cost("align", time.perf_counter() - began, 0))
+        self.job.costs.append(Cost("align", time.perf_counter() - began))
         firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
         firm = _whole_words(words, firm_tokens)
         ended = self._word_ended(halt, firm == len(words), detector)
@@ -233,11 +257,10 @@ class _Decode:
         if listen.rescue is None or found.best.avg_logprob >= listen.rescue or self.job.options.beam > 1:
             return watchers
         again = self._attempt(listen, prompt, replace(self.job.options, beam=listen.rescue_beam))
-        steps, row_steps = found.steps + self.found.steps, found.row_steps + self.found.row_steps
-        narrow_steps = found.narrow_steps + self.found.narrow_steps
+        steps = found.steps + self.found.steps
         if self.found.best.avg_logprob > found.best.avg_logprob:
             found, watchers = self.found, again
-        self.found = replace(found, steps=steps, row_steps=row_steps, narrow_steps=narrow_steps)
+        self.found = replace(found, steps=steps)
         return watchers
 
     def _attempt(self, listen: Listening, prompt: Prompt, options: DecodeOptions) -> list[WatchingGuard]:
@@ -294,7 +317,8 @@ class _Decode:
         search: Search
         if endless is None:
             guess = sure or (reference.tokens if reference is not None else ())
-            search = build_search(prompt, rules, options, reference=guess, guards=guards)
+            earlier = EarlierText.exactly(guess) if options.beam == 1 else None
+            search = build_search(prompt, rules, options, earlier=earlier, guards=guards)
         else:
             search = EndlessSearch(prompt, rules, guards=guards, **endless)
         return run_search(search, self.model.decoder(self.encoded, heads=self._heads(listen)))
@@ -323,28 +347,34 @@ class _Decode:
     # --- what it says -------------------------------------------------------------------------------------------------
 
     def _words(self, best: Hypothesized, prompt: Prompt, listen: Listening) -> tuple[TokenWord, ...]:
-        """All words of the decode; a character that is not whole yet is held back."""
+        """All words of the decode; a character that is not whole yet is held back.
+
+        What is heard in the hush word was not said and is left out.
+        """
         attention = joined(best.attention)
         if attention is None:
             return ()
         count = whole_characters(self.tokenizer, best.tokens)
         heads = self._heads(listen)
         rows = [heads.index(head) for head in alignment_heads(self.model)]
+        window = self.job.plan.window
+        frames = self.encoded.valid_frames if self.job.hushed else self.frames
         sampled = Sampled(
             best.tokens[:count],
             best.logprobs[:count],
-            attention[rows][..., : self.frames],
+            attention[rows][..., :frames],
             len(prompt.tokens),
             self.prefix,
         )
-        return read_words(
+        words = read_words(
             sampled,
             self.tokenizer,
-            self.job.plan.window,
+            window,
             language=self.language,
             times=listen.times,
             heads_first=listen.heads_first,
         )
+        return tuple(word for word in words if word.start < window.end) if self.job.hushed else words
 
     def _word_ended(self, halt: Halt | None, at_the_end: bool, detector: WordEndDetector | None) -> bool | None:
         """Whether the last firm word is whole, as far as the token that was dropped or the detector can tell."""
@@ -395,6 +425,6 @@ def _stats(costs: Sequence[Cost], tokens: int) -> RoundStats:
         encode_s=seconds["encode"],
         decode_s=seconds["decode"],
         align_s=seconds["align"],
-        decoder_runs=sum(cost.runs for cost in costs if cost.stage == "decode"),
+        decoder_runs=sum(cost.steps.runs for cost in costs if cost.stage == "decode"),
         tokens=tokens,
     )

@@ -92,6 +92,15 @@ class TurnState:
     next_round: int = 0
     ended: bool = False
 
+    def take_back(self) -> None:
+        """Forget the newest round in flight, as if it had not been planned."""
+        flight = self.in_flight.pop()
+        assert self.utterance is not None
+        self.utterance.last_end = flight.last_end
+        self.utterance.last_planned = False
+        if flight.recorded:
+            self.boundaries.pop()
+
     def copy(self) -> "TurnState":
         """An independent copy; values that never change are shared."""
         return replace(
@@ -171,11 +180,7 @@ class Turns:
         state = self.state
         if not state.in_flight or state.in_flight[-1].plan.id != plan.id or state.utterance is None:
             raise SessionError(f"expected the newest round in flight to be given back; got round {plan.id}")
-        flight = state.in_flight.pop()
-        state.utterance.last_end = flight.last_end
-        state.utterance.last_planned = False
-        if flight.recorded:
-            state.boundaries.pop()
+        state.take_back()
 
     def clear(self) -> None:
         """Drop the open utterance, if any, and whatever the gate said: the next utterance begins here or later."""
@@ -200,6 +205,15 @@ class Turns:
             starts.append(gate_needs if self._gated else state.floor)
         in_flight = [flight.plan.window.start for flight in state.in_flight]
         return min(align_down(max(min(starts), state.floor)), *in_flight, state.received)
+
+    @property
+    def needs_result(self) -> bool:
+        """Whether nothing more can be planned before a round in flight comes back."""
+        state, utterance = self.state, self.state.utterance
+        if not state.in_flight or utterance is None:
+            return False
+        full = utterance.last_end >= self.policy.limit(utterance.policy)
+        return full or utterance.last_planned or len(state.in_flight) >= self._max_in_flight
 
     @property
     def waiting(self) -> bool:

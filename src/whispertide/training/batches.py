@@ -109,7 +109,7 @@ class Batches(Dataset[Batch]):  # type: ignore[misc]
             batch_size=None,
             num_workers=workers,
             prefetch_factor=_AHEAD if workers else None,
-            worker_init_fn=_quiet_worker,
+            worker_init_fn=quiet_worker,
             pin_memory=pinned,
         )
 
@@ -120,7 +120,7 @@ def _choose(shares: Sequence[float], dice: Dice) -> int:
     return int(np.searchsorted(edges, edges[-1] * dice.random_sample(), side="right"))
 
 
-def _quiet_worker(_: int) -> None:
+def quiet_worker(_: int) -> None:
     """One thread for each worker, and Ctrl-C is the trainer's business."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

@@ -28,6 +28,7 @@ HEARD_SHARE = 0.85  # of a word; what is cut off further in does not count as sa
 _TURNS = 40  # utterances tried for one window
 _REST = SAMPLE_RATE  # a window with less room than this is full
 _TO_THE_END = 0.75  # how often speech that is cut off goes on to the very end of the window
+_LATE = 0.25  # how often it begins anywhere in the window, so that its end is learned as well as its beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,8 @@ def _fill(sound: FloatArray, draw: Draw, dice: Dice, options: WindowOptions) -> 
     """Lay utterances into `sound`, until one is cut off, the window is full, or one is enough."""
     size = len(sound)
     at = int(dice.random_sample() ** 2 * min(size / 4, 2 * SAMPLE_RATE))
+    if dice.random_sample() < _LATE:
+        at = int(dice.random_sample() * 0.8 * size)
     alone = dice.random_sample() < options.single
     filled = _Filled([], draw(dice).text if dice.random_sample() < options.prompt else "")
     for turn in range(_TURNS):

@@ -1,0 +1,132 @@
+"""Our server with a model that computes nothing, for `benchmarks/server.py`: what the server itself costs.
+
+overhead   from a block that makes a round due to the event's arrival, and the same in a bare session
+cycles     connect, say something, abort: memory, threads and tasks before and after
+"""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from websockets.asyncio.client import connect
+
+from whispertide.events import Hypothesis, RoundStats
+from whispertide.server.options import Limits, ServerOptions, Work
+from whispertide.server.serving import assemble, running
+from whispertide.session import Session
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.round import Heard, RoundResult
+from whispertide.types import SAMPLE_RATE, Span, Word
+
+BLOCK = SAMPLE_RATE // 10
+RECIPE = get_recipe("whisper-streaming").replace(step_s=0.1)
+
+
+class Instant:
+    """An executor that hears one word in every round."""
+
+    def run(self, plan: Any, audio: Any, options: Any, guards: Any = ()) -> RoundResult:
+        """At once."""
+        word = Word(f" w{plan.id}", plan.window.start, plan.window.end)
+        return RoundResult(plan, (Heard(Span(word.start, word.end), (word,)),), stats=RoundStats())
+
+
+class Model:
+    """As much of a `Transcriber` as a server needs."""
+
+    dims = SimpleNamespace(is_multilingual=False)
+
+    def session(self, recipe: Any, *, options: Any = None, vad: bool | None = None) -> Session:
+        """Without a voice gate."""
+        return Session(recipe, Instant(), None, options=options)
+
+
+@contextlib.asynccontextmanager
+async def empty_server() -> AsyncIterator[Any]:
+    """The server, in this event loop."""
+    models: Any = {"empty": Model()}
+    options = ServerOptions(limits=Limits(resume_s=0.5), work=Work(degrade=False))
+    hub, close = assemble(models, RECIPE, options)
+    async with running(hub) as server:
+        yield server
+    close()
+
+
+async def overhead(rounds: int = 300) -> dict[str, Any]:
+    """What the server adds to an event, at p50 and p95: served less bare."""
+    served = await _served(rounds)
+    bare = _bare(rounds)
+    result = {
+        f"p{percent}_ms": {
+            "served": round(1000 * served[at], 2),
+            "bare": round(1000 * bare[at], 2),
+            "overhead": round(1000 * (served[at] - bare[at]), 2),
+        }
+        for percent, at in ((50, rounds // 2), (95, int(0.95 * rounds)))
+    }
+    print(f"overhead        per event       {result}", flush=True)
+    return {"overhead": result}
+
+
+async def _served(rounds: int) -> list[float]:
+    took: list[float] = []
+    async with empty_server() as server, connect(f"ws://127.0.0.1:{server.port}/ws", proxy=None) as socket:
+        await socket.recv()
+        for _ in range(rounds):
+            began = time.perf_counter()
+            await socket.send(bytes(2 * BLOCK))
+            while json.loads(await socket.recv())["type"] != "hypothesis":
+                pass
+            took.append(time.perf_counter() - began)
+    return sorted(took)
+
+
+def _bare(rounds: int) -> list[float]:
+    took: list[float] = []
+    session = Model().session(RECIPE)
+    for _ in range(rounds):
+        began = time.perf_counter()
+        events = session.push(np.zeros(BLOCK, np.float32))
+        took.append(time.perf_counter() - began)
+        assert any(isinstance(event, Hypothesis) for event in events)
+    return sorted(took)
+
+
+async def cycles(count: int) -> dict[str, Any]:
+    """Connect, say something, abort, so many times after a fifth of that to warm up."""
+    async with empty_server() as server:
+        await _connect_and_abort(server.port, max(10, count // 5))
+        await asyncio.sleep(1.5)
+        before = _state()
+        await _connect_and_abort(server.port, count)
+        await asyncio.sleep(1.5)
+        after = _state()
+        left = len(server.hub.sessions)
+    result: dict[str, Any] = {name: [old, new] for name, old, new in zip(_NAMES, before, after, strict=True)}
+    result = {"count": count, **result, "sessions_left": left}
+    print(f"cycles          {result}", flush=True)
+    return {"cycles": result}
+
+
+_NAMES = ("memory_mb", "threads", "tasks")
+
+
+def _state() -> tuple[float, int, int]:
+    status = Path("/proc/self/status").read_text() if Path("/proc/self/status").exists() else "VmRSS: 0\nThreads: 0"
+    facts = dict(line.split(":", 1) for line in status.splitlines())
+    return round(int(facts["VmRSS"].split()[0]) / 1024, 1), int(facts["Threads"]), len(asyncio.all_tasks())
+
+
+async def _connect_and_abort(port: int, number: int) -> None:
+    for cycle in range(number):
+        async with connect(f"ws://127.0.0.1:{port}/ws", proxy=None) as socket:
+            await socket.send(bytes(2 * BLOCK * (cycle % 4)))
+            if cycle % 3:
+                await socket.recv()
+            socket.transport.abort()

@@ -1,0 +1,137 @@
+"""`whispertide train hush`: the hush word of a model."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.train_fit import DeviceOption, WorkersOption, train_device, train_workers
+from whispertide.errors import OptionError, OutputError
+
+if TYPE_CHECKING:
+    from whispertide.training.hush import HushTrainer
+    from whispertide.training.shards import Shards
+
+
+_MINUTES = 30.0  # of synthetic speech
+
+
+def hush(
+    run: Annotated[Path, typer.Option("--run", metavar="FOLDER", help="Of the run; one that is there goes on.")],
+    model: Annotated[
+        str, typer.Option("--model", "-m", metavar="MODEL", help="A name such as base.en, a hub id or a folder.")
+    ],
+    data: Annotated[
+        list[Path] | None,
+        typer.Option("--data", metavar="PATH", help="A manifest, or folders of shards; default: synthetic speech."),
+    ] = None,
+    seconds: Annotated[float, typer.Option("--seconds", help="Length of the hush word.")] = 0.5,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: beside the checkpoint.")
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Updates in all.")] = 1200,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Windows in an update.")] = 8,
+    rate: Annotated[float, typer.Option("--rate", help="Of learning, at its highest.")] = 0.01,
+    language: Annotated[
+        str | None, typer.Option("--language", "-l", metavar="CODE", help="Of the speech, for multilingual models.")
+    ] = None,
+    held_out: Annotated[
+        int, typer.Option("--held-out", min=1, help="Windows not trained on, by which the best epochs are chosen.")
+    ] = 80,
+    seed: Annotated[int, typer.Option("--seed", help="Of windows and the first noise.")] = 0,
+    device: DeviceOption = "auto",
+    workers: WorkersOption = None,
+) -> None:
+    """Train half a second of sound that, behind the audio, tells the model that speech ends (framing hush).
+
+    Ctrl-C saves and stops; the same command goes on.
+    """
+
+    def body() -> ExitCode:
+        where = train_device(device)
+        from whispertide.checkpoint import load_checkpoint
+        from whispertide.streaming.hush import file_name
+        from whispertide.training.hush import HushOptions, open_trainer
+        from whispertide.training.hush_windows import HushWindowOptions
+        from whispertide.training.network import load_network
+
+        checkpoint = load_checkpoint(model, announce=say)
+        options = HushOptions(
+            seconds=seconds,
+            steps=steps,
+            batch=batch,
+            rate=rate,
+            held_out=held_out,
+            seed=seed,
+            content_hash=checkpoint.content_hash,
+            windows=HushWindowOptions(language=language),
+        )
+        path = output or checkpoint.tensors.files[0].parent / file_name(seconds)
+        speech = _speech(data or [], run)
+        trainer = open_trainer(load_network(checkpoint), checkpoint.tokenizer, speech, options, run, where)
+        if not _train(trainer, train_workers() if workers is None else workers):
+            say(f"saved at update {trainer.step}; the same command goes on")
+            return ExitCode.INTERRUPTED
+        word = trainer.result()
+        try:
+            word.save(path)
+        except OSError as error:
+            raise OutputError(f"{path} cannot be written: {error}; choose another file with --output") from error
+        say(
+            f"loss per token on what was not trained on: {word.report['held_out']}; with as much silence: "
+            f"{word.report['held_out_zeros']}"
+        )
+        typer.echo(path)
+        return ExitCode.OK
+
+    guarded(body)
+
+
+def _speech(data: list[Path], run: Path) -> "Shards":
+    """The utterances of folders of shards, of manifests, or synthetic ones; the latter two are kept beside the run."""
+    from whispertide.training.prepare import prepare
+    from whispertide.training.shards import open_shards
+
+    folders = []
+    for number, path in enumerate(data):
+        if not path.exists():
+            raise OptionError(f"expected a manifest or a folder of shards for --data; there is no {path}")
+        if path.is_dir():
+            folders.append(path)
+            continue
+        folders.append(run.with_name(f"{run.name}-speech-{number}"))
+        if not folders[-1].exists():
+            prepare(path, folders[-1])
+    return open_shards(folders or [_synthetic(run.with_name(f"{run.name}-speech"))])
+
+
+def _synthetic(folder: Path) -> Path:
+    """A folder of synthetic speech, made if it is not there."""
+    from whispertide.training.timed_speech import make_speech
+
+    if not folder.exists():
+        say(f"making {_MINUTES:g} minutes of synthetic speech in {folder}")
+        unfinished = folder.with_name(f".{folder.name}.part")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        make_speech(unfinished, _MINUTES, seed=0)
+        unfinished.rename(folder)
+    return folder
+
+
+def _train(trainer: "HushTrainer", workers: int) -> bool:
+    """Train with a progress bar; whether the end was reached."""
+    from whispertide.cli.interrupt import Interrupts
+    from whispertide.cli.progress import counting
+
+    steps = trainer.options.steps
+    say(f"update {trainer.step} of {steps} on {trainer.device}, {workers} workers")
+    with Interrupts() as interrupts, counting("updates") as advance:
+
+        def progress(step: int, figures: dict[str, float]) -> None:
+            advance("training", step, steps)
+            if "held_out" in figures:
+                say(f"{step}: " + ", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
+
+        return trainer.run(progress, workers, stop=lambda: interrupts.pressed)

@@ -1,0 +1,84 @@
+"""How `benchmarks/server.py` looks for the number of sessions; nothing is started and nothing is timed."""
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location("server_benchmark", FOLDER / "server.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        patch.setitem(sys.modules, "server_benchmark", module)
+        spec.loader.exec_module(module)
+        yield module
+
+
+def row(sessions: int, p95_s: float | None, **other: Any) -> dict[str, Any]:
+    return {"sessions": sessions, "p95_s": p95_s, "complete": sessions, "problems": [], **other}
+
+
+@pytest.mark.parametrize(
+    ("holds", "first", "found"), [(64, 8, 64), (16, 8, 16), (21, 8, 20), (5, 8, 5), (1, 8, 1), (3, 4, 3), (2, 1, 2)]
+)
+def test_the_number_is_found_to_a_quarter(script: ModuleType, holds: int, first: int, found: int) -> None:
+    asked: list[tuple[int, float]] = []
+
+    def measure(sessions: int, limit_s: float) -> dict[str, Any]:
+        asked.append((sessions, limit_s))
+        return row(sessions, 0.5 if sessions <= holds else 9.0)
+
+    good, limit_s, rows = script.search(measure, 1.5, first, 64)
+    assert (good, limit_s) == (found, 1.5)
+    assert [one["sessions"] for one in rows] == [sessions for sessions, _ in asked]
+    assert len({sessions for sessions, _ in asked}) == len(asked) <= 8, "none is measured twice"
+    assert asked[0] == (1, float("inf")), "one alone is never cut off: it is what the others are compared with"
+
+
+def test_where_one_alone_is_late_the_limit_is_its_own(script: ModuleType) -> None:
+    good, limit_s, _ = script.search(lambda sessions, _: row(sessions, 2.0 * sessions), 1.5, 8, 64)
+    assert (good, limit_s) == (2, 4.0)
+
+
+@pytest.mark.parametrize("failed", [{"p95_s": None}, {"complete": 0}, {"problems": ["the model is gone"]}])
+def test_what_fails_alone_is_not_tried_with_more(script: ModuleType, failed: dict[str, Any]) -> None:
+    asked: list[int] = []
+
+    def measure(sessions: int, _: float) -> dict[str, Any]:
+        asked.append(sessions)
+        return {**row(sessions, 0.5), **failed}
+
+    assert script.search(measure, 1.5, 8, 64)[0] == 0
+    assert asked == [1]
+
+
+def test_a_run_is_given_up_once_it_cannot_pass(script: ModuleType) -> None:
+    talk = script.Talk(None, tuple((f"w{number}", float(number)) for number in range(100)))
+
+    def heard(late: int) -> Any:
+        words = [(f"w{number}", number + (9.0 if number < late else 0.5)) for number in range(20)]
+        return script.Heard(words)
+
+    assert not script.hopeless([heard(5), heard(5)], talk, 1.5)
+    assert script.hopeless([heard(0), heard(11)], talk, 1.5)
+    assert not script.hopeless([heard(20)], talk, float("inf"))
+    assert script.hopeless([script.Heard(problem="refused")], talk, 1.5)
+
+
+def test_what_was_noted_is_not_measured_again(script: ModuleType, tmp_path: Path) -> None:
+    notes = script.Notes(tmp_path / "new" / "notes.jsonl")
+    assert notes.row("a", lambda: row(1, 0.5)) == row(1, 0.5)
+    again = script.Notes(tmp_path / "new" / "notes.jsonl")
+    assert again.row("a", lambda: pytest.fail("measured twice")) == row(1, 0.5)
+    assert again.row("b", lambda: row(2, 0.7)) == row(2, 0.7)

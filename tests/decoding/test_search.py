@@ -1,0 +1,12 @@
+"""What searching has cost adds up."""
+
+from whispertide.decoding.search import NO_STEPS, Steps
+
+
+def test_runs_of_one_row_are_narrow() -> None:
+    assert Steps.run(1) == Steps(runs=1, rows=1, narrow=1)
+    assert Steps.run(5) == Steps(runs=1, rows=5, narrow=0)
+
+
+def test_costs_add_up() -> None:
+    assert sum((Steps.run(rows) for rows in (1, 5, 5, 1)), NO_STEPS) == Steps(runs=4, rows=12, narrow=2)

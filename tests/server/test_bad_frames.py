@@ -1,0 +1,138 @@
+"""What is no frame and no request, and those who may not come in: a proper end, and nobody else notices."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from served import client, keyed, limited, served
+from standing_server import SOCKETS, Standing, frame, raw_socket, standing, until_closed
+
+every_socket = pytest.mark.parametrize("path", SOCKETS)
+
+
+@pytest.fixture(scope="module")
+def town() -> Iterator[Standing]:
+    with standing(limited(idle_s=3, stall_s=3)) as town:
+        yield town
+
+
+def run(talk: Any) -> Any:
+    return asyncio.run(talk)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        frame(1, b"\xff\xfe"),  # no UTF-8
+        frame(3, b"x"),  # a reserved opcode
+        frame(0, b"x"),  # a continuation of nothing
+        frame(2, b"x" * 10, length=2**40),  # a length that is absurd
+        b"\x82\x05hello",  # not masked
+        frame(9, b"x" * 126),  # a ping that is too long
+        frame(8, b"\x03"),  # a close of one byte
+        frame(8, (999).to_bytes(2, "big")),  # a close code that is none
+        bytes(range(256)) * 4,
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+@every_socket
+def test_frames_that_are_none(town: Standing, path: str, data: bytes) -> None:
+    async def talk() -> None:
+        reader, writer = await raw_socket(town.port, path)
+        writer.write(data)
+        said = await until_closed(reader)
+        assert b"Traceback" not in said
+        assert b"\x88" in said, "a close frame"
+        writer.transport.abort()
+
+    run(talk())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00" * 1000,
+        b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/x\r\nHost: x\r\n\r\n",
+        b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+        b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+    ids=range(8),
+)
+def test_requests_that_are_none(town: Standing, data: bytes) -> None:
+    async def talk() -> bytes:
+        async with town.bystander():
+            reader, writer = await asyncio.open_connection("127.0.0.1", town.port)
+            with suppress(OSError):
+                writer.write(data)
+                writer.write_eof()
+            answer = await until_closed(reader, 8)
+            writer.transport.abort()
+            return answer
+
+    answer = run(talk())
+    assert b"Traceback" not in answer
+    assert not answer or answer.startswith(b"HTTP/1.1 4")
+
+
+# --- who may not -----------------------------------------------------------------------------------------------------
+
+
+@every_socket
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({}, 401), ({"Authorization": "Bearer wrong-key"}, 401), ({"Authorization": "right-key\x01"}, 400)],
+)
+def test_the_unauthorized_get_nowhere(path: str, headers: dict[str, str], status: int) -> None:
+    async def talk() -> None:
+        async with served(keyed("right-key")) as (server, hub):
+            with pytest.raises(InvalidStatus) as refused:
+                async with client(server, path=path, additional_headers=headers):
+                    pass
+            assert refused.value.response.status_code == status
+            assert not hub.connections
+            assert not hub.sessions
+
+    run(talk())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../pyproject.toml",
+        "/%2e%2e/%2e%2e/pyproject.toml",
+        "/..%2f..%2fpyproject.toml",
+        "/..%5c..%5cpyproject.toml",
+        "//etc/passwd",
+        "/%00",
+        "/main.js/../../serving.py",
+        "/%2fetc%2fpasswd",
+        "/v1/models/../../../etc/passwd",
+        "/" + "a" * 300,
+    ],
+)
+def test_no_path_leads_out_of_the_page(town: Standing, path: str) -> None:
+    async def talk() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", town.port)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        answer = await until_closed(reader)
+        writer.transport.abort()
+        return answer
+
+    answer = run(talk())
+    assert answer.startswith((b"HTTP/1.1 404", b"HTTP/1.1 400"))
+    assert b"Traceback" not in answer
+    assert b"import" not in answer
+
+
+def test_afterwards_nothing_is_left(town: Standing) -> None:
+    """The last test of all of this server's."""
+    run(town.settled())
+    assert not town.errors, town.errors[0]

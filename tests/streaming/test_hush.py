@@ -1,0 +1,312 @@
+"""Hush words: files, what goes behind a window, and that nothing is heard in it."""
+
+import io
+import json
+import warnings
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whispertide.api import Transcriber
+from whispertide.audio.file import load_audio
+from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.decoding.alignment import WordTiming, within
+from whispertide.decoding.longform import Features
+from whispertide.decoding.segments import TimedSegment
+from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
+from whispertide.events import Confirmed, Event
+from whispertide.features import raw_log_mel
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.session import Session
+from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
+from whispertide.streaming.framing import bare
+from whispertide.streaming.hush import HushWord, file_name, suffix_for
+from whispertide.streaming.recipe import parse_overrides
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.round import Listening, RoundPlan
+from whispertide.streaming.schedule import Recorded
+from whispertide.streaming.single_pass import SinglePassExecutor
+from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span, Word
+
+CLIPS = Path(__file__).parents[1] / "clips"
+HALF = SAMPLE_RATE // 2
+GREEDY = DecodeOptions(temperatures=(0.0,), beam=1)
+
+
+def noise(count: int = HALF, level: float = 0.3, seed: int = 0) -> FloatArray:
+    return (level * np.random.default_rng(seed).standard_normal(count)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def model() -> WhisperModel:
+    return load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+
+
+@pytest.fixture(scope="module")
+def clip() -> FloatArray:
+    return load_audio(CLIPS / "quiet.flac")
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_gives_back_what_was_saved(tmp_path: Path) -> None:
+    word = HushWord(noise(level=0.8), "a" * 64, {"held_out": 0.5, "epochs": [50, 100]})
+    word.save(tmp_path / file_name(word.seconds))
+    back = HushWord.load(tmp_path / "hush-0.5s.npz")
+    np.testing.assert_array_equal(back.samples, word.samples)
+    assert np.abs(back.samples).max() > 1, "samples beyond full scale are kept"
+    assert (back.content_hash, back.report, back.seconds) == (word.content_hash, word.report, 0.5)
+
+
+def test_the_published_format_is_read(tmp_path: Path) -> None:
+    """One sample a line, as `numpy.savetxt` writes them."""
+    samples = noise(16_000, 0.9)
+    np.savetxt(tmp_path / "base_1s_avg.csv", samples)
+    word = HushWord.load(tmp_path / "base_1s_avg.csv")
+    np.testing.assert_allclose(word.samples, samples, rtol=1e-6)
+    assert (word.seconds, word.content_hash) == (1.0, "")
+
+
+def csv(*lines: object) -> bytes:
+    return "\n".join(map(str, lines)).encode()
+
+
+def npz(**changes: Any) -> bytes:
+    fields: dict[str, Any] = {"format": 1, "samples": noise(), "content_hash": "", "report": "{}"} | changes
+    buffer = io.BytesIO()
+    np.savez(buffer, **{name: value for name, value in fields.items() if value is not None})
+    return buffer.getvalue()
+
+
+DAMAGED = {
+    "a word in a line": ("x.csv", csv(*noise()[:900], "hello"), "one sample in line 901; got 'hello'"),
+    "two samples in a line": ("x.csv", csv("0.1,0.2"), "one sample in line 1"),
+    "nothing": ("x.csv", b"", "0.1 to 5 s"),
+    "too short": ("x.csv", csv(*[0.1] * 100), r"shape \(100,\)"),
+    "too long": ("x.csv", csv(*[0.1] * 80_001), r"shape \(80001,\)"),
+    "not a number": ("x.csv", csv(*[0.1] * 8000, "nan"), "got 1 that are none"),
+    "infinite": ("x.csv", csv(*[0.1] * 8000, "inf"), "got 1 that are none"),
+    "16-bit numbers": ("x.csv", csv(*[4000] * 8000), "louder"),
+    "no text": ("x.csv", b"\xff\xfe\x00", "damaged or none"),
+    "no npz": ("x.npz", b"PK nothing", "damaged or none"),
+    "empty npz": ("x.npz", b"", "damaged or none"),
+    "cut off": ("x.npz", npz()[:5000], "damaged or none"),
+    "something else": ("x.npz", npz(samples=None), "damaged or none"),
+    "of the future": ("x.npz", npz(format=2), "expected format 1; got 2"),
+    "in two rows": ("x.npz", npz(samples=np.zeros((2, 8000), np.float32)), r"shape \(2, 8000\)"),
+    "a bad report": ("x.npz", npz(report="{"), "damaged or none"),
+    "objects": ("x.npz", npz(samples=np.array([None] * 8000)), "damaged or none"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_what_is_no_hush_word_is_refused(case: str, tmp_path: Path) -> None:
+    name, content, message = DAMAGED[case]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=message) as raised:
+        HushWord.load(tmp_path / name)
+    assert str(tmp_path / name) in str(raised.value)
+
+
+# --- which one is used ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_model(tmp_path: Path) -> WhisperModel:
+    """The bundled model in a folder of the user's own, without what lies beside it."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for file in (BUNDLED_DIR / "nano.en").iterdir():
+        if file.suffix != ".npz":
+            (folder / file.name).symlink_to(file)
+    return load_model(str(folder), EngineOptions(precision="fp32", threads=1))
+
+
+def test_the_hush_word_beside_the_checkpoint_is_found(own_model: WhisperModel, tmp_path: Path) -> None:
+    recipe = get_recipe("whisper-streaming").replace(framing="hush")
+    with pytest.raises(CheckpointNotFoundError) as raised:
+        make_executor(own_model, recipe)
+    assert f"`whispertide train hush --model {tmp_path / 'mine'} --seconds 0.5 --run FOLDER`" in str(raised.value)
+    samples = noise()
+    HushWord(samples, own_model.content_hash).save(tmp_path / "mine" / "hush-0.5s.npz")
+    serial = make_executor(own_model, recipe)
+    single = make_executor(own_model, get_recipe("tide").replace(framing="hush"))
+    assert isinstance(serial, SerialExecutor)
+    assert isinstance(single, SinglePassExecutor)
+    for executor in (serial, single):
+        assert executor.suffix is not None
+        np.testing.assert_array_equal(executor.suffix, samples)
+    with pytest.raises(CheckpointNotFoundError, match=r"hush-0\.25s\.npz"):
+        make_executor(own_model, recipe.replace(hush_s=0.25))
+
+
+def test_one_of_another_model_is_used_with_a_warning(model: WhisperModel) -> None:
+    other = HushWord(noise(), "b" * 64)
+    with pytest.warns(UserWarning, match="trained for another checkpoint"):
+        assert suffix_for(model, "hush", 0.5, other) is other.samples
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        suffix_for(model, "hush", 0.5, HushWord(noise()))
+        suffix_for(model, "hush", 0.5, HushWord(noise(), model.content_hash))
+        assert suffix_for(model, "bare", 0.5, other) is None
+
+
+def test_lengths_must_agree(model: WhisperModel) -> None:
+    with pytest.raises(OptionError, match=r"of 0\.5 s \(hush_s\); got one of 1 s"):
+        suffix_for(model, "hush", 0.5, HushWord(noise(16_000)))
+
+
+def test_recipes_know_the_framing() -> None:
+    base = get_recipe("tide")
+    hushed = parse_overrides(base, ["framing=hush", "hush_s=1"])
+    assert (hushed.framing, hushed.hush_s) == ("hush", 1.0)
+    assert executor_key(hushed) != executor_key(hushed.replace(hush_s=0.5))
+    assert executor_key(base) == executor_key(base.replace(hush_s=1.0)), "the length counts with this framing alone"
+    with pytest.raises(OptionError, match="hush_s between"):
+        base.replace(hush_s=6.0)
+    with pytest.raises(OptionError, match="search=unrolled"):
+        hushed.replace(search="unrolled")
+
+
+# --- behind the window ------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(count=st.integers(160, 30_000), length=st.integers(1600, 16_000), seed=st.integers(0, 50))
+def test_the_samples_are_appended_as_they_are(count: int, length: int, seed: int) -> None:
+    """The frames are those of speech and hush word in one recording."""
+    speech, suffix = noise(count, 0.2, seed), noise(length, 0.2, seed + 1)
+    features = Features.of([speech[: count // 3], speech[count // 3 :]], 80, suffix)
+    mel = features.followed(0, features.frames)
+    whole = raw_log_mel(np.concatenate([speech, suffix]), 80)[:, :-2]  # without frames that see the mirror
+    ours = 4 * mel[:, : whole.shape[1]] - 4
+    np.testing.assert_allclose(ours, np.maximum(whole, features.peak - 8), atol=1e-4)
+    assert mel.shape[1] == (count + length) // HOP_LENGTH
+    assert features.frames == count // HOP_LENGTH
+
+
+@pytest.mark.parametrize("gain_db", [0, -20, -40])
+def test_the_floor_is_that_of_the_speech(clip: FloatArray, gain_db: int) -> None:
+    """However quiet the speech beside a loud hush word, its frames are the same as alone (ALGORITHMS B1)."""
+    speech = (clip * 10 ** (gain_db / 20)).astype(np.float32)
+    alone, followed = Features.of([speech], 80), Features.of([speech], 80, noise(level=1.0))
+    untouched = alone.frames - 3  # the last few see the hush word
+    assert followed.peak == alone.peak
+    np.testing.assert_array_equal(
+        followed.followed(0, followed.frames)[:, :untouched], alone.window(0, alone.frames)[:, :untouched]
+    )
+    assert followed.followed(0, followed.frames)[:, alone.frames + 3 :].max() > alone.window(0, alone.frames).max()
+
+
+def test_only_a_window_that_reaches_the_end_and_has_room_gets_it() -> None:
+    features = Features.of([noise(2 * N_SAMPLES // 3), noise(N_SAMPLES)], 80, noise())
+    assert features.followed(0, N_FRAMES).shape[1] == N_FRAMES
+    rest = features.frames - N_FRAMES
+    assert features.followed(N_FRAMES, rest).shape[1] == rest + 50
+    for start, expected in ((features.frames - 2950, 3000), (features.frames - 2951, 2951)):
+        assert features.followed(start, features.frames - start).shape[1] == expected
+    np.testing.assert_array_equal(features.followed(100, 200), features.window(100, 200))
+
+
+# --- nothing is heard in it -------------------------------------------------------------------------------------------
+
+
+def test_words_in_the_hush_word_are_left_out() -> None:
+    def timing(text: str, tokens: tuple[int, ...], start: int, end: int) -> WordTiming:
+        return WordTiming(text, tokens, start, end, 0.5)
+
+    timings = [timing(" a", (1,), 0, 90), timing(" b", (2, 3), 90, 120), timing(" c", (4,), 100, 130)]
+    segments = [TimedSegment(0, 90, (99, 1, 99)), TimedSegment(90, 130, (99, 2, 3, 4, 99))]
+    kept, shorter = within(timings, segments, 100, eot=50)
+    assert [(word.text, word.end) for word in kept] == [(" a", 90), (" b", 100)]
+    assert [segment.tokens for segment in shorter] == [(99, 1, 99), (99, 2, 3, 99)]
+    assert within(timings, segments, 200, eot=50) == (timings, segments)
+    assert [segment.tokens for segment in within(timings, segments, 0, eot=50)[1]] == [(99, 99), (99, 99)]
+
+
+@pytest.mark.parametrize("kind", ["serial", "single"])
+def test_speech_in_the_suffix_is_not_emitted(model: WhisperModel, clip: FloatArray, kind: str) -> None:
+    """The worst hush word there can be: it speaks."""
+    count = len(clip) // 2 // 320 * 320
+    speech, suffix = clip[:count], clip[count : count + 5 * SAMPLE_RATE]
+    executor: Any = (SerialExecutor if kind == "serial" else SinglePassExecutor)(model, bare, suffix=suffix)
+    plan = RoundPlan(0, Span(32_000, 32_000 + count), is_last=True, listen=None if kind == "serial" else Listening())
+    result = executor.run(plan, speech, GREEDY)
+    whole = type(executor)(model, bare).run(RoundPlan(0, Span(0, len(clip)), is_last=True), clip, GREEDY)
+    assert 0 < len(result.words) < len(whole.words)
+    assert all(plan.window.start <= word.start < word.end <= plan.window.end for word in result.words)
+    tokens = tuple(token for segment in result.segments for token in segment.tokens)
+    assert model.tokenizer.decode(tokens).split() == [text for word in result.words for text in word.text.split()]
+
+
+@pytest.mark.parametrize("count", [1, 159, 160, 320, 1000, 4801, N_SAMPLES - 100, N_SAMPLES])
+def test_windows_of_any_length_are_no_error(model: WhisperModel, count: int) -> None:
+    audio = noise(count, 0.01)
+    for executor in (SerialExecutor(model, bare, noise()), SinglePassExecutor(model, bare, suffix=noise())):
+        plan = RoundPlan(0, Span(0, count), is_last=True, listen=Listening(max_tokens=3))
+        result = executor.run(plan, audio, DecodeOptions(temperatures=(0.0,), max_tokens=3))
+        assert all(word.end <= count for word in result.words)
+
+
+def test_a_whole_recording_may_be_framed_so(model: WhisperModel, clip: FloatArray) -> None:
+    word = HushWord(noise(level=0.01), model.content_hash)
+    transcriber = Transcriber(model, hush=word)
+    segments = list(transcriber.transcribe_segments(clip, framing="hush", options=GREEDY))
+    assert segments
+    assert all(word.end <= len(clip) for segment in segments for word in segment.words)
+    with pytest.raises(OptionError, match="hush; got 'silence'"):
+        transcriber.transcribe_segments(clip, framing="silence")
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def streamed(session: Session, audio: FloatArray, sizes: list[int]) -> list[Event]:
+    events: list[Event] = []
+    at = 0
+    while at < len(audio):
+        for size in sizes:
+            events += session.push(audio[at : at + size])
+            at += size
+    return events + session.finish()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["whisper-streaming", "tide"])
+def test_confirmed_text_is_append_only_and_does_not_depend_on_portions(
+    model: WhisperModel, clip: FloatArray, name: str
+) -> None:
+    recipe = parse_overrides(get_recipe(name), ["framing=hush", "search=greedy"])
+    executor = make_executor(model, recipe, hush=HushWord(noise(level=0.05)))
+    rounds = tuple(range(SAMPLE_RATE, len(clip), SAMPLE_RATE))
+
+    def run(sizes: list[int]) -> tuple[Word, ...]:
+        session = Session(recipe, executor, options=GREEDY, schedule=Recorded(rounds))
+        events = streamed(session, clip, sizes)
+        confirmations = [event.words for event in events if isinstance(event, Confirmed)]
+        assert tuple(word for words in confirmations for word in words) == tuple(session.transcript.words)
+        return tuple(session.transcript.words)
+
+    transcript = run([len(clip)])
+    assert transcript
+    assert all(word.end <= len(clip) for word in transcript)
+    assert all(a.start <= b.start for a, b in pairwise(transcript))
+
+    @settings(max_examples=3, deadline=None, derandomize=True)
+    @given(sizes=st.lists(st.integers(3_000, 40_000), min_size=1, max_size=5))
+    def chunked(sizes: list[int]) -> None:
+        assert run(sizes) == transcript
+
+    chunked()
+
+
+def test_the_report_is_plain_data(tmp_path: Path) -> None:
+    HushWord(noise(), "", {"a": (1, 2)}).save(tmp_path / "x.npz")
+    assert json.loads(json.dumps(dict(HushWord.load(tmp_path / "x.npz").report))) == {"a": [1, 2]}

@@ -1,0 +1,437 @@
+"""Two stages on two workers: the same results as one after the other, in order, overlapping, and nothing left behind.
+
+Overlap is shown by stages that wait for each other, not by clocks.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracle import Oracle, audio_between, make_gate, plain, speech
+from whispertide.api import Transcriber
+from whispertide.audio.file import load_audio
+from whispertide.decoding.search import Guard
+from whispertide.errors import GraphError, OptionError, SessionError
+from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.profile import record
+from whispertide.session import Session
+from whispertide.streaming.executor import make_executor
+from whispertide.streaming.pipelined import PipelinedExecutor, Worker
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.schedule import Recorded
+from whispertide.streaming.stages import Opening, begin
+from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
+
+S = SAMPLE_RATE
+LONG = 20.0  # seconds that a test waits for another thread before it fails
+CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
+RECIPE = get_recipe("whisper-streaming").replace(vad=False, trim_s=5, hard_cap_s=10, beam=2)
+WORDS = speech(*((f"w{i}", i / 2, i / 2 + 0.4) for i in range(24)))
+PAUSED = speech(("one", 0.5, 0.9), ("two", 1.0, 1.4), ("three", 5.0, 5.4), ("four", 5.5, 5.9))
+
+
+def workers() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name in ("encode", "decode")]
+
+
+def no_workers_are_left() -> bool:
+    deadline = time.monotonic() + LONG
+    while workers() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return not workers()
+
+
+@dataclass
+class Scripted:
+    """Stages without a model. `before` is told each stage before it runs; it may wait or raise."""
+
+    oracle: Oracle
+    before: Callable[[str, RoundPlan], None] = lambda stage, plan: None
+    log: list[tuple[str, int]] = field(default_factory=list)
+    busy: dict[str, threading.Lock] = field(default_factory=lambda: {s: threading.Lock() for s in ("encode", "decode")})
+    watched: Callable[[Sequence[Guard]], None] = lambda guards: None
+
+    def encode(self, plan: RoundPlan, audio: FloatArray) -> Opening | None:
+        assert self.busy["encode"].acquire(blocking=False), "two rounds were encoded at once"
+        try:
+            self.before("encode", plan)
+            self.log.append(("encode", plan.id))
+            return cast(Opening, audio)  # nobody but `decode` looks at it
+        finally:
+            self.busy["encode"].release()
+
+    def decode(
+        self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        assert self.busy["decode"].acquire(blocking=False), "two rounds were decoded at once"
+        try:
+            self.before("decode", plan)
+            self.watched(guards)
+            self.log.append(("decode", plan.id))
+            return self.oracle.run(plan, cast(FloatArray, opening), options, guards)
+        finally:
+            self.busy["decode"].release()
+
+
+def said(words: Sequence[Word]) -> list[str]:
+    return [plain(word.text) for word in words]
+
+
+def push(session: Session, until: float, step: float = 0.5) -> list[Event]:
+    events: list[Event] = []
+    while session.received < until * S:
+        end = min(session.received + round(step * S), round(until * S))
+        events += session.push(audio_between(session.received, end))
+    return events
+
+
+def shown(events: Sequence[Event]) -> list[Event]:
+    return [replace(e, stats=RoundStats()) if isinstance(e, Confirmed | Hypothesis) else e for e in events]
+
+
+# --- the worker -------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_keeps_the_order_and_ends_when_idle() -> None:
+    worker, done, last = Worker("encode"), [], threading.Event()
+    for number in range(200):
+        worker.submit(lambda number=number: done.append(number))  # type: ignore[misc]
+    worker.submit(last.set)
+    assert last.wait(LONG)
+    assert done == list(range(200))
+    assert no_workers_are_left()
+    again = threading.Event()
+    worker.submit(again.set)
+    assert again.wait(LONG)
+    assert no_workers_are_left()
+
+
+# --- rounds -----------------------------------------------------------------------------------------------------------
+
+
+def bare_round(number: int) -> tuple[RoundPlan, FloatArray, DecodeOptions]:
+    return RoundPlan(number, Span(0, 8000 + number * 320)), audio_between(0, 8000 + number * 320), DecodeOptions()
+
+
+def test_a_round_is_encoded_while_the_one_before_it_is_decoded() -> None:
+    meeting = threading.Barrier(2, timeout=LONG)  # breaks, and fails the rounds, unless both stages are in it at once
+
+    def meet(stage: str, plan: RoundPlan) -> None:
+        if (stage, plan.id) in (("decode", 0), ("encode", 1)):
+            meeting.wait()
+
+    executor = PipelinedExecutor(Scripted(Oracle(()), meet))
+    rounds = [executor.begin(*bare_round(number)) for number in range(2)]
+    assert [item.result().plan.id for item in rounds] == [0, 1]
+    assert no_workers_are_left()
+
+
+def test_rounds_keep_their_order_in_both_stages() -> None:
+    chance = random.Random(0)
+    stages = Scripted(Oracle(()), lambda stage, plan: time.sleep(chance.random() / 500))
+    executor = PipelinedExecutor(stages)
+    rounds = [executor.begin(*bare_round(number)) for number in range(20)]
+    assert [item.result().plan.id for item in rounds] == list(range(20))
+    for stage in ("encode", "decode"):
+        assert [number for name, number in stages.log if name == stage] == list(range(20))
+
+
+@pytest.mark.parametrize("stage", ["encode", "decode"])
+def test_what_a_stage_raises_reaches_whoever_waits_and_nobody_else(stage: str) -> None:
+    def fail(name: str, plan: RoundPlan) -> None:
+        if (name, plan.id) == (stage, 1):
+            raise GraphError(f"the graph of {name} failed")
+
+    executor = PipelinedExecutor(Scripted(Oracle(()), fail))
+    rounds = [executor.begin(*bare_round(number)) for number in range(3)]
+    assert rounds[0].result().plan.id == 0
+    with pytest.raises(GraphError, match=f"the graph of {stage} failed"):
+        rounds[1].result()
+    assert rounds[2].result().plan.id == 2
+    assert no_workers_are_left()
+
+
+def test_a_cancelled_round_stops_at_its_next_token_and_the_others_do_not_begin() -> None:
+    decoding = threading.Event()
+
+    def endless(guards: Sequence[Guard]) -> None:
+        decoding.set()
+        deadline = time.monotonic() + LONG
+        while time.monotonic() < deadline:
+            for guard in guards:
+                guard.check((), None)
+
+    stages = Scripted(Oracle(()), watched=endless)
+    executor = PipelinedExecutor(stages)
+    rounds = [executor.begin(*bare_round(number)) for number in range(3)]
+    assert decoding.wait(LONG)
+    for item in rounds:
+        item.cancel()
+    for item in rounds:
+        with pytest.raises(CancelledError):
+            item.result()
+    assert ("decode", 0) not in stages.log
+    assert no_workers_are_left()
+
+
+def test_a_guard_of_the_caller_still_watches() -> None:
+    seen: list[int] = []
+
+    class Witness:
+        def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+            seen.append(len(tokens))
+            return None
+
+    stages = Scripted(Oracle(()), watched=lambda guards: cast(None, guards[0].check((1, 2), None)))
+    PipelinedExecutor(stages).begin(*bare_round(0), guards=(Witness(),)).result()
+    assert seen == [2]
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_says_the_same_as_with_serial_rounds_planned_as_early() -> None:
+    pipelined = Session(RECIPE, PipelinedExecutor(Scripted(Oracle(WORDS))))
+    serial = Session(RECIPE, Oracle(WORDS), max_in_flight=2)
+    assert shown(push(pipelined, 13) + pipelined.finish()) == shown(push(serial, 13) + serial.finish())
+    assert pipelined.boundaries == serial.boundaries
+    assert said(pipelined.transcript.words) == said(WORDS)
+
+
+def test_collect_takes_what_is_done_and_waits_for_nothing() -> None:
+    held = threading.Event()
+    stages = Scripted(Oracle(WORDS), lambda stage, plan: None if held.wait(LONG) else pytest.fail("never let go"))
+    session = Session(RECIPE, PipelinedExecutor(stages))
+    push(session, 1.5)
+    assert session.collect() == []
+    held.set()
+    events: list[Event] = []
+    while not events:
+        events = session.collect()
+    assert isinstance(events[0], Hypothesis)
+    session.finish()
+
+
+def test_the_end_of_an_utterance_is_not_left_waiting() -> None:
+    gate = make_gate(PAUSED)
+    session = Session(RECIPE, PipelinedExecutor(Scripted(Oracle(PAUSED))), gate)
+    events = push(session, 4.0)
+    assert said([word for event in events if isinstance(event, Confirmed) for word in event.words]) == ["one", "two"]
+    session.finish()
+
+
+def test_a_full_window_is_not_left_waiting() -> None:
+    words = speech(*((f"w{i}", i / 2, i / 2 + 0.4) for i in range(60)))
+    session = Session(RECIPE, PipelinedExecutor(Scripted(Oracle(words, agreeable=False))))
+    push(session, 29)
+    assert len(session.transcript.words) > 30  # nothing was agreed on: windows were full, and room was made
+    assert session.buffered < 20 * S
+    session.finish()
+    assert said(session.transcript.words) == said(words)[: len(session.transcript.words)]
+
+
+@pytest.mark.parametrize("stage", ["encode", "decode"])
+@pytest.mark.parametrize("failing", [0, 3, 7])
+def test_a_stage_that_raises_tears_nothing(stage: str, failing: int) -> None:
+    def fail(name: str, plan: RoundPlan) -> None:
+        if (name, plan.id) == (stage, failing):
+            raise GraphError(f"the graph {name}r.onnx failed")
+
+    session = Session(RECIPE, PipelinedExecutor(Scripted(Oracle(WORDS), fail)))
+    events: list[Event] = []
+    failures: list[str] = []
+    while session.received < 13 * S:
+        try:
+            events += session.push(audio_between(session.received, session.received + S // 2))
+        except GraphError as error:
+            failures.append(str(error))
+            kept = said(session.transcript.words)
+            assert kept == said(WORDS)[: len(kept)]
+    events += session.finish()
+    assert failures == [f"the graph {stage}r.onnx failed"]
+    assert said(session.transcript.words) == said(WORDS)
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert no_workers_are_left()
+
+
+def test_closing_gives_rounds_up_and_the_session_could_go_on() -> None:
+    stuck, release = threading.Event(), threading.Event()
+
+    def hold(stage: str, plan: RoundPlan) -> None:
+        if (stage, plan.id) == ("decode", 4):
+            stuck.set()
+            assert release.wait(LONG)
+
+    session = Session(RECIPE, PipelinedExecutor(Scripted(Oracle(WORDS), hold)))
+    push(session, 5)
+    assert stuck.wait(LONG)
+    before = said(session.transcript.words)
+    session.close()
+    session.close()
+    release.set()
+    assert no_workers_are_left()
+    assert session.collect() == []
+    assert said(session.transcript.words) == before
+    push(session, 13)
+    session.finish()
+    assert said(session.transcript.words) == said(WORDS)
+
+
+@pytest.mark.parametrize("leave", ["fail", "clear"])
+def test_failing_and_clearing_give_rounds_up_too(leave: str) -> None:
+    session = Session(RECIPE, PipelinedExecutor(Scripted(Oracle(WORDS))))
+    push(session, 5)
+    known = said(session.transcript.words)
+    session.fail("out of memory") if leave == "fail" else session.clear()
+    assert no_workers_are_left()
+    assert said(session.transcript.words) == known
+    if leave == "clear":
+        push(session, 13)
+        session.finish()
+        assert said(session.transcript.words)[-4:] == said(WORDS)[-4:]
+        with pytest.raises(SessionError):
+            session.push(np.zeros(1, np.float32))
+
+
+def test_a_snapshot_leaves_out_what_is_under_way() -> None:
+    session = Session(RECIPE, PipelinedExecutor(Scripted(Oracle(WORDS))))
+    push(session, 5)
+    state = session.snapshot()
+    rest = push(session, 13) + session.finish()
+    other = Session(RECIPE, PipelinedExecutor(Scripted(Oracle(WORDS))))
+    other.restore(state)
+    push(other, 13)
+    other.finish()
+    assert rest
+    assert said(other.transcript.words) == said(session.transcript.words) == said(WORDS)
+
+
+@st.composite
+def talks(draw: st.DrawFn) -> tuple[tuple[Word, ...], int]:
+    words: list[Word] = []
+    at = draw(st.integers(0, 20_000))
+    for number in range(draw(st.integers(0, 24))):
+        at += draw(st.sampled_from([0, 0, 2_000, 4_000, 40_000]))
+        words.append(Word(f" w{number}", at, at + draw(st.integers(3_200, 9_600))))
+        at = words[-1].end
+    return tuple(words), at + draw(st.integers(800, 20_000))
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"prompt_chars": 0, "agreement": 3}, {"step_s": 0.3, "schedule": "best-effort"}]
+)
+@settings(max_examples=20, derandomize=True, deadline=None)
+@given(
+    talk=talks(),
+    seed=st.integers(0, 10**6),
+    sizes=st.lists(st.integers(2_000, 60_000), min_size=1, max_size=6),
+    gated=st.booleans(),
+    live=st.booleans(),
+)
+def test_no_word_is_lost_or_said_twice_however_rounds_overlap(
+    changes: dict[str, Any], talk: tuple[tuple[Word, ...], int], seed: int, sizes: list[int], gated: bool, live: bool
+) -> None:
+    words, duration = talk
+    recipe = RECIPE.replace(**changes)
+    session = Session(recipe, PipelinedExecutor(Scripted(Oracle(words, seed))), make_gate(words) if gated else None)
+    events: list[Event] = []
+    number = 0
+    while session.received < duration:
+        end = min(session.received + sizes[number % len(sizes)], duration)
+        events += session.push(audio_between(session.received, end))
+        number += 1
+        if live:
+            events += session.collect()
+    events += session.finish()
+    assert said([word for event in events if isinstance(event, Confirmed) for word in event.words]) == said(words)
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert isinstance(events[-1], End)
+    again = Session(
+        recipe,
+        PipelinedExecutor(Scripted(Oracle(words, seed))),
+        make_gate(words) if gated else None,
+        schedule=Recorded(session.boundaries),
+    )
+    whole = again.push(audio_between(0, duration)) if duration else []
+    whole += again.finish()
+    if not live:  # the same rounds, planned at the same point, from one portion
+        assert [(e.at, said(e.words)) for e in whole if isinstance(e, Confirmed)] == [
+            (e.at, said(e.words)) for e in events if isinstance(e, Confirmed)
+        ]
+
+
+# --- the bundled model ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model() -> WhisperModel:
+    return load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+
+
+def judged(result: RoundResult) -> RoundResult:
+    """Without what differs from run to run: the times that stages took."""
+    costs = tuple(replace(cost, seconds=0.0) for cost in result.costs)
+    return replace(result, costs=costs, stats=RoundStats(tokens=result.stats.tokens))
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        get_recipe("whisper-streaming").replace(beam=2, vad=False),
+        get_recipe("simulstreaming").replace(framing="bare", vad=False, silence_s=0.5),
+        get_recipe("npusper").replace(vad=False, step_s=1.0),
+    ],
+    ids=lambda recipe: recipe.name,
+)
+def test_recorded_plans_give_the_same_results(model: WhisperModel, recipe: Recipe) -> None:
+    serial = make_executor(model, recipe)
+    rounds = record(serial, recipe, load_audio(CLIP)[: 3 * S])
+    assert len(rounds) >= 2
+    stages = cast(Any, make_executor(model, recipe))
+    pipelined = PipelinedExecutor(stages)
+    begun = [begin(pipelined, item.plan, item.audio, item.options, item.guards) for item in rounds]
+    for item, pending in zip(rounds, begun, strict=True):
+        assert judged(pending.result()) == judged(serial.run(item.plan, item.audio, item.options, item.guards))
+    assert any(pending.result().words for pending in begun)
+
+
+def test_a_transcriber_streams_pipelined_what_early_plans_say_serially(model: WhisperModel) -> None:
+    recipe = get_recipe("whisper-streaming").replace(search="greedy", framing="buckets", vad=False)
+    samples = load_audio(CLIP)[: 4 * S]
+    blocks = [samples[at : at + S // 2] for at in range(0, len(samples), S // 2)]
+    pipelined = Transcriber(model).session(recipe.replace(executor="pipelined"))
+    assert isinstance(pipelined.executor, PipelinedExecutor)
+    serial = Session(recipe, make_executor(model, recipe), max_in_flight=2)
+    spoken = [[event for block in blocks for event in s.push(block)] + s.finish() for s in (pipelined, serial)]
+    assert shown(spoken[0]) == shown(spoken[1])
+    assert pipelined.transcript.text
+
+
+def test_leaving_a_stream_early_leaves_no_worker(model: WhisperModel) -> None:
+    recipe = get_recipe("whisper-streaming").replace(
+        search="greedy", framing="bare", vad=False, step_s=0.3, executor="pipelined"
+    )
+    samples = load_audio(CLIP)
+    events = Transcriber(model).stream((samples[at : at + 4800] for at in range(0, len(samples), 4800)), recipe)
+    assert next(events).seq == 0
+    events.close()  # type: ignore[attr-defined]
+    assert no_workers_are_left()
+
+
+def test_attention_recipes_cannot_overlap() -> None:
+    with pytest.raises(OptionError, match="policy=local-agreement with executor=pipelined"):
+        get_recipe("tide").replace(executor="pipelined")
