@@ -108,6 +108,9 @@ class FakeTranscriber:
     def warm_up(self) -> None:
         self.warm = True
 
+    def can_stream(self, recipe: Recipe) -> bool:
+        return recipe.framing != "hush"
+
     def session(
         self, recipe: str | Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None
     ) -> FakeSession:

@@ -65,6 +65,9 @@ class KnowingModel:
     dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
     gated: bool = True
 
+    def can_stream(self, recipe: Recipe) -> bool:
+        return recipe.framing != "hush"
+
     def session(self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None) -> Session:
         gate = make_gate(self.words) if self.gated and vad is not False else None
         return Session(recipe, WatchedOracle(self.words, self), gate, options=options)

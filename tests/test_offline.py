@@ -1,5 +1,6 @@
 """Long-form transcription by the bundled model, against openai-whisper's `transcribe` on the same weights."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -11,13 +12,15 @@ from hypothesis import strategies as st
 
 from reference import CLIPS, nano, openai_model, openai_timing
 from whispertide.audio.file import load_audio
+from whispertide.decoding import longform, window
 from whispertide.errors import AudioError, UnknownLanguageError
 from whispertide.features import log_mel
+from whispertide.model.whisper import WhisperModel
 from whispertide.offline import Features, OfflineSegment, transcribe_blocks, transcribe_samples
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
-AS_OPENAI: dict[str, Any] = {"suppress_tokens": (-1,), "temperatures": (0.0,)}
+AS_OPENAI: dict[str, Any] = {"suppress_tokens": (-1,), "temperatures": (0.0,), "condition_on_previous_text": True}
 
 
 @cache
@@ -82,6 +85,27 @@ class TestAgainstOpenAI:
         theirs = openai_transcript(False, initial_prompt="A quiet house.", **options)["text"]
         ours = transcript(long_recording(), word_timestamps=False, prompt="A quiet house.", **options)
         assert "".join(each.text for each in ours) == theirs
+
+
+@pytest.mark.parametrize(
+    ("user", "checkpoint", "shown"), [(None, None, True), (None, False, False), (True, False, True)]
+)
+def test_text_before_is_shown_as_the_user_says_or_the_checkpoint(
+    monkeypatch: pytest.MonkeyPatch, user: bool | None, checkpoint: bool | None, shown: bool
+) -> None:
+    said = replace(nano().generation, condition_on_prev_tokens=checkpoint)
+    monkeypatch.setattr(WhisperModel, "generation", property(lambda _: said))
+    prompts: list[int] = []
+    decode = window.decode_window
+
+    def spy(*args: Any, **given: Any) -> Any:
+        prompts.append(len(given["prompt_tokens"]))
+        return decode(*args, **given)
+
+    monkeypatch.setattr(longform, "decode_window", spy)
+    transcript(long_recording(), condition_on_previous_text=user, word_timestamps=False)
+    assert prompts[0] == 0
+    assert any(prompts) == shown
 
 
 class TestSegments:

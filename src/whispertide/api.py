@@ -28,8 +28,8 @@ from whispertide.options import DecodeOptions, EngineOptions, Precision, Provide
 from whispertide.session import Session
 from whispertide.streaming.allocation import Allocation, allocate
 from whispertide.streaming.executor import ExecutorKey, executor_key, make_executor
-from whispertide.streaming.framing import get_framing
-from whispertide.streaming.hush import DEFAULT_S, HushWord, suffix_for
+from whispertide.streaming.framing import HUSH, get_framing
+from whispertide.streaming.hush import DEFAULT_S, HushWord, has_word, suffix_for
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe, make_gate
@@ -70,6 +70,10 @@ class Transcriber:
     def tokenizer(self) -> Tokenizer:
         """The model's vocabulary; `tokenizer.language_tokens` has the languages it knows."""
         return self.model.tokenizer
+
+    def can_stream(self, recipe: Recipe) -> bool:
+        """Whether what the recipe needs beside the checkpoint is there: for `framing=hush` a hush word."""
+        return recipe.framing != HUSH or self.hush is not None or has_word(self.model, recipe.hush_s)
 
     def warm_up(self) -> None:
         """Open all graphs now, so that the first words of a live stream do not wait for them."""

@@ -64,7 +64,7 @@ class DecodeOptions:
     suppress_blank: bool = True
     suppress_tokens: tuple[int, ...] | None = None  # None = the checkpoint's own list
     max_tokens: int | None = None  # None = half the text context (224), as Whisper does
-    condition_on_previous_text: bool = True
+    condition_on_previous_text: bool | None = None  # None = as the checkpoint says, else yes, as Whisper does
     word_timestamps: bool = True
     seed: int = 0
 

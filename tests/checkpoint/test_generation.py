@@ -19,10 +19,12 @@ def test_all_values_of_a_generation_config() -> None:
         "begin_suppress_tokens": [220, 50257],
         "max_initial_timestamp_index": 50,
         "lang_to_id": {"<|en|>": 50259, "<|de|>": 50261},
+        "condition_on_prev_tokens": False,
     }
     assert GenerationConfig.from_hf(said, {"suppress_tokens": [9]}, BASE) == GenerationConfig(
-        ((1, 0), (2, 7)), (1, 2), (220, 50257), 50, {"en": 50259, "de": 50261}
+        ((1, 0), (2, 7)), (1, 2), (220, 50257), 50, {"en": 50259, "de": 50261}, False
     )
+    assert GenerationConfig.from_hf(None, {}, BASE).condition_on_prev_tokens is None
 
 
 def test_config_json_fills_what_generation_config_leaves_out() -> None:
@@ -70,6 +72,7 @@ def test_heads_of_the_teacher_are_ignored() -> None:
         {"begin_suppress_tokens": [None]},
         {"max_initial_timestamp_index": "50"},
         {"lang_to_id": ["en"]},
+        {"condition_on_prev_tokens": "no"},
     ],
 )
 def test_wrong_types_are_named(wrong: dict[str, object]) -> None:

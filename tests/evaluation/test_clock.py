@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,10 +19,13 @@ from whispertide.errors import SessionError
 from whispertide.evaluation.clock import free, live, simulate
 from whispertide.evaluation.flops import encoder_gflop
 from whispertide.evaluation.trace import Trace
+from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
+from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.stages import Opening
 from whispertide.types import SAMPLE_RATE, FloatArray, Word, to_samples
 
 FIXED = Recipe(name="test", step_s=1.0, vad=False)
@@ -158,6 +161,62 @@ def test_the_wall_clock_agrees_with_both_simulations() -> None:
     assert [cost.window_s for cost in real.rounds] == pytest.approx(
         [cost.window_s for cost in told.rounds], abs=tolerance
     )
+
+
+@dataclass
+class InTwoStages:
+    """`Slow` in two stages, each of which takes so long."""
+
+    words: Sequence[Word]
+    seconds: float = 0.0
+
+    def encode(self, plan: RoundPlan, audio: FloatArray) -> Opening | None:
+        time.sleep(self.seconds)
+        return cast(Opening, audio)  # nobody but `decode` looks at it
+
+    def decode(
+        self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        time.sleep(self.seconds)
+        result = Slow(self.words).run(plan, cast(FloatArray, opening), options, guards)
+        return replace(result, stats=RoundStats(encode_s=self.seconds, decode_s=self.seconds))
+
+
+def overlapping(words: Sequence[Word], seconds: float = 0.0) -> Session:
+    return Session(FIXED, PipelinedExecutor(InTwoStages(words, seconds)))
+
+
+def test_two_workers_encode_a_round_while_the_one_before_is_decoded() -> None:
+    """A round of 1.6 s a second: one worker looks at every other second, two keep up, each round 1.6 s late."""
+    words = numbered(6)
+    one = simulate(Session(FIXED, Slow(words)), audio(6), compute_time=lambda _: 1.6)
+    two = simulate(overlapping(words), audio(6), compute_time=lambda _: 1.6)
+    assert [cost.start_s for cost in one.rounds][:3] == pytest.approx([1.0, 2.6, 4.2])
+    assert [cost.start_s for cost in two.rounds][:5] == pytest.approx([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert [cost.seconds for cost in two.rounds] == pytest.approx([1.6] * len(two.rounds))
+    assert {word: confirmed_at(two)[word] for word in ("w0", "w1", "w2")} == pytest.approx(
+        {"w0": 3.6, "w1": 4.6, "w2": 5.6}  # heard by two rounds, the second of which is decoded then
+    )
+    assert confirmed_at(two).keys() == confirmed_at(one).keys() == {f"w{at}" for at in range(6)}
+
+
+def test_two_workers_agree_with_the_wall_clock() -> None:
+    words, stage, tolerance = numbered(4), 0.4, 0.3
+    real = live(overlapping(words, stage), audio(4))
+    measured = simulate(overlapping(words, stage), audio(4))
+    told = simulate(overlapping(words), audio(4), compute_time=lambda _: 2 * stage)
+    assert confirmed_at(told).keys() == {"w0", "w1", "w2", "w3"}
+    for word, at in confirmed_at(told).items():
+        assert confirmed_at(measured)[word] == pytest.approx(at, abs=tolerance)
+        assert confirmed_at(real)[word] == pytest.approx(at, abs=tolerance)
+    assert [cost.seconds for cost in real.rounds] == pytest.approx([2 * stage] * len(real.rounds), abs=tolerance)
+
+
+def test_two_workers_that_take_no_time_are_as_quick_as_one() -> None:
+    words = numbered(5)
+    two, one = free(overlapping(words), audio(5)), free(Session(FIXED, Slow(words)), audio(5))
+    assert confirmed_at(two) == confirmed_at(one)
+    assert [cost.start_s for cost in two.rounds] == [cost.start_s for cost in one.rounds]
 
 
 @settings(max_examples=15, deadline=None)

@@ -90,12 +90,3 @@ def test_clips_are_cut_in_the_middle_of_a_pause() -> None:
     assert [words for words, _ in found] == [("w0", "w1"), ("w2",)]
     assert found[0][1][-1] == 3.0 * SAMPLE_RATE - 1
     assert found[1][1][-1] == 5.0 * SAMPLE_RATE - 1
-
-
-def test_noise_behind_a_clip_is_as_far_below_it_as_said() -> None:
-    clip = np.sin(np.arange(SAMPLE_RATE, dtype=np.float32))
-    padded = paper_items._with_noise(clip, 2)
-    assert len(padded) == 3 * SAMPLE_RATE
-    assert padded.dtype == np.float32
-    level = 20 * np.log10(np.std(padded[SAMPLE_RATE:]) / np.std(clip))
-    assert level == pytest.approx(-paper_items.NOISE_BELOW_DB, abs=0.2)

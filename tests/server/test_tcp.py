@@ -39,6 +39,9 @@ class KnowingModel:
     dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
     failing: bool = False
 
+    def can_stream(self, recipe: Recipe) -> bool:
+        return recipe.framing != "hush"
+
     def session(self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None) -> Session:
         if self.failing:
             raise RuntimeError("a defect")

@@ -175,6 +175,13 @@ def test_some_whole_windows_are_full_to_their_end() -> None:
     assert 3 < sum(unfinished) < 30
 
 
+def test_prompts_are_as_short_as_a_sentence_and_as_long_as_a_window() -> None:
+    options = replace(CLEAN, prompt=1.0, cut_start=0.0, prompt_tokens=90)
+    lengths = [start_of(window(seed, 2.5, options)) for seed in range(60)]
+    assert min(length for length in lengths if length) < 20
+    assert max(lengths) == 1 + 90, "what is longer is cut in front"
+
+
 @pytest.mark.parametrize("stamped", [True, False])
 def test_silence(stamped: bool) -> None:
     """Silence is answered with <|nospeech|>; whatever a decoder then begins with, with the end."""

@@ -28,7 +28,8 @@ class GenerationConfig:
 
     `alignment_heads` are (layer, head) pairs, empty if the checkpoint names none. The token lists are None where the
     checkpoint is silent (then Whisper's own defaults apply), and empty where it says that nothing is suppressed.
-    `max_initial_timestamp_index` counts steps of 20 ms.
+    `max_initial_timestamp_index` counts steps of 20 ms. `condition_on_prev_tokens` says whether windows of a long
+    recording should be shown the text before them (`transformers` knows it by that name), None where it is silent.
     """
 
     alignment_heads: Heads = ()
@@ -36,6 +37,7 @@ class GenerationConfig:
     begin_suppress_tokens: tuple[int, ...] | None = None
     max_initial_timestamp_index: int | None = None
     lang_to_id: Mapping[str, int] = field(default_factory=dict)
+    condition_on_prev_tokens: bool | None = None
 
     @classmethod
     def from_hf(
@@ -56,12 +58,16 @@ class GenerationConfig:
         first = source.get("max_initial_timestamp_index")
         if first is not None and not _is_id(first):
             raise _wrong("max_initial_timestamp_index", "a number", first)
+        conditions = source.get("condition_on_prev_tokens")
+        if conditions is not None and not isinstance(conditions, bool):
+            raise _wrong("condition_on_prev_tokens", "true or false", conditions)
         return cls(
             alignment_heads=heads,
             suppress_tokens=_ids("suppress_tokens", source),
             begin_suppress_tokens=_ids("begin_suppress_tokens", source),
             max_initial_timestamp_index=first,
             lang_to_id=_languages(source.get("lang_to_id")),
+            condition_on_prev_tokens=conditions,
         )
 
     @classmethod

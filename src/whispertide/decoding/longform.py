@@ -264,6 +264,14 @@ class Transcription:
                 )
             )
             self.segments += 1
-        if not self.options.condition_on_previous_text or result.temperature > HOT:
+        if not self._conditions or result.temperature > HOT:
             self.context_from = len(self.context)
         return written
+
+    @property
+    def _conditions(self) -> bool:
+        """Whether windows are shown the text before them: as the user says, else the checkpoint, else yes."""
+        said = self.options.condition_on_previous_text
+        if said is None:
+            said = self.model.generation.condition_on_prev_tokens
+        return said is not False

@@ -10,26 +10,33 @@ and runs what is due, so a round that takes long makes the next one look at more
 fixed step or does its best. What a round says is shown at its end. The end of the audio is known as it arrives, and
 the session is finished then.
 
-One worker: rounds of a session that keeps several in flight are still run one after the other. Knows no reference.
+An executor that overlaps rounds has two workers, one per stage: in a simulation each is occupied for the time that its
+stage took alone, so a round is encoded while the one before it is decoded, and what both lose to each other's use of
+memory and caches is not in it; in real time the workers are the executor's own. Knows no reference.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from whispertide.checkpoint import ModelDims
-from whispertide.decoding.search import Steps
+from whispertide.decoding.search import Guard, Steps
 from whispertide.errors import SessionError
 from whispertide.evaluation.energy import Meter
 from whispertide.evaluation.flops import encoder_gflop
 from whispertide.evaluation.trace import ClockName, RoundCost, Shown, Trace
 from whispertide.events import Confirmed, Event, Hypothesis
+from whispertide.options import DecodeOptions
 from whispertide.session import Session
+from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.stages import Pending, Ready, Staged
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 
 BLOCK = SAMPLE_RATE // 50  # 20 ms: how finely audio arrives
+_GLANCE_S = 0.002  # how often the live clock looks whether a round is done
 ComputeTime = Callable[[RoundResult], float]  # what a round took, in seconds, in place of what was measured
 T = TypeVar("T")
 
@@ -46,12 +53,12 @@ def simulate(
 ) -> Trace:
     """Play `samples` [n] to a new session, computing occupying the worker for its measured time.
 
-    With `compute_time` a round takes what that says and everything else nothing, so that the trace is a function of
-    the audio. `dims` are the model's, to count the encoder's work. Raises `SessionError` for a session without
-    executor, and what the executor raises.
+    With `compute_time` a round takes what that says (where stages overlap, half of it in each) and everything else
+    nothing, so that the trace is a function of the audio. `dims` are the model's, to count the encoder's work. Raises
+    `SessionError` for a session without executor, and what the executor raises.
     """
     clock = _Simulated(measured=compute_time is None)
-    return _Play(session, samples, block, clock, dims, compute_time).run(utterance, recogniser)
+    return _play(session, samples, block, clock, dims, compute_time).run(utterance, recogniser)
 
 
 def free(
@@ -65,7 +72,7 @@ def free(
 ) -> Trace:
     """The same with computing in no time."""
     clock = _Simulated(measured=False, name="free")
-    return _Play(session, samples, block, clock, dims, lambda _: 0.0).run(utterance, recogniser)
+    return _play(session, samples, block, clock, dims, lambda _: 0.0).run(utterance, recogniser)
 
 
 def live(
@@ -78,7 +85,7 @@ def live(
     dims: ModelDims | None = None,
 ) -> Trace:
     """The same in real time: it takes as long as the audio, and longer if the session is late."""
-    return _Play(session, samples, block, _Live(), dims, None).run(utterance, recogniser)
+    return _play(session, samples, block, _Live(), dims, None).run(utterance, recogniser)
 
 
 class _Clock(Protocol):
@@ -149,11 +156,12 @@ class _Play:
     def run(self, utterance: str, recogniser: str) -> Trace:
         meter = Meter()
         while self.taken < len(self.samples):
-            self.clock.wait_until(seconds(self._next_arrival))
+            self._wait()
             self._take_arrived()
             self._run_due()
         self._work(self.session.request_finish)
         self._run_due()
+        self._come_to_an_end()
         if not self.session.ended:
             raise SessionError("expected the policy to make room for the rest of the audio; it did not")
         self._show((), at_the_end=True)
@@ -170,6 +178,13 @@ class _Play:
             peak_mb=usage.peak_mb,
             energy_j=usage.energy_j,
         )
+
+    def _wait(self) -> None:
+        """Until something happens."""
+        self.clock.wait_until(seconds(self._next_arrival))
+
+    def _come_to_an_end(self) -> None:
+        """Whatever is still under way."""
 
     @property
     def _next_arrival(self) -> int:
@@ -233,7 +248,7 @@ class _Play:
         stats = result.stats
         frames = [cost.frames for cost in result.costs if cost.stage == "encode"]
         searches = sum((cost.steps for cost in result.costs if cost.stage == "decode"), Steps())
-        return RoundCost(
+        return RoundCost(  # encode_s and decode_s are measured, on every clock
             start_s=start,
             seconds=spent,
             window_s=seconds(len(result.plan.window)),
@@ -247,6 +262,112 @@ class _Play:
             tokens=stats.tokens,
             encoder_gflop=sum(encoder_gflop(self.dims, count) for count in frames) if self.dims else 0.0,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """A round under way: when it began and, in a simulation, what its stages take and when it is done."""
+
+    start: float
+    pending: Pending
+    spent: float | None = None
+    done_at: float = 0.0
+
+
+@dataclass(slots=True)
+class _TwoWorkers(_Play):
+    """The same with an executor that overlaps rounds; results come in the order in which rounds were begun."""
+
+    under_way: deque[_Flight] = field(default_factory=deque)
+    encoder_free: float = 0.0
+    decoder_free: float = 0.0
+
+    def _run_due(self) -> None:
+        """Take what is done, begin what is due, and again, because a result may make a round due."""
+        while True:
+            landed = self._land()
+            if self.session.ended:
+                break
+            plan = self._work(self.session.due)
+            if plan is not None:
+                self.under_way.append(self._begin(plan))
+            elif not landed:
+                break
+        self._show(self.session.drain())
+
+    def _wait(self) -> None:
+        arrival = seconds(self._next_arrival)
+        if self.under_way:
+            self._wait_for_result(arrival)
+        else:
+            self.clock.wait_until(arrival)
+
+    def _come_to_an_end(self) -> None:
+        while self.under_way:
+            self._wait_for_result(float("inf"))
+            self._run_due()
+
+    def _wait_for_result(self, at_most: float) -> None:
+        """Until the oldest round is done, or that time has come."""
+        oldest = self.under_way[0]
+        if isinstance(oldest.pending, Ready):
+            self.clock.wait_until(min(at_most, oldest.done_at))
+            return
+        while not oldest.pending.done and self.clock.now < at_most:
+            self.clock.wait_until(min(at_most, self.clock.now + _GLANCE_S))
+
+    def _land(self) -> bool:
+        """Give the session the oldest result, if it is there."""
+        if not self.under_way or not self._is_done(self.under_way[0]):
+            return False
+        flight = self.under_way.popleft()
+        result = flight.pending.result()
+        stats = result.stats
+        spent = stats.encode_s + stats.decode_s + stats.align_s if flight.spent is None else flight.spent
+        self.rounds.append(self._cost(result, flight.start, spent))
+        judged = result if self.compute_time is None else _charged(result, spent)
+        self._show(self._work(lambda: self.session.apply(judged)))
+        return True
+
+    def _is_done(self, flight: _Flight) -> bool:
+        return flight.done_at <= self.clock.now if isinstance(flight.pending, Ready) else flight.pending.done
+
+    def _begin(self, plan: RoundPlan) -> _Flight:
+        executor = self.session.executor
+        assert isinstance(executor, PipelinedExecutor)
+        session, start = self.session, self.clock.now
+        given = plan, session.window(plan), session.options, session.guards(plan)
+        if self.clock.name == "live":
+            return _Flight(start, executor.begin(*given))
+        encode_s, decode_s, result = _stage_by_stage(executor.stages, *given)
+        if self.compute_time is not None:
+            encode_s, decode_s = self.compute_time(result) / 2, self.compute_time(result) / 2
+        self.encoder_free = max(start, self.encoder_free) + encode_s
+        self.decoder_free = max(self.encoder_free, self.decoder_free) + decode_s
+        return _Flight(start, Ready(result), encode_s + decode_s, self.decoder_free)
+
+
+def _play(
+    session: Session,
+    samples: FloatArray,
+    block: int,
+    clock: _Clock,
+    dims: ModelDims | None,
+    compute_time: ComputeTime | None,
+) -> _Play:
+    kind = _TwoWorkers if isinstance(session.executor, PipelinedExecutor) else _Play
+    return kind(session, samples, block, clock, dims, compute_time)
+
+
+def _stage_by_stage(
+    stages: Staged, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard]
+) -> tuple[float, float, RoundResult]:
+    """Seconds of the first and of the second stage, and the result."""
+    began = time.perf_counter()
+    opening = stages.encode(plan, audio)
+    between = time.perf_counter()
+    result = stages.decode(plan, opening, options, guards)
+    return between - began, time.perf_counter() - between, result
 
 
 def _charged(result: RoundResult, spent: float) -> RoundResult:

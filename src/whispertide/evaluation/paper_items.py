@@ -4,8 +4,7 @@ Each takes a `Runner`, which measures and remembers cells, and gives an `Outcome
 flatters itself (truncated timers, truncated texts) ours is used instead.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,14 +14,16 @@ from whispertide.evaluation import charts, plots, report
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.paper import Outcome, Plot
 from whispertide.evaluation.trace import Utterance
-from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
+from whispertide.types import FloatArray, to_samples
 
 if TYPE_CHECKING:
-    from whispertide.api import Transcriber
     from whispertide.evaluation.runner import Runner
     from whispertide.evaluation.store import Cell
 
-BASELINE = "whisper-streaming"
+BASELINE, SYSTEM = "whisper-streaming", "whisperflow"
+BEST_EFFORT = ("schedule=best-effort", "step_s=0.1")
+# WhisperFlow, figure 10: each adds to the one before
+ABLATION = (("framing=hush",), ("search=pruned", "prune_align=time"), ("executor=pipelined",))
 BEAM_STEPS = (0.5, 0.75, 1.0)  # WhisperFlow, table 4
 BEAM_WAYS = (
     (),
@@ -32,145 +33,15 @@ BEAM_WAYS = (
 )
 STEPS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # WhisperFlow, figure 8
 QUICK_STEPS = (0.5, 1.0, 2.0)
-PAD_SECONDS = (1, 2, 3, 4, 5)
-NOISE_BELOW_DB = 30.0  # of the white noise behind a clip, measured from the clip's own level
-CLIP_S, CLIPS, QUICK_CLIPS = 10.0, 200, 12
+CLIP_S = 10.0
 _BIN_S = 5.0
 
 
-# --- WhisperFlow, table 1 and figure 11: what padding costs and what its absence costs --------------------------------
+# --- clips ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Padded:
-    """A way to end a clip, and what came of it over all clips; rates are shares of the reference words."""
-
-    name: str
-    seconds: float
-    gflop_per_s: float
-    wer: float
-    insertions: float
-
-
-def padding_table(runner: "Runner") -> Outcome:
-    """WhisperFlow, table 1: 30 s, none, zeros and noise."""
-    rows = tuple(
-        (row.name, f"{row.gflop_per_s:.2f}", report.percent(row.wer), report.percent(row.insertions))
-        for row in _paddings(runner)
-    )
-    table = Table(("padding", "encoder GFLOP per audio second", "WER %", "insertions %"), rows)
-    return Outcome(tables=(table,), note=_about_clips(runner))
-
-
-def padding_figure(runner: "Runner") -> Outcome:
-    """WhisperFlow, figure 11: WER over the length of the padding."""
-    rows = _paddings(runner)
-    by_name = {row.name: row for row in rows}
-    curves = [
-        plots.Curve(
-            kind,
-            tuple(row.seconds for row in members),
-            tuple(100 * row.wer for row in members),
-        )
-        for kind in ("zeros", "noise")
-        if (members := [by_name["none"], *(row for row in rows if row.name.startswith(kind))])
-    ]
-    svg = plots.scatter(
-        curves,
-        x_label="padding (s)",
-        y_label="WER (%)",
-        title="WER over padding",
-        levels=[plots.Line("padded to 30 s", 100 * by_name["30 s"].wer)],
-    )
-    return Outcome(plots=(Plot(svg, "Word error rate over the length of naive paddings"),), note=_about_clips(runner))
-
-
-def _about_clips(runner: "Runner") -> str:
-    return (
-        f"Clips of at most {CLIP_S:g} s, cut from {runner.corpus.name} at pauses, each transcribed by itself by "
-        f"{runner.models[0]} with beam 5; padding is put behind the samples, noise {NOISE_BELOW_DB:g} dB below the "
-        "clip."
-    )
-
-
-def _paddings(runner: "Runner") -> list[Padded]:
-    return runner.once("paddings", lambda: _measure_paddings(runner))
-
-
-def _measure_paddings(runner: "Runner") -> list[Padded]:
-    transcriber = runner.transcriber(runner.models[0])
-    chosen = list(_clips_of(runner, QUICK_CLIPS if runner.quick else CLIPS))
-    if not chosen:
-        raise OptionError(
-            f"expected a corpus whose words have exact times, to cut it into clips; {runner.corpus.name} has none: "
-            "use --corpus talks"
-        )
-    ways: list[tuple[str, float, Callable[[FloatArray], FloatArray]]] = [
-        ("30 s", 30.0, lambda clip: clip),
-        ("none", 0.0, lambda clip: clip),
-        *((f"zeros {s} s", s, lambda clip, s=s: np.pad(clip, (0, s * SAMPLE_RATE))) for s in PAD_SECONDS),
-        *((f"noise {s} s", s, lambda clip, s=s: _with_noise(clip, s)) for s in PAD_SECONDS),
-    ]
-    return [_measure_padding(transcriber, chosen, name, length, way) for name, length, way in ways]
-
-
-def _measure_padding(
-    transcriber: "Transcriber",
-    chosen: Sequence[tuple[tuple[str, ...], FloatArray]],
-    name: str,
-    length: float,
-    way: Callable[[FloatArray], FloatArray],
-) -> Padded:
-    from whispertide.evaluation.wer import Counts, align
-
-    counts, gflop, amount = Counts(), 0.0, 0
-    for words, clip in chosen:
-        heard, spent = _hear(transcriber, way(clip), framing="pad30" if name == "30 s" else "bare")
-        counts += align(words, heard).words
-        gflop += spent
-        amount += len(clip)
-    return Padded(
-        name,
-        length,
-        gflop / (amount / SAMPLE_RATE),
-        counts.errors / counts.reference,
-        counts.insertions / counts.reference,
-    )
-
-
-def _hear(transcriber: "Transcriber", samples: FloatArray, *, framing: str) -> tuple[list[str], float]:
-    """The words of a clip of at most 30 s, and the encoder's GFLOP."""
-    from whispertide.decoding.longform import Features, Transcription
-    from whispertide.evaluation.flops import encoder_gflop
-    from whispertide.options import DecodeOptions
-    from whispertide.streaming.framing import get_framing
-
-    model = transcriber.model
-    features = Features.of([samples], model.dims.n_mels)
-    options = DecodeOptions(language="en", beam=5, word_timestamps=False)
-    spent: list[float] = []
-    inner = get_framing(framing)
-
-    def frame(whisper: "object", mel: FloatArray) -> "object":
-        encoded = inner(model, mel)
-        spent.append(encoder_gflop(model.dims, encoded.frames))
-        return encoded
-
-    transcription = Transcription(model, features, options, "en", seek=0, end=features.frames, frame=frame)  # type: ignore[arg-type]
-    words: list[str] = []
-    while not transcription.done:
-        for segment in transcription.next_window():
-            words += segment.text.split()
-    return words, sum(spent)
-
-
-def _with_noise(clip: FloatArray, length: int) -> FloatArray:
-    level = float(np.sqrt(np.mean(np.square(clip)))) * 10 ** (-NOISE_BELOW_DB / 20)
-    noise = np.random.default_rng(0).standard_normal(length * SAMPLE_RATE) * level
-    return np.concatenate([clip, noise.astype(np.float32)])
-
-
-def _clips_of(runner: "Runner", most: int) -> Iterator[tuple[tuple[str, ...], FloatArray]]:
+def clips_of(runner: "Runner", most: int) -> Iterator[tuple[tuple[str, ...], FloatArray]]:
+    """Up to so many clips of the corpus, of utterances with exact word times."""
     count = 0
     for utterance in runner.corpus.utterances():
         if utterance.exact_times:
@@ -232,25 +103,59 @@ _BEAM_TABLE_COLUMNS = ("wer", "confirmed_mean_s", "avg_beam", "reduce_ratio")
 
 
 def model_figure(runner: "Runner") -> Outcome:
-    """WhisperFlow, figure 7: latency by model, serial executor."""
-    cells = [runner.cell(BASELINE, model=model) for model in runner.models]
-    items = [plots.Bar(cell.spec.model, float(cell.score["confirmed_mean_s"])) for cell in cells if _is_late(cell)]
-    svg = plots.bars(items, x_label="confirmed latency, mean (s)", title="latency by model")
-    return Outcome(plots=(Plot(svg, "Confirmed latency by model, serial executor"),))
+    """WhisperFlow, figure 7: latency by model and executor, of the baseline and of the system."""
+    cells = [
+        runner.cell(recipe, f"executor={executor}", model=model)
+        for model in runner.models
+        for recipe in (BASELINE, SYSTEM)
+        for executor in ("serial", "pipelined")
+    ]
+    return _latencies(cells, "Confirmed latency by model and executor", [cell.spec.model for cell in cells])
 
 
 def step_figure(runner: "Runner") -> Outcome:
-    """WhisperFlow, figure 8: the baseline's curve, offline WER as a line."""
-    cells = [runner.cell(BASELINE, step_s=step) for step in (QUICK_STEPS if runner.quick else STEPS)]
+    """WhisperFlow, figure 8: latency against WER over steps, offline WER as a line."""
+    steps = QUICK_STEPS if runner.quick else STEPS
+    cells = [runner.cell(recipe, step_s=step) for recipe in (BASELINE, SYSTEM) for step in steps]
     return Outcome(
         tables=(report.cells_table(cells, (*report.QUALITY, *report.LATENCY)),),
         plots=(Plot(charts.trade_off_svg(cells), "Latency against word error rate", "Each point is one step."),),
     )
 
 
+def ablation_figure(runner: "Runner") -> Outcome:
+    """WhisperFlow, figure 10: the baseline, with hush word, with pruning too, with two workers too; best effort."""
+    cells = [
+        runner.cell(BASELINE, *BEST_EFFORT, *(setting for part in ABLATION[:count] for setting in part))
+        for count in range(len(ABLATION) + 1)
+    ]
+    names = ("baseline, best effort", "+ hush word", "+ beam pruning", "+ two workers")
+    return _latencies(cells, "Confirmed latency as parts are added", names)
+
+
+def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str]) -> Outcome:
+    """A bar for each cell that has a latency, and a table of all."""
+    items = [
+        plots.Bar(f"{name}: {cell.spec.label}", float(cell.score["confirmed_mean_s"]))
+        for name, cell in zip(names, cells, strict=True)
+        if _is_late(cell)
+    ]
+    svg = plots.bars(items, x_label="confirmed latency, mean (s)", title=caption)
+    table = report.cells_table(cells, (*report.QUALITY, *report.LATENCY, *report.COST))
+    return Outcome(tables=(table,), plots=(Plot(svg, caption),))
+
+
 def load_figure(runner: "Runner") -> Outcome:
     """WhisperFlow, figure 9: the share of time the processor is at work, in place of power."""
-    cell = runner.cell(BASELINE)
+    curves = [_load(runner.cell(recipe)) for recipe in (BASELINE, SYSTEM)]
+    svg = plots.over_time(curves, y_label="time at work (%)", title="load over time")
+    return Outcome(
+        plots=(Plot(svg, "Processor time over audio time", "Not power: this machine has no meter we read."),)
+    )
+
+
+def _load(cell: "Cell") -> plots.Curve:
+    """Of the cell's longest recording."""
     trace = max(cell.traces(), key=lambda trace: trace.audio_s, default=None)
     if trace is None or not trace.rounds:
         raise OptionError("expected a record with rounds; got none: run it again")
@@ -258,13 +163,8 @@ def load_figure(runner: "Runner") -> Outcome:
     busy = np.zeros(count)
     for cost in trace.rounds:
         busy[min(int(cost.start_s // _BIN_S), count - 1)] += cost.seconds
-    curve = plots.Curve(
-        cell.spec.label, tuple(_BIN_S * (n + 0.5) for n in range(count)), tuple(float(b) for b in 100 * busy / _BIN_S)
-    )
-    svg = plots.over_time([curve], y_label="time at work (%)", title="load over time")
-    return Outcome(
-        plots=(Plot(svg, "Processor time over audio time", "Not power: this machine has no meter we read."),)
-    )
+    places = tuple(_BIN_S * (n + 0.5) for n in range(count))
+    return plots.Curve(cell.spec.label, places, tuple(float(b) for b in 100 * busy / _BIN_S))
 
 
 def _is_late(cell: "Cell") -> bool:

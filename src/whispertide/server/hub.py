@@ -110,7 +110,7 @@ class Hub:
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
         self.info = ServerInfo(
             models=tuple(ModelInfo(name, _languages(model)) for name, model in self.models.items()),
-            recipes=tuple(dict.fromkeys((recipe.name, *RECIPES))),
+            recipes=tuple(dict.fromkeys((recipe.name, *_offered(self.models)))),
             recipe=recipe.name,
             version=version,
             limit_s=options.limits.session_s,
@@ -372,6 +372,11 @@ class Hub:
             for live in list(self.sessions.values()):
                 if live.parked_at is not None and now - live.parked_at > self.options.limits.resume_s:
                     self.drop(live)
+
+
+def _offered(models: Mapping[str, Transcriber]) -> list[str]:
+    """The recipes for which every model has all that it takes."""
+    return [name for name, recipe in RECIPES.items() if all(model.can_stream(recipe) for model in models.values())]
 
 
 def _languages(model: Transcriber) -> tuple[str, ...]:

@@ -186,7 +186,7 @@ class SerialExecutor:
 
     def _context(self, plan: RoundPlan, options: DecodeOptions) -> list[int]:
         """The user's own prompt, then what was said before the window, as tokens."""
-        said = plan.prompt if options.condition_on_previous_text else ""
+        said = plan.prompt if options.condition_on_previous_text is not False else ""
         text = " ".join(part for part in (options.prompt.strip(), said.strip()) if part)
         return self.model.tokenizer.encode(" " + text) if text else []
 

@@ -146,6 +146,11 @@ def suffix_for(
     return word.samples
 
 
+def has_word(model: "WhisperModel", hush_s: float = DEFAULT_S) -> bool:
+    """Whether a hush word of that length lies beside the checkpoint."""
+    return (folder_of(model) / file_name(hush_s)).is_file()
+
+
 def _beside(model: "WhisperModel", hush_s: float) -> HushWord:
     place = folder_of(model) / file_name(hush_s)
     try:

@@ -25,6 +25,16 @@ from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, to_samples
 FRAMES_PER_S = SAMPLE_RATE // FRAME_SAMPLES
 
 _WHISPER_STREAMING = Recipe(name="whisper-streaming", schedule="fixed", step_s=1.0, beam=5)
+# The paper runs the stages on two processors; `executor=pipelined` does. Its pruning is `prune_align=first` without
+# recovery; ours finds its place by time and gets narrow again (docs/LOG.md).
+_WHISPERFLOW = Recipe(
+    name="whisperflow",
+    schedule="best-effort",
+    step_s=0.1,
+    framing="hush",
+    search="pruned",
+    prune_align="time",
+)
 _SIMULSTREAMING = Recipe(
     name="simulstreaming",
     schedule="fixed",
@@ -82,7 +92,7 @@ _TIDE = Recipe(
 )
 DEFAULT_RECIPE = "tide"
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
-    {recipe.name: recipe for recipe in (_WHISPER_STREAMING, _SIMULSTREAMING, _NPUSPER, _TIDE)}
+    {recipe.name: recipe for recipe in (_WHISPER_STREAMING, _WHISPERFLOW, _SIMULSTREAMING, _NPUSPER, _TIDE)}
 )
 
 

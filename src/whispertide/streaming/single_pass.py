@@ -242,7 +242,7 @@ class _Decode:
         prefix = self.prefix[-(room - len(start) - 1) :] if self.prefix else ()
         self.prefix = prefix
         left = min(listen.context_tokens, room - len(start) - len(prefix) - 1)
-        said = plan.prompt if self.job.options.condition_on_previous_text else ""
+        said = plan.prompt if self.job.options.condition_on_previous_text is not False else ""
         context = fit_context(tokenizer.encode, self.job.options.prompt, said, left, static=listen.static_prompt)
         head = (tokenizer.sot_prev, *context) if context else ()
         tokens = (*head, *start, *prefix)

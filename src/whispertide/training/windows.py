@@ -26,9 +26,9 @@ NOWHERE = (-1.0, -1.0)
 N_TEXT_CTX = 448  # tokens that every Whisper's decoder can take
 HEARD_SHARE = 0.85  # of a word; what is cut off further in does not count as said
 _TURNS = 40  # utterances tried for one window
+_BEFORE = 16  # of what was said before a window there are fewer utterances than so many
 _REST = SAMPLE_RATE  # a window with less room than this is full
 _TO_THE_END = 0.75  # how often speech that is cut off goes on to the very end of the window
-_LATE = 0.25  # how often it begins anywhere in the window, so that its end is learned as well as its beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class WindowOptions:
     cut_end: float = 0.35
     cut_start: float = 0.15
     single: float = 0.4  # one utterance only
-    prompt_tokens: int = 60
+    prompt_tokens: int = 223  # as much as Whisper is ever shown
     language: str | None = None  # of a multilingual checkpoint; None is English
     augmentation: Augmentation = field(default_factory=Augmentation)
 
@@ -108,10 +108,8 @@ def _fill(sound: FloatArray, draw: Draw, dice: Dice, options: WindowOptions) -> 
     """Lay utterances into `sound`, until one is cut off, the window is full, or one is enough."""
     size = len(sound)
     at = int(dice.random_sample() ** 2 * min(size / 4, 2 * SAMPLE_RATE))
-    if dice.random_sample() < _LATE:
-        at = int(dice.random_sample() * 0.8 * size)
     alone = dice.random_sample() < options.single
-    filled = _Filled([], draw(dice).text if dice.random_sample() < options.prompt else "")
+    filled = _Filled([], _something_said(draw, dice) if dice.random_sample() < options.prompt else "")
     for turn in range(_TURNS):
         said = draw(dice)
         samples, words = vary(said, options.augmentation, dice)
@@ -142,6 +140,11 @@ def _fill(sound: FloatArray, draw: Draw, dice: Dice, options: WindowOptions) -> 
         if at > size - _REST:
             break
     return filled
+
+
+def _something_said(draw: Draw, dice: Dice) -> str:
+    """Text of one utterance or many, because what precedes a window of a recording is as long as the window."""
+    return " ".join(draw(dice).text for _ in range(dice.randint(1, _BEFORE)))
 
 
 def _moved(segment: Segment, by: int) -> Segment:

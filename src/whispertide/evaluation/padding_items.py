@@ -1,0 +1,190 @@
+"""WhisperFlow's table 1 and figure 11: what padding costs, what its absence costs, and what a hush word saves.
+
+Clips are transcribed one by one, with Whisper's own decoding; only what stands behind their samples differs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whispertide.errors import OptionError
+from whispertide.evaluation import plots, report
+from whispertide.evaluation.page import Table
+from whispertide.evaluation.paper import Outcome, Plot
+from whispertide.evaluation.paper_items import CLIP_S, clips_of
+from whispertide.streaming.beside import folder_of
+from whispertide.streaming.framing import HUSH
+from whispertide.streaming.hush import HushWord
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+if TYPE_CHECKING:
+    from whispertide.api import Transcriber
+    from whispertide.evaluation.runner import Runner
+
+PAD_SECONDS = (1, 2, 3, 4, 5)
+NOISE_BELOW_DB = 30.0  # of the white noise behind a clip, measured from the clip's own level
+GAINS_DB = (0, -10, -20, -30)
+CLIPS, QUICK_CLIPS = 200, 12
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a clip ends: `framing`, and `seconds` of something behind its samples, or of a hush word."""
+
+    name: str
+    seconds: float
+    framing: str = "bare"
+    noise: bool = False
+    hush: HushWord | None = None
+
+    def behind(self, clip: FloatArray) -> FloatArray:
+        """The clip and what is behind it."""
+        if self.hush is not None or self.framing == "pad30":
+            return clip
+        length = round(self.seconds * SAMPLE_RATE)
+        return _with_noise(clip, length) if self.noise else np.pad(clip, (0, length))
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """A way to end a clip, and what came of it over all clips; rates are shares of the reference words."""
+
+    way: Way
+    gflop_per_s: float
+    wer: float
+    insertions: float
+
+
+def ways(transcriber: "Transcriber") -> list[Way]:
+    """30 s, none, zeros, noise, and every hush word that lies beside the checkpoint."""
+    words = sorted(
+        (HushWord.load(path) for path in folder_of(transcriber.model).glob("hush-*.npz")),
+        key=lambda word: word.seconds,
+    )
+    return [
+        Way("30 s", 30.0, "pad30"),
+        Way("none", 0.0),
+        *(Way(f"zeros {s} s", s) for s in PAD_SECONDS),
+        *(Way(f"noise {s} s", s, noise=True) for s in PAD_SECONDS),
+        *(Way(f"hush {word.seconds:g} s", word.seconds, HUSH, hush=word) for word in words),
+    ]
+
+
+def padding_table(runner: "Runner") -> Outcome:
+    """WhisperFlow, table 1, and how quiet speech may be for it."""
+    rows = tuple(
+        (row.way.name, f"{row.gflop_per_s:.2f}", report.percent(row.wer), report.percent(row.insertions))
+        for row in _paddings(runner)
+    )
+    table = Table(("padding", "encoder GFLOP per audio second", "WER %", "insertions %"), rows)
+    return Outcome(tables=(table, _gain_table(runner)), note=_about_clips(runner))
+
+
+def padding_figure(runner: "Runner") -> Outcome:
+    """WhisperFlow, figure 11: WER over the length of the padding."""
+    rows = _paddings(runner)
+    by_name = {row.way.name: row for row in rows}
+    curves = [
+        plots.Curve(kind, tuple(row.way.seconds for row in members), tuple(100 * row.wer for row in members))
+        for kind in ("zeros", "noise", "hush")
+        if (members := [by_name["none"], *(row for row in rows if row.way.name.startswith(kind))])
+    ]
+    svg = plots.scatter(
+        curves,
+        x_label="padding (s)",
+        y_label="WER (%)",
+        title="WER over padding",
+        levels=[plots.Line("padded to 30 s", 100 * by_name["30 s"].wer)],
+    )
+    return Outcome(
+        plots=(Plot(svg, "Word error rate over the length of paddings and hush words"),), note=_about_clips(runner)
+    )
+
+
+def _gain_table(runner: "Runner") -> Table:
+    """Insertions and WER of quieter and quieter clips; the hush word keeps its level."""
+    rows = []
+    for gain in GAINS_DB:
+        found = runner.once(f"paddings at {gain} dB", partial(_measure, runner, _level_ways(runner), gain))
+        rows += [(f"{gain} dB", row.way.name, report.percent(row.wer), report.percent(row.insertions)) for row in found]
+    return Table(("gain of the speech", "padding", "WER %", "insertions %"), tuple(rows))
+
+
+def _level_ways(runner: "Runner") -> list[Way]:
+    return [way for way in ways(runner.transcriber(runner.models[0])) if way.hush or way.name in ("30 s", "none")]
+
+
+def _about_clips(runner: "Runner") -> str:
+    return (
+        f"Clips of at most {CLIP_S:g} s, cut from {runner.corpus.name} at pauses, each transcribed by itself by "
+        f"{runner.models[0]} with beam 5; padding is put behind the samples, noise {NOISE_BELOW_DB:g} dB below the "
+        "clip."
+    )
+
+
+def _paddings(runner: "Runner") -> list[Padded]:
+    return runner.once("paddings", lambda: _measure(runner, ways(runner.transcriber(runner.models[0])), 0))
+
+
+def _measure(runner: "Runner", chosen_ways: Sequence[Way], gain_db: float) -> list[Padded]:
+    transcriber = runner.transcriber(runner.models[0])
+    loud = np.float32(10 ** (gain_db / 20))
+    chosen = [(words, clip * loud) for words, clip in clips_of(runner, QUICK_CLIPS if runner.quick else CLIPS)]
+    if not chosen:
+        raise OptionError(
+            f"expected a corpus whose words have exact times, to cut it into clips; {runner.corpus.name} has none: "
+            "use --corpus talks"
+        )
+    return [_measure_padding(transcriber, chosen, way) for way in chosen_ways]
+
+
+def _measure_padding(
+    transcriber: "Transcriber", chosen: Sequence[tuple[tuple[str, ...], FloatArray]], way: Way
+) -> Padded:
+    from whispertide.evaluation.wer import Counts, align
+
+    counts, gflop, amount = Counts(), 0.0, 0
+    for words, clip in chosen:
+        heard, spent = _hear(transcriber, way, clip)
+        counts += align(words, heard).words
+        gflop += spent
+        amount += len(clip)
+    return Padded(
+        way, gflop / (amount / SAMPLE_RATE), counts.errors / counts.reference, counts.insertions / counts.reference
+    )
+
+
+def _hear(transcriber: "Transcriber", way: Way, clip: FloatArray) -> tuple[list[str], float]:
+    """The words of a clip of at most 30 s, and the encoder's GFLOP."""
+    from whispertide.decoding.longform import Features, Transcription
+    from whispertide.evaluation.flops import encoder_gflop
+    from whispertide.options import DecodeOptions
+    from whispertide.streaming.framing import get_framing
+
+    model = transcriber.model
+    suffix = None if way.hush is None else way.hush.samples
+    features = Features.of([way.behind(clip)], model.dims.n_mels, suffix)
+    options = DecodeOptions(language="en", beam=5, word_timestamps=False)
+    spent: list[float] = []
+    inner = get_framing(way.framing)
+
+    def frame(whisper: "object", mel: FloatArray) -> "object":
+        encoded = inner(model, mel)
+        spent.append(encoder_gflop(model.dims, encoded.frames))
+        return encoded
+
+    transcription = Transcription(model, features, options, "en", seek=0, end=features.frames, frame=frame)  # type: ignore[arg-type]
+    words: list[str] = []
+    while not transcription.done:
+        for segment in transcription.next_window():
+            words += segment.text.split()
+    return words, sum(spent)
+
+
+def _with_noise(clip: FloatArray, length: int) -> FloatArray:
+    level = float(np.sqrt(np.mean(np.square(clip)))) * 10 ** (-NOISE_BELOW_DB / 20)
+    noise = np.random.default_rng(0).standard_normal(length) * level
+    return np.concatenate([clip, noise.astype(np.float32)])
