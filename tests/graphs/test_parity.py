@@ -259,7 +259,7 @@ def test_suppression_per_row_and_top_candidates(pair: Pair) -> None:
         expected = np.sort(logprobs[row])[::-1][:10]
         np.testing.assert_allclose(output.top_logprobs[row, 0], expected, rtol=1e-4)  # fp32 sums over the vocabulary
         mass = np.log(np.exp(logprobs[row, begin:]).sum())
-        np.testing.assert_allclose(output.time_mass[row, 0], mass, atol=1e-4)
+        np.testing.assert_allclose(output.time_mass[row, 0], mass, rtol=1e-4)
 
 
 def test_rows_of_two_windows_in_one_run(pair: Pair) -> None:
