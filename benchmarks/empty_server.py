@@ -42,6 +42,10 @@ class Model:
 
     dims = SimpleNamespace(is_multilingual=False)
 
+    def can_stream(self, recipe: Any) -> bool:
+        """Whatever the recipe: nothing is computed."""
+        return True
+
     def session(self, recipe: Any, *, options: Any = None, vad: bool | None = None) -> Session:
         """Without a voice gate."""
         return Session(recipe, Instant(), None, options=options)
