@@ -22,7 +22,7 @@ check: $(VENV)/.test
 	$(BIN)/pytest tests/test_imports.py
 
 bench: $(VENV)/.test
-	$(BIN)/python benchmarks/engine.py --quick
+	$(BIN)/python benchmarks/engine.py --quick $(if $(THREADS),--threads $(THREADS))
 
 soak: $(VENV)/.test
 	$(BIN)/python benchmarks/soak.py
