@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from queue import Queue
 from typing import Any
 
+import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -30,6 +31,7 @@ from whispertide.types import join_words
 
 SOCKETS = ("/ws", "/v1/realtime?intent=transcription", "/v1/listen", "/v3/ws?sample_rate=16000", "/")
 PORTS = ("wyoming", "lines", "json-lines")
+every_socket = pytest.mark.parametrize("path", SOCKETS)
 _LOGGERS = ("whispertide.server", "uvicorn", "uvicorn.error", "asyncio")
 # uvicorn shows its own stack for a text frame that is no UTF-8; the client gets a close frame
 _HARMLESS = ("Invalid UTF-8 sequence received from client.",)

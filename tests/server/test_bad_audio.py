@@ -24,10 +24,6 @@ def town() -> Iterator[Standing]:
         yield town
 
 
-def run(talk: Any) -> Any:
-    return asyncio.run(talk)
-
-
 async def speak(town: Standing, where: str, portion: int) -> None:
     """All of the words over one protocol, in portions of so many bytes, to the end."""
     width = 4 if where == "/" else 2
@@ -82,7 +78,7 @@ def test_odd_byte_counts_cost_no_word(town: Standing, where: str) -> None:
             while town.words() != TEXT:
                 await asyncio.sleep(0.02)
 
-    run(talk())
+    asyncio.run(talk())
 
 
 def test_samples_that_are_no_numbers(town: Standing) -> None:
@@ -93,7 +89,7 @@ def test_samples_that_are_no_numbers(town: Standing) -> None:
             await one.send({"type": "finish"})
             assert await one.rest() == 1000
 
-    run(talk())
+    asyncio.run(talk())
 
 
 def test_a_small_message_that_holds_hours(town: Standing) -> None:
@@ -104,12 +100,12 @@ def test_a_small_message_that_holds_hours(town: Standing) -> None:
         async with town.bystander():
             return await answers(town, "/v1/listen", page * 120, until="never")
 
-    heard, code = run(talk())
+    heard, code = asyncio.run(talk())
     assert code == 1008
     assert "at most 120 s of audio in a message" in str(heard)
 
 
 def test_afterwards_nothing_is_left(town: Standing) -> None:
     """The last test of all of this server's."""
-    run(town.settled())
+    asyncio.run(town.settled())
     assert not town.errors, town.errors[0]

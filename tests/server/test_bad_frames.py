@@ -3,25 +3,18 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from served import client, keyed, limited, served
-from standing_server import SOCKETS, Standing, frame, raw_socket, standing, until_closed
-
-every_socket = pytest.mark.parametrize("path", SOCKETS)
+from standing_server import Standing, every_socket, frame, raw_socket, standing, until_closed
 
 
 @pytest.fixture(scope="module")
 def town() -> Iterator[Standing]:
     with standing(limited(idle_s=3, stall_s=3)) as town:
         yield town
-
-
-def run(talk: Any) -> Any:
-    return asyncio.run(talk)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +42,7 @@ def test_frames_that_are_none(town: Standing, path: str, data: bytes) -> None:
         assert b"\x88" in said, "a close frame"
         writer.transport.abort()
 
-    run(talk())
+    asyncio.run(talk())
 
 
 @pytest.mark.parametrize(
@@ -77,7 +70,7 @@ def test_requests_that_are_none(town: Standing, data: bytes) -> None:
             writer.transport.abort()
             return answer
 
-    answer = run(talk())
+    answer = asyncio.run(talk())
     assert b"Traceback" not in answer
     assert not answer or answer.startswith(b"HTTP/1.1 4")
 
@@ -100,7 +93,7 @@ def test_the_unauthorized_get_nowhere(path: str, headers: dict[str, str], status
             assert not hub.connections
             assert not hub.sessions
 
-    run(talk())
+    asyncio.run(talk())
 
 
 @pytest.mark.parametrize(
@@ -126,7 +119,7 @@ def test_no_path_leads_out_of_the_page(town: Standing, path: str) -> None:
         writer.transport.abort()
         return answer
 
-    answer = run(talk())
+    answer = asyncio.run(talk())
     assert answer.startswith((b"HTTP/1.1 404", b"HTTP/1.1 400"))
     assert b"Traceback" not in answer
     assert b"import" not in answer
@@ -134,5 +127,5 @@ def test_no_path_leads_out_of_the_page(town: Standing, path: str) -> None:
 
 def test_afterwards_nothing_is_left(town: Standing) -> None:
     """The last test of all of this server's."""
-    run(town.settled())
+    asyncio.run(town.settled())
     assert not town.errors, town.errors[0]

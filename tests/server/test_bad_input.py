@@ -17,23 +17,29 @@ from hypothesis import strategies as st
 from websockets.exceptions import InvalidStatus
 
 from served import SILENCE, client, limited
-from standing_server import PORTS, SOCKETS, Standing, answers, frame, raw_socket, standing, tcp_answer, until_closed
+from standing_server import (
+    PORTS,
+    SOCKETS,
+    Standing,
+    answers,
+    every_socket,
+    frame,
+    raw_socket,
+    standing,
+    tcp_answer,
+    until_closed,
+)
 from whispertide.server.protocols.wyoming_frames import Frame, encode
 from wire_conversation import quick
 from wire_messages import messages, vendor_messages
 
 MESSAGE = 100_000
-every_socket = pytest.mark.parametrize("path", SOCKETS)
 
 
 @pytest.fixture(scope="module")
 def town() -> Iterator[Standing]:
     with standing(limited(idle_s=3, stall_s=3, message=MESSAGE)) as town:
         yield town
-
-
-def run(talk: Any) -> Any:
-    return asyncio.run(talk)
 
 
 # --- messages --------------------------------------------------------------------------------------------------------
@@ -49,7 +55,7 @@ def test_any_messages_to_any_protocol(town: Standing, path: str, sent: list[str 
         assert code != 1011, "a client's message is not the server's mistake"
         assert code == 0 or 1000 <= code < 5000
 
-    run(talk())
+    asyncio.run(talk())
     assert not town.errors, town.errors[0]
 
 
@@ -60,7 +66,7 @@ def test_any_bytes_to_any_port(town: Standing, port: str, sent: list[bytes]) -> 
         async with town.bystander():
             assert b"Traceback" not in await tcp_answer(town, port, *sent)
 
-    run(talk())
+    asyncio.run(talk())
     assert not town.errors, town.errors[0]
 
 
@@ -86,7 +92,7 @@ def test_malformed_json_is_told(town: Standing, path: str, text: str) -> None:
         async with town.bystander():
             return await answers(town, path, text, until="expected")
 
-    heard, code = run(talk())
+    heard, code = asyncio.run(talk())
     told = " ".join(str(message) for message in heard)
     assert code in (0, 1007, 1008, 3006)
     assert "expected" in told
@@ -99,7 +105,7 @@ def test_text_where_audio_belongs(town: Standing, path: str, text: str) -> None:
     async def talk() -> tuple[list[Any], int]:
         return await answers(town, path, bytes(640), text, until="expected")
 
-    heard, code = run(talk())
+    heard, code = asyncio.run(talk())
     assert "expected" in " ".join(str(message) for message in heard)
     assert code in (0, 1007, 1008, 3006)
 
@@ -109,7 +115,7 @@ def test_bytes_where_text_belongs_are_audio_or_refused(town: Standing, path: str
     async def talk() -> tuple[list[Any], int]:
         return await answers(town, path, b'{"type":"Finalize"}', b"\xff" * 999)
 
-    heard, code = run(talk())
+    heard, code = asyncio.run(talk())
     assert code in (0, 1007, 1008, 3006)
     assert code == 0 or "expected" in str(heard)
 
@@ -134,7 +140,7 @@ def test_messages_that_are_too_large(town: Standing, path: str, kind: str) -> No
             writer.transport.abort()
             return said
 
-    assert (1009).to_bytes(2, "big") in run(talk())
+    assert (1009).to_bytes(2, "big") in asyncio.run(talk())
 
 
 @pytest.mark.parametrize(
@@ -156,7 +162,7 @@ def test_wyoming_frames_that_are_none(town: Standing, data: bytes) -> None:
         async with town.bystander():
             return await tcp_answer(town, "wyoming", data, end=False)
 
-    answer = run(talk())
+    answer = asyncio.run(talk())
     assert b"bad_request" in answer
     assert b"expected" in answer
 
@@ -186,7 +192,7 @@ def test_absurd_rates_and_settings_are_refused(town: Standing, path: str) -> Non
             await answers(town, path)
         return refused.value
 
-    response = run(talk()).response
+    response = asyncio.run(talk()).response
     assert response.status_code == 400
     assert "expected" in json.loads(response.body)["error"]["message"]
 
@@ -207,7 +213,7 @@ def test_absurd_rates_in_messages(town: Standing, rate: object) -> None:
         wyoming = await tcp_answer(town, "wyoming", encode(Frame("audio-start", start)))
         return str(native), str(realtime), wyoming
 
-    native, realtime, wyoming = run(talk())
+    native, realtime, wyoming = asyncio.run(talk())
     assert "expected a rate" in native
     assert rate is None or "expected" in realtime
     assert b"expected" in wyoming
@@ -255,10 +261,10 @@ def test_no_client_can_ask_for_what_the_others_pay_for(town: Standing) -> None:
             assert len(errors) == len(bad) + len(later)
             assert not any(error["fatal"] for error in errors)
 
-    run(talk())
+    asyncio.run(talk())
 
 
 def test_afterwards_nothing_is_left(town: Standing) -> None:
     """The last test of all of this server's."""
-    run(town.settled())
+    asyncio.run(town.settled())
     assert not town.errors, town.errors[0]

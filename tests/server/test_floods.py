@@ -6,18 +6,27 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from served import SILENCE, client, limited, served
-from standing_server import OPENING, PORTS, SOCKETS, Standing, connected, frame, raw_socket, standing, until_closed
+from standing_server import (
+    OPENING,
+    PORTS,
+    SOCKETS,
+    Standing,
+    connected,
+    every_socket,
+    frame,
+    raw_socket,
+    standing,
+    until_closed,
+)
 from whispertide.server.protocols.wyoming_frames import Frame, encode
 
 IDLE_S, STALL_S = 0.8, 0.6
 TEXTS_PER_S = 20
-every_socket = pytest.mark.parametrize("path", SOCKETS)
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +36,6 @@ def town() -> Iterator[Standing]:
         patch.setattr("whispertide.server.sockets._CLOSE_S", 0.2)  # nobody here answers a close frame
         with standing(limits) as town:
             yield town
-
-
-def run(talk: Any) -> Any:
-    return asyncio.run(talk)
 
 
 # --- floods ----------------------------------------------------------------------------------------------------------
@@ -46,7 +51,7 @@ def test_text_messages(town: Standing, path: str) -> None:
             writer.transport.abort()
             return said
 
-    said = run(talk())
+    said = asyncio.run(talk())
     assert b"expected at most 20 text messages a second" in said
 
 
@@ -63,7 +68,7 @@ def test_tiny_audio_messages(town: Standing, path: str) -> None:
                 await asyncio.sleep(0)
         writer.transport.abort()
 
-    run(talk())
+    asyncio.run(talk())
 
 
 def test_pings_that_nobody_reads_the_answers_to(town: Standing) -> None:
@@ -81,7 +86,7 @@ def test_pings_that_nobody_reads_the_answers_to(town: Standing) -> None:
         writer.transport.abort()
         return most
 
-    assert run(talk()) < 2**19
+    assert asyncio.run(talk()) < 2**19
 
 
 def test_many_fragments_are_one_buffer() -> None:
@@ -98,7 +103,7 @@ def test_many_fragments_are_one_buffer() -> None:
             await reader.readuntil(b'"type":"session"')
             writer.transport.abort()
 
-    run(talk())
+    asyncio.run(talk())
 
 
 def test_connections(town: Standing) -> None:
@@ -118,7 +123,7 @@ def test_connections(town: Standing) -> None:
         async with client(town.server) as good:
             await good.until("hello")
 
-    run(talk())
+    asyncio.run(talk())
 
 
 def test_sessions(town: Standing) -> None:
@@ -138,7 +143,7 @@ def test_sessions(town: Standing) -> None:
             writer.transport.abort()
         await town.settled()
 
-    run(talk())
+    asyncio.run(talk())
 
 
 def test_sessions_that_are_left_at_once() -> None:
@@ -163,7 +168,7 @@ def test_sessions_that_are_left_at_once() -> None:
             async with client(server, query=f"?session={session}") as back:
                 assert (await back.until("session"))["resumed"]
 
-    run(talk())
+    asyncio.run(talk())
 
 
 def test_requests_whose_answers_nobody_reads(town: Standing) -> None:
@@ -176,7 +181,7 @@ def test_requests_whose_answers_nobody_reads(town: Standing) -> None:
         await town.settled(5)
         writer.transport.abort()
 
-    run(talk())
+    asyncio.run(talk())
 
 
 def test_uploads() -> None:
@@ -201,7 +206,7 @@ def test_uploads() -> None:
                 answer = await http.post("/v1/audio/transcriptions", data={"model": "x"}, files={"no": ("a", b"x")})
                 assert answer.status_code == 400
 
-    run(talk())
+    asyncio.run(talk())
 
 
 def test_a_body_in_an_encoding_that_takes_hours() -> None:
@@ -222,7 +227,7 @@ def test_a_body_in_an_encoding_that_takes_hours() -> None:
             assert answer.startswith(b"HTTP/1.1 400")
             writer.transport.abort()
 
-    run(talk())
+    asyncio.run(talk())
 
 
 @pytest.mark.slow
@@ -247,9 +252,9 @@ def test_a_thousand_clients_that_connect_and_break_off() -> None:
 
     with standing(limited(resume_s=0, stall_s=5)) as town:
         town.hub.recorder = None  # it would remember them all
-        run(some(town, 300))
+        asyncio.run(some(town, 300))
         threads, tasks, memory = threading.active_count(), town.tasks(), _resident_mb()
-        run(some(town, 1000))
+        asyncio.run(some(town, 1000))
         assert threading.active_count() == threads
         assert town.tasks() == tasks
         assert _resident_mb() - memory < 8

@@ -6,16 +6,14 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
 from served import limited
-from standing_server import OPENING, PORTS, SOCKETS, Standing, frame, raw_socket, standing, until_closed
+from standing_server import OPENING, PORTS, Standing, every_socket, frame, raw_socket, standing, until_closed
 from whispertide.server.protocols.wyoming_frames import Frame, encode
 
 IDLE_S, STALL_S = 0.8, 0.6
-every_socket = pytest.mark.parametrize("path", SOCKETS)
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +23,6 @@ def town() -> Iterator[Standing]:
         patch.setattr("whispertide.server.sockets._CLOSE_S", 0.2)  # nobody here answers a close frame
         with standing(limits) as town:
             yield town
-
-
-def run(talk: Any) -> Any:
-    return asyncio.run(talk)
 
 
 # --- slow ------------------------------------------------------------------------------------------------------------
@@ -45,7 +39,7 @@ def test_a_frame_that_comes_byte_by_byte(town: Standing, path: str) -> None:
         writer.transport.abort()
         return said
 
-    assert b"\x88" in run(talk())
+    assert b"\x88" in asyncio.run(talk())
 
 
 async def dribble(writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -64,7 +58,7 @@ def test_a_wyoming_frame_that_comes_byte_by_byte(town: Standing) -> None:
         writer.transport.abort()
         return said
 
-    assert b"expected a whole message" in run(talk())
+    assert b"expected a whole message" in asyncio.run(talk())
 
 
 def test_whole_wyoming_frames_may_come_slowly(town: Standing) -> None:
@@ -81,7 +75,7 @@ def test_whole_wyoming_frames_may_come_slowly(town: Standing) -> None:
         writer.transport.abort()
         return said
 
-    assert run(talk()).count(b"pong") == 8
+    assert asyncio.run(talk()).count(b"pong") == 8
 
 
 @pytest.mark.parametrize(
@@ -109,7 +103,7 @@ def test_requests_that_come_byte_by_byte(town: Standing, head: bytes) -> None:
         writer.transport.abort()
         return said
 
-    said = run(talk())
+    said = asyncio.run(talk())
     assert b"Traceback" not in said
     assert said == b"" or said.startswith((b"HTTP/1.1 40", b"HTTP/1.1 200"))
 
@@ -145,7 +139,7 @@ def test_half_open_sockets(town: Standing, path: str, how: str) -> None:
             await town.settled(6)
             writer.transport.abort()
 
-    run(talk())
+    asyncio.run(talk())
 
 
 @pytest.mark.parametrize("port", PORTS)
@@ -162,7 +156,7 @@ def test_half_open_sockets_over_tcp(town: Standing, port: str, how: str) -> None
             await town.settled(6)
             writer.transport.abort()
 
-    run(talk())
+    asyncio.run(talk())
 
 
 def test_a_client_that_does_not_answer_the_close_frame(town: Standing) -> None:
@@ -173,4 +167,4 @@ def test_a_client_that_does_not_answer_the_close_frame(town: Standing) -> None:
         writer.transport.abort()
         await town.settled(4)
 
-    run(talk())
+    asyncio.run(talk())

@@ -220,13 +220,16 @@ class _Play:
         spent = time.perf_counter() - began
         if self.compute_time is None:
             self.clock.spend(spent)
-            judged = result
         else:
             spent = self.compute_time(result)
             self.clock.wait_until(start + spent)
-            judged = _charged(result, spent)
+        self._end_round(result, start, spent)
+
+    def _end_round(self, result: RoundResult, start: float, spent: float) -> None:
+        """Note what it took, and show what it says."""
         self.rounds.append(self._cost(result, start, spent))
-        self._show(self._work(lambda: session.apply(judged)))
+        judged = result if self.compute_time is None else _charged(result, spent)
+        self._show(self._work(lambda: self.session.apply(judged)))
 
     def _work(self, task: Callable[[], T]) -> T:
         """The session's own work: the voice gate, planning, judging."""
@@ -324,9 +327,7 @@ class _TwoWorkers(_Play):
         result = flight.pending.result()
         stats = result.stats
         spent = stats.encode_s + stats.decode_s + stats.align_s if flight.spent is None else flight.spent
-        self.rounds.append(self._cost(result, flight.start, spent))
-        judged = result if self.compute_time is None else _charged(result, spent)
-        self._show(self._work(lambda: self.session.apply(judged)))
+        self._end_round(result, flight.start, spent)
         return True
 
     def _is_done(self, flight: _Flight) -> bool:
@@ -341,7 +342,7 @@ class _TwoWorkers(_Play):
             return _Flight(start, executor.begin(*given))
         encode_s, decode_s, result = _stage_by_stage(executor.stages, *given)
         if self.compute_time is not None:
-            encode_s, decode_s = self.compute_time(result) / 2, self.compute_time(result) / 2
+            encode_s = decode_s = self.compute_time(result) / 2
         self.encoder_free = max(start, self.encoder_free) + encode_s
         self.decoder_free = max(self.encoder_free, self.decoder_free) + decode_s
         return _Flight(start, Ready(result), encode_s + decode_s, self.decoder_free)

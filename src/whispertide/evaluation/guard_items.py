@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.watch import Scene
-from whispertide.errors import OptionError
 from whispertide.evaluation import report
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.paper import Outcome
-from whispertide.evaluation.paper_items import CLIP_S, clips
+from whispertide.evaluation.paper_items import CLIP_S, clips_of
 from whispertide.evaluation.wer import Counts, align
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import Framing, bare, buckets, buckets_masked, pad30
@@ -119,30 +118,11 @@ def _label_all(runner: "Runner", variants: Sequence[Variant]) -> list[list[Label
     """One list per variant, one label per clip."""
     model = runner.transcriber(runner.models[0]).model
     labels: list[list[Label]] = [[] for _ in variants]
-    count = 0
-    for words, clip in _clips(runner):
+    for words, clip in clips_of(runner, QUICK_CLIPS if runner.quick else CLIPS):
         decoded = {frame: _decode(model, frame, clip) for frame in dict.fromkeys(frame for _, frame, _ in variants)}
         for found, (_, frame, rule) in zip(labels, variants, strict=True):
             found.append(label(model, words, decoded[frame], rule))
-        count += 1
-    if not count:
-        raise OptionError(
-            f"expected a corpus whose words have exact times, to cut it into clips; {runner.corpus.name} has none: "
-            "use --corpus talks"
-        )
     return labels
-
-
-def _clips(runner: "Runner") -> list[tuple[tuple[str, ...], FloatArray]]:
-    most = QUICK_CLIPS if runner.quick else CLIPS
-    found: list[tuple[tuple[str, ...], FloatArray]] = []
-    for utterance in runner.corpus.utterances():
-        if utterance.exact_times:
-            for clip in clips(utterance):
-                found.append(clip)
-                if len(found) == most:
-                    return found
-    return found
 
 
 def _decode(model: "WhisperModel", frame: Framing, clip: FloatArray) -> Unguarded:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.errors import OptionError
 from whispertide.evaluation import plots, report
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.paper import Outcome, Plot
@@ -133,11 +132,6 @@ def _measure(runner: "Runner", chosen_ways: Sequence[Way], gain_db: float) -> li
     transcriber = runner.transcriber(runner.models[0])
     loud = np.float32(10 ** (gain_db / 20))
     chosen = [(words, clip * loud) for words, clip in clips_of(runner, QUICK_CLIPS if runner.quick else CLIPS)]
-    if not chosen:
-        raise OptionError(
-            f"expected a corpus whose words have exact times, to cut it into clips; {runner.corpus.name} has none: "
-            "use --corpus talks"
-        )
     return [_measure_padding(transcriber, chosen, way) for way in chosen_ways]
 
 

@@ -5,6 +5,7 @@ flatters itself (truncated timers, truncated texts) ours is used instead.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,16 +41,16 @@ _BIN_S = 5.0
 # --- clips ------------------------------------------------------------------------------------------------------------
 
 
-def clips_of(runner: "Runner", most: int) -> Iterator[tuple[tuple[str, ...], FloatArray]]:
-    """Up to so many clips of the corpus, of utterances with exact word times."""
-    count = 0
-    for utterance in runner.corpus.utterances():
-        if utterance.exact_times:
-            for clip in clips(utterance):
-                yield clip
-                count += 1
-                if count == most:
-                    return
+def clips_of(runner: "Runner", most: int) -> list[tuple[tuple[str, ...], FloatArray]]:
+    """Words and samples of up to so many clips of the corpus. Raises `OptionError` where no word has exact times."""
+    exact = (utterance for utterance in runner.corpus.utterances() if utterance.exact_times)
+    found = list(islice((clip for utterance in exact for clip in clips(utterance)), most))
+    if not found:
+        raise OptionError(
+            f"expected a corpus whose words have exact times, to cut it into clips; {runner.corpus.name} has none: "
+            "use --corpus talks"
+        )
+    return found
 
 
 def clips(

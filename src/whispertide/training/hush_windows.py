@@ -13,7 +13,7 @@ from whispertide.checkpoint.tokenizer import Tokenizer
 from whispertide.features import MelStream
 from whispertide.training.augment import Augmentation, Dice, Heard, vary
 from whispertide.training.noise import disturb
-from whispertide.training.windows import HEARD_SHARE, Draw, Segment, Window, answer
+from whispertide.training.windows import Draw, Segment, Window, answer, is_heard
 from whispertide.types import HOP_LENGTH, N_FFT, SAMPLE_RATE, FloatArray
 
 _UTTERANCES = 6  # put one behind the other for a window, at most
@@ -137,7 +137,7 @@ def _cut(
     words = [word for segment in laid.segments for word in segment.words]
     begin = min((word.start for word in words if word.start >= earliest), default=end) if earliest else 0
     inside = [
-        Segment([word for word in segment.words if word.start >= begin and _heard(word, end)], timed)
+        Segment([word for word in segment.words if word.start >= begin and is_heard(word, end)], timed)
         for segment in laid.segments
     ]
     segments = [segment for segment in inside if segment.words]
@@ -149,10 +149,6 @@ def _cut(
     sound[lead : lead + len(part)] = part
     head = " ".join(word.text for word in words if word.start < begin)
     return sound, [_moved(segment, lead - begin, len(sound)) for segment in segments], head
-
-
-def _heard(word: Heard, end: int) -> bool:
-    return word.start + HEARD_SHARE * (word.end - word.start) <= end
 
 
 def _moved(segment: Segment, by: int, count: int) -> Segment:

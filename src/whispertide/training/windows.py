@@ -160,11 +160,16 @@ def _without_head(samples: FloatArray, segment: Segment, dice: Dice) -> tuple[Fl
     return samples[start:], _moved(kept, -start), head
 
 
+def is_heard(word: Heard, end: int) -> bool:
+    """Whether a word counts as said where the sound ends at sample `end`."""
+    return word.start + HEARD_SHARE * (word.end - word.start) <= end
+
+
 def _without_tail(samples: FloatArray, segment: Segment, end: int) -> tuple[FloatArray, Segment]:
     """The utterance cut off at `end`; a word counts if nearly all of it is there."""
     words = []
     for word in segment.words:
-        if word.start + HEARD_SHARE * (word.end - word.start) > end:
+        if not is_heard(word, end):
             break
         words.append(Heard(word.text, word.start, min(word.end, end)))
     return samples[:end], Segment(words, segment.timed)
