@@ -11,7 +11,7 @@ from whispertide.errors import OptionError
 
 Precision = Literal["int8", "int8-weights", "fp32", "fp16"]
 Task = Literal["transcribe", "translate"]
-ProviderName = Literal["auto", "cpu", "cuda", "coreml", "qnn", "directml", "openvino"]
+ProviderName = Literal["auto", "cpu", "cuda", "coreml", "qnn", "directml", "openvino", "torch"]
 
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 TASKS: tuple[str, ...] = get_args(Task)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.search import Guard
+from whispertide.model.backend import is_accelerated
 from whispertide.model.runtime import choose_provider, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
@@ -74,13 +75,18 @@ def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: f
 
 def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
     """What is worth measuring, with as many threads as the model's options mean: one worker with 1 to all of them; two
-    that share them, where the recipe's rounds may overlap. An accelerator may leave decoding to the processor.
+    that share them, where the recipe's rounds may overlap. An accelerator may leave decoding to the processor; one that
+    only torch can reach is tried beside the processor.
     """
     provider, threads = choose_provider(model.options.provider), thread_count(model.options)
     overlaps = recipe.policy == "local-agreement"
     if provider == "cpu":
         places = [Place("cpu", count) for count in range(1, threads + 1)]
         pairs = [(one, other) for one in places for other in places if one.threads + other.threads <= threads]
+        if is_accelerated("torch"):
+            there = Place("torch", 1, "fp16")
+            pairs += [(there, place) for place in places]
+            places.append(there)
         return [*map(Allocation, places), *(Allocation(*pair) for pair in pairs if overlaps)]
     there = Place(model.options.provider, threads)
     decoders = [there]

@@ -162,6 +162,26 @@ def test_an_accelerator_may_leave_decoding_to_the_processor(monkeypatch: pytest.
     assert label(Allocation(gpu, ONE)) == "pipelined: encoder 2 threads, auto; decoder 1 thread, cpu"
 
 
+def test_an_accelerator_that_only_torch_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoding there and decoding on the processor at the model's own precision, beside what the processor can do."""
+
+    def there(name: str) -> bool:
+        return name == "torch"
+
+    monkeypatch.setattr(measuring, "is_accelerated", there)
+    gpu = Place("torch", 1, "fp16")
+    found = candidates(nano(2), WHOLE)
+    assert [item for item in found if item.encoder == gpu] == [
+        Allocation(gpu),
+        Allocation(gpu, ONE),
+        Allocation(gpu, TWO),
+    ]
+    assert len(found) == 6
+    assert [item.encoder for item in candidates(nano(2), TIDE)] == [ONE, TWO, gpu]
+    assert gpu.engine(EngineOptions("int8", "auto", 2)) == EngineOptions("fp16", "torch", 1)
+    assert label(Allocation(gpu, ONE)) == "pipelined: encoder 1 thread, torch, fp16; decoder 1 thread, cpu"
+
+
 def rounds(count: int, seconds: float = 0.1) -> list[Recorded]:
     return [
         Recorded(RoundPlan(n, Span(0, 8000)), audio_between(0, 8000), DecodeOptions(), (), seconds)

@@ -68,7 +68,7 @@ def test_the_text_context_does_not_overflow(model: WhisperModel) -> None:
 
 
 def test_forks_go_their_own_way(model: WhisperModel) -> None:
-    state = model.decoder(model.encode(mel(100)))
+    state = model.decoder_graph.start(model.encode(mel(100)))
     state.run(DecodeRequest(np.array([[50257, 50362]]), (1,)))
     fork = state.fork()
     fork.run(DecodeRequest(np.array([[464]]), (0,)))

@@ -20,12 +20,14 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.main import app
+from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError
 from whispertide.graphs.build import build_graphs
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.request import DecodeRequest
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
+from whispertide.streaming.hush import HushWord
 from whispertide.training.widen import TARGETS, Widening, plan_widening, widen, widened, write_safetensors
 from whispertide.types import FloatArray, IntArray
 
@@ -159,7 +161,8 @@ def test_folder_is_whole(base: Path) -> None:
     assert (config["encoder_ffn_dim"], config["decoder_ffn_dim"]) == (2048, 2048)
     assert config["widened_from"] == "nano.en"
     checkpoint = load_checkpoint(base)
-    assert checkpoint.generation == NARROW.generation
+    heads = tuple((layer + 2, head) for layer, head in NARROW.generation.alignment_heads)
+    assert checkpoint.generation == replace(NARROW.generation, alignment_heads=heads)
     assert checkpoint.tokenizer.encode(TEXT) == NARROW.tokenizer.encode(TEXT)
     assert checkpoint.tensors.get("encoder.conv1.weight").dtype == np.float16
 
@@ -174,10 +177,11 @@ def test_copies_and_added_layers() -> None:
     def narrow_tensor(name: str) -> FloatArray:
         return np.asarray(NARROW.tensors.get(name), np.float32)
 
-    query = "decoder.layers.1.encoder_attn.q_proj"
-    assert wide_tensor(f"{query}.bias")[256:512].tolist() == narrow_tensor(f"{query}.bias").tolist()
-    summed = wide_tensor(f"{query}.weight")[512:].reshape(256, 3, 256).sum(axis=1)
-    np.testing.assert_allclose(summed, narrow_tensor(f"{query}.weight"), rtol=1e-6)
+    query = "layers.{}.encoder_attn.q_proj"
+    wide, narrow = f"decoder.{query.format(9)}", f"decoder.{query.format(1)}"  # behind eight added layers
+    assert wide_tensor(f"{wide}.bias")[256:512].tolist() == narrow_tensor(f"{narrow}.bias").tolist()
+    summed = wide_tensor(f"{wide}.weight")[512:].reshape(256, 3, 256).sum(axis=1)
+    np.testing.assert_allclose(summed, narrow_tensor(f"{narrow}.weight"), rtol=1e-6)
     norm = "decoder.layer_norm.weight"
     np.testing.assert_allclose(wide_tensor(norm)[:256] * 3, narrow_tensor(norm), rtol=1e-6)
     assert (
@@ -185,12 +189,25 @@ def test_copies_and_added_layers() -> None:
     )
     for name in (
         "encoder.layers.4.self_attn.out_proj",
-        "decoder.layers.11.encoder_attn.out_proj",
-        "decoder.layers.4.fc2",
+        "decoder.layers.7.encoder_attn.out_proj",
+        "decoder.layers.0.fc2",
     ):
         assert not wide_tensor(f"{name}.weight").any()
         assert not wide_tensor(f"{name}.bias").any()
     assert wide_tensor("decoder.layers.4.fc1.weight").any()
+    assert wide_tensor("decoder.layers.11.fc2.weight").any(), "the last layer is the source's last: guards watch it"
+
+
+def test_what_is_trained_beside_it_suits_the_wide_model(base: Path) -> None:
+    """The hush word is the same sound; the detector says the same of a repeated hidden state."""
+    source, wide = NARROW.tensors.files[0].parent, load_checkpoint(base)
+    word = HushWord.load(base / "hush-0.5s.npz")
+    assert word.content_hash == wide.content_hash
+    assert word.samples.tolist() == HushWord.load(source / "hush-0.5s.npz").samples.tolist()
+    narrow = TruncationDetector.load(source / FILE_NAME, width=256, content_hash=NARROW.content_hash)
+    detector = TruncationDetector.load(base / FILE_NAME, width=512, content_hash=wide.content_hash)
+    hidden = np.random.default_rng(5).standard_normal((40, 256)).astype(np.float32)
+    np.testing.assert_allclose(detector.weights(np.tile(hidden, (1, 2))), narrow.weights(hidden), rtol=1e-4)
 
 
 def test_precision_follows_the_copies() -> None:
@@ -206,7 +223,7 @@ def test_unnamed_alignment_heads_are_not_looked_for_in_added_layers(tmp_path: Pa
             (silent / file.name).symlink_to(file)
     assert load_checkpoint(silent).generation.alignment_heads == ()
     heads = load_checkpoint(widen(silent, "base.en", tmp_path / "base.en")).generation.alignment_heads
-    assert heads == tuple((layer, head) for layer in (2, 3) for head in range(4))
+    assert heads == tuple((layer, head) for layer in (4, 5) for head in range(4))
 
 
 @pytest.mark.parametrize(

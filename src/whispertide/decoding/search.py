@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self
 
 from whispertide.graphs.contract import TOP
-from whispertide.model.request import DecodeOutput, DecodeRequest
+from whispertide.model.request import DecodeOutput, DecodeRequest, DecoderRun
 from whispertide.types import FloatArray
 
 __all__ = [
@@ -120,13 +120,6 @@ class Guard(Protocol):
     """
 
     def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None: ...
-
-
-class DecoderRun(Protocol):
-    """A decoder bound to one window's encoder output and its own KV cache (`model.decoder.DecoderState`)."""
-
-    def run(self, request: DecodeRequest) -> DecodeOutput: ...
-    def rewind(self, drop: int) -> None: ...
 
 
 def run_search(search: Search, decoder: DecoderRun) -> SearchResult:

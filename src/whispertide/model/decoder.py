@@ -10,16 +10,30 @@ from whispertide.errors import GraphError
 from whispertide.graphs.contract import MASKED, MASKED_HALF
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.cache import KVCache
-from whispertide.model.encoder import Encoded
-from whispertide.model.request import DecodeOutput, DecodeRequest
+from whispertide.model.encoder import Encoded, in_runtime
+from whispertide.model.request import DecodeOutput, DecodeRequest, Head
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
 
-Head = tuple[int, int]  # (decoder layer, attention head)
-
 _TOP = ("top_ids", "top_logprobs")
 _DISTRIBUTION = {"top": _TOP, "times": (*_TOP, "time_ids", "time_logprobs", "time_mass"), "logits": ("logits",)}
+
+
+def check_heads(heads: Sequence[Head], dims: ModelDims) -> None:
+    """Raise `GraphError` for a head that the decoder has not."""
+    for layer, head in heads:
+        if not (0 <= layer < dims.n_text_layer and 0 <= head < dims.n_text_head):
+            raise GraphError(
+                f"expected attention heads within {dims.n_text_layer} layers of {dims.n_text_head}; "
+                f"got layer {layer}, head {head}"
+            )
+
+
+def check_context(past: int, length: int, dims: ModelDims) -> None:
+    """Raise `GraphError` where so many tokens behind so many do not fit into the text context."""
+    if past + length > dims.n_text_ctx:
+        raise GraphError(f"expected at most {dims.n_text_ctx} tokens of text context; got {past} + {length}")
 
 
 class Decoder:
@@ -33,13 +47,8 @@ class Decoder:
 
     def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> "DecoderState":
         """A fresh decoder over `encoded` that returns the cross-attention of `heads` with every run."""
-        for layer, head in heads:
-            if not (0 <= layer < self.dims.n_text_layer and 0 <= head < self.dims.n_text_head):
-                raise GraphError(
-                    f"expected attention heads within {self.dims.n_text_layer} layers of {self.dims.n_text_head}; "
-                    f"got layer {layer}, head {head}"
-                )
-        return DecoderState(self, encoded, tuple(heads), KVCache.empty(self.dims))
+        check_heads(heads, self.dims)
+        return DecoderState(self, in_runtime(encoded), tuple(heads), KVCache.empty(self.dims))
 
 
 class DecoderState:
@@ -99,9 +108,8 @@ class DecoderState:
 
     def _inputs(self, request: DecodeRequest) -> dict[str, Any]:
         rows, length = request.tokens.shape
-        past, limit = self._cache.length, self._decoder.dims.n_text_ctx
-        if past + length > limit:
-            raise GraphError(f"expected at most {limit} tokens of text context; got {past} + {length}")
+        past = self._cache.length
+        check_context(past, length, self._decoder.dims)
         parents = np.arange(rows) if request.parents is None else np.array(request.parents)
         inputs: dict[str, Any] = {
             "ids": np.ascontiguousarray(request.tokens, np.int64),

@@ -1,6 +1,6 @@
 """The encoder session: log-mel windows of any length up to 30 s -> what the decoder attends to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,8 +17,10 @@ from whispertide.types import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """One encoded window. The keys and values stay with the runtime; they are never copied here.
+    """One encoded window. The keys and values stay where they were computed; they are never copied here.
 
+    cross_k       per decoder layer [1, heads, 64, frames], scaled and transposed
+    cross_v       per decoder layer [1, heads, frames, 64]
     frames        encoder frames of 20 ms, padding included
     valid_frames  those that the decoder may attend to; the rest is masked and cropped from attention
     hidden        [frames, width] the encoder's output, if it was asked for
@@ -29,6 +31,19 @@ class Encoded:
     frames: int
     valid_frames: int
     hidden: FloatArray | None = None
+
+
+def in_runtime(encoded: Encoded) -> Encoded:
+    """The same window for a decoder of ONNX Runtime, whichever backend encoded it; copied only where it must be."""
+    import onnxruntime
+
+    def tensor(values: Any) -> Any:
+        if isinstance(values, onnxruntime.OrtValue):
+            return values
+        return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(values, np.float32))
+
+    keys, contents = tuple(map(tensor, encoded.cross_k)), tuple(map(tensor, encoded.cross_v))
+    return replace(encoded, cross_k=keys, cross_v=contents)
 
 
 class Encoder:
@@ -65,10 +80,7 @@ class Encoder:
                       the like); the decoder still masks by `valid_frames`
         Raises `GraphError` for any other shape.
         """
-        frames = self._check(mel)
-        valid = frames if valid_frames is None else valid_frames
-        if not 0 < valid <= frames:
-            raise GraphError(f"expected 1 to {frames} valid frames; got {valid}")
+        frames, valid = check_mel(mel, self._dims, valid_frames)
         inputs: dict[str, Any] = {"mel": np.ascontiguousarray(mel[None]), "positions": np.arange(frames)}
         graph = self._open
         if attention is None and mask_padding and valid < frames:
@@ -84,14 +96,20 @@ class Encoder:
         """What an attention bias holds where attention is forbidden."""
         return MASKED_HALF if self._options.precision == "fp16" else MASKED
 
-    def _check(self, mel: FloatArray) -> int:
-        limit = 2 * self._dims.n_audio_ctx
-        columns = mel.shape[-1] if mel.ndim == 2 else -1
-        if mel.ndim != 2 or mel.shape[0] != self._dims.n_mels or columns % 2 or not 2 <= columns <= limit:
-            raise GraphError(
-                f"expected log-mel of shape [{self._dims.n_mels}, an even number from 2 to {limit}]; got {mel.shape}"
-            )
-        return columns // 2
+
+def check_mel(mel: FloatArray, dims: ModelDims, valid_frames: int | None) -> tuple[int, int]:
+    """How many encoder frames a window has, and how many of them are valid. Raises `GraphError` for other shapes."""
+    limit = 2 * dims.n_audio_ctx
+    columns = mel.shape[-1] if mel.ndim == 2 else -1
+    if mel.ndim != 2 or mel.shape[0] != dims.n_mels or columns % 2 or not 2 <= columns <= limit:
+        raise GraphError(
+            f"expected log-mel of shape [{dims.n_mels}, an even number from 2 to {limit}]; got {mel.shape}"
+        )
+    frames = columns // 2
+    valid = frames if valid_frames is None else valid_frames
+    if not 0 < valid <= frames:
+        raise GraphError(f"expected 1 to {frames} valid frames; got {valid}")
+    return frames, valid
 
 
 def run_encoder(

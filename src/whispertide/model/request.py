@@ -1,9 +1,11 @@
-"""One run of the decoder, as a value: what a search asks for and what it gets back."""
+"""One run of the decoder, as a value: what a search asks for and what it gets back, and from whom."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from whispertide.types import FloatArray, IntArray
+
+Head = tuple[int, int]  # (decoder layer, attention head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,13 @@ class DecodeOutput:
     time_mass: FloatArray | None = None
     logits: FloatArray | None = None
     attention: FloatArray | None = None
+
+
+class DecoderRun(Protocol):
+    """A decoder bound to one window's encoder output and its own cache (`model.decoder.DecoderState`)."""
+
+    def run(self, request: DecodeRequest) -> DecodeOutput:
+        """Feed the tokens of `request` behind the cache. Raises `GraphError` when the text context would overflow."""
+
+    def rewind(self, drop: int) -> None:
+        """Forget the newest `drop` positions of every row."""

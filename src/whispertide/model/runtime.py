@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.errors import GraphError, ProviderError
+from whispertide.model.backend import BACKENDS, check_installed, is_installed
 from whispertide.options import EngineOptions, ProviderName
 
 _MOST_AUTOMATIC_THREADS = 4  # beyond this, streaming windows are too short to gain
@@ -36,11 +37,11 @@ _PACKAGES = {
 
 
 def available_providers() -> list[str]:
-    """Our names of the execution providers that the installed ONNX Runtime has."""
+    """Our names of the execution providers that the installed ONNX Runtime has, and of the installed backends."""
     import onnxruntime
 
     installed = set(onnxruntime.get_available_providers())
-    return [name for name, full in _PROVIDERS.items() if full in installed]
+    return [name for name, full in _PROVIDERS.items() if full in installed] + list(filter(is_installed, BACKENDS))
 
 
 def choose_provider(wanted: ProviderName) -> str:
@@ -48,6 +49,8 @@ def choose_provider(wanted: ProviderName) -> str:
     available = available_providers()
     if wanted == "auto":
         return next(name for name in _AUTOMATIC if name in available)
+    if wanted in BACKENDS:
+        check_installed(wanted)
     if wanted not in available:
         raise ProviderError(
             f"expected an execution provider of this machine ({', '.join(available)}); got {wanted!r}: "
@@ -119,6 +122,10 @@ def open_session(
     import onnxruntime
 
     provider = choose_provider(options.provider)
+    if provider in BACKENDS:
+        raise ProviderError(
+            f"expected a provider of ONNX Runtime for {path.name}; got {provider!r}, which has no graphs"
+        )
     if options.precision == "fp16" and provider == "cpu":
         raise ProviderError(
             "fp16 needs an accelerator: the CPU provider computes it in fp32; use fp32, int8-weights or int8"

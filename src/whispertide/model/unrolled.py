@@ -13,9 +13,9 @@ import numpy as np
 
 from whispertide.errors import GraphError
 from whispertide.graphs.chunks import DUMMY, MASKED, Chunk, UnrolledLayout, decoder_name
-from whispertide.model.decoder import Head
 from whispertide.model.encoder import Encoded
 from whispertide.model.qnn import QnnOptions
+from whispertide.model.request import Head
 from whispertide.model.static import StaticFolder
 from whispertide.model.whisper import WhisperModel
 from whispertide.types import FloatArray

@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, Tokenizer, load_checkpoint
-from whispertide.errors import OptionError
+from whispertide.errors import OptionError, ProviderError
 from whispertide.graphs.store import GraphFiles, ensure_graphs
-from whispertide.model.decoder import Decoder, DecoderState, Head
+from whispertide.model.backend import BACKENDS, Backend, DecoderStart, EncoderRun, load_backend
+from whispertide.model.decoder import Decoder
 from whispertide.model.encoder import Encoded, Encoder
+from whispertide.model.request import DecoderRun, Head
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
 
@@ -15,22 +17,26 @@ from whispertide.types import FloatArray
 class WhisperModel:
     """A loaded model, made of `checkpoint`.
 
-    Sessions open when they are first used; one object may serve many streams, one run at a time.
+    Sessions open when they are first used; one object may serve many streams, one run at a time. `files` None: a
+    backend computes (`model.backend`), and there are no graphs.
     """
 
-    def __init__(self, checkpoint: Checkpoint, files: GraphFiles, options: EngineOptions) -> None:
+    def __init__(self, checkpoint: Checkpoint, files: GraphFiles | None, options: EngineOptions) -> None:
         self.name = checkpoint.name
         self.options = options
         self.checkpoint = checkpoint
         self._files = files
 
     def view(self, options: EngineOptions) -> "WhisperModel":
-        """The same graphs in sessions of their own, opened when first used. Raises `OptionError` for another precision,
-        whose graphs are others.
+        """The same model in sessions of its own, opened when first used. Raises `OptionError` for another precision of
+        the graphs; a backend has none, and may compute in any precision that it knows.
         """
-        if options.precision != self.options.precision:
-            raise OptionError(f"expected the precision {self.options.precision} again; got {options.precision}")
-        return WhisperModel(self.checkpoint, self._files, options)
+        if options.provider not in BACKENDS and (self._files is None or options.precision != self.options.precision):
+            raise OptionError(
+                f"expected the provider and precision that the graphs are for ({self.options.provider}, "
+                f"{self.options.precision}); got {options.provider}, {options.precision}"
+            )
+        return WhisperModel(self.checkpoint, None if options.provider in BACKENDS else self._files, options)
 
     @property
     def dims(self) -> ModelDims:
@@ -53,14 +59,22 @@ class WhisperModel:
         return self.checkpoint.generation
 
     @cached_property
-    def encoder(self) -> Encoder:
-        """The encoder session."""
+    def encoder(self) -> EncoderRun:
+        """The encoder, open."""
+        if self._files is None:
+            return self._backend
         return Encoder(self._files, self.dims, self.options)
 
     @cached_property
     def decoder_graph(self) -> Decoder:
-        """The decoder session."""
+        """The decoder session. Raises `ProviderError` where a backend computes, which has none."""
+        if self._files is None:
+            raise ProviderError(f"expected a provider of ONNX Runtime for this; got {self.options.provider!r}")
         return Decoder(self._files, self.dims, self.options)
+
+    @cached_property
+    def _backend(self) -> Backend:
+        return load_backend(self.options.provider)(self.checkpoint, self.options)
 
     def encode(
         self, mel: FloatArray, *, valid_frames: int | None = None, mask_padding: bool = True, hidden: bool = False
@@ -68,9 +82,10 @@ class WhisperModel:
         """Encode log-mel [n_mels, 2 * frames]; frames from `valid_frames` on are padding (see `Encoder.encode`)."""
         return self.encoder.encode(mel, valid_frames=valid_frames, mask_padding=mask_padding, hidden=hidden)
 
-    def decoder(self, encoded: Encoded, *, heads: Sequence[Head] = ()) -> DecoderState:
+    def decoder(self, encoded: Encoded, *, heads: Sequence[Head] = ()) -> DecoderRun:
         """A fresh decoder over `encoded` that also returns the cross-attention of `heads`."""
-        return self.decoder_graph.start(encoded, heads)
+        starts: DecoderStart = self._backend if self._files is None else self.decoder_graph
+        return starts.start(encoded, heads)
 
 
 def load_model(
@@ -80,11 +95,14 @@ def load_model(
     revision: str | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> WhisperModel:
-    """Load a model by short name, hub id, folder or `.pt` file, and build its graphs if this is the first time.
+    """Load a model by short name, hub id, folder or `.pt` file, and build its graphs if this is the first time; with
+    a backend in place of ONNX Runtime there are none.
 
     `announce` is told about downloads and builds before they start. Raises `CheckpointError` and its kin for a model
     that cannot be had, `GraphError` for graphs that cannot be built or loaded.
     """
     options = options or EngineOptions()
     checkpoint = load_checkpoint(name, revision=revision, announce=announce)
-    return WhisperModel(checkpoint, ensure_graphs(checkpoint, options.precision, announce), options)
+    backed = options.provider in BACKENDS
+    files = None if backed else ensure_graphs(checkpoint, options.precision, announce)
+    return WhisperModel(checkpoint, files, options)

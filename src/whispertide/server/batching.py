@@ -27,9 +27,9 @@ import numpy.typing as npt
 from whispertide.api import Transcriber
 from whispertide.errors import GraphError
 from whispertide.model.cache import KVCache
-from whispertide.model.decoder import Decoder, DecoderState, Head
+from whispertide.model.decoder import Decoder, DecoderState
 from whispertide.model.encoder import Encoded
-from whispertide.model.request import DecodeOutput, DecodeRequest
+from whispertide.model.request import DecodeOutput, DecodeRequest, Head
 from whispertide.model.whisper import WhisperModel
 from whispertide.server.slab import Place, Slab, one_below_the_other
 from whispertide.types import FloatArray
@@ -393,7 +393,7 @@ class BatchedModel(WhisperModel):
         with self.batcher.lane:
             return super().encode(mel, **settings)
 
-    def decoder(self, encoded: Encoded, *, heads: Sequence[Head] = ()) -> BatchedState:  # type: ignore[override]
+    def decoder(self, encoded: Encoded, *, heads: Sequence[Head] = ()) -> BatchedState:
         """A fresh decoder over `encoded` that also returns the cross-attention of `heads`."""
         return BatchedState(self.batcher, self.decoder_graph, encoded, tuple(heads))
 

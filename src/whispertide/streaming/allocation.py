@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
 from whispertide.model.runtime import physical_cores, thread_count
-from whispertide.options import EngineOptions, ProviderName
+from whispertide.options import EngineOptions, Precision, ProviderName
 from whispertide.streaming.beside import command_name
 from whispertide.streaming.recipe import Recipe
 
@@ -30,17 +30,20 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a stage computes."""
+    """Where a stage computes. `precision` None: as the model; only a backend, which has no graphs, has its own."""
 
     provider: ProviderName
     threads: int
+    precision: Precision | None = None
 
     def engine(self, options: EngineOptions) -> EngineOptions:
         """`options`, at this place."""
-        return replace(options, provider=self.provider, threads=self.threads)
+        precision = self.precision or options.precision
+        return replace(options, provider=self.provider, threads=self.threads, precision=precision)
 
     def __str__(self) -> str:
-        return f"{self.threads} {'thread' if self.threads == 1 else 'threads'}, {self.provider}"
+        threads = f"{self.threads} {'thread' if self.threads == 1 else 'threads'}"
+        return ", ".join((threads, self.provider, *([self.precision] if self.precision else [])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
 """Widening: a small checkpoint takes the shape of a larger Whisper without changing what it computes.
 
 Every channel and every head is repeated, and whatever reads repeated channels divides its weights by the number of
-copies; further layers are appended whose output projections are zero. The layer norm of repeated channels is the
+copies; further layers whose output projections are zero come before those of the source, so that the last layer, which
+recipes may watch, is the source's last. The layer norm of repeated channels is the
 repeated layer norm, heads keep their size and so their scores, and the final norm of the decoder is divided too,
 because the embedding that reads it is tied. Cost is then truly that of the larger model, on text that the small one
 really knows. Source: Net2Net (Chen et al., 2016), section 2; docs/benchmarks.md says what it is used for.
 
-Numpy only. This module knows nothing of graphs, nor of how a checkpoint is run.
+Numpy only. This module knows nothing of graphs, nor of how a checkpoint is run; hush words and a detector beside the
+checkpoint are carried over.
 """
 
 import json
@@ -24,7 +26,9 @@ import numpy.typing as npt
 from whispertide.checkpoint import Checkpoint, ModelDims, load_checkpoint
 from whispertide.checkpoint.layout import Shape, expected_shapes
 from whispertide.checkpoint.vocabulary import read_json
+from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError, WhispertideError
+from whispertide.streaming.hush import HushWord
 
 Weights = npt.NDArray[Any]  # float16 or float32
 
@@ -82,6 +86,12 @@ class Widening:
         """How often every channel is repeated."""
         return self.target.n_audio_state // self.source.n_audio_state
 
+    def layers(self, part: str) -> tuple[int, int]:
+        """How many layers the source's encoder or decoder has, and how many are added before them."""
+        if part == "encoder":
+            return self.source.n_audio_layer, self.target.n_audio_layer - self.source.n_audio_layer
+        return self.source.n_text_layer, self.target.n_text_layer - self.source.n_text_layer
+
     @property
     def dtype(self) -> type[np.float16] | type[np.float32]:
         """float16 where dividing by the copies only moves the exponent; else float32, to stay the same function."""
@@ -138,12 +148,13 @@ def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str],
         for name in COMPANIONS:
             if (source / name).is_file():
                 shutil.copyfile(source / name, output / name)
-        _write_json(output / "generation_config.json", _generation(checkpoint, source))
+        _write_json(output / "generation_config.json", _generation(checkpoint, widening, source))
         shapes = _target_shapes(checkpoint, widening)
         tensors = ((f"model.{name}", widened(name, checkpoint, widening)) for name in shapes)
         weights = {f"model.{name}": shape for name, shape in shapes.items()}
         write_safetensors(output / "model.safetensors", weights, widening.dtype, tensors)
-        _write_json(output / "config.json", _config(checkpoint, widening, source))  # last: now the folder is a model
+        _write_json(output / "config.json", _config(checkpoint, widening, source))  # now the folder is a model
+        _write_beside(checkpoint, widening, source, output)
     except OSError as error:
         if isinstance(error, WhispertideError):
             raise
@@ -160,7 +171,7 @@ def widened(name: str, checkpoint: Checkpoint, widening: Widening) -> npt.NDArra
     Copies lie one behind the other, so copy c of head h is head h + c * (heads of the source). An added layer has the
     weights of a layer of the source, so that it computes with ordinary numbers, but adds nothing to the stream.
     """
-    donor, silent = _donor(name, widening.source)
+    donor, silent = _donor(name, widening)
     values = np.asarray(checkpoint.tensors.get(donor), np.float32)
     shape = _repeated(donor, values.shape, widening)
     if silent:
@@ -172,16 +183,15 @@ def widened(name: str, checkpoint: Checkpoint, widening: Widening) -> npt.NDArra
     return np.tile(values, repeats)
 
 
-def _donor(name: str, source: ModelDims) -> tuple[str, bool]:
+def _donor(name: str, widening: Widening) -> tuple[str, bool]:
     """The tensor of the source that the wide one is made of, and whether it is to be all zero."""
     part, _, rest = name.partition(".layers.")
     if not rest:
         return name, False
     index, _, stem = rest.partition(".")
-    layers = source.n_audio_layer if part == "encoder" else source.n_text_layer
-    added = int(index) >= layers
-    writes_to_stream = ".out_proj." in stem or stem.startswith("fc2.")
-    return f"{part}.layers.{int(index) % layers}.{stem}", added and writes_to_stream
+    layers, added = widening.layers(part)
+    silent = int(index) < added and (".out_proj." in stem or stem.startswith("fc2."))
+    return f"{part}.layers.{(int(index) - added) % layers}.{stem}", silent
 
 
 def _repeated(name: str, shape: Shape, widening: Widening) -> Shape:
@@ -195,7 +205,7 @@ def _target_shapes(checkpoint: Checkpoint, widening: Widening) -> dict[str, Shap
     """Canonical name -> shape of every tensor of the wide model."""
     found = {}
     for name in expected_shapes(widening.target):
-        donor, _ = _donor(name, widening.source)
+        donor, _ = _donor(name, widening)
         found[name] = _repeated(donor, checkpoint.tensors.shape(donor), widening)
     return found
 
@@ -246,20 +256,34 @@ def _config(checkpoint: Checkpoint, widening: Widening, source: Path) -> dict[st
     return config
 
 
-def _generation(checkpoint: Checkpoint, source: Path) -> dict[str, Any]:
-    """The source's, with its alignment heads by name: the first copy of each has the same place.
+def _generation(checkpoint: Checkpoint, widening: Widening, source: Path) -> dict[str, Any]:
+    """The source's, with its alignment heads by name, where they are now: the first copy of each.
 
     A checkpoint that names none leaves the choice to its reader, who would take the later half of the layers
-    (openai/whisper, model.py); here that half would be the added ones.
+    (openai/whisper, model.py); here that half might have added ones.
     """
     path = source / "generation_config.json"
     generation = read_json(path) if path.is_file() else {}
-    dims = checkpoint.dims
-    later_half = range(dims.n_text_layer // 2, dims.n_text_layer)
+    layers, added = widening.layers("decoder")
     heads = checkpoint.generation.alignment_heads or tuple(
-        (layer, head) for layer in later_half for head in range(dims.n_text_head)
+        (layer, head) for layer in range(layers // 2, layers) for head in range(checkpoint.dims.n_text_head)
     )
-    return {**generation, "alignment_heads": [list(pair) for pair in heads]}
+    return {**generation, "alignment_heads": [[layer + added, head] for layer, head in heads]}
+
+
+# --- what is trained beside a checkpoint ------------------------------------------------------------------------------
+
+
+def _write_beside(checkpoint: Checkpoint, widening: Widening, source: Path, output: Path) -> None:
+    """Hush words and the detector of cut words: the function that they were trained for is still the same."""
+    content_hash = load_checkpoint(output).content_hash
+    for path in sorted(source.glob("hush-*.npz")):
+        replace(HushWord.load(path), content_hash=content_hash).save(output / path.name)
+    if (path := source / FILE_NAME).is_file():
+        width = widening.source.n_audio_state
+        detector = TruncationDetector.load(path, width=width, content_hash=checkpoint.content_hash)
+        weight = np.tile(detector.weight, widening.copies) / np.float32(widening.copies)
+        replace(detector, weight=weight, content_hash=content_hash).save(output / FILE_NAME)
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
