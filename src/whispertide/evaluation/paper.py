@@ -155,7 +155,13 @@ _WHISPERFLOW = Paper(
             ("framing=hush",),
             "padding_items.padding_figure",
         ),
-        Item("figure 12", "latency by division of processor cores between stages", ("executor=pipelined",)),
+        Item(
+            "figure 12",
+            "latency by division of processor cores between stages",
+            ("executor=pipelined", "a GPU"),
+            "allocation_items.division_figure",
+            "both stages on the processor",
+        ),
     ),
 )
 

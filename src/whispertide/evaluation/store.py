@@ -38,7 +38,7 @@ _IRRELEVANT = ("cli", "server", "training", "compress")
 _IRRELEVANT_FILES = frozenset(
     f"{name}.py"
     for name in (
-        *("agreement", "charts", "compare", "grid", "guard_items", "page", "paper", "paper_items"),
+        *("agreement", "allocation_items", "charts", "compare", "grid", "guard_items", "page", "paper", "paper_items"),
         *("plots", "publish", "report", "runner", "store", "sweep"),
         *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
     )
