@@ -16,6 +16,7 @@ from whispertide.api import Transcriber
 from whispertide.cli import bundled
 from whispertide.cli import profile as command
 from whispertide.decoding.search import Guard
+from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions, ProviderName
 from whispertide.profile import LEAST_ROUNDS, Recorded, candidates, chosen, label, measure, record
@@ -147,6 +148,25 @@ def test_all_splits_of_the_threads_are_candidates() -> None:
     assert candidates(nano(1), WHOLE) == [Allocation(ONE)]
 
 
+def test_rounds_that_know_earlier_ones_may_change_workers() -> None:
+    found = [one for one in candidates(nano(2), WHOLE.replace(search="pruned")) if one.decoder]
+    assert [one.exchange for one in found] == [0.0, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4]
+    assert label(found[1]).endswith("decoder 1 thread, cpu; exchanged after 25% of the tokens")
+
+
+@pytest.mark.parametrize(
+    ("encoder", "decoder", "exchange", "message"),
+    [
+        (ONE, ONE, 1.5, "from 0 to 1; got 1.5"),
+        (ONE, None, 0.5, "two workers of ONNX Runtime"),
+        (Place("torch", 1, "fp16"), ONE, 0.5, "two workers of ONNX Runtime"),
+    ],
+)
+def test_no_such_exchange(encoder: Place, decoder: Place | None, exchange: float, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Allocation(encoder, decoder, exchange)
+
+
 def test_an_accelerator_may_leave_decoding_to_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     def there(wanted: ProviderName) -> str:
         return "cuda"
@@ -266,7 +286,7 @@ def test_json_has_all_of_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     data = json.loads(run("profile", "--json", "--recipe", "whisper-streaming").stdout)
     assert data["recipe"] == "whisper-streaming"
     assert [item["executor"] for item in data["measured"]] == ["pipelined", "serial"]
-    assert data["measured"][0]["allocation"]["decoder"] == {"provider": "cpu", "threads": 1}
+    assert data["measured"][0]["allocation"]["decoder"] == {"provider": "cpu", "threads": 1, "precision": None}
     assert data["measured"][0]["delay_s"] == pytest.approx(0.4)
 
 

@@ -23,12 +23,14 @@ from whispertide.audio.file import load_audio
 from whispertide.decoding.search import Guard
 from whispertide.errors import GraphError, OptionError, SessionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
+from whispertide.model.runtime import GraphSession
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.profile import record
 from whispertide.session import Session
-from whispertide.streaming.executor import make_executor
-from whispertide.streaming.pipelined import PipelinedExecutor, Worker
+from whispertide.streaming.executor import SerialExecutor, make_executor
+from whispertide.streaming.framing import get_framing
+from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
@@ -45,7 +47,7 @@ PAUSED = speech(("one", 0.5, 0.9), ("two", 1.0, 1.4), ("three", 5.0, 5.4), ("fou
 
 
 def workers() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name in ("encode", "decode")]
+    return [thread.name for thread in threading.enumerate() if thread.name == "round"]
 
 
 def no_workers_are_left() -> bool:
@@ -103,23 +105,6 @@ def shown(events: Sequence[Event]) -> list[Event]:
     return [replace(e, stats=RoundStats()) if isinstance(e, Confirmed | Hypothesis) else e for e in events]
 
 
-# --- the worker -------------------------------------------------------------------------------------------------------
-
-
-def test_a_worker_keeps_the_order_and_ends_when_idle() -> None:
-    worker, done, last = Worker("encode"), [], threading.Event()
-    for number in range(200):
-        worker.submit(lambda number=number: done.append(number))  # type: ignore[misc]
-    worker.submit(last.set)
-    assert last.wait(LONG)
-    assert done == list(range(200))
-    assert no_workers_are_left()
-    again = threading.Event()
-    worker.submit(again.set)
-    assert again.wait(LONG)
-    assert no_workers_are_left()
-
-
 # --- rounds -----------------------------------------------------------------------------------------------------------
 
 
@@ -162,6 +147,27 @@ def test_what_a_stage_raises_reaches_whoever_waits_and_nobody_else(stage: str) -
     with pytest.raises(GraphError, match=f"the graph of {stage} failed"):
         rounds[1].result()
     assert rounds[2].result().plan.id == 2
+    assert no_workers_are_left()
+
+
+def test_a_round_that_fails_early_does_not_let_the_next_one_overtake() -> None:
+    decoding, release = threading.Event(), threading.Event()
+
+    def script(name: str, plan: RoundPlan) -> None:
+        if (name, plan.id) == ("decode", 0):
+            decoding.set()
+            assert release.wait(LONG)
+        if (name, plan.id) == ("encode", 1):
+            raise GraphError("no")
+
+    executor = PipelinedExecutor(Scripted(Oracle(()), script))  # which asserts that one round is decoded at a time
+    rounds = [executor.begin(*bare_round(number)) for number in range(3)]
+    assert decoding.wait(LONG)
+    with pytest.raises(GraphError):
+        rounds[1].result()
+    assert not rounds[2].done
+    release.set()
+    assert [rounds[number].result().plan.id for number in (0, 2)] == [0, 2]
     assert no_workers_are_left()
 
 
@@ -407,6 +413,45 @@ def test_recorded_plans_give_the_same_results(model: WhisperModel, recipe: Recip
     for item, pending in zip(rounds, begun, strict=True):
         assert judged(pending.result()) == judged(serial.run(item.plan, item.audio, item.options, item.guards))
     assert any(pending.result().words for pending in begun)
+
+
+@pytest.mark.parametrize("search", ["pruned", "verified"])
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_rounds_that_change_workers_give_the_same_results(model: WhisperModel, search: str, share: float) -> None:
+    """Both workers have decoded; where a round has no reference, the second one has alone."""
+    recipe = get_recipe("whisper-streaming").replace(search=search, framing="bare", step_s=1, vad=False)
+    serial = make_executor(model, recipe)
+    rounds = record(serial, recipe, load_audio(CLIP)[: 4 * S])
+    assert any(item.plan.reference and item.plan.reference.words for item in rounds)
+    first, second = (counting(model) for _ in range(2))
+    executor = PipelinedExecutor(SerialExecutor(second, get_framing("bare")), Exchange(first, share))
+    begun = [begin(executor, item.plan, item.audio, item.options, item.guards) for item in rounds]
+    for item, pending in zip(rounds, begun, strict=True):
+        assert judged(pending.result()) == judged(serial.run(item.plan, item.audio, item.options, item.guards))
+    assert runs_of(first) > 0
+    assert runs_of(second) > 0
+    assert no_workers_are_left()
+
+
+def counting(model: WhisperModel) -> WhisperModel:
+    """A view whose decoder counts its runs."""
+    view = model.view(model.options)
+    view.decoder_graph.graph = cast(Any, CountingGraph(view.decoder_graph.graph))
+    return view
+
+
+def runs_of(model: WhisperModel) -> int:
+    return cast(CountingGraph, model.decoder_graph.graph).runs
+
+
+@dataclass
+class CountingGraph:
+    graph: GraphSession
+    runs: int = 0
+
+    def run(self, outputs: Sequence[str], inputs: dict[str, Any]) -> list[Any]:
+        self.runs += 1
+        return self.graph.run(outputs, inputs)
 
 
 def test_a_transcriber_streams_pipelined_what_early_plans_say_serially(model: WhisperModel) -> None:

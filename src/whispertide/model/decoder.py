@@ -74,6 +74,10 @@ class DecoderState:
         """A state that goes its own way from here; nothing is copied."""
         return type(self)(self._decoder, self._encoded, self._heads, self._cache)
 
+    def moved(self, decoder: Decoder) -> Self:
+        """The state as another session of the same model goes on with it; nothing is copied."""
+        return type(self)(decoder, self._encoded, self._heads, self._cache)
+
     def rewind(self, drop: int) -> None:
         """Forget the newest `drop` positions of every row."""
         self._cache = self._cache.rewound(self._cache.length - drop)

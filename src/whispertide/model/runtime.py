@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.errors import GraphError, ProviderError
-from whispertide.model.backend import BACKENDS, check_installed, is_installed
+from whispertide.model.backend import BACKENDS, check_installed
 from whispertide.options import EngineOptions, ProviderName
 
 _MOST_AUTOMATIC_THREADS = 4  # beyond this, streaming windows are too short to gain
@@ -37,20 +37,21 @@ _PACKAGES = {
 
 
 def available_providers() -> list[str]:
-    """Our names of the execution providers that the installed ONNX Runtime has, and of the installed backends."""
+    """Our names of the execution providers that the installed ONNX Runtime has."""
     import onnxruntime
 
     installed = set(onnxruntime.get_available_providers())
-    return [name for name, full in _PROVIDERS.items() if full in installed] + list(filter(is_installed, BACKENDS))
+    return [name for name, full in _PROVIDERS.items() if full in installed]
 
 
 def choose_provider(wanted: ProviderName) -> str:
-    """Resolve `auto`; raise `ProviderError` where the wanted provider is not installed."""
+    """Resolve `auto`; raise `ProviderError` where the wanted provider, or backend, is not installed."""
+    if wanted in BACKENDS:
+        check_installed(wanted)
+        return wanted
     available = available_providers()
     if wanted == "auto":
         return next(name for name in _AUTOMATIC if name in available)
-    if wanted in BACKENDS:
-        check_installed(wanted)
     if wanted not in available:
         raise ProviderError(
             f"expected an execution provider of this machine ({', '.join(available)}); got {wanted!r}: "

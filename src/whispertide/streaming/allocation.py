@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
+from whispertide.model.backend import BACKENDS
 from whispertide.model.runtime import physical_cores, thread_count
 from whispertide.options import EngineOptions, Precision, ProviderName
 from whispertide.streaming.beside import command_name
@@ -48,10 +49,22 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Where rounds are encoded and where they are decoded. `decoder` None: there too, one after the other."""
+    """Where rounds are encoded and where they are decoded. `decoder` None: there too, one after the other.
+
+    `exchange` is the share, 0 to 1, of the tokens that an earlier round heard in the same audio for which the encoder's
+    worker goes on with the decode before the decoder's takes over (`streaming.exchange`).
+    """
 
     encoder: Place
     decoder: Place | None = None
+    exchange: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.exchange <= 1.0:
+            raise OptionError(f"expected an exchange point from 0 to 1; got {self.exchange}")
+        places = (self.encoder, self.decoder)
+        if self.exchange and any(place is None or place.provider in BACKENDS for place in places):
+            raise OptionError("expected two workers of ONNX Runtime for an exchange point: others share no caches")
 
     @property
     def executor(self) -> str:
@@ -137,7 +150,8 @@ def recall(model: "WhisperModel", recipe: str) -> list[Measured]:
 def _read(item: Any) -> Measured:
     places = item["allocation"]
     decoder = places["decoder"] and Place(**places["decoder"])
-    return Measured(Allocation(Place(**places["encoder"]), decoder), float(item["round_s"]), float(item["period_s"]))
+    allocation = Allocation(Place(**places["encoder"]), decoder, float(places.get("exchange", 0.0)))
+    return Measured(allocation, float(item["round_s"]), float(item["period_s"]))
 
 
 def _key(model: "WhisperModel", recipe: str) -> dict[str, Any]:

@@ -7,8 +7,9 @@ of sessions can share it (one call at a time).
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from whispertide.streaming.allocation import Allocation, split_evenly
 from whispertide.streaming.beside import command_name, folder_of
 from whispertide.streaming.framing import HUSH, get_framing
 from whispertide.streaming.hush import HushWord, suffix_for
-from whispertide.streaming.pipelined import PipelinedExecutor
+from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import Heard, RoundPlan, RoundResult
@@ -61,7 +62,9 @@ def make_executor(
     if allocation is None and recipe.executor == "pipelined":
         allocation = split_evenly(model.options)
     stages = _stages(model, recipe, detector, hush, allocation)
-    return stages if allocation is None or allocation.decoder is None else PipelinedExecutor(stages)
+    if allocation is None or allocation.decoder is None:
+        return stages
+    return PipelinedExecutor(stages, Exchange(stages.encoder, allocation.exchange) if allocation.exchange else None)
 
 
 def _stages(
@@ -148,6 +151,12 @@ class SerialExecutor:
         if not features.frames:
             return None
         return Opening.of(features, min(features.frames, N_FRAMES), lambda mel: self.frame(self.encoder, mel))
+
+    def decoding_with(self, model: "WhisperModel") -> Self:
+        """The same executor, but `model` decodes."""
+        other = copy(self)
+        other.model = model
+        return other
 
     def decode(
         self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()

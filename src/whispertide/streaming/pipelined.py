@@ -1,66 +1,59 @@
 """Round n is encoded while round n-1 is decoded: two stages on two workers, after WhisperFlow (Wang et al., section 4).
 
-Each worker has graph sessions of its own, bound to a provider and a number of threads; `executor.make_executor` gives
-them to the stages. In the paper the workers also exchange a round in mid-decode, to balance them; here a round is
-decoded whole by one worker. A round is planned while the one before it is still under way, so it knows one round less:
-results, and with them the trimming of audio, come one round late. That is the algorithm's price, and the only
-difference from serial execution of the same plans.
+A worker is graph sessions of its own, bound to a provider and a number of threads; `executor.make_executor` gives them
+to the stages. Each round has a thread that uses one worker after the other, in the order of the rounds; with an
+`Exchange` it stays with the first for a share of its decode. A round is planned while the one before it is still under
+way, so it knows one round less: results, and with them the trimming of audio, come one round late. That is the
+algorithm's price, and the only difference from serial execution of the same plans.
 
-Knows threads; knows no model, no policy and no session.
+Knows threads; knows no policy and no session.
 """
 
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
-from functools import partial
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from whispertide.decoding.search import Guard
 from whispertide.options import DecodeOptions
+from whispertide.streaming.exchange import ExchangedModel, expected_tokens
 from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.streaming.stages import Opening, Staged
+from whispertide.streaming.stages import Exchangeable, Staged
 from whispertide.types import FloatArray
 
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
 
-class Worker:
-    """Does one task after the other, in order, on a thread that lives only while there are tasks: nothing to close."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._tasks: deque[Callable[[], None]] = deque()
-        self._lock = threading.Lock()
-        self._busy = False
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The first worker decodes with `model` for `share` (0 to 1) of the tokens that an earlier round heard."""
 
-    def submit(self, task: Callable[[], None]) -> None:
-        """Do it after all that was submitted before. It must not raise."""
-        with self._lock:
-            self._tasks.append(task)
-            if not self._busy:
-                threading.Thread(target=self._work, name=self._name).start()
-                self._busy = True
-
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                if not self._tasks:
-                    self._busy = False
-                    return
-                task = self._tasks.popleft()
-            task()
+    model: "WhisperModel"
+    share: float
 
 
 class PipelinedRound:
-    """A round on its way through the stages. Satisfies `stages.Pending`."""
+    """A round on its way through the stages, behind the round `before` it. Satisfies `stages.Pending`."""
 
     def __init__(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
+        self,
+        plan: RoundPlan,
+        audio: FloatArray,
+        options: DecodeOptions,
+        guards: Sequence[Guard] = (),
+        before: "PipelinedRound | None" = None,
     ) -> None:
         self.plan = plan
         self._audio = audio
         self._options = options
         self._guards = (*guards, _Cancellation(self))
+        self._before = before
         self._outcome: Future[RoundResult] = Future()
         self._cancelled = threading.Event()
+        self._first_is_free = threading.Event()
+        self._second_is_free = threading.Event()
 
     @property
     def done(self) -> bool:
@@ -80,24 +73,38 @@ class PipelinedRound:
         if self._cancelled.is_set():
             raise CancelledError
 
-    def encode(self, stages: Staged, then: Callable[[Callable[[], None]], None]) -> None:
-        """The first stage; `then` is given the second one to run."""
+    def run(self, stages: Staged, exchange: Exchange | None) -> None:
+        """Both stages, each as soon as the round before has left it."""
         try:
+            if self._before is not None:
+                self._before._first_is_free.wait()
             self.check()
             opening = stages.encode(self.plan, self._audio)
+            decoding = self._decoding(stages, exchange)
+            self.check()
+            self._outcome.set_result(decoding.decode(self.plan, opening, self._options, self._guards))
         except BaseException as error:  # it belongs to whoever waits for the result
             self._outcome.set_exception(error)
-        else:
-            then(partial(self._decode, stages, opening))
+        finally:
+            self._leave_first()
+            self._second_is_free.set()
+            self._before = None
 
-    def _decode(self, stages: Staged, opening: Opening | None) -> None:
-        try:
-            self.check()
-            result = stages.decode(self.plan, opening, self._options, self._guards)
-        except BaseException as error:
-            self._outcome.set_exception(error)
-        else:
-            self._outcome.set_result(result)
+    def _decoding(self, stages: Staged, exchange: Exchange | None) -> Staged:
+        """What decodes the round: the second worker, or the first until it hands over."""
+        tokens = 0
+        if exchange is not None:
+            tokens = int(exchange.share * expected_tokens(exchange.model, self.plan.reference))
+        if exchange is None or not tokens or not isinstance(stages, Exchangeable):
+            self._leave_first()
+            return stages
+        return stages.decoding_with(ExchangedModel(exchange.model, stages.model, tokens, self._leave_first))
+
+    def _leave_first(self) -> None:
+        """Go from the first worker to the second one as soon as that is free."""
+        self._first_is_free.set()
+        if self._before is not None:
+            self._before._second_is_free.wait()
 
 
 class _Cancellation:
@@ -116,22 +123,24 @@ class PipelinedExecutor:
     """Runs the two stages of each round on two workers, in the order of the rounds.
 
     `depth` rounds are enough to keep both busy. Any number of sessions may share it; it satisfies `policy.Executor` and
-    `stages.Overlapping`.
+    `stages.Overlapping`. A thread lives only as long as its round: there is nothing to close.
     """
 
     depth: int = 2
 
-    def __init__(self, stages: Staged) -> None:
+    def __init__(self, stages: Staged, exchange: Exchange | None = None) -> None:
         self.stages = stages
-        self._encoder = Worker("encode")
-        self._decoder = Worker("decode")
+        self.exchange = exchange
+        self._newest: PipelinedRound | None = None
+        self._lock = threading.Lock()
 
     def begin(
         self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
     ) -> PipelinedRound:
         """Begin to hear `audio` ([len(plan.window)] samples, not to be written to); returns at once."""
-        begun = PipelinedRound(plan, audio, options, guards)
-        self._encoder.submit(partial(begun.encode, self.stages, self._decoder.submit))
+        with self._lock:
+            begun = self._newest = PipelinedRound(plan, audio, options, guards, self._newest)
+        threading.Thread(target=begun.run, args=(self.stages, self.exchange), name="round").start()
         return begun
 
     def run(

@@ -19,6 +19,7 @@ from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.encoder import Encoded
+    from whispertide.model.whisper import WhisperModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,16 @@ class Staged(Protocol):
         self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()
     ) -> RoundResult:
         """The second stage. Raises `GraphError`."""
+
+
+@runtime_checkable
+class Exchangeable(Staged, Protocol):
+    """Stages whose decode may change workers (`streaming.exchange`)."""
+
+    model: "WhisperModel"
+
+    def decoding_with(self, model: "WhisperModel") -> Staged:
+        """The same stages, but `model` decodes."""
 
 
 class Pending(Protocol):
