@@ -237,7 +237,7 @@ class Forgetful(LocalAgreement):
 class Hasty(LocalAgreement):
     """Confirms whatever it hears."""
 
-    def _agreed(self, state: AgreementState, fresh: Sequence[Word]) -> int:
+    def _agreed(self, state: AgreementState, fresh: Sequence[Word], end: int) -> int:
         return len(fresh)
 
 

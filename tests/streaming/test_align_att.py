@@ -92,6 +92,19 @@ def test_near_the_end_is_what_attends_to_it_not_a_word_before_a_pause() -> None:
     assert texts(Play(policy).round(2, still_spoken).confirmed) == []
 
 
+def test_a_doubtful_word_waits_until_it_is_settled_and_keeps_those_behind_it_waiting() -> None:
+    sure, doubtful = word("one", 0.2, 0.5), TokenWord(Word(" game", round(0.6 * S), S, probability=0.4), (2,))
+    behind = word("two", 1.1, 1.3)
+    policy = AlignAtt(truncate="none", doubt=0.5, settle=S)
+    commit = Play(policy).round(1.9, sure, doubtful, behind)
+    assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["one"], ["game", "two"])
+    assert texts(Play(policy).round(2.1, sure, doubtful, behind).confirmed) == ["one", "game", "two"]
+    assert texts(Play(policy).round(1.9, sure, doubtful, is_last=True).confirmed) == ["one", "game"]
+    assert texts(Play(AlignAtt(truncate="none")).round(1.9, sure, doubtful).confirmed) == ["one", "game"]
+    attended = TokenWord(doubtful.word, (2,), attended=round(0.7 * S))
+    assert texts(Play(policy).round(1.9, sure, attended).confirmed) == ["one", "game"]
+
+
 @pytest.mark.parametrize(("fires", "confirmed"), [(True, 2), (False, 1), (None, 1)])
 def test_the_detector_decides_where_it_is_asked(fires: bool | None, confirmed: int) -> None:
     play = Play(AlignAtt(truncate="detector"))

@@ -62,6 +62,18 @@ def test_a_prefix_is_confirmed_when_it_is_heard_the_second_time() -> None:
     assert (texts(third.confirmed), texts(third.hypothesis)) == ("hole", "then")
 
 
+def test_a_doubtful_word_near_the_end_is_not_confirmed_by_agreement_alone() -> None:
+    script = Script(LocalAgreement(doubt=0.5, settle=S))
+    sure, doubtful = speech(("We", 0.5, 0.8))[0], Word(" wall", round(0.8 * S), round(1.2 * S), probability=0.4)
+    script.hear(1.3, (sure, doubtful))
+    assert texts(script.hear(1.4, (sure, doubtful)).confirmed) == "We"
+    assert texts(script.hear(2.1, (sure, doubtful)).confirmed) == ""
+    assert texts(script.hear(2.3, (sure, doubtful)).confirmed) == "wall"
+    script = Script(LocalAgreement(doubt=0.5, settle=S))
+    script.hear(1.3, (doubtful,))
+    assert texts(script.hear(1.4, (doubtful,), is_last=True).confirmed) == "wall"
+
+
 def test_the_new_copy_counts() -> None:
     script = Script()
     script.hear(1.7, speech(("we", 0.4, 0.7)))

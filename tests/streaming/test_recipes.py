@@ -50,11 +50,11 @@ def test_schedules_are_built() -> None:
 def test_every_field_of_the_policy_comes_from_the_recipe() -> None:
     recipe = BASE.replace(
         agreement=3, compare="exact", boundary="time", trim="sentence", trim_s=9, hard_cap_s=20, no_speech=0.5,
-        prompt_chars=50, loop_guard=False,
+        prompt_chars=50, loop_guard=False, doubt=0.3, settle_s=0.5,
     )  # fmt: skip
     assert make_policy(recipe) == LocalAgreement(
         agreement=3, compare="exact", boundary="time", trim_at="sentence", trim=144_000, hard_cap=320_000,
-        no_speech=0.5, prompt_chars=50, guard=False,
+        no_speech=0.5, prompt_chars=50, guard=False, doubt=0.3, settle=8_000,
     )  # fmt: skip
 
 
@@ -120,10 +120,12 @@ def test_every_field_of_align_att_comes_from_the_recipe() -> None:
         hold_s=0.25, memory="segments", window_s=7.0, carry=4, hard_cap_s=11.0, context_tokens=0, beyond=3,
         verify=False, shed_s=0.0, loop_guard=False, least_s=0.5, silence_s=0.3, must_speak=True, no_speech=0.3,
         max_tokens=33, static_prompt=False, word_times="attended", heads_first=True, rescue_logprob=-0.7, beam=3,
+        doubt=0.4, settle_s=0.75,
     )  # fmt: skip
     assert make_policy(recipe) == AlignAtt(
-        margin=5, margin_last=1, rewind=None, back=5, floor=0.2, truncate="detector", hold=4_000, memory="segments",
-        window=112_000, carry=4, hard_cap=176_000, context=False, beyond=3, verify=False, shed=0, loop_guard=False,
+        margin=5, margin_last=1, rewind=None, back=5, floor=0.2, truncate="detector", hold=4_000, doubt=0.4,
+        settle=12_000, memory="segments", window=112_000, carry=4, hard_cap=176_000, context=False, beyond=3,
+        verify=False, shed=0, loop_guard=False,
         listen=Listening(
             least=8_000, silence=4_800, must_speak=True, no_speech=0.3, loop_guard=False, max_tokens=33,
             context_tokens=0, static_prompt=False, times="attended", heads_first=True, rescue=-0.7, rescue_beam=3,

@@ -71,6 +71,8 @@ class AlignAtt:
     floor         of the spread of attention (`decoding.watch.attended_frame`)
     truncate      what is held back of the last word: "none"; "last-word": always; "near-end": where it attends to the
                   last `hold` of the window; "detector": unless the word-truncation detector fires
+    doubt         a word that is less probable is held back, with whatever follows it, as long as it attends to the last
+                  `settle` of the window
     memory        "segments": windows of up to `hard_cap`; "words": of about `window`, cut in front of the last `carry`
                   confirmed words
     context       whether text that left the window precedes it as prompt
@@ -89,6 +91,8 @@ class AlignAtt:
     floor: float = 0.0
     truncate: Truncate = "last-word"
     hold: int = SAMPLE_RATE // 2
+    doubt: float = 0.0
+    settle: int = SAMPLE_RATE
     memory: Memory = "segments"
     window: int = 5 * SAMPLE_RATE
     carry: int = 2
@@ -184,6 +188,8 @@ class AlignAtt:
         firm = len(words) if is_last else sum(bool(word.word.text.strip()) for word in heard.words[: heard.firm])
         if not is_last and firm and self._holds(words[firm - 1], heard, state, is_newest=firm == len(words)):
             firm -= 1
+        if not is_last:
+            firm = self._certain(words[:firm], state.start + heard.frames * FRAME_SAMPLES)
         if heard.last_frame is not None:
             state.attended = state.start + heard.last_frame * FRAME_SAMPLES
         confirmed = self._without_loops(state, words[:firm])
@@ -201,8 +207,14 @@ class AlignAtt:
             return True
         if self.truncate == "detector":
             return is_newest and heard.word_ended is not True
-        place = word.end if word.attended is None else word.attended  # the end also takes in a pause behind the word
-        return place > state.start + heard.frames * FRAME_SAMPLES - self.hold
+        return _place(word) > state.start + heard.frames * FRAME_SAMPLES - self.hold
+
+    def _certain(self, words: list[TokenWord], end: int) -> int:
+        """How many words stand before the first one that more audio up to `end` may still change."""
+        for number, word in enumerate(words):
+            if word.word.probability < self.doubt and _place(word) > end - self.settle:
+                return number
+        return len(words)
 
     def _without_loops(self, state: AlignAttState, words: list[TokenWord]) -> list[TokenWord]:
         if not self.loop_guard:
@@ -258,3 +270,8 @@ class AlignAtt:
         state.attended = None
         self._move(state, cut.cut)
         return forced
+
+
+def _place(word: TokenWord) -> int:
+    """Where a word is spoken to the end: its own end also takes in a pause behind it."""
+    return word.end if word.attended is None else word.attended

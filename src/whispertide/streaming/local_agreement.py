@@ -81,6 +81,7 @@ class LocalAgreement:
     hard_cap      windows never get longer than this
     no_speech     segments that Whisper takes for silence with a higher probability are dropped
     prompt_chars  the prompt has at least that many characters, if so much was said
+    doubt         a word that is less probable is not confirmed while it ends in the last `settle` of the window
     guard         cut down repetition loops
     reuse         how the search of a round uses what the rounds before it heard; None: not at all
     """
@@ -93,6 +94,8 @@ class LocalAgreement:
     hard_cap: int = 28 * SAMPLE_RATE
     no_speech: float = 0.9
     prompt_chars: int = 200
+    doubt: float = 0.0
+    settle: int = SAMPLE_RATE
     guard: bool = True
     reuse: Reuse | None = None
 
@@ -125,7 +128,7 @@ class LocalAgreement:
         """Confirm what the rounds agree on (everything, in the last round), then cut the window if it got long."""
         fresh = self._fresh(state, result)
         words = fresh.words
-        agreed = len(words) if result.plan.is_last else self._agreed(state, words)
+        agreed = len(words) if result.plan.is_last else self._agreed(state, words, result.plan.window.end)
         self._confirm(state, fresh, 0, agreed)
         end = result.plan.window.end
         if not result.plan.is_last:
@@ -184,13 +187,16 @@ class LocalAgreement:
                 state.confirmed[-i] = replace(state.confirmed[-i], trusted=False)
         return guarded
 
-    def _agreed(self, state: AgreementState, fresh: Sequence[Word]) -> int:
-        """How many words at the front of `fresh` the earlier rounds heard too."""
+    def _agreed(self, state: AgreementState, fresh: Sequence[Word], end: int) -> int:
+        """How many words at the front of `fresh` the earlier rounds heard too, without doubt in view of `end`."""
         if len(state.earlier) < self.agreement - 1:
             return 0
         agreed = 0
         for hypotheses in zip(fresh, *state.earlier, strict=False):
             if len({self._key(word.text) for word in hypotheses}) > 1:
+                break
+            newest = hypotheses[0]
+            if newest.probability < self.doubt and newest.end > end - self.settle:
                 break
             agreed += 1
         return agreed

@@ -37,7 +37,7 @@ def _check_range(name: str, value: float, least: float, most: float) -> None:
 
 
 _WITHIN_A_WINDOW = (
-    *("margin_s", "margin_last_s", "rewind_s", "backward_s", "hold_s", "shed_s"),
+    *("margin_s", "margin_last_s", "rewind_s", "backward_s", "hold_s", "settle_s", "shed_s"),
     *("carry_back_s", "shift_from_s", "least_s", "silence_s"),
 )
 # What each policy calls the length of a usual window, which must fit into the longest.
@@ -102,6 +102,10 @@ class Recipe:
     finish_word   a word near the end is decoded whole before the decode ends
     same_token    so many copies of a token in a row end a decode and are dropped (0 = none do)
 
+    Local agreement and AlignAtt:
+    doubt         a word that is less probable is not confirmed as long as it lies in the last `settle_s` of the window
+                  (0 = none is doubted)
+
     AlignAtt and grounded:
     least_s       shorter windows are not decoded, unless they are the last
     silence_s     silence behind the last window of an utterance, so that its text may end
@@ -165,6 +169,8 @@ class Recipe:
     shift_from_s: float = 0.0
     finish_word: bool = True
     same_token: int = 0
+    doubt: float = 0.0
+    settle_s: float = 1.0
     least_s: float = 0.0
     silence_s: float = 0.0
     max_tokens: int = 224
@@ -209,6 +215,7 @@ class Recipe:
         for name in _WITHIN_A_WINDOW:
             _check_range(name, getattr(self, name), 0, CHUNK_SECONDS)
         _check_range("attention_floor", self.attention_floor, 0, 1)
+        _check_range("doubt", self.doubt, 0, 1)
         _check_range("carry", self.carry, 1, 3 if self.policy == "grounded" else 20)
         _check_range("context_tokens", self.context_tokens, 0, 400)
         _check_range("beyond", self.beyond, 0, 224)

@@ -136,6 +136,8 @@ def _local_agreement(recipe: Recipe) -> LocalAgreement:
         hard_cap=to_samples(recipe.hard_cap_s),
         no_speech=recipe.no_speech,
         prompt_chars=recipe.prompt_chars,
+        doubt=recipe.doubt,
+        settle=to_samples(recipe.settle_s),
         guard=recipe.loop_guard,
         reuse=_reuse(recipe),
     )
@@ -156,6 +158,8 @@ def _align_att(recipe: Recipe) -> AlignAtt:
         floor=recipe.attention_floor,
         truncate=recipe.truncate,
         hold=to_samples(recipe.hold_s),
+        doubt=recipe.doubt,
+        settle=to_samples(recipe.settle_s),
         memory=recipe.memory,
         window=to_samples(recipe.window_s),
         carry=recipe.carry,
