@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+from command_line import write_wav
 from small_training import nano, small_dims, spoken
 from whispertide.cli.main import app
 from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
@@ -211,6 +212,24 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path) -> None:
     other = command(*common, "--data", speech, "--steps", 3)
     assert other.exit_code == 2
     assert "got others for steps" in other.stderr
+
+
+def test_a_manifest_is_prepared_beside_the_run_once(tmp_path: Path) -> None:
+    """Three recordings are too few to train with, which is said after they were made into shards."""
+    lines = []
+    for number, text in enumerate(("The red fox ran.", "Good day.", "Hi.")):
+        write_wav(tmp_path / f"{number}.wav", 1)
+        lines.append(json.dumps({"audio": f"{number}.wav", "text": text}))
+    manifest = tmp_path / "mine.jsonl"
+    manifest.write_text("\n".join(lines))
+    asked = ("--model", "nano.en", "--run", tmp_path / "run", "--data", manifest, "-j", 0)
+    first = command(*asked)
+    assert "expected at least 40 utterances" in first.stderr
+    assert len(open_shards([tmp_path / "run-speech-0"])) == 3
+    manifest.unlink()
+    manifest.write_text("no manifest any more: the shards are there")
+    again = command(*asked)
+    assert first.stderr.endswith(again.stderr), "nothing is prepared again"
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path, speech: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_fit import DeviceOption, WorkersOption, train_device, train_workers
+from whispertide.cli.train_prepare import prepared
 from whispertide.errors import OptionError, OutputError
 
 if TYPE_CHECKING:
@@ -91,7 +92,6 @@ def hush(
 
 def _speech(data: list[Path], run: Path) -> "Shards":
     """The utterances of folders of shards, of manifests, or synthetic ones; the latter two are kept beside the run."""
-    from whispertide.training.prepare import prepare
     from whispertide.training.shards import open_shards
 
     folders = []
@@ -103,7 +103,7 @@ def _speech(data: list[Path], run: Path) -> "Shards":
             continue
         folders.append(run.with_name(f"{run.name}-speech-{number}"))
         if not folders[-1].exists():
-            prepare(path, folders[-1])
+            prepared(path, folders[-1])
     return open_shards(folders or [_synthetic(run.with_name(f"{run.name}-speech"))])
 
 

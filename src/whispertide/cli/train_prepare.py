@@ -1,11 +1,14 @@
 """`whispertide train prepare`: a user's own recordings to train on."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from whispertide.cli.exit import ExitCode, guarded, say
+
+if TYPE_CHECKING:
+    from whispertide.training.prepare import Prepared
 
 
 def prepare(
@@ -22,12 +25,7 @@ def prepare(
     """
 
     def body() -> ExitCode:
-        from whispertide.cli.progress import counting
-        from whispertide.model.runtime import usable_cpus
-        from whispertide.training.prepare import prepare as make
-
-        with counting("lines") as advance:
-            made = make(manifest, output, skip_bad=skip_bad, workers=jobs or len(usable_cpus()), advance=advance)
+        made = prepared(manifest, output, skip_bad=skip_bad, jobs=jobs)
         for problem in made.left_out:
             say(f"left out: {problem}")
         say(
@@ -38,3 +36,13 @@ def prepare(
         return ExitCode.OK
 
     guarded(body)
+
+
+def prepared(manifest: Path, output: Path, *, skip_bad: bool = False, jobs: int | None = None) -> "Prepared":
+    """The shards of a manifest, with a progress bar. Raises what `training.prepare.prepare` raises."""
+    from whispertide.cli.progress import counting
+    from whispertide.model.runtime import usable_cpus
+    from whispertide.training.prepare import prepare as make
+
+    with counting("lines") as advance:
+        return make(manifest, output, skip_bad=skip_bad, workers=jobs or len(usable_cpus()), advance=advance)
