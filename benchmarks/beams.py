@@ -1,0 +1,99 @@
+"""How much cheaper a round is decoded that follows what the round before it heard: `python benchmarks/beams.py`.
+
+The rounds are those of a stream of synthetic talks, recorded once. Each is then decoded by every way in turn, the
+encoder's output being the same: the full beam, the beam pruned as WhisperFlow publishes it, re-aligning, and what was
+heard checked as one block (docs/whisperflow.md). Prints, per way, the median time of decoding and word times, decoder
+runs, and how much of the full beam's time it is within the same round; then one JSON line. espeak-ng and flite must be
+installed.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from whispertide.decoding.earlier import Reuse
+from whispertide.evaluation.corpora import open_corpus
+from whispertide.model.whisper import load_model
+from whispertide.options import EngineOptions
+from whispertide.profile import Recorded, record
+from whispertide.streaming.executor import SerialExecutor, make_executor
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.round import RoundPlan
+from whispertide.types import SAMPLE_RATE
+
+WAYS: dict[str, Reuse | None] = {
+    "beam 5": None,
+    "pruned, first match": Reuse("first", recover=False),
+    "pruned, by time": Reuse("time"),
+    "pruned, bigram": Reuse("bigram"),
+    "verified": Reuse("bigram", block=True),
+}
+BASE = "beam 5"
+
+
+def following(plan: RoundPlan, reuse: Reuse | None) -> RoundPlan:
+    """The same round, and how it follows what was heard."""
+    reference = None if reuse is None or plan.reference is None else replace(plan.reference, reuse=reuse)
+    return replace(plan, reference=reference)
+
+
+def timed(executor: SerialExecutor, item: Recorded) -> dict[str, tuple[float, int]]:
+    """Seconds and decoder runs of every way to decode one round."""
+    opening = executor.encode(item.plan, item.audio)
+    found = {}
+    for name, reuse in WAYS.items():
+        plan = following(item.plan, reuse)
+        began = time.perf_counter()
+        result = executor.decode(plan, opening, item.options, item.guards)
+        found[name] = (time.perf_counter() - began, result.stats.decoder_runs)
+    return found
+
+
+def summary(rounds: Sequence[dict[str, tuple[float, int]]]) -> dict[str, dict[str, float]]:
+    """Per way: median milliseconds, mean runs, and the median of its ratio to the full beam within a round."""
+    return {
+        name: {
+            "ms": 1e3 * statistics.median(taken[name][0] for taken in rounds),
+            "runs": statistics.mean(taken[name][1] for taken in rounds),
+            "times_cheaper": statistics.median(taken[BASE][0] / taken[name][0] for taken in rounds),
+        }
+        for name in WAYS
+    }
+
+
+def main() -> None:
+    """Record, decode, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="nano.en", help="a checkpoint; widened ones are made by `train widen`")
+    parser.add_argument("--framing", default="hush", help="hush, bare or pad30")
+    parser.add_argument("--step", type=float, default=1.0, metavar="S", help="seconds between rounds")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of talks")
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    model = load_model(arguments.model, EngineOptions("int8", "auto", arguments.threads))
+    recipe = get_recipe("whisper-streaming").replace(
+        search="verified", framing=arguments.framing, step_s=arguments.step
+    )
+    executor: Any = make_executor(model, recipe)
+    audio = np.concatenate([utterance.audio() for utterance in islice(open_corpus("talks").utterances(), 1)])
+    audio = audio[: round(arguments.seconds * SAMPLE_RATE)]
+    recorded = record(executor, recipe, audio, most_s=float("inf"))
+    rounds = [timed(executor, item) for item in recorded if item.plan.reference and item.plan.reference.words]
+    figures = summary(rounds)
+    print(f"{model.name}, int8, {arguments.threads} threads, {arguments.framing}, {len(rounds)} rounds that follow one")
+    for name, figure in figures.items():
+        print(
+            f"{name:20} {figure['ms']:8.1f} ms {figure['runs']:6.1f} runs {figure['times_cheaper']:6.2f} times cheaper"
+        )
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
