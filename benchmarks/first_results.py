@@ -273,10 +273,13 @@ These are the first results, measured with one command on one machine. `talks` a
 of this project, trained mostly on synthetic speech; `{model}-as-{shape}` is the same function widened to {shape}'s
 shape, so that its cost is real and its words are the same. Nothing here says how well a Whisper model hears people.
 
-**A bias to know.** `{model}` hears short windows better than windows of 30 s that are full of speech. Whatever works
-on long windows suffers from that: offline transcription, and programs that keep long buffers. So offline is worse here
-than some recipes, their *minus offline* is negative, and a part of the distance to the other programs is the
-checkpoint's doing. Where there are fewer than a thousand words, no claim rests on a row.
+**A bias to know.** `{model}` hears short windows better than windows that are full of speech, and cannot use text
+before a window, which its generation config says (docs/LOG.md). Whatever works on long windows suffers from that:
+offline transcription, and programs that keep long buffers. So offline is worse here than most recipes, their *minus
+offline* is negative, and a part of the distance to the other programs is the checkpoint's doing.
+`peer:whisper-streaming` is whisper_streaming's algorithm over faster-whisper as WhisperLiveKit ships it, which
+empties its buffer after 15 s without a confirmed word. Where there are fewer than a thousand words, no claim rests on
+a row.
 
 Latency is from the moment a word ended in the audio to the moment it was shown for good, over words that were
 recognised (`matched`); nothing is clamped or rounded, nothing truncated, negatives are kept; for p99 a word that was
