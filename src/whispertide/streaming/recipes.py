@@ -79,6 +79,7 @@ _TIDE = Recipe(
     attention_floor=0.1,
     truncate="near-end",
     hold_s=0.5,
+    doubt=0.5,
     memory="words",
     window_s=5.0,
     carry=2,
