@@ -7,7 +7,7 @@ import numpy as np
 
 from whispertide.checkpoint import ModelDims
 from whispertide.errors import GraphError
-from whispertide.graphs.contract import MASKED, MASKED_HALF
+from whispertide.graphs.contract import masked_value
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.cache import KVCache
 from whispertide.model.encoder import Encoded, in_runtime
@@ -36,13 +36,19 @@ def check_context(past: int, length: int, dims: ModelDims) -> None:
         raise GraphError(f"expected at most {dims.n_text_ctx} tokens of text context; got {past} + {length}")
 
 
+def suppressed_rows(suppress: FloatArray) -> FloatArray:
+    """[rows or 1, 1, vocab] of a request's `suppress`, to be added to the logits."""
+    rows = suppress[None] if suppress.ndim == 1 else suppress
+    return np.ascontiguousarray(rows[:, None], np.float32)
+
+
 class Decoder:
     """Runs the decoder graph of one model; `start` gives the state of one search."""
 
     def __init__(self, files: GraphFiles, dims: ModelDims, options: EngineOptions) -> None:
         self.dims = dims
         self.graph: GraphSession = open_session(files.decoder, options)
-        self.masked_value = MASKED_HALF if options.precision == "fp16" else MASKED
+        self.masked_value = masked_value(options.precision)
         self.no_suppression = np.zeros((1, 1, dims.n_vocab), np.float32)
 
     def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> "DecoderState":
@@ -146,8 +152,7 @@ class DecoderState:
     def _suppress(self, suppress: FloatArray | None) -> FloatArray:
         if suppress is None:
             return self._decoder.no_suppression
-        rows = suppress[None] if suppress.ndim == 1 else suppress
-        return np.ascontiguousarray(rows[:, None], np.float32)
+        return suppressed_rows(suppress)
 
     def _attention(self, values: dict[str, Any], request: DecodeRequest) -> FloatArray:
         """[heads, rows, length, valid frames] from the graph's [1, heads, rows * length, frames] per layer."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from whispertide.checkpoint import ModelDims
 from whispertide.errors import GraphError
-from whispertide.graphs.contract import MASKED, MASKED_HALF
+from whispertide.graphs.contract import masked_value
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
@@ -83,18 +83,21 @@ class Encoder:
         frames, valid = check_mel(mel, self._dims, valid_frames)
         inputs: dict[str, Any] = {"mel": np.ascontiguousarray(mel[None]), "positions": np.arange(frames)}
         graph = self._open
-        if attention is None and mask_padding and valid < frames:
-            attention = np.zeros((frames, frames), np.float32)
-            attention[:, valid:] = self.masked_value
+        if attention is None and mask_padding:
+            attention = padding_bias(frames, valid, self._options.precision)
         if attention is not None:
             inputs["attention_bias"] = np.ascontiguousarray(attention[None, None])
             graph = self._masked
         return run_encoder(graph, inputs, self._dims, frames=frames, valid_frames=valid, hidden=hidden)
 
-    @property
-    def masked_value(self) -> float:
-        """What an attention bias holds where attention is forbidden."""
-        return MASKED_HALF if self._options.precision == "fp16" else MASKED
+
+def padding_bias(frames: int, valid: int, precision: str) -> FloatArray | None:
+    """The bias [frames, frames] of self-attention that hides the frames from `valid` on; None where there are none."""
+    if valid == frames:
+        return None
+    bias = np.zeros((frames, frames), np.float32)
+    bias[:, valid:] = masked_value(precision)
+    return bias
 
 
 def check_mel(mel: FloatArray, dims: ModelDims, valid_frames: int | None) -> tuple[int, int]:

@@ -26,7 +26,7 @@ class ExchangedModel(WhisperModel):
         vars(self).update(vars(second))  # the same checkpoint, files and open sessions
         self.first = first
         self._left = tokens
-        self._hand_over = hand_over
+        self._hand_over: Callable[[], None] | None = hand_over
 
     def decoder(self, encoded: "Encoded", *, heads: Sequence[Head] = ()) -> "ExchangedState":
         """A fresh decoder over `encoded` that also returns the cross-attention of `heads`."""
@@ -36,8 +36,8 @@ class ExchangedModel(WhisperModel):
         """Whether the first worker is to compute so many more positions; hands over when it is not."""
         first, self._left = self._left > 0, self._left - tokens
         if not first and self._hand_over is not None:
-            hand_over, self._hand_over = self._hand_over, None  # type: ignore[assignment]
-            hand_over()
+            self._hand_over()
+            self._hand_over = None
         return first
 
 

@@ -18,9 +18,9 @@ from torch.nn import functional
 
 from whispertide.checkpoint import Checkpoint
 from whispertide.errors import ProviderError
-from whispertide.graphs.contract import MASKED, MASKED_HALF, TOP
-from whispertide.model.decoder import check_context, check_heads
-from whispertide.model.encoder import Encoded, check_mel
+from whispertide.graphs.contract import MASKED, TOP
+from whispertide.model.decoder import check_context, check_heads, suppressed_rows
+from whispertide.model.encoder import Encoded, check_mel, padding_bias
 from whispertide.model.request import DecodeOutput, DecodeRequest, Head
 from whispertide.model.runtime import thread_count
 from whispertide.options import EngineOptions
@@ -59,7 +59,7 @@ class TorchBackend:
             torch.set_num_threads(thread_count(options))
         self.dims = checkpoint.dims
         self.dtype = _DTYPES[options.precision]
-        self.masked_value = MASKED_HALF if self.dtype == torch.float16 else MASKED
+        self.precision = options.precision
         self.timestamp_begin = checkpoint.tokenizer.timestamp_begin
         self.network: Whisper = load_network(checkpoint).eval().requires_grad_(False).to(self.device, self.dtype)
 
@@ -80,12 +80,9 @@ class TorchBackend:
     ) -> Encoded:
         """Encode one window, as `model.encoder.Encoder.encode` does."""
         frames, valid = check_mel(mel, self.dims, valid_frames)
-        bias = None
-        if attention is not None:
-            bias = self.tensor(attention)
-        elif mask_padding and valid < frames:
-            bias = torch.zeros((frames, frames), dtype=self.dtype, device=self.device)
-            bias[:, valid:] = self.masked_value
+        if attention is None and mask_padding:
+            attention = padding_bias(frames, valid, self.precision)
+        bias = None if attention is None else self.tensor(attention)
         heard = self.network.encoder(self.tensor(mel)[None], bias)
         keys, values = [], []
         for layer in self.network.decoder.layers:
@@ -175,8 +172,7 @@ class TorchDecoderState:
 
     def _output(self, request: DecodeRequest, logits: Tensor, attention: Tensor | None) -> DecodeOutput:
         if request.suppress is not None:
-            rows = request.suppress[None] if request.suppress.ndim == 1 else request.suppress
-            logits = logits + torch.from_numpy(np.ascontiguousarray(rows[:, None], np.float32)).to(logits.device)
+            logits = logits + torch.from_numpy(suppressed_rows(request.suppress)).to(logits.device)
         seen = None if attention is None else attention.float().cpu().numpy()
         if request.need == "logits":
             return DecodeOutput(logits=logits.cpu().numpy(), attention=seen)
