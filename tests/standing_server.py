@@ -204,7 +204,7 @@ async def raw_socket(
     return reader, writer
 
 
-async def until_closed(reader: asyncio.StreamReader, patience_s: float = 5.0) -> bytes:
+async def until_closed(reader: asyncio.StreamReader, patience_s: float = 30.0) -> bytes:
     """What comes until the server closes."""
     read = b""
     async with asyncio.timeout(patience_s):
@@ -228,7 +228,7 @@ async def answers(
             for message in sent:
                 await connection.send(message)
             while True:
-                async with asyncio.timeout(patience_s if until in str(heard) else 5):
+                async with asyncio.timeout(patience_s if until in str(heard) else 30):
                     heard.append(await connection.recv())
         except TimeoutError:
             return heard, 0

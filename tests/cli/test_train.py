@@ -89,7 +89,7 @@ def test_every_bad_line_is_named(manifest: Path, tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (("--shape", "small"), 2, "nano.en, micro.en"),
-        ((), 2, "either --shape"),
+        ((), 2, "expected --shape"),
         (("--from", "nano.en", "--set", "speed=1"), 2, "smoothing"),
         (("--shape", "nano.en", "--device", "tpu"), 2, "cpu or cuda"),
         (("--from", "./nowhere"), 4, "nothing is there"),

@@ -20,7 +20,7 @@ AT_16_KHZ = {"type": "audio/pcm", "rate": 16_000}
 
 @pytest.fixture(scope="module")
 def town() -> Iterator[Standing]:
-    with standing(limited(idle_s=3, stall_s=3)) as town:
+    with standing(limited(idle_s=10, stall_s=10)) as town:
         yield town
 
 

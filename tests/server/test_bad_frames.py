@@ -13,7 +13,7 @@ from standing_server import Standing, every_socket, frame, raw_socket, standing,
 
 @pytest.fixture(scope="module")
 def town() -> Iterator[Standing]:
-    with standing(limited(idle_s=3, stall_s=3)) as town:
+    with standing(limited(idle_s=10, stall_s=10)) as town:
         yield town
 
 

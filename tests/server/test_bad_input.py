@@ -38,7 +38,7 @@ MESSAGE = 100_000
 
 @pytest.fixture(scope="module")
 def town() -> Iterator[Standing]:
-    with standing(limited(idle_s=3, stall_s=3, message=MESSAGE)) as town:
+    with standing(limited(idle_s=10, stall_s=10, message=MESSAGE)) as town:
         yield town
 
 

@@ -34,7 +34,7 @@ def test_a_frame_that_comes_byte_by_byte(town: Standing, path: str) -> None:
         reader, writer = await raw_socket(town.port, path)
         writer.write(OPENING.get(path, b""))
         trickle = asyncio.create_task(dribble(writer, frame(2, bytes(1000))))
-        said = await until_closed(reader, 6)
+        said = await until_closed(reader)
         trickle.cancel()
         writer.transport.abort()
         return said
@@ -53,7 +53,7 @@ def test_a_wyoming_frame_that_comes_byte_by_byte(town: Standing) -> None:
     async def talk() -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", town.tcp["wyoming"])
         trickle = asyncio.create_task(dribble(writer, b'{"type":"ping","data":{"text":"' + b"x" * 1000))
-        said = await until_closed(reader, 6)
+        said = await until_closed(reader)
         trickle.cancel()
         writer.transport.abort()
         return said
@@ -163,7 +163,7 @@ def test_a_client_that_does_not_answer_the_close_frame(town: Standing) -> None:
     async def talk() -> None:
         reader, writer = await raw_socket(town.port)
         writer.write(frame(2, bytes(640)) + frame(1, json.dumps({"type": "finish"}).encode()))
-        await until_closed(reader, 6)  # it goes on reading, and says nothing
+        await until_closed(reader)  # it goes on reading, and says nothing
         writer.transport.abort()
         await town.settled(4)
 

@@ -48,9 +48,11 @@ QUICK = (
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shape of one layer of width 16 beside the real ones."""
+    """Shapes of one or two layers beside the real ones."""
     torch.set_num_threads(1)
     monkeypatch.setitem(shapes.SHAPES, "small", Target(16, 2, 1))
+    monkeypatch.setitem(shapes.SHAPES, "wide", Target(24, 3, 2))
+    monkeypatch.setitem(shapes.SHAPES, "low", Target(256, 4, 2))
 
 
 @pytest.fixture(scope="module")
@@ -150,12 +152,16 @@ def test_windows_too_short_for_the_speech_are_not_made(tmp_path: Path) -> None:
 
 
 def test_what_cannot_begin(speech: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="either --shape"):
-        begun(tmp_path / "a", speech, shape="small", model="nano.en")
+    with pytest.raises(OptionError, match="expected --shape"):
+        begun(tmp_path / "a", speech, shape=None)
+    with pytest.raises(OptionError, match="nowhere smaller"):
+        begun(tmp_path / "a", speech, shape="low", model="nano.en")
     with pytest.raises(OptionError, match=r"nano\.en, micro\.en"):
         begun(tmp_path / "a", speech, shape="huge")
     with pytest.raises(OptionError, match="trained checkpoint"):
         begun(tmp_path / "a", speech, lora=4)
+    with pytest.raises(OptionError, match="trained checkpoint"):
+        begun(tmp_path / "a", speech, lora=4, shape="micro.en", model="nano.en")
     with pytest.raises(OptionError, match="whole vocabulary"):
         begun(tmp_path / "a", speech, model="nano.en", lora=4, vocabulary="used")
     with pytest.raises(UnknownLanguageError, match="English-only"):
@@ -236,6 +242,18 @@ def test_kinds_of_training_differ(speech: Path) -> None:
     assert (tuned.loop.rate, tuned.loop.ctc, tuned.loop.guide) == (presets.TUNING_RATE, 0, 0)
     assert tuned.vocabulary == adapted.vocabulary == "all"
     assert adapted.loop.rate == presets.ADAPTER_RATE
+
+
+def test_a_run_can_begin_with_a_grown_one(speech: Path, finished: Path, tmp_path: Path) -> None:
+    """Its heads are still guided, where they are now, and what comes out is a whole checkpoint of the new shape."""
+    run = begun(tmp_path / "run", speech, shape="wide", model=str(finished), vocabulary="used")
+    assert run.options.began_with == f"wide, grown from {finished}"
+    assert run.options.loop.guided == ((1, 0),)
+    assert (run.options.loop.rate, run.options.loop.ctc) == (presets.GROWN_RATE, 0)
+    assert run.train(quiet, workers=0)
+    checkpoint = load_checkpoint(export(run.folder, tmp_path / "model"))
+    assert (checkpoint.dims.n_text_state, checkpoint.dims.n_text_head, checkpoint.dims.n_text_layer) == (24, 3, 2)
+    assert checkpoint.generation.alignment_heads == ((1, 0),)
 
 
 # --- export -----------------------------------------------------------------------------------------------------------

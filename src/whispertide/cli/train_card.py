@@ -67,7 +67,7 @@ def curve(
         typer.Option("--output", "-o", metavar="FILE.html", help="Draw it as well, on a page (needs matplotlib)."),
     ] = None,
 ) -> None:
-    """A table of word errors against hours of training speech, from the cards of several checkpoints."""
+    """A table of word errors against hours heard in training, from the cards of several checkpoints."""
 
     def body() -> ExitCode:
         from whispertide.evaluation.card_curve import curve_table, draw_curve, points

@@ -35,7 +35,10 @@ def fit(
     ],
     run: Annotated[Path, typer.Option("--run", metavar="RUN", help="A new folder for the run.")],
     shape: Annotated[
-        str | None, typer.Option("--shape", metavar="NAME", help="From scratch: nano.en, micro.en, base.en ...")
+        str | None,
+        typer.Option(
+            "--shape", metavar="NAME", help="nano.en, micro.en, base.en ...: from scratch, or --from grown into it."
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option("--from", metavar="MODEL", help="From a checkpoint, or from another run's folder.")
@@ -81,7 +84,8 @@ def fit(
 ) -> None:
     """Begin a training run, and train. Ctrl-C saves and stops; `train resume` goes on, on another machine too.
 
-    From scratch (--shape), from a checkpoint (--from MODEL), or only adapters of it (--from MODEL --lora 16).
+    From scratch (--shape), from a checkpoint (--from MODEL), from one that is grown into a larger shape (both), or only
+    adapters of it (--from MODEL --lora 16).
     """
 
     def body() -> ExitCode:

@@ -1,6 +1,8 @@
-"""Word errors against hours of training speech, over the cards of several checkpoints: what more data would bring.
+"""Word errors against hours of training, over the cards of several checkpoints: what more of it would bring.
 
-A set counts with its padded result without timestamps, or with them where that is all there is. Knows cards alone.
+A set counts with its padded result without timestamps, or with them where that is all there is. Hours are those heard,
+which is what training costs; a card that says only how many distinct ones there were is placed by these. Knows cards
+alone.
 """
 
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from whispertide.evaluation.card_sets import PADDED, PADDED_TIMES
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.plots import Curve, scatter
 
-HOURS = "hours"  # the key of training.json: distinct speech
+HEARD, DISTINCT = "hours_heard", "hours"  # keys of training.json
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,8 @@ class Point:
 
     model: str
     part: str
-    hours: float
+    hours: float  # heard
+    distinct: float | None
     wer: float
     low: float
     high: float
@@ -31,17 +34,22 @@ def points(cards: Sequence[Card]) -> list[Point]:
     """All sets with speech of all cards that say their hours, by set, then by hours."""
     found = []
     for card in cards:
-        hours = card.training.get(HOURS)
-        if not isinstance(hours, int | float):
+        heard, distinct = (_number(card.training.get(key)) for key in (HEARD, DISTINCT))
+        hours = distinct if heard is None else heard
+        if hours is None:
             continue
         for part in card.parts:
             result = card.result(part, PADDED) or card.result(part, PADDED_TIMES)
             if result is None or (rate := result.total.rate) is None:
                 continue
             low, high = bootstrap.interval(result.word_errors)
-            found.append(Point(card.model["name"], part, float(hours), rate, low, high))
+            found.append(Point(card.model["name"], part, hours, distinct, rate, low, high))
     order = {part: number for number, part in enumerate(dict.fromkeys(point.part for point in found))}
     return sorted(found, key=lambda point: (order[point.part], point.hours))
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def curve_table(found: Sequence[Point]) -> Table:
@@ -50,13 +58,14 @@ def curve_table(found: Sequence[Point]) -> Table:
         (
             point.part,
             f"{point.hours:g}",
+            "" if point.distinct is None else f"{point.distinct:g}",
             f"{100 * point.wer:.1f}",
             f"{100 * point.low:.1f} to {100 * point.high:.1f}",
             point.model,
         )
         for point in found
     )
-    return Table(("set", "hours", "WER %", "95 %", "model"), rows)
+    return Table(("set", "hours heard", "distinct", "WER %", "95 %", "model"), rows)
 
 
 def draw_curve(found: Sequence[Point]) -> str:
@@ -70,8 +79,8 @@ def draw_curve(found: Sequence[Point]) -> str:
         )
         for part in parts
     ]
-    title = "Word errors against training speech"
-    plot = scatter(lines, x_label="hours of training speech", y_label="WER (%)", title=title)
+    title = "Word errors against hours of training"
+    plot = scatter(lines, x_label="hours heard in training", y_label="WER (%)", title=title)
     return page.page(
         title, "Padded windows, greedy search.", page.figure(plot, title), page.html_table(curve_table(found))
     )

@@ -1,11 +1,11 @@
-"""Where training begins: a shape with random weights, a checkpoint, or another run as far as it is.
+"""Where training begins: a shape with random weights, a checkpoint, another run as far as it is, or one of these grown.
 
 Needs torch. Knows nothing of speech or optimisation.
 """
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from whispertide.checkpoint import Checkpoint, ModelDims, Tokenizer, load_checkp
 from whispertide.checkpoint.generation import Heads
 from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CheckpointError
+from whispertide.training.growth import added_layers, grow
 from whispertide.training.network import Whisper, load_network, new_network, save_tensors
-from whispertide.training.shapes import shaped
+from whispertide.training.shapes import guided_heads, shaped
 from whispertide.training.widen import COMPANIONS
 
 VOCABULARY_OF = "nano.en"  # a network from scratch has the tokenizer of this checkpoint
@@ -65,6 +66,22 @@ def from_checkpoint(checkpoint: Checkpoint) -> Start:
     generation = read_json(path) if path.is_file() else {}
     network = load_network(checkpoint)
     return Start(network, checkpoint.tokenizer, folder, read_json(folder / "config.json"), generation)
+
+
+def grown(start: Start, shape: str, seed: int) -> Start:
+    """The same in a larger shape, to be trained (`growth`). Raises `OptionError`."""
+    before = start.network.dims
+    dims = shaped(before, shape)
+    network = grow(start.network, dims, seed)
+    added = added_layers(before, dims)
+    heads = start.alignment_heads or guided_heads(before)
+    return replace(
+        start,
+        network=network,
+        config=start.config | _config_of(dims),
+        generation=start.generation | {"alignment_heads": [[layer + added, head] for layer, head in heads]},
+        characters=None,
+    )
 
 
 def _config_of(dims: ModelDims) -> dict[str, Any]:
