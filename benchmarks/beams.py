@@ -30,11 +30,14 @@ from whispertide.types import SAMPLE_RATE
 
 WAYS: dict[str, Reuse | None] = {
     "beam 5": None,
+    "greedy": None,
     "pruned, first match": Reuse("first", recover=False),
     "pruned, by time": Reuse("time"),
     "pruned, bigram": Reuse("bigram"),
     "verified": Reuse("bigram", block=True),
+    "verified, greedy": Reuse("bigram", block=True),
 }
+GREEDY = ("greedy", "verified, greedy")
 BASE = "beam 5"
 
 
@@ -51,7 +54,8 @@ def timed(executor: SerialExecutor, item: Recorded) -> dict[str, tuple[float, in
     for name, reuse in WAYS.items():
         plan = following(item.plan, reuse)
         began = time.perf_counter()
-        result = executor.decode(plan, opening, item.options, item.guards)
+        options = replace(item.options, beam=1) if name in GREEDY else item.options
+        result = executor.decode(plan, opening, options, item.guards)
         found[name] = (time.perf_counter() - began, result.stats.decoder_runs)
     return found
 
