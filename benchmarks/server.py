@@ -30,6 +30,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ from paced_sessions import Heard, Listen, Talk, beginning, in_common, listen_to_
 from whispertide.checkpoint import load_checkpoint
 
 PARTS = ("load", "overhead", "cycles")
+PEER_POLICIES = ("localagreement", "simulstreaming")
 WARM_UP_S = 2.0
 LOOK_S = 2.0  # how often a run is looked at while it lasts
 LATE = 0.05  # of the words may be late: p95
@@ -129,25 +131,33 @@ def ours(arguments: argparse.Namespace, batch: int) -> Contender:
     return Contender("whispertide", f"batch {batch}", command, listen_to_us)
 
 
-def livekit(arguments: argparse.Namespace) -> Contender | str:
+def livekit(arguments: argparse.Namespace, policy: str) -> Contender | str:
     """WhisperLiveKit's server on the same weights, with all cores; or why there is none."""
     from whispertide.checkpoint.hub import resolve
+    from whispertide.evaluation.peers.livekit import alignment_mask
     from whispertide.evaluation.peers.registry import PEERS
     from whispertide.evaluation.peers.running import _converted, environments, why_not
 
-    peer = PEERS["whisperlivekit-localagreement"]
+    peer = PEERS[f"whisperlivekit-{policy}"]
     if reason := why_not(peer):
         return reason
     folder = Path(arguments.model) if Path(arguments.model).is_dir() else resolve(arguments.model)
-    model = _converted("ct2", Path(folder), load_checkpoint(arguments.model).content_hash, peer)
+    model = str(_converted("ct2", Path(folder), load_checkpoint(arguments.model).content_hash, peer))
+    if policy == "simulstreaming":
+        named = Path(tempfile.mkdtemp()) / "model.en"  # it tells English-only models by their name
+        named.symlink_to(Path(folder).resolve(), target_is_directory=True)
+        where = ["--model-path", str(named), "--encoder-model-path", model]
+        where += ["--custom-alignment-heads", alignment_mask(arguments.model)]
+    else:
+        where = ["--model-path", model]
 
     def command(port: int) -> list[str]:
-        command = [str(environments().absolute() / peer.environment / "bin" / "whisperlivekit-server")]
-        command += ["--model-path", str(model), "--lan", "en", "--pcm-input", "--backend", "faster-whisper"]
-        return [*command, "--backend-policy", "localagreement", "--warmup-file", "", "--port", str(port)]
+        command = [str(environments().absolute() / peer.environment / "bin" / "whisperlivekit-server"), *where]
+        command += ["--lan", "en", "--pcm-input", "--backend", "faster-whisper", "--backend-policy", policy]
+        return [*command, "--warmup-file", "", "--port", str(port)]
 
     environment = {"OMP_NUM_THREADS": str(cores()), "HF_HUB_OFFLINE": "1"}
-    return Contender("whisperlivekit", "localagreement", command, listen_to_livekit, environment)
+    return Contender("whisperlivekit", policy, command, listen_to_livekit, environment)
 
 
 def cores() -> int:
@@ -289,7 +299,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--duration", type=float, default=30.0, help="seconds of audio per session")
     parser.add_argument("--limit", type=float, default=1.5, help="p95 in seconds")
     parser.add_argument("--degrade", action="store_true", help="let the server lower its quality")
-    parser.add_argument("--peer", action="store_true", help="WhisperLiveKit's server too")
+    parser.add_argument("--peer", action="store_true", help="WhisperLiveKit's server too, with both its policies")
     parser.add_argument("--cycles", type=int, default=1000)
     parser.add_argument("--parts", default=",".join(PARTS), help="some of them")
     parser.add_argument("--notes", type=Path, help="a file that remembers every run")
@@ -304,10 +314,10 @@ def all_loads(arguments: argparse.Namespace) -> Iterator[Row]:
     talk, notes = make_talk(arguments.model, arguments.precision, arguments.duration), Notes(arguments.notes)
     for batch in arguments.batch:
         yield load(arguments, talk, ours(arguments, batch), notes)
-    if arguments.peer:
-        peer = livekit(arguments)
+    for policy in PEER_POLICIES if arguments.peer else ():
+        peer = livekit(arguments, policy)
         yield (
-            {"server": "whisperlivekit", "reason": peer}
+            {"server": "whisperlivekit", "variant": policy, "reason": peer}
             if isinstance(peer, str)
             else load(arguments, talk, peer, notes)
         )
