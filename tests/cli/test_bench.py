@@ -380,6 +380,9 @@ UNMADE = sorted(name for name, found in paper.PAPERS.items() if not any(item.mea
 
 @pytest.mark.parametrize("name", UNMADE)
 def test_a_paper_that_cannot_be_made_says_so_item_by_item(run: Run, heard: Heard, tmp_path: Path, name: str) -> None:
+    first = paper.get_paper(name).items[0].id
+    alone = run("bench", "paper", name, "--items", first, "--page", tmp_path / "page.html")
+    assert len(alone.stdout.splitlines()) == 1
     result = run("bench", "paper", name, "--page", tmp_path / "page.html")
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == len(paper.get_paper(name).items)

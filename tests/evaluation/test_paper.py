@@ -6,7 +6,7 @@ import pytest
 
 from whispertide.errors import OptionError
 from whispertide.evaluation import paper, paper_items
-from whispertide.evaluation.paper import PAPERS, Item, get_paper, listing, missing_line
+from whispertide.evaluation.paper import PAPERS, Item, get_paper, listing, missing_line, only
 from whispertide.evaluation.trace import RefWord, Utterance
 from whispertide.types import SAMPLE_RATE
 
@@ -50,6 +50,13 @@ def test_an_item_becomes_whole_with_what_it_needs(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(paper, "RECIPES", {"dream": object()})
     assert Item("figure 1", "title", ("recipe dream", "framing=pad30"), "step_figure").state == "whole"
     assert Item("figure 1", "title", ("recipe dream",)).lacks == "its measurement"
+
+
+def test_some_items_alone() -> None:
+    chosen = only(get_paper("whisperflow"), ("figure 11", "table 1"))
+    assert [item.id for item in chosen.items] == ["table 1", "figure 11"]
+    with pytest.raises(OptionError, match=r"table 1, table 2.*got table 9"):
+        only(get_paper("whisperflow"), ("table 9", "table 1"))
 
 
 def test_an_unknown_paper_lists_the_known_ones() -> None:

@@ -144,6 +144,9 @@ def report(
 @bench.command()
 def paper(
     name: Annotated[str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt or xyz.")],
+    items: Annotated[
+        str, typer.Option("--items", metavar="A,B", help="Some of them: 'table 1,figure 11'. Default: all.")
+    ] = "",
     models: ModelsOption = DEFAULT_MODELS,
     corpus: Annotated[str, typer.Option("--corpus", "-c", metavar="NAME", help="The corpus.")] = DEFAULT_CORPORA,
     quick: QuickOption = False,
@@ -166,6 +169,8 @@ def paper(
         from whispertide.evaluation.page import text_table
 
         wanted = papers.get_paper(name)
+        if items:
+            wanted = papers.only(wanted, _names(items))
         outcomes: dict[str, papers.Outcome] = {}
         engine = EngineOptions(precision, provider, threads)
         with _runner(output, Setup(clock, quick, excerpt, seed, engine, _names(models))) as runner:

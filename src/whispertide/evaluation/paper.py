@@ -6,7 +6,7 @@ test compares the two.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
@@ -229,6 +229,14 @@ def get_paper(name: str) -> Paper:
     if name not in PAPERS:
         raise OptionError(f"expected a paper among {', '.join(PAPERS)}; got {name!r}")
     return PAPERS[name]
+
+
+def only(paper: Paper, ids: Sequence[str]) -> Paper:
+    """The paper with these items alone, in its own order. Raises `OptionError`, which lists those there are."""
+    known = [item.id for item in paper.items]
+    if unknown := [id for id in ids if id not in known]:
+        raise OptionError(f"expected items of {paper.name} among {', '.join(known)}; got {', '.join(unknown)}")
+    return replace(paper, items=tuple(item for item in paper.items if item.id in ids))
 
 
 def listing() -> str:
