@@ -176,7 +176,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "features of another shape": (lambda model, mel: model.encode(mel[:40]), GraphError, "expected log-mel"),
     "heads that there are not": (lambda model, mel: model.decoder(model.encode(mel), heads=[(9, 0)]), GraphError, "9"),
     "graphs": (lambda model, mel: model.decoder_graph, ProviderError, "ONNX Runtime"),
-    "another precision": (lambda model, mel: model.view(BYTES).encode(mel), ProviderError, "int8"),
+    "another precision": (lambda model, mel: model.view(BYTES).encode(mel), ProviderError, "int8: say --precision fp"),
 }
 
 

@@ -53,7 +53,7 @@ class TorchBackend:
         if options.precision not in known:
             raise ProviderError(
                 f"expected a precision that torch computes in on this machine's {self.device} ({', '.join(known)}); "
-                f"got {options.precision}"
+                f"got {options.precision}: say --precision {known[0]}"
             )
         if self.device == "cpu":
             torch.set_num_threads(thread_count(options))
