@@ -1,7 +1,7 @@
-"""The shipped checkpoint is a standard Whisper: other programs load its files as they are, and write the same text.
+"""The shipped checkpoints are standard Whispers: other programs load their files as they are, and write the same text.
 
-Greedy, fp32, without timestamps, on the short test clips, each program with its own features and tokenizer. The bundled
-folder goes to `transformers` unchanged, to openai-whisper as a `.pt`, to faster-whisper through CTranslate2's own
+Greedy, fp32, without timestamps, on the short test clips, each program with its own features and tokenizer. A folder
+goes to `transformers` unchanged, to openai-whisper as a `.pt`, to faster-whisper through CTranslate2's own
 converter.
 """
 
@@ -15,35 +15,58 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reference import NANO, nano, nano_encoded
+from reference import NANO, mel_of
 from whispertide.audio.file import load_audio
 from whispertide.decoding.window import decode_window
 from whispertide.evaluation.peers import convert_openai
-from whispertide.options import DecodeOptions
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.types import N_SAMPLES
 
+MICRO = Path(__file__).parents[2] / "models" / "micro.en"
 CLIPS = [path for path in sorted((Path(__file__).parents[1] / "clips").glob("*.flac")) if path.stem != "long"]
 GREEDY = DecodeOptions(timestamps=False, temperatures=(0.0,))
 Transcribe = Callable[[Path], str]
 
 
+@pytest.fixture(params=[pytest.param(NANO, id="nano.en"), pytest.param(MICRO, id="micro.en", marks=pytest.mark.slow)])
+def folder(request: pytest.FixtureRequest) -> Path:
+    shipped: Path = request.param
+    return shipped
+
+
 @cache
-def ours(clip: Path) -> str:
-    return decode_window(nano(), nano_encoded(clip), GREEDY).text
+def opened(folder: Path) -> WhisperModel:
+    return load_model(str(folder), EngineOptions("fp32", threads=1))
 
 
-def compared(transcribe: Transcribe) -> None:
-    texts = {clip.stem: ours(clip) for clip in CLIPS}
+@cache
+def ours(folder: Path) -> dict[str, str]:
+    model = opened(folder)
+    return {clip.stem: decode_window(model, model.encode(mel_of(clip)), GREEDY).text for clip in CLIPS}
+
+
+def compared(folder: Path, transcribe: Transcribe) -> None:
+    texts = ours(folder)
     assert all(len(text.split()) >= 3 for text in texts.values()), texts  # something was said
     assert {clip.stem: transcribe(clip) for clip in CLIPS} == texts
 
 
-def test_transformers_writes_the_same() -> None:
+def test_sizes(folder: Path) -> None:
+    """Small enough to ship, and of the shapes that were promised."""
+    width, heads, megabytes = {"nano.en": (256, 4, 45), "micro.en": (384, 6, 80)}[folder.name]
+    dims = opened(folder).dims
+    assert (dims.n_audio_state, dims.n_text_state) == (width, width)
+    assert (dims.n_audio_head, dims.n_audio_layer, dims.n_text_head, dims.n_text_layer) == (heads, 4, heads, 4)
+    assert (folder / "model.safetensors").stat().st_size < megabytes * 1e6
+
+
+def test_transformers_writes_the_same(folder: Path) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     torch.set_num_threads(1)
-    model = transformers.WhisperForConditionalGeneration.from_pretrained(NANO, dtype=torch.float32).eval()
-    processor = transformers.WhisperProcessor.from_pretrained(NANO)
+    model = transformers.WhisperForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    processor = transformers.WhisperProcessor.from_pretrained(folder)
 
     def transcribe(clip: Path) -> str:
         features = processor(load_audio(clip), sampling_rate=16_000, return_tensors="pt").input_features
@@ -52,16 +75,16 @@ def test_transformers_writes_the_same() -> None:
         return text.strip()
 
     with warnings.catch_warnings(action="ignore"):
-        compared(transcribe)
+        compared(folder, transcribe)
 
 
-def test_openai_whisper_writes_the_same(tmp_path: Path) -> None:
+def test_openai_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     whisper = pytest.importorskip("whisper")
     torch.set_num_threads(1)
-    convert_openai.convert(str(NANO), tmp_path)
+    convert_openai.convert(str(folder), tmp_path)
     model = whisper.load_model(str(tmp_path / "model.pt"), device="cpu")
-    generation = nano().generation
+    generation = opened(folder).generation
     options = whisper.DecodingOptions(
         language="en",
         without_timestamps=True,
@@ -76,16 +99,16 @@ def test_openai_whisper_writes_the_same(tmp_path: Path) -> None:
         return text
 
     with warnings.catch_warnings(action="ignore"):  # it leaves its vocabulary file open
-        compared(transcribe)
+        compared(folder, transcribe)
 
 
 @pytest.mark.slow
-def test_faster_whisper_writes_the_same(tmp_path: Path) -> None:
+def test_faster_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
     for module in ("ctranslate2", "torch", "transformers"):
         pytest.importorskip(module)
     faster_whisper = pytest.importorskip("faster_whisper")
     script = "from ctranslate2.converters.transformers import main; main()"
-    arguments = ["--model", str(NANO), "--output_dir", str(tmp_path / "ct2"), "--quantization", "float32"]
+    arguments = ["--model", str(folder), "--output_dir", str(tmp_path / "ct2"), "--quantization", "float32"]
     arguments += ["--copy_files", "tokenizer.json", "preprocessor_config.json"]
     subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True)
     model = faster_whisper.WhisperModel(
@@ -94,7 +117,7 @@ def test_faster_whisper_writes_the_same(tmp_path: Path) -> None:
 
     def transcribe(clip: Path) -> str:
         samples = np.pad(load_audio(clip), (0, N_SAMPLES))[:N_SAMPLES]  # one window, not the audio's own length
-        suppressed = nano().generation.suppress_tokens
+        suppressed = opened(folder).generation.suppress_tokens
         segments, _ = model.transcribe(
             samples,
             language="en",
@@ -106,4 +129,4 @@ def test_faster_whisper_writes_the_same(tmp_path: Path) -> None:
         )
         return "".join(segment.text for segment in segments).strip()
 
-    compared(transcribe)
+    compared(folder, transcribe)
