@@ -29,10 +29,9 @@ GREEDY = DecodeOptions(timestamps=False, temperatures=(0.0,))
 Transcribe = Callable[[Path], str]
 
 
-@pytest.fixture(params=[pytest.param(NANO, id="nano.en"), pytest.param(MICRO, id="micro.en", marks=pytest.mark.slow)])
-def folder(request: pytest.FixtureRequest) -> Path:
-    shipped: Path = request.param
-    return shipped
+SHIPPED = pytest.mark.parametrize(
+    "folder", [pytest.param(NANO, id="nano.en"), pytest.param(MICRO, id="micro.en", marks=pytest.mark.slow)]
+)
 
 
 @cache
@@ -52,6 +51,7 @@ def compared(folder: Path, transcribe: Transcribe) -> None:
     assert {clip.stem: transcribe(clip) for clip in CLIPS} == texts
 
 
+@SHIPPED
 def test_sizes(folder: Path) -> None:
     """Small enough to ship, and of the shapes that were promised."""
     width, heads, megabytes = {"nano.en": (256, 4, 45), "micro.en": (384, 6, 80)}[folder.name]
@@ -61,6 +61,7 @@ def test_sizes(folder: Path) -> None:
     assert (folder / "model.safetensors").stat().st_size < megabytes * 1e6
 
 
+@SHIPPED
 def test_transformers_writes_the_same(folder: Path) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
@@ -78,13 +79,13 @@ def test_transformers_writes_the_same(folder: Path) -> None:
         compared(folder, transcribe)
 
 
-def test_openai_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
+def test_openai_whisper_writes_the_same(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     whisper = pytest.importorskip("whisper")
     torch.set_num_threads(1)
-    convert_openai.convert(str(folder), tmp_path)
+    convert_openai.convert(str(NANO), tmp_path)
     model = whisper.load_model(str(tmp_path / "model.pt"), device="cpu")
-    generation = opened(folder).generation
+    generation = opened(NANO).generation
     options = whisper.DecodingOptions(
         language="en",
         without_timestamps=True,
@@ -99,16 +100,16 @@ def test_openai_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
         return text
 
     with warnings.catch_warnings(action="ignore"):  # it leaves its vocabulary file open
-        compared(folder, transcribe)
+        compared(NANO, transcribe)
 
 
 @pytest.mark.slow
-def test_faster_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
+def test_faster_whisper_writes_the_same(tmp_path: Path) -> None:
     for module in ("ctranslate2", "torch", "transformers"):
         pytest.importorskip(module)
     faster_whisper = pytest.importorskip("faster_whisper")
     script = "from ctranslate2.converters.transformers import main; main()"
-    arguments = ["--model", str(folder), "--output_dir", str(tmp_path / "ct2"), "--quantization", "float32"]
+    arguments = ["--model", str(NANO), "--output_dir", str(tmp_path / "ct2"), "--quantization", "float32"]
     arguments += ["--copy_files", "tokenizer.json", "preprocessor_config.json"]
     subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True)
     model = faster_whisper.WhisperModel(
@@ -117,7 +118,7 @@ def test_faster_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
 
     def transcribe(clip: Path) -> str:
         samples = np.pad(load_audio(clip), (0, N_SAMPLES))[:N_SAMPLES]  # one window, not the audio's own length
-        suppressed = opened(folder).generation.suppress_tokens
+        suppressed = opened(NANO).generation.suppress_tokens
         segments, _ = model.transcribe(
             samples,
             language="en",
@@ -129,4 +130,4 @@ def test_faster_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
         )
         return "".join(segment.text for segment in segments).strip()
 
-    compared(folder, transcribe)
+    compared(NANO, transcribe)
