@@ -237,14 +237,17 @@ async def answers(
 
 
 async def tcp_answer(town: Standing, port: str, *sent: bytes, end: bool = True) -> bytes:
-    """What a TCP port says to these bytes until it closes; `end`: we close our sending side."""
+    """What a TCP port says to these bytes until it closes, which may be before all of them were sent; `end`: we close
+    our sending side.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", town.tcp[port])
-    with suppress(ConnectionError):
-        for data in sent:
-            writer.write(data)
-            await writer.drain()
-        if end:
-            writer.write_eof()
-    answer = await until_closed(reader)
-    writer.transport.abort()
-    return answer
+    try:
+        with suppress(OSError):
+            for data in sent:
+                writer.write(data)
+                await writer.drain()
+            if end:
+                writer.write_eof()
+        return await until_closed(reader)
+    finally:
+        writer.transport.abort()
