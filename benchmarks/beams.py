@@ -28,16 +28,16 @@ from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan
 from whispertide.types import SAMPLE_RATE
 
-WAYS: dict[str, Reuse | None] = {
-    "beam 5": None,
-    "greedy": None,
-    "pruned, first match": Reuse("first", recover=False),
-    "pruned, by time": Reuse("time"),
-    "pruned, bigram": Reuse("bigram"),
-    "verified": Reuse("bigram", block=True),
-    "verified, greedy": Reuse("bigram", block=True),
+# How what was heard is used, and how many beams there are.
+WAYS: dict[str, tuple[Reuse | None, int]] = {
+    "beam 5": (None, 5),
+    "greedy": (None, 1),
+    "pruned, first match": (Reuse("first", recover=False), 5),
+    "pruned, by time": (Reuse("time"), 5),
+    "pruned, bigram": (Reuse("bigram"), 5),
+    "verified": (Reuse("bigram", block=True), 5),
+    "verified, greedy": (Reuse("bigram", block=True), 1),
 }
-GREEDY = ("greedy", "verified, greedy")
 BASE = "beam 5"
 
 
@@ -51,10 +51,9 @@ def timed(executor: SerialExecutor, item: Recorded) -> dict[str, tuple[float, in
     """Seconds and decoder runs of every way to decode one round."""
     opening = executor.encode(item.plan, item.audio)
     found = {}
-    for name, reuse in WAYS.items():
-        plan = following(item.plan, reuse)
+    for name, (reuse, beam) in WAYS.items():
+        plan, options = following(item.plan, reuse), replace(item.options, beam=beam)
         began = time.perf_counter()
-        options = replace(item.options, beam=1) if name in GREEDY else item.options
         result = executor.decode(plan, opening, options, item.guards)
         found[name] = (time.perf_counter() - began, result.stats.decoder_runs)
     return found

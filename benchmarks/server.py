@@ -131,10 +131,10 @@ def ours(arguments: argparse.Namespace, batch: int) -> Contender:
     return Contender("whispertide", f"batch {batch}", command, listen_to_us)
 
 
-def livekit(arguments: argparse.Namespace, policy: str) -> Contender | str:
-    """WhisperLiveKit's server on the same weights, with all cores; or why there is none."""
+def livekit(arguments: argparse.Namespace, policy: str, links: Path) -> Contender | str:
+    """WhisperLiveKit's server on the same weights, with all cores; or why there is none. `links`: an empty folder."""
     from whispertide.checkpoint.hub import resolve
-    from whispertide.evaluation.peers.livekit import alignment_mask
+    from whispertide.evaluation.peers.livekit import alignment_mask, named_for_its_language
     from whispertide.evaluation.peers.registry import PEERS
     from whispertide.evaluation.peers.running import _converted, environments, why_not
 
@@ -144,9 +144,7 @@ def livekit(arguments: argparse.Namespace, policy: str) -> Contender | str:
     folder = Path(arguments.model) if Path(arguments.model).is_dir() else resolve(arguments.model)
     model = str(_converted("ct2", Path(folder), load_checkpoint(arguments.model).content_hash, peer))
     if policy == "simulstreaming":
-        named = Path(tempfile.mkdtemp()) / "model.en"  # it tells English-only models by their name
-        named.symlink_to(Path(folder).resolve(), target_is_directory=True)
-        where = ["--model-path", str(named), "--encoder-model-path", model]
+        where = ["--model-path", str(named_for_its_language(Path(folder), links)), "--encoder-model-path", model]
         where += ["--custom-alignment-heads", alignment_mask(arguments.model)]
     else:
         where = ["--model-path", model]
@@ -314,13 +312,14 @@ def all_loads(arguments: argparse.Namespace) -> Iterator[Row]:
     talk, notes = make_talk(arguments.model, arguments.precision, arguments.duration), Notes(arguments.notes)
     for batch in arguments.batch:
         yield load(arguments, talk, ours(arguments, batch), notes)
-    for policy in PEER_POLICIES if arguments.peer else ():
-        peer = livekit(arguments, policy)
-        yield (
-            {"server": "whisperlivekit", "variant": policy, "reason": peer}
-            if isinstance(peer, str)
-            else load(arguments, talk, peer, notes)
-        )
+    with tempfile.TemporaryDirectory() as links:
+        for policy in PEER_POLICIES if arguments.peer else ():
+            peer = livekit(arguments, policy, Path(links))
+            yield (
+                {"server": "whisperlivekit", "variant": policy, "reason": peer}
+                if isinstance(peer, str)
+                else load(arguments, talk, peer, notes)
+            )
 
 
 def main() -> None:

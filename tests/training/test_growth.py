@@ -1,6 +1,5 @@
 """A grown network begins with what the small one has learned, and its copies can part."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +9,10 @@ from whispertide.errors import OptionError
 
 torch = pytest.importorskip("torch")
 
-from whispertide.training.growth import added_layers, grow  # noqa: E402
+from whispertide.training.growth import grow  # noqa: E402
 from whispertide.training.network import load_network, new_network  # noqa: E402
 from whispertide.training.shapes import shaped  # noqa: E402
+from whispertide.training.widen import Target, Widening  # noqa: E402
 
 TOLERANCE = 1e-5  # of the largest logit
 
@@ -34,15 +34,7 @@ def small_network() -> Any:
 
 
 def small_shape(width: int, heads: int, layers: int) -> Any:
-    return replace(
-        small_dims(),
-        n_audio_state=width,
-        n_text_state=width,
-        n_audio_head=heads,
-        n_text_head=heads,
-        n_audio_layer=layers,
-        n_text_layer=layers,
-    )
+    return Target(width, heads, layers).applied_to(small_dims())
 
 
 def logits(network: Any) -> Any:
@@ -86,7 +78,7 @@ def test_added_layers_come_first_and_are_silent() -> None:
     source = small_network()
     dims = small_shape(16, 2, 3)
     grown = grow(source, dims, 0)
-    assert added_layers(source.dims, dims) == 2
+    assert Widening(source.dims, dims).layers("decoder") == (1, 2)
     assert not grown.decoder.layers[1].fc2.weight.any()
     assert torch.equal(grown.decoder.layers[2].fc2.weight, source.decoder.layers[0].fc2.weight)
 

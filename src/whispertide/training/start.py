@@ -16,10 +16,10 @@ from whispertide.checkpoint import Checkpoint, ModelDims, Tokenizer, load_checkp
 from whispertide.checkpoint.generation import Heads
 from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CheckpointError
-from whispertide.training.growth import added_layers, grow
+from whispertide.training.growth import grow
 from whispertide.training.network import Whisper, load_network, new_network, save_tensors
 from whispertide.training.shapes import guided_heads, shaped
-from whispertide.training.widen import COMPANIONS
+from whispertide.training.widen import COMPANIONS, Widening
 
 VOCABULARY_OF = "nano.en"  # a network from scratch has the tokenizer of this checkpoint
 
@@ -73,7 +73,7 @@ def grown(start: Start, shape: str, seed: int) -> Start:
     before = start.network.dims
     dims = shaped(before, shape)
     network = grow(start.network, dims, seed)
-    added = added_layers(before, dims)
+    _, added = Widening(before, dims).layers("decoder")
     heads = start.alignment_heads or guided_heads(before)
     return replace(
         start,

@@ -92,6 +92,16 @@ class Widening:
             return self.source.n_audio_layer, self.target.n_audio_layer - self.source.n_audio_layer
         return self.source.n_text_layer, self.target.n_text_layer - self.source.n_text_layer
 
+    def donor(self, name: str) -> tuple[str, bool]:
+        """The tensor of the source that `name` is made of, and whether it is to be all zero."""
+        part, _, rest = name.partition(".layers.")
+        if not rest:
+            return name, False
+        index, _, stem = rest.partition(".")
+        layers, added = self.layers(part)
+        silent = int(index) < added and (".out_proj." in stem or stem.startswith("fc2."))
+        return f"{part}.layers.{(int(index) - added) % layers}.{stem}", silent
+
     @property
     def dtype(self) -> type[np.float16] | type[np.float32]:
         """float16 where dividing by the copies only moves the exponent; else float32, to stay the same function."""
@@ -171,41 +181,43 @@ def widened(name: str, checkpoint: Checkpoint, widening: Widening) -> npt.NDArra
     Copies lie one behind the other, so copy c of head h is head h + c * (heads of the source). An added layer has the
     weights of a layer of the source, so that it computes with ordinary numbers, but adds nothing to the stream.
     """
-    donor, silent = _donor(name, widening)
+    donor, silent = widening.donor(name)
     values = np.asarray(checkpoint.tensors.get(donor), np.float32)
     shape = _repeated(donor, values.shape, widening)
     if silent:
         return np.zeros(shape, np.float32)
-    repeats = [wide // narrow for wide, narrow in zip(shape, values.shape, strict=True)]
-    reads_copies = len(repeats) > 1 and repeats[1] > 1 and ".embed_" not in name
-    if reads_copies or name.startswith("decoder.layer_norm."):  # what reads that norm is the embedding, which is tied
+    if reading_axis(name, values.ndim) is not None:
         values = values / np.float32(widening.copies)
-    return np.tile(values, repeats)
+    return np.tile(values, [wide // narrow for wide, narrow in zip(shape, values.shape, strict=True)])
 
 
-def _donor(name: str, widening: Widening) -> tuple[str, bool]:
-    """The tensor of the source that the wide one is made of, and whether it is to be all zero."""
-    part, _, rest = name.partition(".layers.")
-    if not rest:
-        return name, False
-    index, _, stem = rest.partition(".")
-    layers, added = widening.layers(part)
-    silent = int(index) < added and (".out_proj." in stem or stem.startswith("fc2."))
-    return f"{part}.layers.{(int(index) - added) % layers}.{stem}", silent
+def channel_axes(name: str, count: int) -> tuple[int, ...]:
+    """Which of the `count` axes of a tensor are channels: the stream's, the heads', feed-forward layers' inner ones."""
+    fixed = {"encoder.conv1.weight": (0,), "encoder.conv2.weight": (0, 1)}
+    return (count - 1,) if ".embed_" in name else fixed.get(name, tuple(range(count)))
+
+
+def reading_axis(name: str, count: int) -> int | None:
+    """The axis along which a tensor reads channels, so that copies of one must share its weights; None: it reads none.
+
+    What reads the decoder's final norm is the embedding, which is tied, so the norm's own weights are shared.
+    """
+    if name.startswith("decoder.layer_norm."):
+        return 0
+    return 1 if ".embed_" not in name and 1 in channel_axes(name, count) else None
 
 
 def _repeated(name: str, shape: Shape, widening: Widening) -> Shape:
-    """The shape of a tensor of the source whose channels, inner ones of the feed-forward layers too, are repeated."""
-    fixed = {"encoder.conv1.weight": (0,), "encoder.conv2.weight": (0, 1)}
-    repeated = (len(shape) - 1,) if ".embed_" in name else fixed.get(name, tuple(range(len(shape))))
-    return tuple(size * widening.copies if axis in repeated else size for axis, size in enumerate(shape))
+    """The shape of a tensor of the source whose channels are repeated."""
+    axes = channel_axes(name, len(shape))
+    return tuple(size * widening.copies if axis in axes else size for axis, size in enumerate(shape))
 
 
 def _target_shapes(checkpoint: Checkpoint, widening: Widening) -> dict[str, Shape]:
     """Canonical name -> shape of every tensor of the wide model."""
     found = {}
     for name in expected_shapes(widening.target):
-        donor, _ = _donor(name, widening)
+        donor, _ = widening.donor(name)
         found[name] = _repeated(donor, checkpoint.tensors.shape(donor), widening)
     return found
 

@@ -31,7 +31,7 @@ def open_engine(job: Job, policy: str, *, gate: bool) -> Any:
     }
     if policy == "simulstreaming":
         settings |= {
-            "model_path": str(_named_for_its_language(Path(job.model), Path(job.output).parent)),
+            "model_path": str(named_for_its_language(Path(job.model), Path(job.output).parent)),
             "encoder_model_path": job.converted["ct2"],
             "custom_alignment_heads": alignment_mask(job.model),
             "beams": int(job.number("beams")),
@@ -59,8 +59,8 @@ def alignment_mask(model: str) -> str:
     return base64.b85encode(gzip.compress(mask.tobytes())).decode()
 
 
-def _named_for_its_language(model: Path, folder: Path) -> Path:
-    """It tells English-only models by their name."""
+def named_for_its_language(model: Path, folder: Path) -> Path:
+    """It tells English-only models by their name: `model`, or a link to it in `folder` that has such a one."""
     if load_checkpoint(model).dims.is_multilingual or model.name.endswith(".en"):
         return model
     named = folder / "model.en"
