@@ -235,6 +235,30 @@ def test_the_dice_alone_decide() -> None:
     assert not same(first, other)
 
 
+@FEW
+@given(seed=seeds, silent=st.booleans())
+def test_a_short_recording_is_padded_with_zeros(seed: int, silent: bool) -> None:
+    made = window(seed, 30.0, WindowOptions(silent=float(silent), timestamps=1.0, short=1.0))
+    heard = np.flatnonzero(made.samples)
+    end = int(heard[-1]) + 1 if len(heard) else 0
+    assert len(made.samples) == 30 * RATE
+    assert max(stamps(made), default=0) <= max(end, RATE) + RATE // 10
+    assert bool(made.text) <= (end > 0)
+
+
+def test_short_recordings_end_anywhere_and_are_as_many_as_asked_for() -> None:
+    options = WindowOptions(silent=1.0, short=0.5, augmentation=Augmentation.none())
+    ends = []
+    for seed in range(300):
+        heard = np.flatnonzero(window(seed, 30.0, options).samples)
+        if len(heard):  # a fifth are silence
+            ends.append((int(heard[-1]) + 1) / RATE)
+    short = [end for end in ends if end < 29.9]
+    assert 0.38 < len(short) / len(ends) < 0.62
+    assert min(short) < 4
+    assert max(short) > 26
+
+
 def test_shares_are_kept() -> None:
     """Silence, prompts and timestamps come as often as asked for."""
     options = replace(CLEAN, silent=0.2, prompt=0.5, timestamps=0.7, cut_start=0.0)

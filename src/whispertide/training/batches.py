@@ -157,5 +157,6 @@ def collate(windows: Sequence[Window], mels: Sequence[FloatArray], filler: int) 
 
 
 def padded(options: BatchOptions) -> BatchOptions:
-    """The same with windows of 30 s alone, as Whisper's training had them."""
-    return replace(options, lengths_s=(float(CHUNK_SECONDS),), shares=(1.0,))
+    """The same with windows of 30 s alone, as Whisper's training had them, every second one padded with zeros."""
+    windows = replace(options.windows, short=0.5)
+    return replace(options, lengths_s=(float(CHUNK_SECONDS),), shares=(1.0,), windows=windows)

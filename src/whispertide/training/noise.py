@@ -17,9 +17,19 @@ ACTIVE = 1e-4  # samples below this, 80 dB under full scale, are silence and do 
 
 
 def make_noise(count: int, dice: Dice) -> FloatArray:
-    """Noise of one of several kinds, RMS 1, [count]; `count` is not 0."""
-    kinds = (_coloured, _coloured, _puffs, _hum, _tones, _knocks)
-    noise: FloatArray = kinds[dice.randint(len(kinds))](count, dice).astype(np.float32)
+    """Noise of one of several kinds, at times over a quieter one, RMS 1, [count]; `count` is not 0."""
+    noise = _one_kind(count, dice)
+    if dice.random_sample() < 0.25:
+        noise += _one_kind(count, dice) * np.float32(10 ** (-30 * dice.random_sample() / 20))
+    return _level(noise)
+
+
+def _one_kind(count: int, dice: Dice) -> FloatArray:
+    kinds = (_coloured, _coloured, _puffs, _hum, _tones, _knocks, _calls)
+    return _level(kinds[dice.randint(len(kinds))](count, dice).astype(np.float32))
+
+
+def _level(noise: FloatArray) -> FloatArray:
     return noise / np.float32(max(float(np.sqrt(np.mean(noise**2))), 1e-6))
 
 
@@ -65,6 +75,25 @@ def _tones(count: int, dice: Dice) -> Sound:
             for overtone in range(1, 1 + dice.randint(1, 6)):
                 sound[at : at + len(time)] += np.sin(overtone * phase) * loudness / overtone**1.5
         at += length if dice.random_sample() < 0.8 else 2 * length
+    return sound
+
+
+def _calls(count: int, dice: Dice) -> Sound:
+    """What calls: animals, alarms, squeaks, whistles. Groups of short notes that glide or waver, and pauses."""
+    sound = np.zeros(count)
+    at = int(SAMPLE_RATE * dice.exponential(0.5))
+    centre = 300 * 20 ** dice.random_sample()
+    while at < count:
+        length = int(SAMPLE_RATE * (0.03 + 0.5 * dice.random_sample() ** 2))
+        time = np.arange(length) / SAMPLE_RATE
+        pitch = min(centre * 2 ** (dice.random_sample() - 0.5), 7000.0)
+        glide, waver = pitch * dice.uniform(-0.6, 0.6) / time[-1], pitch * 0.1 * dice.random_sample()
+        phase = pitch * time + glide * time**2 / 2 + waver * np.sin(2 * np.pi * dice.uniform(5, 40) * time) / 20
+        wave = sum(np.sin(2 * np.pi * tone * phase) / tone ** dice.uniform(1, 3) for tone in range(1, dice.randint(2, 6)))
+        swell = np.sin(np.pi * np.linspace(0, 1, length) ** dice.uniform(0.3, 2))
+        end = min(count, at + length)
+        sound[at:end] += (dice.uniform(0.2, 1) * swell * wave)[: end - at]
+        at += length + int(SAMPLE_RATE * dice.exponential(0.08 if dice.random_sample() < 0.7 else 1.5))
     return sound
 
 

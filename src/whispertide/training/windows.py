@@ -1,6 +1,6 @@
 """Training windows: utterances, silence and noise put together into what Whisper is asked, and its right answer.
 
-A window has a length in seconds; speech fills some of it, the rest is silence or noise, as with Whisper's padding. It
+A window has a length in seconds; speech fills some of it, the rest is silence, noise or Whisper's padding. It
 holds nothing, one utterance or many, may begin or end in the middle of one (a live window always does), and may come
 with the text before it as a prompt. The answer is a row of tokens with or without timestamps; the words' times say
 where each token is heard. A window is a function of the dice alone.
@@ -41,6 +41,7 @@ class WindowOptions:
     cut_end: float = 0.35
     cut_start: float = 0.15
     single: float = 0.4  # one utterance only
+    short: float = 0.0  # the recording ends before the window, and zeros follow, as Whisper pads what is too short
     prompt_tokens: int = 223  # as much as Whisper is ever shown
     language: str | None = None  # of a multilingual checkpoint; None is English
     augmentation: Augmentation = field(default_factory=Augmentation)
@@ -86,7 +87,8 @@ class _Filled:
 
 def compose(draw: Draw, tokenizer: Tokenizer, seconds: float, dice: Dice, options: WindowOptions) -> Window:
     """A window of `seconds` out of utterances drawn by the dice."""
-    sound = np.zeros(round(seconds * SAMPLE_RATE), np.float32)
+    window = np.zeros(round(seconds * SAMPLE_RATE), np.float32)
+    sound = window[: _recorded(len(window), dice, options)]
     filled = _Filled([], "")
     if dice.random_sample() >= options.silent:
         filled = _fill(sound, draw, dice, options)
@@ -98,10 +100,17 @@ def compose(draw: Draw, tokenizer: Tokenizer, seconds: float, dice: Dice, option
     if stamped and filled.goes_on and len(segments) > 1 and len(sound) >= N_SAMPLES:
         segments, unfinished = segments[:-1], segments[-1]
     tokens, targets, places = answer(tokenizer, segments, asked, unfinished, stamped=stamped, language=options.language)
-    return Window(sound, tokens, targets, places, " ".join(segment.text for segment in segments))
+    return Window(window, tokens, targets, places, " ".join(segment.text for segment in segments))
 
 
 # --- sound ------------------------------------------------------------------------------------------------------------
+
+
+def _recorded(size: int, dice: Dice, options: WindowOptions) -> int:
+    """How many samples of a window there is a recording for, at least a second where it is longer."""
+    if options.short == 0 or dice.random_sample() >= options.short:
+        return size
+    return int(dice.randint(min(size, SAMPLE_RATE), size + 1))
 
 
 def _fill(sound: FloatArray, draw: Draw, dice: Dice, options: WindowOptions) -> _Filled:
