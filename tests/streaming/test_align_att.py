@@ -9,6 +9,7 @@ from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
+from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.round import Commit, Listened, RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, Word
 
@@ -95,7 +96,7 @@ def test_near_the_end_is_what_attends_to_it_not_a_word_before_a_pause() -> None:
 def test_a_doubtful_word_waits_until_it_is_settled_and_keeps_those_behind_it_waiting() -> None:
     sure, doubtful = word("one", 0.2, 0.5), TokenWord(Word(" game", round(0.6 * S), S, probability=0.4), (2,))
     behind = word("two", 1.1, 1.3)
-    policy = AlignAtt(truncate="none", doubt=0.5, settle=S)
+    policy = AlignAtt(truncate="none", doubt=Doubt(0.5, S))
     commit = Play(policy).round(1.9, sure, doubtful, behind)
     assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["one"], ["game", "two"])
     assert texts(Play(policy).round(2.1, sure, doubtful, behind).confirmed) == ["one", "game", "two"]

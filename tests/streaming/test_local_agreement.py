@@ -7,6 +7,7 @@ import pytest
 from oracle import speech
 from whispertide.decoding.earlier import Reuse
 from whispertide.errors import OptionError
+from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.local_agreement import LocalAgreement, normalise
 from whispertide.streaming.round import Commit, Heard, Reference, RoundPlan, RoundResult
 from whispertide.streaming.trimming import MARGIN
@@ -63,13 +64,13 @@ def test_a_prefix_is_confirmed_when_it_is_heard_the_second_time() -> None:
 
 
 def test_a_doubtful_word_near_the_end_is_not_confirmed_by_agreement_alone() -> None:
-    script = Script(LocalAgreement(doubt=0.5, settle=S))
+    script = Script(LocalAgreement(doubt=Doubt(0.5, S)))
     sure, doubtful = speech(("We", 0.5, 0.8))[0], Word(" wall", round(0.8 * S), round(1.2 * S), probability=0.4)
     script.hear(1.3, (sure, doubtful))
     assert texts(script.hear(1.4, (sure, doubtful)).confirmed) == "We"
     assert texts(script.hear(2.1, (sure, doubtful)).confirmed) == ""
     assert texts(script.hear(2.3, (sure, doubtful)).confirmed) == "wall"
-    script = Script(LocalAgreement(doubt=0.5, settle=S))
+    script = Script(LocalAgreement(doubt=Doubt(0.5, S)))
     script.hear(1.3, (doubtful,))
     assert texts(script.hear(1.4, (doubtful,), is_last=True).confirmed) == "wall"
 

@@ -8,6 +8,7 @@ from whispertide.decoding.earlier import Reuse
 from whispertide.errors import UnknownRecipeError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.recipes import (
@@ -54,7 +55,7 @@ def test_every_field_of_the_policy_comes_from_the_recipe() -> None:
     )  # fmt: skip
     assert make_policy(recipe) == LocalAgreement(
         agreement=3, compare="exact", boundary="time", trim_at="sentence", trim=144_000, hard_cap=320_000,
-        no_speech=0.5, prompt_chars=50, guard=False, doubt=0.3, settle=8_000,
+        no_speech=0.5, prompt_chars=50, guard=False, doubt=Doubt(0.3, 8_000),
     )  # fmt: skip
 
 
@@ -123,8 +124,8 @@ def test_every_field_of_align_att_comes_from_the_recipe() -> None:
         doubt=0.4, settle_s=0.75,
     )  # fmt: skip
     assert make_policy(recipe) == AlignAtt(
-        margin=5, margin_last=1, rewind=None, back=5, floor=0.2, truncate="detector", hold=4_000, doubt=0.4,
-        settle=12_000, memory="segments", window=112_000, carry=4, hard_cap=176_000, context=False, beyond=3,
+        margin=5, margin_last=1, rewind=None, back=5, floor=0.2, truncate="detector", hold=4_000,
+        doubt=Doubt(0.4, 12_000), memory="segments", window=112_000, carry=4, hard_cap=176_000, context=False, beyond=3,
         verify=False, shed=0, loop_guard=False,
         listen=Listening(
             least=8_000, silence=4_800, must_speak=True, no_speech=0.3, loop_guard=False, max_tokens=33,

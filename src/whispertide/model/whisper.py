@@ -88,6 +88,28 @@ class WhisperModel:
         return starts.start(encoded, heads)
 
 
+class SharedModel(WhisperModel):
+    """`model` in the sessions that it has open or will open: a subclass says how they are run differently."""
+
+    def __init__(self, model: WhisperModel) -> None:
+        super().__init__(model.checkpoint, model._files, model.options)
+        self._model = model
+
+    @cached_property
+    def encoder(self) -> EncoderRun:
+        """That of the model."""
+        return self._model.encoder
+
+    @cached_property
+    def decoder_graph(self) -> Decoder:
+        """That of the model. Raises `ProviderError` where a backend computes, which has none."""
+        return self._model.decoder_graph
+
+    @cached_property
+    def _backend(self) -> Backend:
+        return self._model._backend
+
+
 def load_model(
     name: str,
     options: EngineOptions | None = None,

@@ -30,7 +30,7 @@ from whispertide.model.cache import KVCache
 from whispertide.model.decoder import Decoder, DecoderState
 from whispertide.model.encoder import Encoded
 from whispertide.model.request import DecodeOutput, DecodeRequest, Head
-from whispertide.model.whisper import WhisperModel
+from whispertide.model.whisper import SharedModel, WhisperModel
 from whispertide.server.slab import Place, Slab, one_below_the_other
 from whispertide.types import FloatArray
 
@@ -381,11 +381,11 @@ def _parents(request: DecodeRequest, place: Place) -> npt.NDArray[Any]:
     return own + place.start
 
 
-class BatchedModel(WhisperModel):
+class BatchedModel(SharedModel):
     """A model whose decoders step together and whose graph runs take turns; otherwise the model it is made of."""
 
     def __init__(self, model: WhisperModel, *, most: int, lanes: int) -> None:
-        vars(self).update(vars(model))  # the same checkpoint, files and open sessions
+        super().__init__(model)
         self.batcher = Batcher(model.decoder_graph, most=most, lanes=lanes)
 
     def encode(self, mel: FloatArray, **settings: Any) -> Encoded:

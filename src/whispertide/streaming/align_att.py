@@ -17,6 +17,7 @@ from whispertide.decoding.frontier import Frontier
 from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import TokenWord
 from whispertide.options import check_choice
+from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.local_agreement import normalise
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, cut_loops
@@ -71,8 +72,7 @@ class AlignAtt:
     floor         of the spread of attention (`decoding.watch.attended_frame`)
     truncate      what is held back of the last word: "none"; "last-word": always; "near-end": where it attends to the
                   last `hold` of the window; "detector": unless the word-truncation detector fires
-    doubt         a word that is less probable is held back, with whatever follows it, as long as it attends to the last
-                  `settle` of the window
+    doubt         which words are held back, with whatever follows them, judged by where they attend
     memory        "segments": windows of up to `hard_cap`; "words": of about `window`, cut in front of the last `carry`
                   confirmed words
     context       whether text that left the window precedes it as prompt
@@ -91,8 +91,7 @@ class AlignAtt:
     floor: float = 0.0
     truncate: Truncate = "last-word"
     hold: int = SAMPLE_RATE // 2
-    doubt: float = 0.0
-    settle: int = SAMPLE_RATE
+    doubt: Doubt = field(default_factory=Doubt)
     memory: Memory = "segments"
     window: int = 5 * SAMPLE_RATE
     carry: int = 2
@@ -212,7 +211,7 @@ class AlignAtt:
     def _certain(self, words: list[TokenWord], end: int) -> int:
         """How many words stand before the first one that more audio up to `end` may still change."""
         for number, word in enumerate(words):
-            if word.word.probability < self.doubt and _place(word) > end - self.settle:
+            if self.doubt.waits(word.word.probability, _place(word), end):
                 return number
         return len(words)
 

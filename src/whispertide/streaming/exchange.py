@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 from whispertide.model.decoder import DecoderState
 from whispertide.model.request import DecodeOutput, DecodeRequest, Head
-from whispertide.model.whisper import WhisperModel
+from whispertide.model.whisper import SharedModel, WhisperModel
 
 if TYPE_CHECKING:
     from whispertide.model.encoder import Encoded
     from whispertide.streaming.round import Reference
 
 
-class ExchangedModel(WhisperModel):
+class ExchangedModel(SharedModel):
     """The model `second`, but the first `tokens` positions of all its decodes together are computed by `first`; then
     `hand_over` is called, once. Both must run in ONNX Runtime, whose caches they share.
     """
 
     def __init__(self, first: WhisperModel, second: WhisperModel, tokens: int, hand_over: Callable[[], None]) -> None:
-        vars(self).update(vars(second))  # the same checkpoint, files and open sessions
+        super().__init__(second)
         self.first = first
         self._left = tokens
         self._hand_over: Callable[[], None] | None = hand_over

@@ -22,6 +22,7 @@ from whispertide.decoding.earlier import Reuse
 from whispertide.decoding.search import Guard
 from whispertide.options import check_choice
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
+from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops
 from whispertide.streaming.round import Commit, Reference, RoundPlan, RoundResult
@@ -81,7 +82,7 @@ class LocalAgreement:
     hard_cap      windows never get longer than this
     no_speech     segments that Whisper takes for silence with a higher probability are dropped
     prompt_chars  the prompt has at least that many characters, if so much was said
-    doubt         a word that is less probable is not confirmed while it ends in the last `settle` of the window
+    doubt         which words agreement alone does not confirm, judged by where they end
     guard         cut down repetition loops
     reuse         how the search of a round uses what the rounds before it heard; None: not at all
     """
@@ -94,8 +95,7 @@ class LocalAgreement:
     hard_cap: int = 28 * SAMPLE_RATE
     no_speech: float = 0.9
     prompt_chars: int = 200
-    doubt: float = 0.0
-    settle: int = SAMPLE_RATE
+    doubt: Doubt = field(default_factory=Doubt)
     guard: bool = True
     reuse: Reuse | None = None
 
@@ -196,7 +196,7 @@ class LocalAgreement:
             if len({self._key(word.text) for word in hypotheses}) > 1:
                 break
             newest = hypotheses[0]
-            if newest.probability < self.doubt and newest.end > end - self.settle:
+            if self.doubt.waits(newest.probability, newest.end, end):
                 break
             agreed += 1
         return agreed

@@ -14,6 +14,7 @@ from whispertide.decoding.earlier import Reuse
 from whispertide.errors import UnknownRecipeError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.policy import AnyPolicy
@@ -140,8 +141,7 @@ def _local_agreement(recipe: Recipe) -> LocalAgreement:
         hard_cap=to_samples(recipe.hard_cap_s),
         no_speech=recipe.no_speech,
         prompt_chars=recipe.prompt_chars,
-        doubt=recipe.doubt,
-        settle=to_samples(recipe.settle_s),
+        doubt=Doubt(recipe.doubt, to_samples(recipe.settle_s)),
         guard=recipe.loop_guard,
         reuse=_reuse(recipe),
     )
@@ -162,8 +162,7 @@ def _align_att(recipe: Recipe) -> AlignAtt:
         floor=recipe.attention_floor,
         truncate=recipe.truncate,
         hold=to_samples(recipe.hold_s),
-        doubt=recipe.doubt,
-        settle=to_samples(recipe.settle_s),
+        doubt=Doubt(recipe.doubt, to_samples(recipe.settle_s)),
         memory=recipe.memory,
         window=to_samples(recipe.window_s),
         carry=recipe.carry,

@@ -89,7 +89,8 @@ def _calls(count: int, dice: Dice) -> Sound:
         pitch = min(centre * 2 ** (dice.random_sample() - 0.5), 7000.0)
         glide, waver = pitch * dice.uniform(-0.6, 0.6) / time[-1], pitch * 0.1 * dice.random_sample()
         phase = pitch * time + glide * time**2 / 2 + waver * np.sin(2 * np.pi * dice.uniform(5, 40) * time) / 20
-        wave = sum(np.sin(2 * np.pi * tone * phase) / tone ** dice.uniform(1, 3) for tone in range(1, dice.randint(2, 6)))
+        fall = dice.uniform(1, 3)
+        wave = sum(np.sin(2 * np.pi * tone * phase) / tone**fall for tone in range(1, dice.randint(2, 6)))
         swell = np.sin(np.pi * np.linspace(0, 1, length) ** dice.uniform(0.3, 2))
         end = min(count, at + length)
         sound[at:end] += (dice.uniform(0.2, 1) * swell * wave)[: end - at]
