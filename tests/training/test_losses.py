@@ -11,7 +11,7 @@ from small_training import nano, small_dims
 torch = pytest.importorskip("torch")
 
 from whispertide.training.compact import CompactVocabulary, tokens_in_use, whole_vocabulary  # noqa: E402
-from whispertide.training.losses import CHARACTERS, CharacterHead, guidance, spelled  # noqa: E402
+from whispertide.training.losses import CHARACTERS, Blur, CharacterHead, guidance, next_tokens, spelled  # noqa: E402
 from whispertide.training.network import new_network  # noqa: E402
 
 
@@ -50,6 +50,27 @@ def test_guidance_is_the_attention_that_is_elsewhere() -> None:
     assert float(guidance(weights, torch.full((1, 2, 2), -1.0), 0.1)) == 0
 
 
+def test_a_timestamp_is_taught_with_its_neighbours() -> None:
+    """Rows 4 to 8 are timestamps; a bell of one row, cut off at their ends, and none on text."""
+    logits = torch.randn(3, 10)
+    scores = logits.log_softmax(-1)
+    bell = [math.exp(-(away**2) / 2) for away in range(4)]
+    inside = [bell[2], bell[1], bell[0], bell[1], bell[2]]
+    at_end = [bell[3], bell[2], bell[1], bell[0]]
+    expected = float(scores[0, 2])
+    expected += sum(share * float(scores[1, 4 + row]) for row, share in enumerate(inside)) / sum(inside)
+    expected += sum(share * float(scores[2, 5 + row]) for row, share in enumerate(at_end)) / sum(at_end)
+    targets = torch.tensor([2, 6, 8])
+    assert float(next_tokens(logits, targets, 0.0, Blur(range(4, 9), 1.0))) == pytest.approx(-expected, rel=1e-5)
+
+
+def test_a_narrow_blur_is_none_and_smoothing_stays_with_it() -> None:
+    logits, targets = torch.randn(4, 10), torch.tensor([0, 4, 8, 9])
+    for smoothing in (0.0, 0.1):
+        blurred = float(next_tokens(logits, targets, smoothing, Blur(range(4, 9), 0.01)))
+        assert blurred == pytest.approx(float(next_tokens(logits, targets, smoothing)), rel=1e-5)
+
+
 # --- the compact vocabulary -------------------------------------------------------------------------------------------
 
 USED = CompactVocabulary(np.array([0, 3, 4, 9]), 12)
@@ -68,7 +89,7 @@ def test_the_compact_loss_is_the_loss_over_all() -> None:
     targets = torch.tensor([0, 9, 4, 3, 3])
     compact = torch.cat([whole[USED.used], whole[1:2]])
     rows = torch.from_numpy(USED.rows())
-    found = USED.cross_entropy(hidden, compact, rows[targets], 0.0)
+    found = next_tokens(USED.logits(hidden, compact), rows[targets], 0.0)
     logits = (hidden @ whole.T).float()
     expected = torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
     assert float(found) == pytest.approx(float(expected), rel=1e-6)
@@ -80,7 +101,7 @@ def test_the_compact_loss_is_the_loss_over_all() -> None:
 def test_the_whole_vocabulary_is_plain_cross_entropy() -> None:
     hidden, weight, targets = torch.randn(5, 6), torch.randn(9, 6), torch.tensor([1, 2, 3, 4, 8])
     vocabulary = whole_vocabulary(9)
-    found = vocabulary.cross_entropy(hidden, torch.cat([weight, torch.randn(1, 6)]), targets, 0.1)
+    found = next_tokens(vocabulary.logits(hidden, torch.cat([weight, torch.randn(1, 6)])), targets, 0.1)
     expected = torch.nn.functional.cross_entropy(hidden @ weight.T, targets, label_smoothing=0.1, reduction="sum")
     assert float(found) == pytest.approx(float(expected), rel=1e-6)
 
@@ -120,5 +141,7 @@ def test_tokens_in_use() -> None:
     assert not known & set(tokenizer.encode(" elephants"))
     assert vocabulary.full == 51864
     rows = vocabulary.rows()
+    assert vocabulary.stamps == range(rows[tokenizer.timestamp_begin], rows[tokenizer.timestamp_begin + 1500] + 1)
+    assert not CompactVocabulary(vocabulary.used[:-1], 51864).stamps
     assert rows[vocabulary.used].tolist() == list(range(len(known)))
     assert rows[tokenizer.encode(" elephants")[0]] == len(known)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whispertide.checkpoint.tokenizer import Tokenizer
+from whispertide.checkpoint.tokenizer import N_TIMESTAMPS, Tokenizer
 from whispertide.training.network import Whisper
 
 
@@ -34,6 +34,12 @@ class CompactVocabulary:
     def others(self) -> int:
         """How many tokens the last row stands for."""
         return self.full - len(self.used)
+
+    @property
+    def stamps(self) -> range:
+        """The rows of the timestamps, which are the last tokens of any Whisper; none if not all of them are in use."""
+        rows = np.flatnonzero(self.used >= self.full - N_TIMESTAMPS)
+        return range(rows[0], rows[-1] + 1) if len(rows) == N_TIMESTAMPS else range(0)
 
     def rows(self) -> npt.NDArray[np.int64]:
         """[full]: the row of each token."""
@@ -64,17 +70,12 @@ class CompactVocabulary:
         compact = network.decoder.embed_tokens.weight.data
         network.decoder.embed_tokens = _embedding(compact[torch.from_numpy(self.rows()).to(compact.device)])
 
-    def cross_entropy(self, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-        """Summed loss over the whole vocabulary. `hidden` [n, width], `weight` [rows, width], `targets` rows [n].
-
-        `smoothing` is shared by the rows, not by the tokens: the rest gets one part of it.
-        """
+    def logits(self, hidden: Tensor, weight: Tensor) -> Tensor:
+        """Of every row for `hidden` [n, width], that for the rest as all of them together. `weight` [rows, width]."""
         logits = functional.linear(hidden, weight).float()
-        if self.others:
-            logits = torch.cat([logits[:, :-1], logits[:, -1:] + math.log(self.others)], dim=1)
-        else:
-            logits = logits[:, :-1]
-        return functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+        if not self.others:
+            return logits[:, :-1]
+        return torch.cat([logits[:, :-1], logits[:, -1:] + math.log(self.others)], dim=1)
 
 
 def whole_vocabulary(full: int) -> CompactVocabulary:

@@ -23,7 +23,7 @@ from torch import Tensor
 from whispertide.errors import CheckpointError
 from whispertide.training.batches import Batch
 from whispertide.training.compact import CompactVocabulary
-from whispertide.training.losses import CharacterHead, guidance, spelled
+from whispertide.training.losses import FRAMES_PER_SECOND, Blur, CharacterHead, guidance, next_tokens, spelled
 from whispertide.training.masks import local_slope
 from whispertide.training.network import Whisper
 
@@ -51,6 +51,7 @@ class LoopOptions:
     guide: float = 0.3
     guided: tuple[tuple[int, int], ...] = ()  # (layer, head) pairs that are told where to look
     guide_slack_s: tuple[float, float] = (0.3, 0.1)  # at the beginning, at the end
+    blur_s: tuple[float, float] = (0.0, 0.0)  # timestamps are taught as bells so wide, at the beginning, at the end
     slope_until: float = 0.0  # the share of the run after which the local bias of the encoder is gone
     average: float = 0.999  # of the weights, per update
     precision: str = "bf16"  # or "fp32"
@@ -171,10 +172,8 @@ class Trainer:
                 self._rows[tokens], encoded, options.guided if options.guide > 0 else ()
             )
             weight = self.network.decoder.embed_tokens.weight
-            loss = self.vocabulary.cross_entropy(
-                hidden.flatten(0, 1)[counted], weight, self._rows[aims], options.smoothing
-            )
-            losses["next"] = loss / counts["next"]
+            logits = self.vocabulary.logits(hidden.flatten(0, 1)[counted], weight)
+            losses["next"] = next_tokens(logits, self._rows[aims], options.smoothing, self._blur(gone)) / counts["next"]
             ctc = options.ctc * max(0.0, 1 - gone / options.ctc_until)
             if ctc > 0:
                 losses["ctc"] = ctc * self.characters.loss(encoded, batch.texts) / max(1, counts["ctc"])
@@ -184,6 +183,11 @@ class Trainer:
             total = torch.stack([guidance(weights, places, slack) for weights in seen]).mean()
             losses["guide"] = options.guide * total / max(1, counts["guide"])
         return losses
+
+    def _blur(self, gone: float) -> Blur | None:
+        first, last = self.options.blur_s
+        width = (first + (last - first) * gone) * FRAMES_PER_SECOND
+        return Blur(self.vocabulary.stamps, width) if width > 0 and self.vocabulary.stamps else None
 
     def _moved(self, values: Tensor) -> Tensor:
         return values.to(self.device, non_blocking=True)

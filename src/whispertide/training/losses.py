@@ -8,7 +8,9 @@ Both are sums; dividing by how much counted is the loop's business, so that batc
 Knows nothing of data or optimisation.
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +24,30 @@ FRAMES_PER_SECOND = 50
 def spelled(text: str) -> list[int]:
     """Classes of the letters of a text; punctuation is not heard."""
     return [_CLASS[character] for character in " ".join(text.lower().split()) if character in _CLASS]
+
+
+@dataclass(frozen=True, slots=True)
+class Blur:
+    """Timestamps taught with their neighbours, because a model that hears a late one seldom cannot learn each alone.
+
+    A bell of standard deviation `width`, in rows, stands where the target is, if that is among `stamps`, the rows of
+    the timestamps in order of time; what of it lies beyond these goes to the rest of it.
+    """
+
+    stamps: range
+    width: float
+
+    def bells(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """The shares [n, w] of the targets [n] and the rows [n, w] that have them; each line's sum is 1."""
+        reach = math.ceil(3 * self.width)
+        away = torch.arange(-reach, reach + 1, device=targets.device)
+        rows = targets[:, None] + away
+        counts = (self._among(rows) & self._among(targets)[:, None]) | (away == 0)
+        shares = torch.exp(-((away / self.width) ** 2) / 2) * counts
+        return shares / shares.sum(1, keepdim=True), torch.where(counts, rows, targets[:, None])
+
+    def _among(self, rows: Tensor) -> Tensor:
+        return (rows >= self.stamps.start) & (rows < self.stamps.stop)
 
 
 class CharacterHead(nn.Module):  # type: ignore[misc]
@@ -46,6 +72,19 @@ class CharacterHead(nn.Module):  # type: ignore[misc]
         frames = torch.full((len(rows),), hidden.shape[1])
         loss: Tensor = functional.ctc_loss(scores, letters, frames, lengths, reduction="sum", zero_infinity=True)
         return loss
+
+
+def next_tokens(logits: Tensor, targets: Tensor, smoothing: float, blur: Blur | None = None) -> Tensor:
+    """Summed cross-entropy of the next tokens. `logits` [n, rows], `targets` rows [n].
+
+    `smoothing` is shared by the rows, so what stands for many tokens gets one part of it.
+    """
+    if blur is None:
+        return functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    shares, columns = blur.bells(targets)
+    scores, total = logits.gather(1, columns), logits.logsumexp(1)
+    loss = (total - (shares * scores).sum(1)).sum()
+    return (1 - smoothing) * loss + smoothing * (total - logits.mean(1)).sum()
 
 
 def guidance(weights: Tensor, places: Tensor, slack_s: float) -> Tensor:
