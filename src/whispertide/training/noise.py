@@ -25,7 +25,7 @@ def make_noise(count: int, dice: Dice) -> FloatArray:
 
 
 def _one_kind(count: int, dice: Dice) -> FloatArray:
-    kinds = (_coloured, _coloured, _puffs, _hum, _tones, _knocks, _calls)
+    kinds = (_coloured, _coloured, _puffs, _hum, _tones, _tones, _knocks, _calls, _calls)  # what is like speech: often
     return _level(kinds[dice.randint(len(kinds))](count, dice).astype(np.float32))
 
 
@@ -82,15 +82,15 @@ def _calls(count: int, dice: Dice) -> Sound:
     """What calls: animals, alarms, squeaks, whistles. Groups of short notes that glide or waver, and pauses."""
     sound = np.zeros(count)
     at = int(SAMPLE_RATE * dice.exponential(0.5))
-    centre = 300 * 20 ** dice.random_sample()
+    centre, spread = 300 * 20 ** dice.random_sample(), 2 * dice.random_sample()
     while at < count:
         length = int(SAMPLE_RATE * (0.03 + 0.5 * dice.random_sample() ** 2))
         time = np.arange(length) / SAMPLE_RATE
-        pitch = min(centre * 2 ** (dice.random_sample() - 0.5), 7000.0)
+        pitch = min(centre * 2 ** (spread * (dice.random_sample() - 0.5)), 7000.0)
         glide, waver = pitch * dice.uniform(-0.6, 0.6) / time[-1], pitch * 0.1 * dice.random_sample()
         phase = pitch * time + glide * time**2 / 2 + waver * np.sin(2 * np.pi * dice.uniform(5, 40) * time) / 20
         fall = dice.uniform(1, 3)
-        wave = sum(np.sin(2 * np.pi * tone * phase) / tone**fall for tone in range(1, dice.randint(2, 6)))
+        wave = sum(np.sin(2 * np.pi * tone * phase) / tone**fall for tone in range(1, max(2, dice.randint(6))))
         swell = np.sin(np.pi * np.linspace(0, 1, length) ** dice.uniform(0.3, 2))
         end = min(count, at + length)
         sound[at:end] += (dice.uniform(0.2, 1) * swell * wave)[: end - at]
