@@ -149,6 +149,17 @@ def test_blocks_change_nothing_but_the_number_of_runs(
         assert found.best.tokens == greedy
 
 
+def test_a_draft_from_another_place_seeds_the_full_beam() -> None:
+    """The block is drafted from the text's start; by time the first match is further on, so what follows leaves it."""
+    rules, script = TIMED, random_script(394, eot_bonus=2.0)
+    earlier = heard([0, 8, 11, 0, 8, 11], Reuse("time", recover=False), [1, *[0] * 13])
+    found, expected = (
+        run_search(kind(PROMPT, rules, earlier, beam=3), ScriptedDecoder(script))
+        for kind in (VerifySearch, PrunedSearch)
+    )
+    assert [other.tokens for other in found.others] == [other.tokens for other in expected.others]
+
+
 def test_a_window_takes_a_run_for_each_segment() -> None:
     prompt = Prompt(PROMPT.tokens, PROMPT.sot_index, limit=20)
     said = [TIME, 0, 1, TIME + 4, TIME + 4, 2, 3, TIME + 9]

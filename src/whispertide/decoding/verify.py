@@ -89,7 +89,7 @@ class VerifySearch(PrunedSearch):
         return block if len(block) > 1 else ()
 
     def _likeliest(self, output: DecodeOutput, position: int) -> tuple[IntArray, FloatArray]:
-        """The best next tokens behind the block's token at `position`; only one where it is the drafted one."""
+        """The best next tokens behind the block's token at `position`; one where the text is sure to be followed."""
         count = self._beam + 1
         if output.logits is None:
             ids, logprobs = required(output.top_ids, "top_ids"), required(output.top_logprobs, "top_logprobs")
@@ -97,5 +97,6 @@ class VerifySearch(PrunedSearch):
         logits = output.logits[:, position] + self._rules.suppression([self._live[0].tokens])
         of_all = self._rules.log_probabilities(logits)
         likeliest = best(of_all, 1)
-        is_drafted = tuple(likeliest[0][0].tolist()) == self._block[position + 1 : position + 2]
-        return likeliest if is_drafted else best(of_all, count)
+        # Not the draft counts but the place in the text, which may have been found elsewhere (`align="time"`).
+        is_next = self._tracker.matched and tuple(likeliest[0][0].tolist()) == self._tracker.ahead()[:1]
+        return likeliest if is_next else best(of_all, count)

@@ -81,7 +81,7 @@ def _tones(count: int, dice: Dice) -> Sound:
 def _calls(count: int, dice: Dice) -> Sound:
     """What calls: animals, alarms, squeaks, whistles. Groups of short notes that glide or waver, and pauses."""
     sound = np.zeros(count)
-    at = int(SAMPLE_RATE * dice.exponential(0.5))
+    at = int(dice.randint(1 + min(count, SAMPLE_RATE) // 2))
     centre, spread = 300 * 20 ** dice.random_sample(), 2 * dice.random_sample()
     while at < count:
         length = int(SAMPLE_RATE * (0.03 + 0.5 * dice.random_sample() ** 2))
