@@ -87,6 +87,16 @@ class TestAgainstOpenAI:
             assert mine.probability == pytest.approx(other["probability"], abs=1e-3)
 
     @pytest.mark.slow
+    def test_text_before_has_the_same_effect(self) -> None:
+        whisper, recording = (
+            pytest.importorskip("whisper"),
+            next(load_audio(path) for path in CLIPS if path.stem == "long"),
+        )
+        options = {"condition_on_previous_text": True, "word_timestamps": False}
+        theirs = whisper.transcribe(openai_model(), recording, fp16=False, language="en", temperature=0.0, **options)
+        assert "".join(each.text for each in transcript(recording, **options)) == theirs["text"]
+
+    @pytest.mark.slow
     def test_a_prompt_has_the_same_effect(self) -> None:
         theirs = openai_transcript(False, initial_prompt="A quiet house.")["text"]
         ours = transcript(long_recording(), word_timestamps=False, prompt="A quiet house.")

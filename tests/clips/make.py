@@ -1,7 +1,7 @@
 """Makes the bundled recordings with espeak-ng and flite (Debian packages of those names): `python tests/clips/make.py`.
 
 The demo and the test clips are synthetic speech, sentences of our own made of frequent words. The demo's sentences were
-chosen among those that the bundled nano.en gets right (13 of 20 tried); the test clips were not.
+chosen among those that an earlier nano.en got right (13 of 20 tried); the test clips were not.
 """
 
 import json

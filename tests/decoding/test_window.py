@@ -111,7 +111,8 @@ def test_word_times_are_those_of_openai_whisper(clip: Path) -> None:
     mine = [word for each in ours for word in each.words]
     other = [word for each in theirs for word in each["words"]]
     assert [word.text for word in mine] == [word["word"] for word in other]
-    assert mine or not found.text
+    least = 2 if clip.stem == "letter" else 4  # nano.en stammers there, and both programs time two words of its text
+    assert len(mine) >= least or not found.text
     for word, expected in zip(mine, other, strict=True):
         assert word.start / SAMPLE_RATE == pytest.approx(expected["start"], abs=0.0201)
         assert word.end / SAMPLE_RATE == pytest.approx(expected["end"], abs=0.0201)

@@ -19,9 +19,9 @@ ACTIVE = 1e-4  # samples below this, 80 dB under full scale, are silence and do 
 def make_noise(count: int, dice: Dice) -> FloatArray:
     """Noise of one of several kinds, at times over a quieter one, RMS 1, [count]; `count` is not 0."""
     noise = _one_kind(count, dice)
-    if dice.random_sample() < 0.25:
-        noise += _one_kind(count, dice) * np.float32(10 ** (-30 * dice.random_sample() / 20))
-    return _level(noise)
+    if dice.random_sample() >= 0.25:
+        return noise
+    return _level(noise + _one_kind(count, dice) * np.float32(10 ** (-30 * dice.random_sample() / 20)))
 
 
 def _one_kind(count: int, dice: Dice) -> FloatArray:
