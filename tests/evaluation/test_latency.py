@@ -75,6 +75,7 @@ def test_an_unmatched_word_counts_at_the_end_and_only_for_p99() -> None:
     assert summary.median_s == 1.25
     assert summary.p90_s == pytest.approx(1.45)
     assert summary.p99_s == pytest.approx(np.percentile([1.0, 1.5, 7.0], 99))
+    assert summary.p99_matched_s == pytest.approx(np.percentile([1.0, 1.5], 99))
 
 
 def test_negative_latencies_are_kept_in_the_mean() -> None:

@@ -89,6 +89,7 @@ def test_a_cell_sums_counts_and_pools_latencies() -> None:
     assert score.wer == 2 / 5  # not the mean of 0 and 2/3
     assert score.confirmed_mean_s == pytest.approx((1.5 + 1.5 + 2.0 + 1.0) / 4)  # word by word
     assert score.confirmed_p99_s == pytest.approx(np.percentile([1.5, 1.5, 2.0, 1.0, 3.5], 99))
+    assert score.confirmed_p99_matched_s == pytest.approx(np.percentile([1.5, 1.5, 2.0, 1.0], 99))
     assert score.matched == 4 / 5
     assert score.matched_enough is False
     assert score.audio_s == 10.0

@@ -149,14 +149,17 @@ class Score:
     confirmed_median_s: float | None
     confirmed_p90_s: float | None
     confirmed_p99_s: float | None
+    confirmed_p99_matched_s: float | None
     settled_mean_s: float | None
     settled_median_s: float | None
     settled_p90_s: float | None
     settled_p99_s: float | None
+    settled_p99_matched_s: float | None
     first_seen_mean_s: float | None
     first_seen_median_s: float | None
     first_seen_p90_s: float | None
     first_seen_p99_s: float | None
+    first_seen_p99_matched_s: float | None
     matched: float | None
     matched_enough: bool | None
     ttft_s: float | None

@@ -66,6 +66,7 @@ LATENCY = (
     Column("confirmed_median_s", "median s", decimals(2)),
     Column("confirmed_p90_s", "p90 s", decimals(2)),
     Column("confirmed_p99_s", "p99 s", decimals(2)),
+    Column("confirmed_p99_matched_s", "p99 of matched s", decimals(2)),
     Column("settled_mean_s", "settled mean s", decimals(2)),
     Column("first_seen_mean_s", "first seen mean s", decimals(2)),
     Column("ttft_s", "TTFT s", decimals(2)),
