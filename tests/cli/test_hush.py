@@ -22,8 +22,8 @@ def transcribe(*arguments: object) -> Result:
 
 @pytest.fixture
 def word(tmp_path: Path) -> Path:
-    """A second of faint noise for the bundled model."""
-    samples = (0.01 * np.random.default_rng(0).standard_normal(16_000)).astype(np.float32)
+    """Faint noise for the bundled model, of a length of which nothing is beside that."""
+    samples = (0.01 * np.random.default_rng(0).standard_normal(12_000)).astype(np.float32)
     HushWord(samples, load_checkpoint("nano.en").content_hash).save(tmp_path / "word.npz")
     return tmp_path / "word.npz"
 
@@ -34,6 +34,12 @@ def test_a_file_is_used_offline_and_streaming(mode: tuple[str, ...], word: Path)
     assert result.exit_code == 0, result.stderr
     assert len(result.stdout.split()) > 2
     assert "warning" not in result.stderr
+
+
+def test_without_the_file_there_is_none_of_that_length(word: Path) -> None:
+    result = transcribe("--recipe", "tide", "--set", "framing=hush", "--set", "hush_s=0.75")
+    assert result.exit_code == 4
+    assert "0.75" in result.stderr
 
 
 def test_a_hush_word_of_another_model_gets_a_warning(tmp_path: Path) -> None:
@@ -68,3 +74,10 @@ def test_the_framing_of_a_recipe_is_changed(run: Run, talk: Path, transcriber: F
     assert run("transcribe", talk, "--framing", "buckets").exit_code == 0
     assert run("transcribe", talk, "--set", "framing=pad30").exit_code == 0
     assert [recipe.framing for recipe in transcriber.recipes] == ["buckets", "pad30"]
+
+
+def test_the_executor_of_a_recipe_is_changed(run: Run, talk: Path, transcriber: FakeTranscriber) -> None:
+    assert run("transcribe", talk, "--recipe", "whisperflow", "--executor", "pipelined").exit_code == 0
+    assert transcriber.recipes[-1].executor == "pipelined"
+    assert run("transcribe", talk, "--executor", "sideways").exit_code == 2
+    assert run("transcribe", talk, "--offline", "--executor", "auto").exit_code == 2

@@ -11,9 +11,11 @@ import pytest
 
 from command_line import Run
 from fake_transcriber import FakeTranscriber
+from whispertide import api
 from whispertide.audio import mic
 from whispertide.errors import AudioDeviceError
 from whispertide.formats import parse_json
+from whispertide.streaming.hush import HushWord
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 Blocks = Iterator[FloatArray]
@@ -78,6 +80,32 @@ def test_a_microphone_that_is_unplugged_leaves_the_transcript(run: Run, micropho
     result = run("listen", "--output", tmp_path / "notes.txt")
     assert (result.exit_code, (tmp_path / "notes.txt").read_text()) == (3, WORDS + "\n")
     assert "the microphone 'USB' stopped" in result.stderr
+
+
+def test_a_hush_word_of_a_file_is_used(
+    run: Run,
+    microphone: Microphone,
+    transcriber: FakeTranscriber,
+    loads: list[object],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    given: list[float] = []
+
+    def with_hush(model: object, *, hush: HushWord) -> FakeTranscriber:
+        given.append(hush.seconds)
+        return transcriber
+
+    monkeypatch.setattr(api, "Transcriber", with_hush)
+    monkeypatch.setattr(transcriber, "model", object(), raising=False)
+    HushWord(np.full(12_000, 0.01, np.float32)).save(tmp_path / "word.npz")
+    assert run("listen", "--hush", tmp_path / "word.npz", "--executor", "serial").exit_code == 0
+    assert given == [0.75]
+    recipe = transcriber.recipes[-1]
+    assert (recipe.framing, recipe.hush_s, recipe.executor) == ("hush", 0.75, "serial")
+    missing = run("listen", "--hush", tmp_path / "nowhere.npz")
+    assert missing.exit_code == 4
+    assert len(loads) == 1
 
 
 def test_the_bundled_model_says_what_it_is(run: Run, microphone: Microphone, transcriber: FakeTranscriber) -> None:

@@ -14,7 +14,11 @@ from whispertide.streaming.allocation import Allocation, Measured, Place
 from whispertide.types import FloatArray
 
 ONE, TWO = Place("cpu", 1), Place("cpu", 2)
-FOUND = [Measured(Allocation(TWO), 0.2, 0.2), Measured(Allocation(ONE, ONE), 0.35, 0.15)]
+FOUND = [
+    Measured(Allocation(TWO), 0.2, 0.2),
+    Measured(Allocation(ONE, ONE), 0.35, 0.15),
+    Measured(Allocation(ONE, ONE, 0.5), 0.3, 0.2),
+]
 
 
 class FakeRunner:
@@ -51,7 +55,8 @@ def test_a_row_for_each_model_and_division(monkeypatch: pytest.MonkeyPatch) -> N
     assert asked == [("small", "whisperflow", 48_000), ("large", "whisperflow", 48_000)]
     assert runner.said[0] == "small, 1 of 3: serial: 2 threads, cpu"
     rows = outcome.tables[0].rows
-    assert [row[0] for row in rows] == ["small", "small", "large", "large"]
+    assert [row[0] for row in rows] == ["small"] * 3 + ["large"] * 3
     assert rows[0][2:] == ("200", "200", "300")
     assert rows[1][1:] == ("pipelined: encoder 1 thread, cpu; decoder 1 thread, cpu", "350", "150", "425")
-    assert "large, 1 + 1" in outcome.plots[0].svg
+    assert "large, 1 + 1<" in outcome.plots[0].svg
+    assert "large, 1 + 1, at 50%" in outcome.plots[0].svg

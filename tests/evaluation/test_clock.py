@@ -117,6 +117,21 @@ def test_compute_time_delays_what_is_shown() -> None:
     assert [cost.seconds for cost in trace.rounds] == [0.25] * 6
 
 
+def test_processor_time_is_of_computing_and_not_of_waiting() -> None:
+    class Busy(Slow):
+        def run(self, *args: Any) -> RoundResult:
+            until = time.process_time() + 0.05
+            while time.process_time() < until:
+                pass
+            return super().run(*args)
+
+    for worker, least, most in ((Busy(numbered(3)), 0.05, 1.0), (Slow(numbered(3), seconds=0.1), 0.0, 0.05)):
+        trace = free(Session(FIXED, worker), audio(3))
+        assert all(cost.cpu_s is not None and least <= cost.cpu_s < most for cost in trace.rounds)
+    assert all(cost.cpu_s is not None for cost in simulate(overlapping(numbered(3)), audio(3)).rounds)
+    assert all(cost.cpu_s is None for cost in live(overlapping(numbered(1)), audio(1)).rounds)
+
+
 def test_a_slow_worker_takes_all_that_has_arrived() -> None:
     words = numbered(6)
     trace = simulate(Session(FIXED, Slow(words)), audio(6), compute_time=lambda _: 1.5)

@@ -1,6 +1,8 @@
 """What stands behind a clip, and what that costs."""
 
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,8 @@ import pytest
 from whispertide import api
 from whispertide.audio.file import load_audio
 from whispertide.evaluation import padding_items
-from whispertide.evaluation.padding_items import NOISE_BELOW_DB, Way, ways
+from whispertide.evaluation.padding_items import NOISE_BELOW_DB, Padded, Way, ways
+from whispertide.evaluation.trace import RefWord, Utterance
 from whispertide.streaming.framing import HUSH
 from whispertide.streaming.hush import HushWord, file_name
 from whispertide.types import SAMPLE_RATE, FloatArray
@@ -48,6 +51,62 @@ def test_hush_words_beside_the_checkpoint_are_found(monkeypatch: pytest.MonkeyPa
     WORD.save(tmp_path / file_name(0.5))
     found = ways(transcriber)[-1]
     assert (found.name, found.framing, found.seconds) == ("hush 0.5 s", HUSH, 0.5)
+
+
+class FakeRunner:
+    """One model with a hush word, and a corpus of three clips of two words, or of none."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self.models = ("small",)
+        self.quick = True
+        said = tuple(RefWord(word) for word in words)
+        clip = Utterance("u", said, 3.0, lambda: sine(3))
+        self.corpus = SimpleNamespace(name="clips", utterances=lambda: iter([clip] * 3))
+
+    def transcriber(self, model: str) -> Any:
+        return SimpleNamespace(model=model)
+
+    def once(self, name: str, make: Callable[[], list[Padded]]) -> list[Padded]:
+        return make()
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The right words, one more behind nothing, and another one where speech is quiet; half a GFLOP for everything."""
+    WORD.save(tmp_path / file_name(0.5))
+
+    def hear(transcriber: object, way: Way, clip: FloatArray) -> tuple[list[str], float]:
+        words = ["good", "day"] if np.abs(clip).max() > 0.2 else ["good", "say"]
+        return words + ["sir"] * (way.name == "none"), 0.5
+
+    monkeypatch.setattr(padding_items, "folder_of", lambda model: tmp_path)
+    monkeypatch.setattr(padding_items, "_hear", hear)
+
+
+def test_the_table_has_errors_and_insertions_of_every_way(heard: None) -> None:
+    runner: Any = FakeRunner(("good", "day"))
+    by_way, by_gain = padding_items.padding_table(runner).tables
+    assert by_way.columns == ("padding", "encoder GFLOP per audio second", "WER %", "insertions %")
+    rows = {row[0]: row[1:] for row in by_way.rows}
+    assert len(rows) == 13
+    assert rows["none"] == ("0.17", "50.0", "50.0")
+    assert rows["30 s"] == rows["zeros 3 s"] == rows["noise 1 s"] == rows["hush 0.5 s"] == ("0.17", "0.0", "0.0")
+    quiet = {row[1]: row[2:] for row in by_gain.rows if row[0] == "-20 dB"}
+    assert quiet == {"30 s": ("50.0", "0.0"), "none": ("100.0", "50.0"), "hush 0.5 s": ("50.0", "0.0")}
+
+
+def test_where_nothing_was_said_words_are_counted_by_the_minute(heard: None) -> None:
+    runner: Any = FakeRunner(())
+    by_way, by_gain = padding_items.padding_table(runner).tables
+    assert by_way.columns[-1] == by_gain.columns[-1] == "invented words a minute"
+    assert {row[0]: row[-1] for row in by_way.rows if row[0] in ("none", "30 s")} == {"none": "60.0", "30 s": "40.0"}
+    assert "invented words a minute" in padding_items.padding_figure(runner).plots[0].svg
+
+
+def test_the_figure_has_a_curve_for_each_kind_and_a_line_for_30_s(heard: None) -> None:
+    runner: Any = FakeRunner(("good", "day"))
+    svg = padding_items.padding_figure(runner).plots[0].svg
+    assert all(text in svg for text in ("zeros", "noise", "hush", "padded to 30 s", "WER %"))
 
 
 def test_the_encoder_is_charged_for_what_is_behind() -> None:

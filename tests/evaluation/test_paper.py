@@ -92,6 +92,23 @@ def test_clips_have_every_word_once_and_its_whole_sound() -> None:
         assert len(audio) <= 11.5 * SAMPLE_RATE
 
 
+def test_without_exact_times_a_clip_is_a_whole_recording_that_a_window_holds() -> None:
+    words = (RefWord("one"), RefWord("two"))
+
+    def recording(length: float) -> Utterance:
+        return Utterance("u", words, length, lambda: np.zeros(round(length * SAMPLE_RATE), np.float32))
+
+    assert [(said, len(audio)) for said, audio in paper_items.clips(recording(30))] == [(("one", "two"), 480_000)]
+    assert not list(paper_items.clips(recording(30.1)))
+
+
+def test_where_nothing_is_said_clips_are_cut_anywhere() -> None:
+    silent = Utterance("u", (), 25, lambda: np.arange(25 * SAMPLE_RATE, dtype=np.float32))
+    found = list(paper_items.clips(silent))
+    assert [(said, len(audio) / SAMPLE_RATE) for said, audio in found] == [((), 10.0), ((), 10.0), ((), 5.0)]
+    np.testing.assert_array_equal(np.concatenate([audio for _, audio in found]), silent.audio())
+
+
 def test_clips_are_cut_in_the_middle_of_a_pause() -> None:
     found = list(paper_items.clips(utterance([(0.0, 1.0), (1.1, 2.5), (3.5, 4.0)], 5.0)))
     assert [words for words, _ in found] == [("w0", "w1"), ("w2",)]

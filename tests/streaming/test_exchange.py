@@ -23,7 +23,7 @@ def model() -> WhisperModel:
 
 
 def talk(model: WhisperModel) -> list[DecodeOutput]:
-    """A prefill, two beams, a rewind and a last step: eight positions on the way, the tenth is the last."""
+    """A prompt, two beams, a rewind and a last step: four positions behind the prompt, then the last one."""
     state = model.decoder(model.encode(log_mel(load_audio(CLIP)[:64000])), heads=[(3, 1)])
     outputs = [state.run(DecodeRequest(np.array([[50257, 50362, 383]]), (2,)))]
     outputs.append(state.run(DecodeRequest(np.array([[464], [290]]), (0,), parents=(0, 0))))
@@ -33,7 +33,7 @@ def talk(model: WhisperModel) -> list[DecodeOutput]:
     return outputs
 
 
-@pytest.mark.parametrize("tokens", [0, 1, 3, 4, 7, 8, 100])
+@pytest.mark.parametrize("tokens", [0, 1, 2, 4, 5, 100])
 def test_whatever_the_point(model: WhisperModel, tokens: int) -> None:
     handed_over: list[bool] = []
     exchanged = ExchangedModel(
@@ -42,7 +42,7 @@ def test_whatever_the_point(model: WhisperModel, tokens: int) -> None:
     for found, expected in zip(talk(exchanged), talk(model), strict=True):
         for name, tolerance in (("top_ids", 0), ("top_logprobs", 1e-5), ("attention", 1e-6)):
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=tolerance)
-    assert len(handed_over) == (tokens < 8)
+    assert len(handed_over) == (tokens <= 4)
 
 
 def test_what_is_expected_is_what_was_heard_before(model: WhisperModel) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ def test_the_hush_word_beside_the_checkpoint_is_found(own_model: WhisperModel, t
     recipe = get_recipe("whisper-streaming").replace(framing="hush")
     with pytest.raises(CheckpointNotFoundError) as raised:
         make_executor(own_model, recipe)
-    assert f"`whispertide train hush --model {tmp_path / 'mine'} --seconds 0.5 --run FOLDER`" in str(raised.value)
+    assert f"`whispertide train hush --model {tmp_path / 'mine'} --seconds 0.5`" in str(raised.value)
     samples = noise()
     HushWord(samples, own_model.content_hash).save(tmp_path / "mine" / "hush-0.5s.npz")
     serial = make_executor(own_model, recipe)
@@ -245,6 +246,32 @@ def test_speech_in_the_suffix_is_not_emitted(model: WhisperModel, kind: str) -> 
     assert all(plan.window.start <= word.start < word.end <= plan.window.end for word in result.words)
     tokens = tuple(token for segment in result.segments for token in segment.tokens)
     assert model.tokenizer.decode(tokens).split() == [text for word in result.words for text in word.text.split()]
+
+
+@pytest.mark.parametrize("word_timestamps", [True, False])
+def test_offline_neither_with_word_times_nor_without(model: WhisperModel, word_timestamps: bool) -> None:
+    clip = load_audio(CLIPS / "winter.flac")
+    count = len(clip) // 2 // 320 * 320
+    transcriber = Transcriber(model, hush=HushWord(clip[count : count + 5 * SAMPLE_RATE], model.content_hash))
+    options = replace(GREEDY, word_timestamps=word_timestamps)
+    half, whole = (
+        [
+            word
+            for segment in transcriber.transcribe_segments(audio, framing=framing, options=options)
+            for word in segment.text.split()
+        ]
+        for audio, framing in ((clip[:count], "hush"), (clip, "bare"))
+    )
+    assert 0 < len(half) <= 0.7 * len(whole)
+
+
+def test_those_of_the_bundled_model_are_its_own(model: WhisperModel) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for length in (0.25, 0.5, 1.0):
+            samples = suffix_for(model, "hush", length)
+            assert samples is not None
+            assert len(samples) == round(length * SAMPLE_RATE)
 
 
 @pytest.mark.parametrize("count", [1, 159, 160, 320, 1000, 4801, N_SAMPLES - 100, N_SAMPLES])

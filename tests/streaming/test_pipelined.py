@@ -433,6 +433,22 @@ def test_rounds_that_change_workers_give_the_same_results(model: WhisperModel, s
     assert no_workers_are_left()
 
 
+def test_a_larger_share_leaves_the_second_worker_less(model: WhisperModel) -> None:
+    """Also behind a prompt that is longer than what is shared: it is read once and not counted."""
+    recipe = get_recipe("whisper-streaming").replace(search="pruned", framing="bare", step_s=1, vad=False)
+    serial = make_executor(model, recipe)
+    rounds = [item for item in record(serial, recipe, load_audio(CLIP)[: 4 * S]) if item.plan.reference]
+    prompt = "The lighthouse keeper told us again about the long winter storm that had broken both of his boats."
+    left = []
+    for share in (0.25, 1.0):
+        first, second = (counting(model) for _ in range(2))
+        executor = PipelinedExecutor(SerialExecutor(second, get_framing("bare")), Exchange(first, share))
+        for item in rounds:
+            executor.run(item.plan, item.audio, replace(item.options, prompt=prompt), item.guards)
+        left.append(runs_of(second))
+    assert left[1] < 0.7 * left[0]
+
+
 def counting(model: WhisperModel) -> WhisperModel:
     """A view whose decoder counts its runs."""
     view = model.view(model.options)

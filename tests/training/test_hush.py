@@ -214,6 +214,18 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path) -> None:
     assert "got others for steps" in other.stderr
 
 
+def test_without_a_folder_the_run_is_kept_here_under_its_length_and_model(
+    tmp_path: Path, speech: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ("--model", "nano.en", "--seconds", 0.2, "--batch", 1, "--held-out", 1, "-j", 0, "--steps", 1)
+    result = command(*asked, "--data", speech, "-o", "word.npz")
+    assert result.exit_code == 0, result.stderr
+    folder = f"hush-0.2s-{nano().content_hash[:8]}"
+    assert f"the run is kept in {folder}" in result.stderr
+    assert (tmp_path / folder / "log.jsonl").exists()
+
+
 def test_a_manifest_is_prepared_beside_the_run_once(tmp_path: Path) -> None:
     """Three recordings are too few to train with, which is said after they were made into shards."""
     lines = []

@@ -77,6 +77,15 @@ HushOption = Annotated[
     Path | None,
     typer.Option("--hush", metavar="FILE", help="Hush word (.npz, .csv) for --framing hush.", rich_help_panel=_STREAM),
 ]
+ExecutorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        metavar="NAME",
+        help="serial, pipelined, or auto: what `whispertide profile` found best here; default: the recipe's.",
+        rich_help_panel=_STREAM,
+    ),
+]
 FormatOption = Annotated[
     FormatName | None,
     typer.Option(
@@ -97,12 +106,12 @@ class ModelChoice:
     revision: str | None = None
     engine: EngineOptions = field(default_factory=EngineOptions)
 
-    def load(self) -> "Transcriber":
-        """Load it, saying on standard error what has to be downloaded or built first."""
+    def load(self, hush: "HushWord | None" = None) -> "Transcriber":
+        """Load it, saying on standard error what has to be downloaded or built first. `hush`: as in `Transcriber`."""
         from whispertide import api
         from whispertide.cli.exit import say
 
-        return api.load(
+        transcriber = api.load(
             self.name,
             precision=self.engine.precision,
             provider=self.engine.provider,
@@ -110,6 +119,7 @@ class ModelChoice:
             revision=self.revision,
             announce=say,
         )
+        return transcriber if hush is None else api.Transcriber(transcriber.model, hush=hush)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +136,11 @@ class StreamChoice:
         from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe
 
         return parse_overrides(get_recipe(self.recipe or DEFAULT_RECIPE), self.changes)
+
+
+def executor_change(name: str | None) -> tuple[str, ...]:
+    """What `--executor` changes in a recipe."""
+    return () if name is None else (f"executor={name}",)
 
 
 def hush_word(file: Path | None, framing: str | None) -> "tuple[HushWord | None, tuple[str, ...]]":

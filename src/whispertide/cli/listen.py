@@ -7,7 +7,10 @@ import typer
 
 from whispertide.cli.arguments import (
     DEFAULT_MODEL,
+    ExecutorOption,
     FormatOption,
+    FramingOption,
+    HushOption,
     LanguageOption,
     ModelChoice,
     ModelOption,
@@ -22,12 +25,15 @@ from whispertide.cli.arguments import (
     ThreadsOption,
     VadOption,
     decode_options,
+    executor_change,
+    hush_word,
 )
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import Target, plan_targets
 from whispertide.options import DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
+    from whispertide.streaming.hush import HushWord
     from whispertide.streaming.recipe import Recipe
 
 NAME = "microphone"
@@ -43,6 +49,7 @@ class Request:
     options: DecodeOptions
     recipe: "Recipe"
     vad: bool | None
+    hush: "HushWord | None" = None
 
 
 def listen(
@@ -61,6 +68,9 @@ def listen(
     recipe: RecipeOption = None,
     changes: SetOption = None,
     vad: VadOption = None,
+    framing: FramingOption = None,
+    hush: HushOption = None,
+    executor: ExecutorOption = None,
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
@@ -71,13 +81,16 @@ def listen(
     def body() -> ExitCode:
         if show_devices:
             return list_devices()
+        word, framed = hush_word(hush, framing)
+        changed = (*(changes or ()), *framed, *executor_change(executor))
         request = Request(
             device=device,
             target=plan_targets([NAME], output, form)[0],
             model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
             options=decode_options(language, task, prompt),
-            recipe=StreamChoice(recipe, tuple(changes or ())).resolve(),
+            recipe=StreamChoice(recipe, changed).resolve(),
             vad=vad,
+            hush=word,
         )
         return run(request)
 
@@ -107,7 +120,7 @@ def run(request: Request) -> ExitCode:
 
     with mic.microphone_blocks(request.device):
         pass  # no microphone: say so before a model is loaded, or even downloaded
-    transcriber = request.model.load()
+    transcriber = request.model.load(request.hush)
     warn_of_synthetic(transcriber)
     transcriber.warm_up()
     with mic.microphone_blocks(request.device) as blocks:

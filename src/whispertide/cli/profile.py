@@ -38,7 +38,7 @@ def profile(
     threads: ThreadsOption = 0,
     revision: RevisionOption = None,
 ) -> None:
-    """Measure serial and pipelined execution with every split of the threads, and keep the best for executor=auto."""
+    """Measure serial and pipelined execution with every split of the threads; `--executor auto` takes the best."""
 
     def body() -> ExitCode:
         chosen = StreamChoice(recipe, tuple(changes or ())).resolve()

@@ -20,7 +20,6 @@ _MINUTES = 30.0  # of synthetic speech
 
 
 def hush(
-    run: Annotated[Path, typer.Option("--run", metavar="FOLDER", help="Of the run; one that is there goes on.")],
     model: Annotated[
         str, typer.Option("--model", "-m", metavar="MODEL", help="A name such as base.en, a hub id or a folder.")
     ],
@@ -42,6 +41,10 @@ def hush(
         int, typer.Option("--held-out", min=1, help="Windows not trained on, by which the best epochs are chosen.")
     ] = 80,
     seed: Annotated[int, typer.Option("--seed", help="Of windows and the first noise.")] = 0,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="FOLDER", help="Of the run; one that is there goes on. Default: a new one here."),
+    ] = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> None:
@@ -70,8 +73,10 @@ def hush(
             windows=HushWindowOptions(language=language),
         )
         path = output or checkpoint.tensors.files[0].parent / file_name(seconds)
-        speech = _speech(data or [], run)
-        trainer = open_trainer(load_network(checkpoint), checkpoint.tokenizer, speech, options, run, where)
+        folder = run or Path(f"{Path(file_name(seconds)).stem}-{checkpoint.content_hash[:8]}")
+        speech = _speech(data or [], folder)
+        trainer = open_trainer(load_network(checkpoint), checkpoint.tokenizer, speech, options, folder, where)
+        say(f"the run is kept in {folder}")
         if not _train(trainer, train_workers() if workers is None else workers):
             say(f"saved at update {trainer.step}; the same command goes on")
             return ExitCode.INTERRUPTED

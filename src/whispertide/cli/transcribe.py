@@ -8,6 +8,7 @@ import typer
 
 from whispertide.cli.arguments import (
     DEFAULT_MODEL,
+    ExecutorOption,
     FormatOption,
     FramingOption,
     HushOption,
@@ -25,6 +26,7 @@ from whispertide.cli.arguments import (
     ThreadsOption,
     VadOption,
     decode_options,
+    executor_change,
     hush_word,
 )
 from whispertide.cli.exit import ExitCode, combine, guarded, report
@@ -83,6 +85,7 @@ def transcribe(
     vad: VadOption = None,
     framing: FramingOption = None,
     hush: HushOption = None,
+    executor: ExecutorOption = None,
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
@@ -98,14 +101,15 @@ def transcribe(
 
     def body() -> ExitCode:
         pcm = None if rate is None else PcmFormat(rate, channels, sample_format)
-        _check_usage(files, pcm, offline=offline, streaming=(recipe, changes, vad), pace=pace)
+        _check_usage(files, pcm, offline=offline, streaming=(recipe, changes, vad, executor), pace=pace)
         word, framed = hush_word(hush, framing)
+        changed = (*(changes or ()), *framed, *executor_change(executor))
         request = Request(
             sources=tuple(Source(name, pcm) for name in files),
             targets=tuple(plan_targets(files, output, form)),
             model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
             options=decode_options(language, task, prompt),
-            recipe=None if offline else StreamChoice(recipe, (*(changes or ()), *framed)).resolve(),
+            recipe=None if offline else StreamChoice(recipe, changed).resolve(),
             vad=vad,
             live=pace == "live",
             framing="hush" if word else framing or "pad30",
@@ -124,7 +128,9 @@ def _check_usage(
     if files.count(STDIN) > 1:
         raise OptionError("standard input can be read once; expected one - among the files")
     if offline and any(choice is not None for choice in streaming):
-        raise OptionError("--offline has no recipe: leave out --recipe, --set and --vad, or leave out --offline")
+        raise OptionError(
+            "--offline has no recipe: leave out --recipe, --set, --vad, --executor, or leave out --offline"
+        )
     if offline and pace == "live":
         raise OptionError("--offline needs the whole recording and cannot run at live pace; choose one of them")
 
@@ -140,11 +146,7 @@ def run(request: Request) -> ExitCode:
             codes[number] = report(error)
     if not durations:
         return combine(list(codes.values()))
-    transcriber = request.model.load()
-    if request.hush is not None:
-        from whispertide.api import Transcriber
-
-        transcriber = Transcriber(transcriber.model, hush=request.hush)
+    transcriber = request.model.load(request.hush)
     from whispertide.cli.job import warn_of_synthetic
 
     warn_of_synthetic(transcriber, [source.name for source in request.sources])

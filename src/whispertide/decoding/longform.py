@@ -186,8 +186,9 @@ class Transcription:
             self.seek += count
             return []
         began = time.perf_counter()
-        spoken = self._spoken(encoded, result, count, hushed=mel.shape[1] > count)
-        steps = Steps.run(1) if self.options.word_timestamps else NO_STEPS
+        hushed = mel.shape[1] > count
+        spoken = self._spoken(encoded, result, count, hushed=hushed)
+        steps = Steps.run(1) if hushed or self.options.word_timestamps else NO_STEPS
         self.costs.append(Cost("align", time.perf_counter() - began, steps=steps))
         self.seek = self._next_seek(result, spoken)
         return self._written(result, spoken)
@@ -205,9 +206,11 @@ class Transcription:
         return encoded
 
     def _spoken(self, encoded: Encoded, result: WindowResult, count: int, *, hushed: bool) -> list[SpokenSegment]:
-        """The window's segments in absolute samples, with words if the options ask for them."""
+        """The window's segments in absolute samples, with words if the options ask for them, or if a hush word follows:
+        what is found in that was not said, and only word times tell.
+        """
         offset = self.seek * HOP_LENGTH
-        if not self.options.word_timestamps:
+        if not hushed and not self.options.word_timestamps:
             shifted = [segment.shifted(offset) for segment in result.segments]
             return [SpokenSegment(Span(segment.start, segment.end), (), segment.tokens) for segment in shifted]
         return align_window(
@@ -255,7 +258,7 @@ class Transcription:
                     span=Span(min(segment.span.start, limit), min(segment.span.end, limit)),
                     text=text,
                     tokens=segment.tokens,
-                    words=segment.words,
+                    words=segment.words if self.options.word_timestamps else (),
                     avg_logprob=result.avg_logprob,
                     compression_ratio=result.compression_ratio,
                     no_speech_prob=result.no_speech_prob,

@@ -42,9 +42,10 @@ def division_figure(runner: "Runner") -> Outcome:
 
 
 def _threads(allocation: Allocation) -> str:
-    """Of the encoder, and of the decoder if it has a worker of its own."""
+    """Of the encoder, and of the decoder if it has a worker of its own; when that takes over, unless at once."""
     places = (allocation.encoder, allocation.decoder)
-    return " + ".join(str(place.threads) for place in places if place is not None)
+    threads = " + ".join(str(place.threads) for place in places if place is not None)
+    return f"{threads}, at {allocation.exchange:.0%}" if allocation.exchange else threads
 
 
 def _measure(runner: "Runner", model: str) -> list[Measured]:

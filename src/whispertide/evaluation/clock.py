@@ -215,19 +215,19 @@ class _Play:
         if executor is None:
             raise SessionError("expected a session with an executor; this one has none: give it one")
         session, start = self.session, self.clock.now
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         result = executor.run(plan, session.window(plan), session.options, session.guards(plan))
-        spent = time.perf_counter() - began
+        spent, worked = time.perf_counter() - began, time.process_time() - worked
         if self.compute_time is None:
             self.clock.spend(spent)
         else:
             spent = self.compute_time(result)
             self.clock.wait_until(start + spent)
-        self._end_round(result, start, spent)
+        self._end_round(result, start, spent, worked)
 
-    def _end_round(self, result: RoundResult, start: float, spent: float) -> None:
+    def _end_round(self, result: RoundResult, start: float, spent: float, worked: float | None) -> None:
         """Note what it took, and show what it says."""
-        self.rounds.append(self._cost(result, start, spent))
+        self.rounds.append(self._cost(result, start, spent, worked))
         judged = result if self.compute_time is None else _charged(result, spent)
         self._show(self._work(lambda: self.session.apply(judged)))
 
@@ -247,7 +247,7 @@ class _Play:
         if words or guesses or at_the_end:
             self.shown.append(Shown(self.clock.now, tuple(words), self.guess))
 
-    def _cost(self, result: RoundResult, start: float, spent: float) -> RoundCost:
+    def _cost(self, result: RoundResult, start: float, spent: float, worked: float | None) -> RoundCost:
         stats = result.stats
         frames = [cost.frames for cost in result.costs if cost.stage == "encode"]
         searches = sum((cost.steps for cost in result.costs if cost.stage == "decode"), Steps())
@@ -264,16 +264,20 @@ class _Play:
             narrow_runs=searches.narrow,
             tokens=stats.tokens,
             encoder_gflop=sum(encoder_gflop(self.dims, count) for count in frames) if self.dims else 0.0,
+            cpu_s=worked,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """A round under way: when it began and, in a simulation, what its stages take and when it is done."""
+    """A round under way: when it began and, in a simulation, what its stages take, in time and in processor time, and
+    when it is done.
+    """
 
     start: float
     pending: Pending
     spent: float | None = None
+    worked: float | None = None
     done_at: float = 0.0
 
 
@@ -327,7 +331,7 @@ class _TwoWorkers(_Play):
         result = flight.pending.result()
         stats = result.stats
         spent = stats.encode_s + stats.decode_s + stats.align_s if flight.spent is None else flight.spent
-        self._end_round(result, flight.start, spent)
+        self._end_round(result, flight.start, spent, flight.worked)
         return True
 
     def _is_done(self, flight: _Flight) -> bool:
@@ -340,12 +344,14 @@ class _TwoWorkers(_Play):
         given = plan, session.window(plan), session.options, session.guards(plan)
         if self.clock.name == "live":
             return _Flight(start, executor.begin(*given))
+        worked = time.process_time()
         encode_s, decode_s, result = _stage_by_stage(executor.stages, *given)
+        worked = time.process_time() - worked
         if self.compute_time is not None:
             encode_s = decode_s = self.compute_time(result) / 2
         self.encoder_free = max(start, self.encoder_free) + encode_s
         self.decoder_free = max(self.encoder_free, self.decoder_free) + decode_s
-        return _Flight(start, Ready(result), encode_s + decode_s, self.decoder_free)
+        return _Flight(start, Ready(result), encode_s + decode_s, worked, self.decoder_free)
 
 
 def _play(

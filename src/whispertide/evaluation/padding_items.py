@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.evaluation import plots, report
+from whispertide.evaluation import plots
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.paper import Outcome, Plot
-from whispertide.evaluation.paper_items import CLIP_S, clips_of
+from whispertide.evaluation.paper_items import CLIP_S, WHOLE_S, clips_of
+from whispertide.evaluation.wer import Counts, align
 from whispertide.streaming.beside import folder_of
 from whispertide.streaming.framing import HUSH
 from whispertide.streaming.hush import HushWord
@@ -27,6 +28,7 @@ PAD_SECONDS = (1, 2, 3, 4, 5)
 NOISE_BELOW_DB = 30.0  # of the white noise behind a clip, measured from the clip's own level
 GAINS_DB = (0, -10, -20, -30)
 CLIPS, QUICK_CLIPS = 200, 12
+RATES, INVENTED = ("WER %", "insertions %"), ("invented words a minute",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +51,27 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """A way to end a clip, and what came of it over all clips; rates are shares of the reference words."""
+    """A way to end a clip, and what came of it over all clips, `seconds` in all without what was put behind them."""
 
     way: Way
     gflop_per_s: float
-    wer: float
-    insertions: float
+    seconds: float
+    counts: Counts
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """As `RATES` or, where nothing was said, as `INVENTED` names them."""
+        words = self.counts.reference
+        if not words:
+            return (60 * self.counts.insertions / self.seconds,)
+        return 100 * self.counts.errors / words, 100 * self.counts.insertions / words
 
 
 def ways(transcriber: "Transcriber") -> list[Way]:
-    """30 s, none, zeros, noise, and every hush word that lies beside the checkpoint."""
-    words = sorted(
-        (HushWord.load(path) for path in folder_of(transcriber.model).glob("hush-*.npz")),
-        key=lambda word: word.seconds,
-    )
+    """30 s, none, zeros, noise, and every hush word that lies beside the checkpoint, in our format or as published."""
+    folder = folder_of(transcriber.model)
+    files = [path for kind in ("npz", "csv") for path in folder.glob(f"hush-*.{kind}")]
+    words = sorted((HushWord.load(path) for path in files), key=lambda word: word.seconds)
     return [
         Way("30 s", 30.0, "pad30"),
         Way("none", 0.0),
@@ -74,11 +83,9 @@ def ways(transcriber: "Transcriber") -> list[Way]:
 
 def padding_table(runner: "Runner") -> Outcome:
     """WhisperFlow, table 1, and how quiet speech may be for it."""
-    rows = tuple(
-        (row.way.name, f"{row.gflop_per_s:.2f}", report.percent(row.wer), report.percent(row.insertions))
-        for row in _paddings(runner)
-    )
-    table = Table(("padding", "encoder GFLOP per audio second", "WER %", "insertions %"), rows)
+    found = _paddings(runner)
+    rows = tuple((row.way.name, f"{row.gflop_per_s:.2f}", *_written(row)) for row in found)
+    table = Table(("padding", "encoder GFLOP per audio second", *_headings(found)), rows)
     return Outcome(tables=(table, _gain_table(runner)), note=_about_clips(runner))
 
 
@@ -87,29 +94,36 @@ def padding_figure(runner: "Runner") -> Outcome:
     rows = _paddings(runner)
     by_name = {row.way.name: row for row in rows}
     curves = [
-        plots.Curve(kind, tuple(row.way.seconds for row in members), tuple(100 * row.wer for row in members))
+        plots.Curve(kind, tuple(row.way.seconds for row in members), tuple(row.rates[0] for row in members))
         for kind in ("zeros", "noise", "hush")
         if (members := [by_name["none"], *(row for row in rows if row.way.name.startswith(kind))])
     ]
     svg = plots.scatter(
         curves,
         x_label="padding (s)",
-        y_label="WER (%)",
-        title="WER over padding",
-        levels=[plots.Line("padded to 30 s", 100 * by_name["30 s"].wer)],
+        y_label=_headings(rows)[0],
+        title="errors over padding",
+        levels=[plots.Line("padded to 30 s", by_name["30 s"].rates[0])],
     )
-    return Outcome(
-        plots=(Plot(svg, "Word error rate over the length of paddings and hush words"),), note=_about_clips(runner)
-    )
+    return Outcome(plots=(Plot(svg, "Errors over the length of paddings and hush words"),), note=_about_clips(runner))
+
+
+def _headings(found: Sequence[Padded]) -> tuple[str, ...]:
+    return RATES if any(row.counts.reference for row in found) else INVENTED
+
+
+def _written(row: Padded) -> tuple[str, ...]:
+    return tuple(f"{rate:.1f}" for rate in row.rates)
 
 
 def _gain_table(runner: "Runner") -> Table:
     """Insertions and WER of quieter and quieter clips; the hush word keeps its level."""
-    rows = []
+    found: list[Padded] = []
+    rows: list[tuple[str, ...]] = []
     for gain in GAINS_DB:
         found = runner.once(f"paddings at {gain} dB", partial(_measure, runner, _level_ways(runner), gain))
-        rows += [(f"{gain} dB", row.way.name, report.percent(row.wer), report.percent(row.insertions)) for row in found]
-    return Table(("gain of the speech", "padding", "WER %", "insertions %"), tuple(rows))
+        rows += [(f"{gain} dB", row.way.name, *_written(row)) for row in found]
+    return Table(("gain of the audio", "padding", *_headings(found)), tuple(rows))
 
 
 def _level_ways(runner: "Runner") -> list[Way]:
@@ -118,7 +132,8 @@ def _level_ways(runner: "Runner") -> list[Way]:
 
 def _about_clips(runner: "Runner") -> str:
     return (
-        f"Clips of at most {CLIP_S:g} s, cut from {runner.corpus.name} at pauses, each transcribed by itself by "
+        f"Clips of at most {CLIP_S:g} s, cut from {runner.corpus.name} at pauses (whole recordings of at most "
+        f"{WHOLE_S:g} s where nobody knows the pauses), each transcribed by itself by "
         f"{runner.models[0]} with beam 5; padding is put behind the samples, noise {NOISE_BELOW_DB:g} dB below the "
         "clip."
     )
@@ -138,17 +153,14 @@ def _measure(runner: "Runner", chosen_ways: Sequence[Way], gain_db: float) -> li
 def _measure_padding(
     transcriber: "Transcriber", chosen: Sequence[tuple[tuple[str, ...], FloatArray]], way: Way
 ) -> Padded:
-    from whispertide.evaluation.wer import Counts, align
-
     counts, gflop, amount = Counts(), 0.0, 0
     for words, clip in chosen:
         heard, spent = _hear(transcriber, way, clip)
         counts += align(words, heard).words
         gflop += spent
         amount += len(clip)
-    return Padded(
-        way, gflop / (amount / SAMPLE_RATE), counts.errors / counts.reference, counts.insertions / counts.reference
-    )
+    length = amount / SAMPLE_RATE
+    return Padded(way, gflop / length, length, counts)
 
 
 def _hear(transcriber: "Transcriber", way: Way, clip: FloatArray) -> tuple[list[str], float]:

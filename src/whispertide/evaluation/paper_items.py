@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 BASELINE, SYSTEM = "whisper-streaming", "whisperflow"
 BEST_EFFORT = ("schedule=best-effort", "step_s=0.1")
 # WhisperFlow, figure 10: each adds to the one before
-ABLATION = (("framing=hush",), ("search=pruned", "prune_align=time"), ("executor=pipelined",))
+ABLATION = (
+    ("baseline, best effort", ()),
+    ("+ hush word", ("framing=hush",)),
+    ("+ beam pruning", ("search=pruned", "prune_align=time")),
+    ("+ doubtful words wait", ("doubt=0.8", "settle_s=0.6")),  # ours, not the paper's
+    ("+ two workers", ("executor=pipelined",)),
+)
 BEAM_STEPS = (0.5, 0.75, 1.0)  # WhisperFlow, table 4
 BEAM_WAYS = (
     (),
@@ -34,7 +40,7 @@ BEAM_WAYS = (
 )
 STEPS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # WhisperFlow, figure 8
 QUICK_STEPS = (0.5, 1.0, 2.0)
-CLIP_S = 10.0
+CLIP_S, WHOLE_S = 10.0, 30.0  # of clips that are cut, and of those that cannot be
 _BIN_S = 5.0
 
 
@@ -42,18 +48,30 @@ _BIN_S = 5.0
 
 
 def clips_of(runner: "Runner", most: int) -> list[tuple[tuple[str, ...], FloatArray]]:
-    """Words and samples of up to so many clips of the corpus. Raises `OptionError` where no word has exact times."""
-    exact = (utterance for utterance in runner.corpus.utterances() if utterance.exact_times)
-    found = list(islice((clip for utterance in exact for clip in clips(utterance)), most))
+    """Words and samples of up to so many clips of the corpus. Raises `OptionError` where it has nothing to cut."""
+    found = list(islice((clip for utterance in runner.corpus.utterances() for clip in clips(utterance)), most))
     if not found:
         raise OptionError(
-            f"expected a corpus whose words have exact times, to cut it into clips; {runner.corpus.name} has none: "
-            "use --corpus talks"
+            "expected a corpus whose words have exact times, to cut it into clips, or whose recordings last no longer "
+            f"than {WHOLE_S:g} s; {runner.corpus.name} has neither: use --corpus talks"
         )
     return found
 
 
-def clips(
+def clips(utterance: Utterance) -> Iterator[tuple[tuple[str, ...], FloatArray]]:
+    """Words and samples of clips of at most about 10 s, cut at pauses or, where nothing is said, anywhere; where nobody
+    knows exact times the whole recording, if a window holds it.
+    """
+    if utterance.exact_times:
+        yield from clips_at_pauses(utterance)
+    elif not utterance.words:
+        audio = utterance.audio()
+        yield from (((), audio[at : at + to_samples(CLIP_S)]) for at in range(0, len(audio), to_samples(CLIP_S)))
+    elif utterance.seconds <= WHOLE_S:
+        yield tuple(word.text for word in utterance.words), utterance.audio()
+
+
+def clips_at_pauses(
     utterance: Utterance, *, longest_s: float = CLIP_S, pause_s: float = 0.25, shortest_s: float = 2.0
 ) -> Iterator[tuple[tuple[str, ...], FloatArray]]:
     """Words and samples of stretches cut in the middle of a pause, or between two words where none comes in time."""
@@ -100,7 +118,7 @@ def beam_table(runner: "Runner") -> Outcome:
     return Outcome(tables=(report.cells_table(cells, columns),))
 
 
-_BEAM_TABLE_COLUMNS = ("wer", "confirmed_mean_s", "avg_beam", "reduce_ratio")
+_BEAM_TABLE_COLUMNS = ("wer", "confirmed_mean_s", "decoder_runs_per_s", "cpu_s_per_s", "avg_beam", "reduce_ratio")
 
 
 def model_figure(runner: "Runner") -> Outcome:
@@ -125,13 +143,13 @@ def step_figure(runner: "Runner") -> Outcome:
 
 
 def ablation_figure(runner: "Runner") -> Outcome:
-    """WhisperFlow, figure 10: the baseline, with hush word, with pruning too, with two workers too; best effort."""
+    """WhisperFlow, figure 10: each part added to those before, all with best effort; waiting with doubt is our own."""
+    parts = [settings for _, settings in ABLATION]
     cells = [
-        runner.cell(BASELINE, *BEST_EFFORT, *(setting for part in ABLATION[:count] for setting in part))
-        for count in range(len(ABLATION) + 1)
+        runner.cell(BASELINE, *BEST_EFFORT, *(setting for part in parts[: count + 1] for setting in part))
+        for count in range(len(parts))
     ]
-    names = ("baseline, best effort", "+ hush word", "+ beam pruning", "+ two workers")
-    return _latencies(cells, "Confirmed latency as parts are added", names)
+    return _latencies(cells, "Confirmed latency as parts are added", [name for name, _ in ABLATION])
 
 
 def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str]) -> Outcome:
@@ -147,9 +165,9 @@ def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str]) -> O
 
 
 def load_figure(runner: "Runner") -> Outcome:
-    """WhisperFlow, figure 9: the share of time the processor is at work, in place of power."""
+    """WhisperFlow, figure 9: processor time over the recording, in place of power."""
     curves = [_load(runner.cell(recipe)) for recipe in (BASELINE, SYSTEM)]
-    svg = plots.over_time(curves, y_label="time at work (%)", title="load over time")
+    svg = plots.over_time(curves, y_label="processor time (% of one core)", title="load over time")
     return Outcome(
         plots=(Plot(svg, "Processor time over audio time", "Not power: this machine has no meter we read."),)
     )
@@ -160,10 +178,15 @@ def _load(cell: "Cell") -> plots.Curve:
     trace = max(cell.traces(), key=lambda trace: trace.audio_s, default=None)
     if trace is None or not trace.rounds:
         raise OptionError("expected a record with rounds; got none: run it again")
+    if any(cost.cpu_s is None for cost in trace.rounds):
+        raise OptionError(
+            f"expected the processor time of each round; the record of {cell.spec.label} in {cell.folder} has none (it "
+            "is from an earlier version, or its rounds overlapped): remove it and run it again"
+        )
     count = int(trace.audio_s // _BIN_S) + 1
     busy = np.zeros(count)
     for cost in trace.rounds:
-        busy[min(int(cost.start_s // _BIN_S), count - 1)] += cost.seconds
+        busy[min(int(cost.start_s // _BIN_S), count - 1)] += cost.cpu_s or 0.0
     places = tuple(_BIN_S * (n + 0.5) for n in range(count))
     return plots.Curve(cell.spec.label, places, tuple(float(b) for b in 100 * busy / _BIN_S))
 

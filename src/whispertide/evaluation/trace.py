@@ -70,7 +70,8 @@ class RoundCost:
     """One round of computing: when it started on the clock, what it took, how much audio it looked at.
 
     `decoder_runs` are all runs of the decoder, `search_runs` those that looked for text, with `search_rows` hypotheses
-    in all, and `narrow_runs` those of them with one hypothesis.
+    in all, and `narrow_runs` those of them with one hypothesis. `cpu_s` is the processor time of the whole process
+    meanwhile, over all cores; None where rounds overlapped and nobody can tell.
     """
 
     start_s: float
@@ -85,6 +86,7 @@ class RoundCost:
     narrow_runs: int = 0
     tokens: int = 0
     encoder_gflop: float = 0.0
+    cpu_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

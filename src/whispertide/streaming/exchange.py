@@ -1,8 +1,8 @@
 """A decode that changes workers: WhisperFlow's exchange of rounds between its two processors (section 4).
 
-The worker that encoded a round goes on with its decode for some tokens, a share of those that an earlier round heard in
-the same audio; then the other worker takes over the cache and does the rest. It balances workers of different speed.
-Knows neither threads nor rounds: `hand_over` is somebody else's, and may wait.
+The worker that encoded a round reads the prompt and goes on with the decode for some tokens, a share of those that an
+earlier round heard in the same audio; then the other worker takes over the cache and does the rest. It balances workers
+of different speed. Knows neither threads nor rounds: `hand_over` is somebody else's, and may wait.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class ExchangedModel(SharedModel):
-    """The model `second`, but the first `tokens` positions of all its decodes together are computed by `first`; then
-    `hand_over` is called, once. Both must run in ONNX Runtime, whose caches they share.
+    """The model `second`, but `first` computes the prompt and the first `tokens` positions behind it, in all its
+    decodes together; then `hand_over` is called, once. Both must run in ONNX Runtime, whose caches they share.
     """
 
     def __init__(self, first: WhisperModel, second: WhisperModel, tokens: int, hand_over: Callable[[], None]) -> None:
@@ -32,13 +32,22 @@ class ExchangedModel(SharedModel):
         """A fresh decoder over `encoded` that also returns the cross-attention of `heads`."""
         return ExchangedState(self, self.first.decoder_graph.start(encoded, heads))
 
-    def take(self, tokens: int) -> bool:
-        """Whether the first worker is to compute so many more positions; hands over when it is not."""
-        first, self._left = self._left > 0, self._left - tokens
-        if not first and self._hand_over is not None:
-            self._hand_over()
-            self._hand_over = None
-        return first
+    def take(self, tokens: int, *, prompt: bool) -> bool:
+        """Whether the first worker is to compute so many more positions; hands over when it is not.
+
+        A prompt is not counted: the budget is of what an earlier round heard, and text before the window is as long as
+        that.
+        """
+        if self._hand_over is None:
+            return False
+        if prompt:
+            return True
+        if self._left > 0:
+            self._left -= tokens
+            return True
+        self._hand_over()
+        self._hand_over = None
+        return False
 
 
 class ExchangedState:
@@ -47,11 +56,13 @@ class ExchangedState:
     def __init__(self, model: ExchangedModel, state: DecoderState) -> None:
         self._model = model
         self._state = state
-        self._moved = False
+        self._started = self._moved = False
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` behind the cache, on the worker whose turn it is."""
-        if not self._model.take(request.tokens.shape[1]) and not self._moved:
+        first = self._model.take(request.tokens.shape[1], prompt=not self._started)
+        self._started = True
+        if not first and not self._moved:
             self._state = self._state.moved(self._model.decoder_graph)
             self._moved = True
         return self._state.run(request)

@@ -163,4 +163,4 @@ def _beside(model: "WhisperModel", hush_s: float) -> HushWord:
 
 
 def _command(model: "WhisperModel", hush_s: float) -> str:
-    return f"whispertide train hush --model {command_name(model)} --seconds {hush_s:g} --run FOLDER"
+    return f"whispertide train hush --model {command_name(model)} --seconds {hush_s:g}"
