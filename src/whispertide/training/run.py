@@ -27,7 +27,15 @@ from whispertide.training.loop import Progress, Trainer, read_state
 from whispertide.training.lora import add_adapters, merge_adapters
 from whispertide.training.network import Whisper
 from whispertide.training.reserved import is_reserved
-from whispertide.training.run_options import RunOptions, Speech, read_options, write_options
+from whispertide.training.run_options import (
+    Moved,
+    RunOptions,
+    Speech,
+    absolute,
+    read_options,
+    relocated,
+    write_options,
+)
 from whispertide.training.shards import Place, Shards, open_shards
 from whispertide.training.start import Start, write_checkpoint, write_companions
 from whispertide.types import CHUNK_SECONDS
@@ -88,29 +96,33 @@ def begin(folder: Path, options: RunOptions, start: Start, device: str, announce
     return Run(folder, options, trainer, batches)
 
 
-def open_run(folder: Path, device: str, announce: Announce, speech: Sequence[Speech] = ()) -> Run:
-    """A run to go on with; `speech` says where its speech is now, if not where it was.
+def open_run(
+    folder: Path, device: str, announce: Announce, speech: Sequence[Moved] = (), held_out: Sequence[str] = ()
+) -> Run:
+    """A run to go on with; `speech` and `held_out` say where these are now, if not where they were.
 
-    Raises `CheckpointError` for a folder that holds no run or a damaged one, `CorpusError` where its speech is gone or
-    has words that the run's vocabulary lacks.
+    The run remembers that once everything could be opened. Raises `CheckpointError` for a folder that holds no run or a
+    damaged one, `CorpusError` where its speech is gone or has words that the run's vocabulary lacks, `OptionError`
+    where other numbers of folders are given than it has.
     """
-    options = read_options(folder)
-    if speech:
-        options = replace(options, speech=tuple(speech))
-        write_options(folder, options)
+    before = read_options(folder)
+    options = relocated(before, speech, held_out)
+    _check_there(options)
     start, vocabulary = _rebuilt(folder, options)
-    sources, held_out = _sources(options, announce), _held_out(options, announce)
-    for source, before in zip(sources, options.speech, strict=True):
-        if before.utterances and len(source.speech) != before.utterances:
+    sources, tests = _sources(options, announce), _held_out(options, announce)
+    for source, said in zip(sources, options.speech, strict=True):
+        if said.utterances and len(source.speech) != said.utterances:
             announce(
-                f"note: {before.folder} had {before.utterances} utterances when the run began and has "
+                f"note: {said.folder} had {said.utterances} utterances when the run began and has "
                 f"{len(source.speech)} now: what follows is not what would have followed"
             )
-    _check_vocabulary(vocabulary, start.tokenizer, (*sources, *held_out))
+    _check_vocabulary(vocabulary, start.tokenizer, (*sources, *tests))
     batches = Batches(sources, start.tokenizer, options.phases, options.loop.seed)
-    tested = _validation(options, held_out, start.tokenizer)
+    tested = _validation(options, tests, start.tokenizer)
     trainer = Trainer(start.network, vocabulary, options.loop, folder, device, tested)
     trainer.load()
+    if options != before:
+        write_options(folder, options)
     return Run(folder, options, trainer, batches)
 
 
@@ -194,6 +206,17 @@ def _held_out(options: RunOptions, announce: Announce) -> list[Source]:
     return [Source(_usable(Path(folder), options, announce), 1.0) for folder in options.held_out]
 
 
+def _check_there(options: RunOptions) -> None:
+    """Folders move between machines; say then how to name the new place."""
+    named = [("speech", said.folder) for said in options.speech]
+    for name, folder in (*named, *(("held-out", folder) for folder in options.held_out)):
+        if not Path(folder).is_dir():
+            raise CorpusError(
+                f"expected {name.replace('-', ' ')} shards in {folder}; there is no such folder: say where they are "
+                f"now with `train resume --{name} FOLDER`"
+            )
+
+
 def _usable(folder: Path, options: RunOptions, announce: Announce) -> Shards:
     """The utterances of a folder that may be trained on and that fit into the windows."""
     every = open_shards([folder])
@@ -231,7 +254,7 @@ def _counted(speech: Sequence[Speech], sources: Sequence[Source]) -> tuple[Speec
     return tuple(
         replace(
             said,
-            folder=str(Path(said.folder).resolve()),
+            folder=absolute(said.folder),
             utterances=len(source.speech),
             seconds=source.speech.seconds,
         )
