@@ -78,6 +78,12 @@ BAD: dict[str, tuple[Any, str]] = {
     "no audio": ({"text": "Hi."}, "expected 'audio'; it has 'text'"),
     "no text": ({"audio": "0.wav"}, "expected 'text'"),
     "empty text": ({"audio": "0.wav", "text": "  "}, "not empty as 'text'"),
+    "text that is null": ({"audio": "0.wav", "transcript": None}, "not empty as 'transcript'; got null"),
+    "half a character": ('{"audio": "0.wav", "text": "Hi \\ud800."}', "half of one, '\\ud800', in 'Hi"),
+    "half a speaker": ('{"audio": "0.wav", "text": "Hi.", "speaker": "\\udfff"}', "whole characters in 'speaker'"),
+    "too deep": ('{"audio": ' + "[" * 100_000, "nested too deeply"),
+    "nobody's home": ({"audio": "~nosuchuser/0.wav", "text": "Hi."}, "expected the name of an audio file; got ~nosuch"),
+    "name too long": ({"audio": "a" * 300 + ".wav", "text": "Hi."}, "File name too long"),
     "text of a number": ({"audio": "0.wav", "text": 7}, "not empty as 'text'"),
     "missing audio": ({"audio": "gone.wav", "text": "Hi."}, "there is no file"),
     "unreadable audio": ({"audio": "notes.txt", "text": "Hi."}, "expected audio that ffmpeg reads"),
@@ -98,6 +104,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "words out of order": (with_word(start=0.0), "in order"),
     "words outside": ({**with_word(), "end": 0.6}, "within the stretch"),
     "words behind the audio": (with_word(end=2.5), "words within the audio"),
+    **{f"words {words!r}": ({**with_word(), "words": words}, "list of objects") for words in ("", {}, 0, False)},
     "words of nothing": ({**with_word(), "words": ["Good"]}, "list of objects"),
 }
 
@@ -129,6 +136,31 @@ def test_a_bad_line_is_named(audio: Path, tmp_path: Path, kind: str) -> None:
     made = prepare(path, tmp_path / "out", skip_bad=True)
     assert made.left_out == (problem,)
     assert [said.text for said in open_shards([tmp_path / "out"])] == [TEXTS[0]] * 2
+
+
+def test_audio_that_vanishes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the reading of the manifest and the decoding."""
+    path = write_manifest(tmp_path, entries(tmp_path, 3))
+
+    def vanishing(manifest: Path) -> Any:
+        read = read_manifest(manifest)
+        (tmp_path / "1.wav").unlink(missing_ok=True)
+        return read
+
+    monkeypatch.setattr(module, "read_manifest", vanishing)
+    with pytest.raises(BadManifestError, match=r"line 2: .*1\.wav"):
+        prepare(path, tmp_path / "out")
+    write_wav(tmp_path / "1.wav", 2)
+    made = prepare(path, tmp_path / "out", skip_bad=True)
+    assert [problem.number for problem in made.left_out] == [2]
+    assert [said.text for said in open_shards([tmp_path / "out"])] == [TEXTS[0], TEXTS[2]]
+
+
+def test_no_words_are_no_times(tmp_path: Path) -> None:
+    listed = entries(tmp_path, 2)
+    listed[0]["words"], listed[1]["words"] = [], None
+    prepare(write_manifest(tmp_path, listed), tmp_path / "out")
+    assert [said.words for said in open_shards([tmp_path / "out"])] == [None, None]
 
 
 def test_all_bad_lines_are_named_at_once(audio: Path, tmp_path: Path) -> None:

@@ -79,19 +79,19 @@ def read_manifest(path: Path) -> tuple[list[Line], list[Problem]]:
 def _line(number: int, row: bytes, folder: Path) -> Line:
     """Raises ValueError, whose text says what is wrong."""
     entry = _object(row)
-    audio = folder / Path(_string(entry, "audio")).expanduser()
-    if not audio.is_file():
-        raise ValueError(f"there is no file {audio}")
+    audio = _file(folder, _string(entry, "audio"))
     text = " ".join(_string(entry, "text").split())
     start, end = _moment(entry.get("start", 0), "start"), None
     if entry.get("end") is not None:
         end = _moment(entry["end"], "end")
         if end <= start:
             raise ValueError(f"expected an end after the start; got {entry['end']!r} after {entry.get('start', 0)!r}")
-    words = _words(entry["words"], text, start, end) if entry.get("words") else None
+    listed = entry.get("words")
+    words = None if listed is None or listed == [] else _words(listed, text, start, end)
     speaker = entry.get("speaker", "")
     if not isinstance(speaker, str):
         raise ValueError(f"expected a text as speaker; got {speaker!r}")
+    _check_characters(speaker, "speaker")
     return Line(number, audio, text, speaker, start, end, words)
 
 
@@ -100,18 +100,45 @@ def _object(row: bytes) -> Mapping[str, Any]:
         entry = json.loads(row)
     except ValueError as error:  # not JSON, or not UTF-8
         raise ValueError(f"expected a JSON object; {error}") from error
+    except RecursionError as error:
+        raise ValueError("expected a JSON object; this one is nested too deeply to be read") from error
     if not isinstance(entry, dict):
         raise ValueError(f"expected a JSON object; got {row[:40]!r}")
     return entry
 
 
 def _string(entry: Mapping[str, Any], name: str) -> str:
-    value = next((entry[key] for key in _NAMES[name] if entry.get(key) is not None), None)
-    if value is None:
+    there = [key for key in _NAMES[name] if key in entry]
+    if not there:
         raise ValueError(f"expected {name!r}; it has {', '.join(map(repr, entry)) or 'nothing'}")
+    key = next((key for key in there if entry[key] is not None), there[0])
+    value = entry[key]
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"expected a text that is not empty as {name!r}; got {value!r}")
+        raise ValueError(f"expected a text that is not empty as {key!r}; got {json.dumps(value):.60}")
+    _check_characters(value, key)
     return value
+
+
+def _check_characters(value: str, name: str) -> None:
+    """JSON can spell half of a character, which no tokenizer takes."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        half = value[error.start]
+        raise ValueError(
+            f"expected whole characters in {name!r}; got half of one, {half!a}, in {value!a:.60}"
+        ) from error
+
+
+def _file(folder: Path, name: str) -> Path:
+    try:
+        audio = folder / Path(name).expanduser()
+        there = audio.is_file()
+    except (OSError, RuntimeError) as error:  # a name too long for a file; ~ of a user whom nobody knows
+        raise ValueError(f"expected the name of an audio file; got {name:.60}: {error}") from error
+    if not there:
+        raise ValueError(f"there is no file {audio}")
+    return audio
 
 
 def _moment(value: object, name: str) -> int:

@@ -166,8 +166,17 @@ def _shard(lines: Sequence[Line], folder: Path, number: int) -> _Shard:
 
 def _digest(lines: Sequence[Line]) -> str:
     """Of everything that the shard depends on: the lines, and size and age of their audio."""
-    described = [(str(line), (stat := line.audio.stat()).st_size, stat.st_mtime_ns) for line in lines]
+    described = [(str(line), *_size_and_age(line.audio)) for line in lines]
     return hashlib.sha256(repr((VERSION, described)).encode()).hexdigest()
+
+
+def _size_and_age(audio: Path) -> tuple[int, ...]:
+    """Nothing of a file that is gone since the manifest was read: decoding says so, with the line."""
+    try:
+        stat = audio.stat()
+    except OSError:
+        return ()
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _recorded(path: Path) -> _Shard | None:
