@@ -142,7 +142,7 @@ def test_speech_may_move_but_not_change_unnoticed(tmp_path: Path, monkeypatch: p
     open_run(tmp_path / "run", "cpu", told.append)
     assert any("had 12 utterances" in line and "13 now" in line for line in told)
     write_shard(tmp_path / "new" / "made", 3, [replace(spoken(3), text="Zebras.")])
-    with pytest.raises(CorpusError, match="within the vocabulary"):
+    with pytest.raises(CorpusError, match=r"new/made needs . others, first '[Z ebras]+' in 'Zebras.' \(00003\.json\)"):
         open_run(tmp_path / "run", "cpu", silent)
 
 
@@ -213,6 +213,19 @@ def test_what_cannot_begin(speech: Path, tmp_path: Path) -> None:
         begun(tmp_path / "full", speech)
     with pytest.raises(CheckpointError, match=r"options\.json"):
         open_run(tmp_path / "full", "cpu", silent)
+
+
+def test_a_tokenizer_without_a_token_is_not_trained(finished: Path, tmp_path: Path) -> None:
+    folder = export(finished, tmp_path / "model")
+    content = json.loads((folder / "tokenizer.json").read_text())
+    del content["model"]["vocab"]["Ġriver"]
+    content["model"]["merges"] = [
+        merge for merge in content["model"]["merges"] if "".join(merge).replace(" ", "") != "Ġriver"
+    ]
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"before <\|endoftext\|>; .* has none for 1 of them, first id \d+"):
+        begun(tmp_path / "run", finished, model=str(folder))
+    assert not (tmp_path / "run").exists()
 
 
 def test_devices() -> None:

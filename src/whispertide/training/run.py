@@ -11,7 +11,7 @@ Needs torch. Knows nothing of command lines.
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -288,7 +288,19 @@ def _check_vocabulary(vocabulary: CompactVocabulary, tokenizer: Tokenizer, sourc
     for source in sources:
         needed = tokens_in_use(source.speech.texts, tokenizer).used.tolist()
         if missing := sorted(set(needed) - known):
+            place, token = _first_use(set(missing), tokenizer, source)
             raise CorpusError(
-                f"expected speech within the vocabulary that the run began with, {len(known)} tokens; this one needs "
-                f"{len(missing)} others, first {tokenizer.decode(missing[:1])!r}: begin another run from this one"
+                f"expected speech within the vocabulary that the run began with, {len(known)} tokens; "
+                f"{place.file.parent} needs {len(missing)} others, first {tokenizer.decode([token])!r} in "
+                f"{place.entry['text']!r:.80} ({place.file.with_suffix('.json').name}): begin another run from this one"
             )
+
+
+def _first_use(tokens: Set[int], tokenizer: Tokenizer, source: Source) -> tuple[Place, int]:
+    """The first utterance that needs one of the tokens, and which."""
+    return next(
+        (place, token)
+        for place in source.speech.places
+        for token in tokens_in_use([place.entry["text"]], tokenizer).used.tolist()
+        if token in tokens
+    )
