@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,19 @@ def test_what_the_checkpoint_says_and_what_was_measured(folder: Path, known: lis
     page = (tmp_path / "out" / "card.md").read_text()
     assert "Apache-2.0" in page
     assert "Better on: nothing." in page  # than itself
+
+
+def test_a_users_own_recordings(folder: Path, known: list[object], tmp_path: Path) -> None:
+    """Listed as for training."""
+    manifest = tmp_path / "mine.jsonl"
+    manifest.write_text(
+        json.dumps({"audio": str(CLIP), "text": CLIP.with_suffix(".txt").read_text(), "speaker": "ann"})
+    )
+    card = make_card(str(folder), replace(OPTIONS, manifest=manifest))
+    found = {(result.part, result.mode): result for result in card.results}
+    padded = found["real, mine", "padded"]
+    assert padded.total.reference == len(CLIP.with_suffix(".txt").read_text().split())
+    assert padded.total.errors == found["clip", "padded"].total.errors
 
 
 def test_two_checkpoints_share_the_split_of_one(folder: Path, known: list[object]) -> None:

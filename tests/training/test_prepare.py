@@ -97,6 +97,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "too much text": ({"audio": "0.wav", "text": "a" * 100}, "100 letters in 2.0 s"),
     "too long": ({"audio": "long.wav", "text": "Hi."}, "at most 30 s"),
     "speaker of a number": ({"audio": "0.wav", "text": "Hi.", "speaker": 7}, "a text as speaker"),
+    "unknown language": ({"audio": "0.wav", "text": "Hi.", "language": "elvish"}, "elvish"),
     "other words": (with_word(word="night"), "'night' for 'day'"),
     "fewer words": ({**with_word(), "text": "Good day to you."}, "the words of the text, 4 of them; got 2"),
     "words without time": (with_word(end=None), "not negative, as 'end'"),

@@ -40,7 +40,9 @@ Advance = Callable[[str, int, int], None]  # what is running, recognitions done,
 
 @dataclass(frozen=True, slots=True)
 class CardOptions:
-    """What is measured, and how the model runs. `manifest` is a folder of recordings with a manifest.jsonl."""
+    """What is measured, and how the model runs. `manifest` is one as for training, or a folder of
+    recordings with a manifest.jsonl.
+    """
 
     manifest: Path | None = None
     quick: bool = False

@@ -5,7 +5,8 @@
 
 `audio` and `text` must be there (`file` and `transcript` mean the same, so that the manifest of a corpus for `bench`
 serves too); paths are relative to the manifest. Times are seconds in the file. `words`, where known, are those of the
-text, each with its start and end. Every line that cannot be used is found, and named by its number.
+text, each with its start and end. `language`, a code or a name, counts where a line is scored; a training run has one
+for all. Every line that cannot be used is found, and named by its number.
 
 Knows nothing of how audio is decoded, nor of shards.
 """
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whispertide.errors import CorpusError
+from whispertide.checkpoint.languages import language_code
+from whispertide.errors import CorpusError, UnknownLanguageError
 from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, to_samples
 
 FASTEST = 40  # letters a second; nobody speaks so fast
@@ -40,6 +42,7 @@ class Line:
     start: int
     end: int | None  # None: to the end of the file
     words: Spans | None  # one per word of text.split()
+    language: str = "en"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +91,25 @@ def _line(number: int, row: bytes, folder: Path) -> Line:
             raise ValueError(f"expected an end after the start; got {entry['end']!r} after {entry.get('start', 0)!r}")
     listed = entry.get("words")
     words = None if listed is None or listed == [] else _words(listed, text, start, end)
-    speaker = entry.get("speaker", "")
-    if not isinstance(speaker, str):
-        raise ValueError(f"expected a text as speaker; got {speaker!r}")
-    _check_characters(speaker, "speaker")
-    return Line(number, audio, text, speaker, start, end, words)
+    return Line(number, audio, text, _about(entry, "speaker", ""), start, end, words, _language(entry))
+
+
+def _about(entry: Mapping[str, Any], name: str, otherwise: str) -> str:
+    """A text that need not be there."""
+    value = entry.get(name)
+    if value is None:
+        return otherwise
+    if not isinstance(value, str):
+        raise ValueError(f"expected a text as {name}; got {value!r:.60}")
+    _check_characters(value, name)
+    return value
+
+
+def _language(entry: Mapping[str, Any]) -> str:
+    try:
+        return language_code(_about(entry, "language", "en"))
+    except UnknownLanguageError as error:
+        raise ValueError(str(error)) from error
 
 
 def _object(row: bytes) -> Mapping[str, Any]:
