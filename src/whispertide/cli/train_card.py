@@ -49,7 +49,7 @@ def card(
 
         if output.suffix != ".md":
             raise OutputError(f"expected a file that ends with .md; got {output}: the figures go beside it as .json")
-        options = CardOptions(manifest, quick, seed, EngineOptions(precision, provider, threads))
+        options = CardOptions(manifest, quick, seed, EngineOptions(precision, provider, threads), output, against)
         try:
             with counting("recognitions") as advance:
                 made = make_card(model, options, announce=say, advance=advance)
