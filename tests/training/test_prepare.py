@@ -16,7 +16,7 @@ from whispertide.training import prepare as module
 from whispertide.training.manifest import read_manifest
 from whispertide.training.prepare import BadManifestError, prepare
 from whispertide.training.reserved import is_reserved
-from whispertide.training.shards import open_shards
+from whispertide.training.shards import open_shards, read_licences
 
 TEXTS = [text for n in range(40) if not is_reserved(text := f"This is sentence number {n} of mine.")]
 RESERVED = [text for n in range(99) if is_reserved(text := f"This is sentence number {n} of mine.")]
@@ -97,7 +97,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "too much text": ({"audio": "0.wav", "text": "a" * 100}, "100 letters in 2.0 s"),
     "too long": ({"audio": "long.wav", "text": "Hi."}, "at most 30 s"),
     "speaker of a number": ({"audio": "0.wav", "text": "Hi.", "speaker": 7}, "a text as speaker"),
-    "unknown language": ({"audio": "0.wav", "text": "Hi.", "language": "elvish"}, "elvish"),
+    "licence of a number": ({"audio": "0.wav", "text": "Hi.", "licence": 4}, "a text as licence"),
     "other words": (with_word(word="night"), "'night' for 'day'"),
     "fewer words": ({**with_word(), "text": "Good day to you."}, "the words of the text, 4 of them; got 2"),
     "words without time": (with_word(end=None), "not negative, as 'end'"),
@@ -179,6 +179,24 @@ def test_reserved_sentences_are_left_out_and_counted(tmp_path: Path) -> None:
     made = prepare(write_manifest(tmp_path, listed), tmp_path / "out")
     assert (made.utterances, made.reserved) == (2, 2)
     assert not any(map(is_reserved, open_shards([tmp_path / "out"]).texts))
+
+
+def test_licences_are_counted(tmp_path: Path) -> None:
+    """Of what is in the shards: not of what is reserved or bad; a folder without any has no such record."""
+    listed = entries(tmp_path, 6)
+    for entry, licence in zip(listed, ("CC0", "CC BY 4.0", "CC0", "CC0", "CC0", None), strict=True):
+        entry["licence"] = licence
+    listed[1]["license"] = listed[1].pop("licence")
+    listed[2]["text"], listed[3]["text"] = RESERVED[0], ""
+    prepare(write_manifest(tmp_path, listed), tmp_path / "out", skip_bad=True)
+    assert read_licences(tmp_path / "out") == (("CC0", 2), ("CC BY 4.0", 1))
+    assert len(open_shards([tmp_path / "out"])) == 4
+    prepare(write_manifest(tmp_path, entries(tmp_path, 2)), tmp_path / "plain")
+    assert read_licences(tmp_path / "plain") == ()
+    assert not (tmp_path / "plain" / "licences.json").exists()
+    (tmp_path / "out" / "licences.json").write_text("[1]")
+    with pytest.raises(CorpusError, match="by licence"):
+        read_licences(tmp_path / "out")
 
 
 def test_nothing_that_can_be_used(tmp_path: Path) -> None:

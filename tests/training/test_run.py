@@ -1,6 +1,7 @@
 """Runs as folders: begun, resumed, exported; their options, adapters and plots."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,7 @@ from whispertide.training.run_options import (  # noqa: E402
     with_settings,
     write_options,
 )
-from whispertide.training.shards import write_shard  # noqa: E402
+from whispertide.training.shards import write_licences, write_shard  # noqa: E402
 from whispertide.training.widen import Target  # noqa: E402
 
 QUICK = (
@@ -346,6 +347,16 @@ def test_an_export_says_how_it_was_trained(speech: Path, finished: Path, tmp_pat
     assert about["from"] == "small"
     assert (about["utterances"], about["updates"], about["sources"]) == (12, 4, ["shards"])
     assert str(speech) not in json.dumps(about)
+
+
+def test_an_export_names_licences(tmp_path: Path) -> None:
+    """Those of the folder as the run began, also when it is gone by then."""
+    folder = write_speech(tmp_path / "mine")
+    write_licences(folder, {"CC0": 2, "CC BY 4.0": 10})
+    run = begun(tmp_path / "run", folder)
+    shutil.rmtree(folder)
+    about = json.loads((export(run.folder, tmp_path / "model") / "training.json").read_text())
+    assert about["sources"] == ["mine (CC0, 2 utterances; CC BY 4.0, 10 utterances)"]
 
 
 def test_an_export_writes_all_or_nothing(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

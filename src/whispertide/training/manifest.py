@@ -6,7 +6,8 @@
 `audio` and `text` must be there (`file` and `transcript` mean the same, so that the manifest of a corpus for `bench`
 serves too); paths are relative to the manifest. Times are seconds in the file. `words`, where known, are those of the
 text, each with its start and end. `language`, a code or a name, counts where a line is scored; a training run has one
-for all. Every line that cannot be used is found, and named by its number.
+for all. `licence`, that of the recording, is kept with the shards. Every line that cannot be used is found, and named
+by its number.
 
 Knows nothing of how audio is decoded, nor of shards.
 """
@@ -18,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whispertide.checkpoint.languages import language_code
-from whispertide.errors import CorpusError, UnknownLanguageError
+from whispertide.errors import CorpusError
 from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, to_samples
 
 FASTEST = 40  # letters a second; nobody speaks so fast
@@ -42,7 +42,8 @@ class Line:
     start: int
     end: int | None  # None: to the end of the file
     words: Spans | None  # one per word of text.split()
-    language: str = "en"
+    language: str = "en"  # as it is written there
+    licence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,9 @@ def _line(number: int, row: bytes, folder: Path) -> Line:
             raise ValueError(f"expected an end after the start; got {entry['end']!r} after {entry.get('start', 0)!r}")
     listed = entry.get("words")
     words = None if listed is None or listed == [] else _words(listed, text, start, end)
-    return Line(number, audio, text, _about(entry, "speaker", ""), start, end, words, _language(entry))
+    licence = _about(entry, "licence", "") or _about(entry, "license", "")
+    speaker, language = _about(entry, "speaker", ""), _about(entry, "language", "en")
+    return Line(number, audio, text, speaker, start, end, words, language, " ".join(licence.split()))
 
 
 def _about(entry: Mapping[str, Any], name: str, otherwise: str) -> str:
@@ -103,13 +106,6 @@ def _about(entry: Mapping[str, Any], name: str, otherwise: str) -> str:
         raise ValueError(f"expected a text as {name}; got {value!r:.60}")
     _check_characters(value, name)
     return value
-
-
-def _language(entry: Mapping[str, Any]) -> str:
-    try:
-        return language_code(_about(entry, "language", "en"))
-    except UnknownLanguageError as error:
-        raise ValueError(str(error)) from error
 
 
 def _object(row: bytes) -> Mapping[str, Any]:

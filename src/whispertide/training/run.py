@@ -36,7 +36,7 @@ from whispertide.training.run_options import (
     relocated,
     write_options,
 )
-from whispertide.training.shards import Place, Shards, open_shards
+from whispertide.training.shards import Place, Shards, open_shards, read_licences
 from whispertide.training.start import Start, write_checkpoint, write_companions
 from whispertide.types import CHUNK_SECONDS
 
@@ -177,7 +177,7 @@ def _about(folder: Path) -> dict[str, object]:
         "utterances": sum(said.utterances for said in options.speech),
         "hours_heard": round(content["heard_s"] / 3600, 2),
         "updates": content["step"],
-        "sources": [Path(said.folder).name for said in options.speech],
+        "sources": [said.described for said in options.speech],
     }
 
 
@@ -250,13 +250,14 @@ def _suited(phase: Phase, sources: Sequence[Source], announce: Announce) -> Phas
 
 
 def _counted(speech: Sequence[Speech], sources: Sequence[Source]) -> tuple[Speech, ...]:
-    """With absolute folders, so that the run can be resumed from anywhere, and with their sizes."""
+    """With absolute folders, so that the run can be resumed from anywhere, and with their sizes and licences."""
     return tuple(
         replace(
             said,
             folder=absolute(said.folder),
             utterances=len(source.speech),
             seconds=source.speech.seconds,
+            licences=read_licences(Path(said.folder)),
         )
         for said, source in zip(speech, sources, strict=True)
     )

@@ -20,12 +20,22 @@ ASKED_ELSEWHERE = {"steps": "--steps", "accumulate": "--accumulate"}
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """A folder of shards, how likely an utterance is drawn from it, and what of it could be used as the run began."""
+    """A folder of shards, how likely an utterance is drawn from it, and what of it could be used as the run began.
+
+    `licences` are those that its manifest named, each with its utterances.
+    """
 
     folder: str
     share: float = 1.0
     utterances: int = 0
     seconds: float = 0.0
+    licences: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def described(self) -> str:
+        """The folder's name, and the licences of what is in it."""
+        under = "; ".join(f"{licence}, {count} utterances" for licence, count in self.licences)
+        return Path(self.folder).name + (f" ({under})" if under else "")
 
 
 @dataclass(frozen=True, slots=True)

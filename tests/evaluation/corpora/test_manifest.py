@@ -130,9 +130,15 @@ def test_a_manifest_as_for_training(tmp_path: Path) -> None:
 def test_lines_that_cannot_be_scored_are_named(tmp_path: Path) -> None:
     good = {"audio": "a.flac", "text": "The sea."}
     path = own(tmp_path, good, {"audio": "gone.flac", "text": "Hi."}, good | {"start": 3.0}, good | {"end": 2.5})
-    with pytest.raises(CorpusError, match=r"3 lines") as caught:
+    write(tmp_path, "test.jsonl", [*map(json.loads, path.read_text().splitlines()), good | {"language": "elvish"}])
+    with pytest.raises(CorpusError, match=r"4 lines") as caught:
         open_manifest(path)
-    for told in ("line 2: there is no file", "line 3: expected a stretch within a.flac, 2.00 s", "line 4: expected a"):
+    for told in (
+        "line 2: there is no file",
+        "line 3: expected a stretch within a.flac, 2.00 s",
+        "line 4: expected a",
+        "'elvish'",
+    ):
         assert told in str(caught.value)
     with pytest.raises(CorpusError, match="lists none"):
         open_manifest(own(tmp_path))

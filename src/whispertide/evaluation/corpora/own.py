@@ -7,7 +7,8 @@ aligner. Nothing is left out: what `prepare` reserves for evaluation is scored h
 from functools import cache
 from pathlib import Path
 
-from whispertide.errors import CorpusError
+from whispertide.checkpoint.languages import language_code
+from whispertide.errors import CorpusError, UnknownLanguageError
 from whispertide.evaluation.corpora.listed import ListedCorpus, Recording, length_of, listed_corpus, plain_words
 from whispertide.training.manifest import SLACK_S, Line, Problem, read_manifest
 from whispertide.types import seconds
@@ -38,18 +39,22 @@ def open_own(path: Path, *, quick: bool = False, seed: int = 0) -> ListedCorpus:
 
 
 def _recording(line: Line, length_s: float) -> Recording:
-    """Raises ValueError for a stretch outside the audio."""
+    """Raises ValueError for a stretch outside the audio, or a language that Whisper does not know."""
     start, end = seconds(line.start), length_s if line.end is None else seconds(line.end)
     if not start < end <= length_s + SLACK_S:
         raise ValueError(
             f"expected a stretch within {line.audio.name}, {length_s:.2f} s; got {start:.2f} to {end:.2f} s"
         )
+    try:
+        language = language_code(line.language)
+    except UnknownLanguageError as error:
+        raise ValueError(str(error)) from error
     return Recording(
         id=f"{line.number}: {line.audio.name}",
         files=(line.audio,),
         words=plain_words(line.text),
         group=line.speaker,
-        language=line.language,
+        language=language,
         cut=None if line.start == 0 and line.end is None else (start, end),
         seconds=end - start,
     )
