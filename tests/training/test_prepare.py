@@ -71,6 +71,7 @@ def with_word(**change: Any) -> dict[str, Any]:
     return {"audio": "0.wav", "text": "Good day.", "words": words}
 
 
+NO_WORDS: tuple[Any, ...] = ("", {}, 0, False)
 BAD: dict[str, tuple[Any, str]] = {
     "no json": ('{"audio": ', "expected a JSON object"),
     "no object": ("[1, 2]", "expected a JSON object"),
@@ -105,7 +106,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "words out of order": (with_word(start=0.0), "in order"),
     "words outside": ({**with_word(), "end": 0.6}, "within the stretch"),
     "words behind the audio": (with_word(end=2.5), "words within the audio"),
-    **{f"words {words!r}": ({**with_word(), "words": words}, "list of objects") for words in ("", {}, 0, False)},
+    **{f"words {words!r}": ({**with_word(), "words": words}, "list of objects") for words in NO_WORDS},
     "words of nothing": ({**with_word(), "words": ["Good"]}, "list of objects"),
 }
 
