@@ -188,8 +188,9 @@ def test_licences_are_counted(tmp_path: Path) -> None:
     for entry, licence in zip(listed, ("CC0", "CC BY 4.0", "CC0", "CC0", "CC0", None), strict=True):
         entry["licence"] = licence
     listed[1]["license"] = listed[1].pop("licence")
-    listed[2]["text"], listed[3]["text"] = RESERVED[0], ""
-    prepare(write_manifest(tmp_path, listed), tmp_path / "out", skip_bad=True)
+    listed[2]["text"], listed[3]["end"] = RESERVED[0], 60  # the one is left out, the other found bad when decoded
+    made = prepare(write_manifest(tmp_path, listed), tmp_path / "out", skip_bad=True)
+    assert (made.reserved, [problem.number for problem in made.left_out]) == (1, [4])
     assert read_licences(tmp_path / "out") == (("CC0", 2), ("CC BY 4.0", 1))
     assert len(open_shards([tmp_path / "out"])) == 4
     prepare(write_manifest(tmp_path, entries(tmp_path, 2)), tmp_path / "plain")
