@@ -51,7 +51,7 @@ def open_manifest(path: str | Path, *, quick: bool = False, seed: int = 0) -> Li
     """
     if (file := Path(path).expanduser()).is_file():
         return open_own(file, quick=quick, seed=seed)
-    folder = existing_folder(path, MANIFEST)
+    folder = existing_folder(path, f"{MANIFEST}, or a manifest")
     if not (folder / MANIFEST).is_file():
         raise CorpusError(f"expected {MANIFEST} in {folder}; it is not there: name the folder that holds it")
     entries = {entry["file"]: entry for entry in _objects(folder / MANIFEST, {"file"}) if _is_scored(entry)}
