@@ -77,6 +77,8 @@ def read_manifest(path: Path) -> tuple[list[Line], list[Problem]]:
             lines.append(_line(number, row, path.parent))
         except ValueError as error:
             problems.append(Problem(number, str(error)))
+        except RecursionError:  # reading it, or telling what came
+            problems.append(Problem(number, "expected a JSON object; this one is nested too deeply to be read"))
     return lines, problems
 
 
@@ -113,8 +115,6 @@ def _object(row: bytes) -> Mapping[str, Any]:
         entry = json.loads(row)
     except ValueError as error:  # not JSON, or not UTF-8
         raise ValueError(f"expected a JSON object; {error}") from error
-    except RecursionError as error:
-        raise ValueError("expected a JSON object; this one is nested too deeply to be read") from error
     if not isinstance(entry, dict):
         raise ValueError(f"expected a JSON object; got {row[:40]!r}")
     return entry
