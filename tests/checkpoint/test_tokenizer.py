@@ -231,6 +231,11 @@ def test_a_fine_tuned_model_with_more_tokens(multilingual_folder: Path) -> None:
     assert Tokenizer.from_folder(multilingual_folder, 51_870).is_multilingual
 
 
+def test_whisper_vocabularies_are_whole(english: Tokenizer, multilingual: Tokenizer, v3: Tokenizer) -> None:
+    for tokenizer in (english, multilingual, v3):
+        tokenizer.check_whole()
+
+
 def test_unknown_token_ids(english: Tokenizer) -> None:
     with pytest.raises(CheckpointError, match="token id 99999 is not in the tokenizer"):
         english.decode_with_timestamps([99_999])

@@ -91,6 +91,7 @@ def test_every_bad_line_is_named(manifest: Path, tmp_path: Path) -> None:
         (("--shape", "small"), 2, "nano.en, micro.en"),
         ((), 2, "expected --shape"),
         (("--from", "nano.en", "--set", "speed=1"), 2, "smoothing"),
+        (("--from", "nano.en", "--set", "steps=3"), 2, "expected --steps"),
         (("--shape", "nano.en", "--device", "tpu"), 2, "cpu or cuda"),
         (("--from", "./nowhere"), 4, "nothing is there"),
         (("--from", "nano.en", "--language", "de"), 2, "English-only"),
@@ -109,6 +110,29 @@ def test_shares(tmp_path: Path, share: str) -> None:
     refused = run("train", "fit", f"{tmp_path}{share}", "--shape", "nano.en", "--run", tmp_path / "run")
     assert refused.exit_code == 2
     assert "a share above 0" in refused.stderr
+
+
+def test_resume_where_the_speech_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its shares stay, and it can be resumed from another folder after that."""
+    for name in ("a", "b", "c"):
+        write_speech(tmp_path / "old" / name)
+    monkeypatch.chdir(tmp_path / "old")
+    quick = settings("batch.lengths_s=[2]", "batch.shares=[1]")
+    shaped = ("--shape", "nano.en", "--run", "../run", "--held-out", "c", *SMALL, *quick)
+    assert run("train", "fit", "a=3", "b", *shaped).exit_code == 0
+    (tmp_path / "old").rename(tmp_path / "new")
+    monkeypatch.chdir(tmp_path / "new")
+    how = ("--device", "cpu", "--workers", 0)
+    moved = run("train", "resume", "../run", "--speech", "a", "--speech", "b", "--held-out", "c", *how)
+    assert moved.exit_code == 0, moved.output
+    monkeypatch.chdir(tmp_path)
+    again = run("train", "resume", "run", *how)
+    assert again.exit_code == 0, again.output
+    said = json.loads((tmp_path / "run" / "options.json").read_text())["speech"]
+    assert [(one["share"], one["utterances"]) for one in said] == [(3, 12), (1, 12)]
+    few = run("train", "resume", "run", "--speech", "new/a", *how)
+    assert few.exit_code == 2
+    assert "for each of the run's folders, 2 of them" in few.stderr
 
 
 def test_help_shows_the_way() -> None:

@@ -46,6 +46,7 @@ def test_the_previous_one_is_measured_on_the_same_sets(tmp_path: Path, asked: As
     result = run("card", "newer", "--output", tmp_path / "card.md", "--against", "older")
     assert result.exit_code == ExitCode.OK, result.output
     assert [(name, words_of) for name, _, words_of in asked] == [("newer", ""), ("older", "newer")]
+    assert (asked[0][1].output, asked[0][1].against) == (tmp_path / "card.md", "older")
     assert "Better on: trained voices, grammar" in (tmp_path / "card.md").read_text()
 
 

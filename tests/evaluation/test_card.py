@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_what_the_checkpoint_says_and_what_was_measured(folder: Path, known: lis
     assert moves == [(2, 2)]
     assert card.training == {"licence": "Apache-2.0", "hours": 10}
     assert card.model["parameters"] > 1e6
-    assert card.about["command"] == "whispertide train card model --output FILE.md"
+    assert card.about["command"] == f"whispertide train card {folder} --output FILE.md --precision fp32 --threads 1"
     assert [result.mode for result in card.results] == ["padded", "unpadded"]
     assert card.results[0].total.reference == 9
     figures = write_card(card, tmp_path / "out" / "card.md", card)
@@ -64,6 +65,33 @@ def test_what_the_checkpoint_says_and_what_was_measured(folder: Path, known: lis
     page = (tmp_path / "out" / "card.md").read_text()
     assert "Apache-2.0" in page
     assert "Better on: nothing." in page  # than itself
+
+
+def test_a_users_own_recordings(folder: Path, known: list[object], tmp_path: Path) -> None:
+    """Listed as for training."""
+    manifest = tmp_path / "mine.jsonl"
+    manifest.write_text(
+        json.dumps({"audio": str(CLIP), "text": CLIP.with_suffix(".txt").read_text(), "speaker": "ann"})
+    )
+    card = make_card(str(folder), replace(OPTIONS, manifest=manifest))
+    found = {(result.part, result.mode): result for result in card.results}
+    padded = found["real, mine", "padded"]
+    assert padded.total.reference == len(CLIP.with_suffix(".txt").read_text().split())
+    assert padded.total.errors == found["clip", "padded"].total.errors
+
+
+def test_a_card_names_the_command_as_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With everything that decides what comes out."""
+    for name in ("synthetic_parts", "nonspeech_parts", "real_parts"):
+        monkeypatch.setattr(cards, name, lambda *_, **__: [])
+    monkeypatch.chdir(NANO.parent)
+    engine = EngineOptions(precision="fp32", provider="cpu")
+    options = CardOptions(Path("my own.jsonl"), True, 3, engine, Path("out/card.md"), "older")
+    assert make_card("./nano.en", options).about["command"] == (
+        "whispertide train card ./nano.en --output out/card.md --against older --manifest 'my own.jsonl' --seed 3 "
+        "--precision fp32 --provider cpu --quick"
+    )
+    assert make_card("nano.en", CardOptions()).about["command"] == "whispertide train card nano.en --output FILE.md"
 
 
 def test_two_checkpoints_share_the_split_of_one(folder: Path, known: list[object]) -> None:

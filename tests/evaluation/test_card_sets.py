@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from evaluation.corpora.layouts import sound, write_flac
+from whispertide.errors import CorpusError
 from whispertide.evaluation import card_sets
 from whispertide.evaluation.card_sets import (
     EXCERPT_S,
@@ -96,6 +97,28 @@ def test_real_recordings_go_by_folder_one_file_at_a_time(recordings: Path) -> No
     assert parts["real, noise"].kind == "nonspeech"
     assert {part.kind for name, part in parts.items() if name != "real, noise"} == {"real"}
     assert len(parts["real, read"].utterances[1].audio()) == 16000
+
+
+def test_a_manifest_as_for_training_is_one_set(tmp_path: Path) -> None:
+    """The recordings may be anywhere; stretches of one file are utterances of their own."""
+    write_flac(tmp_path / "far" / "talk.flac", sound(48000))
+    write_flac(tmp_path / "far" / "long.flac", sound(16000 * 31))
+    entries = [
+        {"audio": "../far/talk.flac", "text": "The sea.", "start": 1.0, "end": 2.5},
+        {"audio": "../far/talk.flac", "text": "The land.", "start": 2.5},
+        {"audio": str(tmp_path / "far" / "long.flac"), "text": "The air."},
+        {"audio": "../far/talk.flac", "text": "Das Meer.", "language": "German"},
+    ]
+    (tmp_path / "near").mkdir()
+    path = tmp_path / "near" / "test.jsonl"
+    path.write_text("\n".join(map(json.dumps, entries)))
+    short, long = real_parts(path, {"en"}, quick=False, seed=0)
+    assert (short.name, long.name) == ("real, test", "real, test, over 30 s")
+    assert [one.seconds for one in short.utterances] == [1.5, 0.5]
+    assert [len(one.audio()) for one in short.utterances] == [24000, 8000]
+    assert len({one.id for one in short.utterances}) == 2
+    with pytest.raises(CorpusError, match="language that this model can write"):
+        real_parts(path, {"fr"}, quick=False, seed=0)
 
 
 def test_windows_and_excerpts_without_speech(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,22 @@ def test_features_are_those_of_the_engine(speech: Path) -> None:
     assert made.tokens[0].tolist() == window.tokens.tolist()
 
 
+def test_windows_are_made_with_stretches_hidden(speech: Path) -> None:
+    """What is not hidden is what it would be otherwise, and each window has stretches of its own."""
+    clear = BatchOptions(seconds=12.0, lengths_s=(2.0,), shares=(1.0,), mask_time=0, mask_mels=0)
+    masked = replace(clear, mask_time=30, mask_mels=12)
+    made, before = (
+        Batches([Source(open_shards([speech]), 1.0)], nano().tokenizer, [Phase(1, options)], 5)[0].mel.numpy()
+        for options in (masked, clear)
+    )
+    changed = made != before
+    assert 0.1 < changed.mean() < 0.5
+    for hidden, mel, whole in zip(changed, made, before, strict=True):
+        assert hidden.any()
+        assert np.allclose(mel[hidden], whole.mean(), atol=1e-5)
+    assert len({hidden.tobytes() for hidden in changed}) == len(changed)
+
+
 def test_short_rows_are_filled_with_what_does_not_count(speech: Path) -> None:
     shards = open_shards([speech])
     dice = np.random.RandomState(3)
@@ -101,18 +117,32 @@ def test_short_rows_are_filled_with_what_does_not_count(speech: Path) -> None:
         assert (batch.places[row, count:] == -1).all()
 
 
+def stretches(hidden: Any) -> list[int]:
+    """Lengths of the runs of True."""
+    edges = np.flatnonzero(np.diff([0, *hidden.astype(int), 0]))
+    return list(edges[1::2] - edges[::2])
+
+
 def test_hidden_stretches() -> None:
-    """At most two stretches of each kind, none longer than asked for, at the mean; often less."""
-    for seed in range(30):
+    """At most two stretches of each kind, none longer than asked for, of every length up to that, at the mean."""
+    bands, frames = [], []
+    for seed in range(100):
         mel = np.random.RandomState(99).standard_normal((80, 300)).astype(np.float32)
         before, mean = mel.copy(), mel.mean()
         hide(mel, 12, 30, np.random.RandomState(seed))
         changed = mel != before
         assert (mel[changed] == mean).all()
-        assert changed.all(axis=1).sum() <= 24
-        assert changed.all(axis=0).sum() <= 60
         rows, columns = changed.all(axis=1), changed.all(axis=0)
         assert (changed == (rows[:, None] | columns[None])).all()
+        bands.append(stretches(rows))
+        frames.append(stretches(columns))
+    for found, longest in ((bands, 12), (frames, 30)):
+        assert max(map(len, found)) == 2
+        assert max(map(sum, found)) <= 2 * longest
+        apart = [length for lengths in found if len(lengths) == 2 for length in lengths]
+        assert max(apart) == longest
+        assert min(apart) <= 2
+        assert longest * 0.7 < np.mean([sum(lengths) for lengths in found]) < longest * 1.1  # half of each, twice
     untouched = before.copy()
     hide(untouched, 0, 0, np.random.RandomState(0))
     assert np.array_equal(untouched, before)

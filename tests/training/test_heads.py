@@ -23,12 +23,15 @@ from whispertide.training.heads import (
     grow,
     joined,
     own_folder,
+    timed_windows,
     timing,
     write_heads,
 )
 from whispertide.types import FRAME_SAMPLES, FloatArray
 
-needs_voices = pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
+needs_voices = pytest.mark.skipif(
+    any(shutil.which(name) is None for name in ("espeak-ng", "flite")), reason="espeak-ng or flite is not installed"
+)
 WORDS, FRAMES = 6, 60
 
 
@@ -124,6 +127,23 @@ def test_the_bundled_model_has_heads_that_follow_the_speech(tmp_path: Path, monk
     assert set(choice.heads) <= set(ranked)
     assert choice.single[ranked[0]].score < 0.7 * choice.single[ranked[-1]].score
     assert choice.after.words == choice.before.words > 20
+
+
+@pytest.mark.slow
+@needs_voices
+def test_the_bundled_model_has_the_heads_that_the_score_chooses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or others that are as good, on the sentences that `train heads` checks them with; the worst ones are not."""
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    windows = timed_windows()
+    choice = choose_heads(nano(), windows)
+    stored = load_checkpoint("nano.en").generation.alignment_heads
+    assert choice.previous == stored
+    assert choice.before.score < choice.after.score * (1 + choosing.GAIN)
+    worst = sorted(choice.single, key=lambda head: choice.single[head].score)[-len(stored) :]
+    seen = [attend(nano(), window, worst) for window in windows[len(windows) // 2 :]]
+    assert timing(seen, worst).score > choice.after.score * 1.5
 
 
 def test_only_the_heads_change_in_the_checkpoint(tmp_path: Path) -> None:

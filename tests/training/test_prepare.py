@@ -16,7 +16,7 @@ from whispertide.training import prepare as module
 from whispertide.training.manifest import read_manifest
 from whispertide.training.prepare import BadManifestError, prepare
 from whispertide.training.reserved import is_reserved
-from whispertide.training.shards import open_shards
+from whispertide.training.shards import open_shards, read_licences
 
 TEXTS = [text for n in range(40) if not is_reserved(text := f"This is sentence number {n} of mine.")]
 RESERVED = [text for n in range(99) if is_reserved(text := f"This is sentence number {n} of mine.")]
@@ -71,6 +71,7 @@ def with_word(**change: Any) -> dict[str, Any]:
     return {"audio": "0.wav", "text": "Good day.", "words": words}
 
 
+NO_WORDS: tuple[Any, ...] = ("", {}, 0, False)
 BAD: dict[str, tuple[Any, str]] = {
     "no json": ('{"audio": ', "expected a JSON object"),
     "no object": ("[1, 2]", "expected a JSON object"),
@@ -78,6 +79,12 @@ BAD: dict[str, tuple[Any, str]] = {
     "no audio": ({"text": "Hi."}, "expected 'audio'; it has 'text'"),
     "no text": ({"audio": "0.wav"}, "expected 'text'"),
     "empty text": ({"audio": "0.wav", "text": "  "}, "not empty as 'text'"),
+    "text that is null": ({"audio": "0.wav", "transcript": None}, "not empty as 'transcript'; got null"),
+    "half a character": ('{"audio": "0.wav", "text": "Hi \\ud800."}', "half of one, '\\ud800', in 'Hi"),
+    "half a speaker": ('{"audio": "0.wav", "text": "Hi.", "speaker": "\\udfff"}', "whole characters in 'speaker'"),
+    "too deep": ('{"audio": ' + "[" * 100_000, "nested too deeply"),
+    "nobody's home": ({"audio": "~nosuchuser/0.wav", "text": "Hi."}, "expected the name of an audio file; got ~nosuch"),
+    "name too long": ({"audio": "a" * 300 + ".wav", "text": "Hi."}, "File name too long"),
     "text of a number": ({"audio": "0.wav", "text": 7}, "not empty as 'text'"),
     "missing audio": ({"audio": "gone.wav", "text": "Hi."}, "there is no file"),
     "unreadable audio": ({"audio": "notes.txt", "text": "Hi."}, "expected audio that ffmpeg reads"),
@@ -91,6 +98,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "too much text": ({"audio": "0.wav", "text": "a" * 100}, "100 letters in 2.0 s"),
     "too long": ({"audio": "long.wav", "text": "Hi."}, "at most 30 s"),
     "speaker of a number": ({"audio": "0.wav", "text": "Hi.", "speaker": 7}, "a text as speaker"),
+    "licence of a number": ({"audio": "0.wav", "text": "Hi.", "licence": 4}, "a text as licence"),
     "other words": (with_word(word="night"), "'night' for 'day'"),
     "fewer words": ({**with_word(), "text": "Good day to you."}, "the words of the text, 4 of them; got 2"),
     "words without time": (with_word(end=None), "not negative, as 'end'"),
@@ -98,6 +106,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "words out of order": (with_word(start=0.0), "in order"),
     "words outside": ({**with_word(), "end": 0.6}, "within the stretch"),
     "words behind the audio": (with_word(end=2.5), "words within the audio"),
+    **{f"words {words!r}": ({**with_word(), "words": words}, "list of objects") for words in NO_WORDS},
     "words of nothing": ({**with_word(), "words": ["Good"]}, "list of objects"),
 }
 
@@ -131,6 +140,31 @@ def test_a_bad_line_is_named(audio: Path, tmp_path: Path, kind: str) -> None:
     assert [said.text for said in open_shards([tmp_path / "out"])] == [TEXTS[0]] * 2
 
 
+def test_audio_that_vanishes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the reading of the manifest and the decoding."""
+    path = write_manifest(tmp_path, entries(tmp_path, 3))
+
+    def vanishing(manifest: Path) -> Any:
+        read = read_manifest(manifest)
+        (tmp_path / "1.wav").unlink(missing_ok=True)
+        return read
+
+    monkeypatch.setattr(module, "read_manifest", vanishing)
+    with pytest.raises(BadManifestError, match=r"line 2: .*1\.wav"):
+        prepare(path, tmp_path / "out")
+    write_wav(tmp_path / "1.wav", 2)
+    made = prepare(path, tmp_path / "out", skip_bad=True)
+    assert [problem.number for problem in made.left_out] == [2]
+    assert [said.text for said in open_shards([tmp_path / "out"])] == [TEXTS[0], TEXTS[2]]
+
+
+def test_no_words_are_no_times(tmp_path: Path) -> None:
+    listed = entries(tmp_path, 2)
+    listed[0]["words"], listed[1]["words"] = [], None
+    prepare(write_manifest(tmp_path, listed), tmp_path / "out")
+    assert [said.words for said in open_shards([tmp_path / "out"])] == [None, None]
+
+
 def test_all_bad_lines_are_named_at_once(audio: Path, tmp_path: Path) -> None:
     path = audio / "all.jsonl"
     rows = [row if isinstance(row, str) else json.dumps(row) for row, _ in BAD.values()]
@@ -146,6 +180,25 @@ def test_reserved_sentences_are_left_out_and_counted(tmp_path: Path) -> None:
     made = prepare(write_manifest(tmp_path, listed), tmp_path / "out")
     assert (made.utterances, made.reserved) == (2, 2)
     assert not any(map(is_reserved, open_shards([tmp_path / "out"]).texts))
+
+
+def test_licences_are_counted(tmp_path: Path) -> None:
+    """Of what is in the shards: not of what is reserved or bad; a folder without any has no such record."""
+    listed = entries(tmp_path, 6)
+    for entry, licence in zip(listed, ("CC0", "CC BY 4.0", "CC0", "CC0", "CC0", None), strict=True):
+        entry["licence"] = licence
+    listed[1]["license"] = listed[1].pop("licence")
+    listed[2]["text"], listed[3]["end"] = RESERVED[0], 60  # the one is left out, the other found bad when decoded
+    made = prepare(write_manifest(tmp_path, listed), tmp_path / "out", skip_bad=True)
+    assert (made.reserved, [problem.number for problem in made.left_out]) == (1, [4])
+    assert read_licences(tmp_path / "out") == (("CC0", 2), ("CC BY 4.0", 1))
+    assert len(open_shards([tmp_path / "out"])) == 4
+    prepare(write_manifest(tmp_path, entries(tmp_path, 2)), tmp_path / "plain")
+    assert read_licences(tmp_path / "plain") == ()
+    assert not (tmp_path / "plain" / "licences.json").exists()
+    (tmp_path / "out" / "licences.json").write_text("[1]")
+    with pytest.raises(CorpusError, match="by licence"):
+        read_licences(tmp_path / "out")
 
 
 def test_nothing_that_can_be_used(tmp_path: Path) -> None:

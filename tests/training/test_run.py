@@ -1,6 +1,7 @@
 """Runs as folders: begun, resumed, exported; their options, adapters and plots."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,13 +32,14 @@ from whispertide.training.plot import plot  # noqa: E402
 from whispertide.training.presets import Wish, make_options, make_start  # noqa: E402
 from whispertide.training.run import Run, begin, export, open_run, trained  # noqa: E402
 from whispertide.training.run_options import (  # noqa: E402
+    Moved,
     RunOptions,
     Speech,
     read_options,
     with_settings,
     write_options,
 )
-from whispertide.training.shards import write_shard  # noqa: E402
+from whispertide.training.shards import write_licences, write_shard  # noqa: E402
 from whispertide.training.widen import Target  # noqa: E402
 
 QUICK = (
@@ -68,10 +70,13 @@ def quiet(step: int, figures: dict[str, float]) -> None:
     pass
 
 
-def begun(folder: Path, speech: Path, *settings: str, told: Callable[[str], None] = silent, **wish: Any) -> Run:
+def begun(
+    folder: Path, speech: Path | tuple[Speech, ...], *settings: str, told: Callable[[str], None] = silent, **wish: Any
+) -> Run:
     """A small run of four updates, from scratch unless told otherwise."""
     asked: dict[str, Any] = {"shape": None if "model" in wish else "small", "steps": 4, "padded_finish": False}
-    wanted = Wish(speech=(Speech(str(speech)),), **(asked | wish))
+    said = (Speech(str(speech)),) if isinstance(speech, Path) else speech
+    wanted = Wish(speech=said, **(asked | wish))
     start = make_start(wanted, told)
     return begin(folder, with_settings(make_options(wanted, start), [*QUICK, *settings]), start, "cpu", told)
 
@@ -111,19 +116,53 @@ def test_a_run_can_be_resumed_before_its_first_update(speech: Path, finished: Pa
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_speech_may_move_but_not_change_unnoticed(speech: Path, tmp_path: Path) -> None:
-    begun(tmp_path / "run", speech)
-    other = write_speech(tmp_path / "moved")
-    told: list[str] = []
-    run = open_run(tmp_path / "run", "cpu", told.append, [Speech(str(other), 1.0, 12)])
+def test_speech_may_move_but_not_change_unnoticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named from where it is now, by a path relative to there; shares and sizes stay those the run began with."""
+    old = [write_speech(tmp_path / "old" / name) for name in ("real", "made")]
+    held_out = write_speech(tmp_path / "old" / "tests")
+    said = (Speech(str(old[0]), 3.0), Speech(str(old[1])))
+    before = begun(tmp_path / "run", said, held_out=(str(held_out),)).options
+    (tmp_path / "old").rename(tmp_path / "new")
+    with pytest.raises(CorpusError, match="resume --speech FOLDER"):
+        open_run(tmp_path / "run", "cpu", silent)
+    monkeypatch.chdir(tmp_path / "new")
+    moved, told = [Moved("real"), Moved("made")], list[str]()
+    with pytest.raises(CorpusError, match="resume --held-out FOLDER"):
+        open_run(tmp_path / "run", "cpu", silent, moved)
+    open_run(tmp_path / "run", "cpu", told.append, moved, ["tests"])
     assert not any("now" in line for line in told)
-    assert read_options(run.folder).speech[0].folder == str(other)
-    write_shard(other, 2, [spoken(1)])
+    monkeypatch.chdir(tmp_path)
+    run = open_run(tmp_path / "run", "cpu", told.append)
+    places = [str(tmp_path / "new" / name) for name in ("real", "made")]
+    assert run.options.speech == tuple(
+        replace(said, folder=place) for said, place in zip(before.speech, places, strict=True)
+    )
+    assert [(said.share, said.utterances) for said in run.options.speech] == [(3, 12), (1, 12)]
+    assert run.options.held_out == (str(tmp_path / "new" / "tests"),)
+    write_shard(tmp_path / "new" / "made", 2, [spoken(1)])
     open_run(tmp_path / "run", "cpu", told.append)
     assert any("had 12 utterances" in line and "13 now" in line for line in told)
-    write_shard(other, 3, [replace(spoken(3), text="Zebras.")])
-    with pytest.raises(CorpusError, match="within the vocabulary"):
+    write_shard(tmp_path / "new" / "made", 3, [replace(spoken(3), text="Zebras.")])
+    with pytest.raises(CorpusError, match=r"new/made needs . others, first '[Z ebras]+' in 'Zebras.' \(00003\.json\)"):
         open_run(tmp_path / "run", "cpu", silent)
+
+
+def test_speech_that_cannot_be_resumed_with_is_not_remembered(speech: Path, tmp_path: Path) -> None:
+    other = write_speech(tmp_path / "other")
+    run = begun(tmp_path / "run", (Speech(str(speech)), Speech(str(other))), held_out=(str(other),))
+    for moved, error in (
+        ([Moved(str(speech))], OptionError),
+        ([Moved(str(speech))] * 3, OptionError),
+        ([Moved(str(speech)), Moved(str(tmp_path / "gone"))], CorpusError),
+        ([Moved(str(speech)), Moved(str(tmp_path))], CorpusError),
+    ):
+        with pytest.raises(error):
+            open_run(run.folder, "cpu", silent, moved)
+    with pytest.raises(OptionError, match=r"--held-out.* 1 of them"):
+        open_run(run.folder, "cpu", silent, (), [str(other)] * 2)
+    assert read_options(run.folder) == run.options
+    shared = open_run(run.folder, "cpu", silent, [Moved(str(speech), 5.0), Moved(str(other))])
+    assert [said.share for said in shared.options.speech] == [5, 1]
 
 
 def test_reserved_sentences_are_not_trained_on(tmp_path: Path) -> None:
@@ -177,6 +216,19 @@ def test_what_cannot_begin(speech: Path, tmp_path: Path) -> None:
         open_run(tmp_path / "full", "cpu", silent)
 
 
+def test_a_tokenizer_without_a_token_is_not_trained(finished: Path, tmp_path: Path) -> None:
+    folder = export(finished, tmp_path / "model")
+    content = json.loads((folder / "tokenizer.json").read_text())
+    del content["model"]["vocab"]["Ġriver"]
+    content["model"]["merges"] = [
+        merge for merge in content["model"]["merges"] if "".join(merge).replace(" ", "") != "Ġriver"
+    ]
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"before <\|endoftext\|>; .* has none for 1 of them, first id \d+"):
+        begun(tmp_path / "run", finished, model=str(folder))
+    assert not (tmp_path / "run").exists()
+
+
 def test_devices() -> None:
     assert choose_device("cpu") == "cpu"
     with pytest.raises(OptionError, match="cpu or cuda"):
@@ -220,14 +272,22 @@ def test_settings() -> None:
         "speed=1",
         "batch.speed=1",
         "room.size=1",
-        "steps=many",
+        "warm_up=many",
         "precision=3",
-        "steps=1.5",
+        "warm_up=1.5",
         "ctc",
         "guide=true",
     ):
         with pytest.raises(OptionError):
             with_settings(options, [bad])
+    for bad, message in (
+        ("steps=3", "expected --steps"),
+        ("accumulate=2", "expected --accumulate"),
+        ("batch.lengths_s=[2]", "as many batch.shares"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            with_settings(options, [bad])
+    assert len(with_settings(options, ["batch.lengths_s=[2]", "batch.shares=[1]"]).phases[0].options.shares) == 1
 
 
 def test_kinds_of_training_differ(speech: Path) -> None:
@@ -287,6 +347,16 @@ def test_an_export_says_how_it_was_trained(speech: Path, finished: Path, tmp_pat
     assert about["from"] == "small"
     assert (about["utterances"], about["updates"], about["sources"]) == (12, 4, ["shards"])
     assert str(speech) not in json.dumps(about)
+
+
+def test_an_export_names_licences(tmp_path: Path) -> None:
+    """Those of the folder as the run began, also when it is gone by then."""
+    folder = write_speech(tmp_path / "mine")
+    write_licences(folder, {"CC0": 2, "CC BY 4.0": 10})
+    run = begun(tmp_path / "run", folder)
+    shutil.rmtree(folder)
+    about = json.loads((export(run.folder, tmp_path / "model") / "training.json").read_text())
+    assert about["sources"] == ["mine (CC0, 2 utterances; CC BY 4.0, 10 utterances)"]
 
 
 def test_an_export_writes_all_or_nothing(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

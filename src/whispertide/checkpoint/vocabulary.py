@@ -122,6 +122,10 @@ class Vocabulary:
         encoding = cast("Encoding", self._loaded[0].encode(text, add_special_tokens=False))
         return list(encoding.ids)
 
+    def has_text(self, token: int) -> bool:
+        """Whether an ordinary token has this id."""
+        return token in self._loaded[1]
+
     def token_bytes(self, token: int) -> bytes:
         """The UTF-8 bytes that a token stands for, possibly cut inside a character.
 

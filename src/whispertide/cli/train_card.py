@@ -16,7 +16,11 @@ from whispertide.options import EngineOptions
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name such as nano.en, or a folder.")]
 ManifestOption = Annotated[
     Path | None,
-    typer.Option("--manifest", metavar="DIR", help="A folder of recordings with a manifest.jsonl, scored by folder."),
+    typer.Option(
+        "--manifest",
+        metavar="PATH",
+        help="Recordings of yours: a manifest as for `train prepare`; or a folder with a manifest.jsonl.",
+    ),
 ]
 QuickOption = Annotated[bool, typer.Option("--quick", help="A small part of everything: shows that it works.")]
 
@@ -45,7 +49,7 @@ def card(
 
         if output.suffix != ".md":
             raise OutputError(f"expected a file that ends with .md; got {output}: the figures go beside it as .json")
-        options = CardOptions(manifest, quick, seed, EngineOptions(precision, provider, threads))
+        options = CardOptions(manifest, quick, seed, EngineOptions(precision, provider, threads), output, against)
         try:
             with counting("recognitions") as advance:
                 made = make_card(model, options, announce=say, advance=advance)

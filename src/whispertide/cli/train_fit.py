@@ -10,7 +10,7 @@ from whispertide.errors import OptionError
 
 if TYPE_CHECKING:
     from whispertide.training.run import Run
-    from whispertide.training.run_options import Speech
+    from whispertide.training.run_options import Moved
 
 INSTALL = "pip install 'whispertide[train]'"
 
@@ -24,7 +24,15 @@ WorkersOption = Annotated[
 ]
 SpeechOption = Annotated[
     list[str] | None,
-    typer.Option("--speech", metavar="FOLDER[=SHARE]", help="Where the speech is now, all of it in the old order."),
+    typer.Option(
+        "--speech",
+        metavar="FOLDER[=SHARE]",
+        help="Where the speech is now: each folder of the run, in the old order. Shares stay, unless given.",
+    ),
+]
+MovedHeldOutOption = Annotated[
+    list[Path] | None,
+    typer.Option("--held-out", metavar="FOLDER", help="Where the held-out shards are now, all in the old order."),
 ]
 
 
@@ -92,10 +100,10 @@ def fit(
         where = train_device(device)
         from whispertide.training.presets import Wish, make_options, make_start
         from whispertide.training.run import begin
-        from whispertide.training.run_options import with_settings
+        from whispertide.training.run_options import Speech, with_settings
 
         wish = Wish(
-            speech=_speech(speech),
+            speech=tuple(Speech(said.folder, said.share or 1.0) for said in _folders(speech)),
             shape=shape,
             model=model,
             lora=lora,
@@ -120,6 +128,7 @@ def fit(
 def resume(
     run: RunArgument,
     speech: SpeechOption = None,
+    held_out: MovedHeldOutOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> None:
@@ -129,7 +138,8 @@ def resume(
         where = train_device(device)
         from whispertide.training.run import open_run
 
-        return _train(open_run(run, where, say, _speech(speech or [])), workers)
+        moved = [str(folder) for folder in held_out or ()]
+        return _train(open_run(run, where, say, _folders(speech or []), moved), workers)
 
     guarded(body)
 
@@ -242,18 +252,18 @@ def train_workers() -> int:
     return min(16, max(1, len(usable_cpus()) - 1))
 
 
-def _speech(texts: list[str]) -> "tuple[Speech, ...]":
-    """FOLDER=SHARE, or FOLDER alone for a share of 1."""
-    from whispertide.training.run_options import Speech
+def _folders(texts: list[str]) -> "tuple[Moved, ...]":
+    """FOLDER=SHARE, or FOLDER alone."""
+    from whispertide.training.run_options import Moved
 
     found = []
     for text in texts:
         folder, _, share = text.partition("=")
         try:
-            number = float(share or 1)
+            number = float(share) if share else None
         except ValueError:
             number = 0.0
-        if not 0 < number < float("inf"):
+        if number is not None and not 0 < number < float("inf"):
             raise OptionError(f"expected a share above 0 behind the = of {text!r}, such as {folder}=0.5")
-        found.append(Speech(folder, number))
+        found.append(Moved(folder, number))
     return tuple(found)

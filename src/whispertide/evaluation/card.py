@@ -7,7 +7,8 @@ the new one with paired intervals. `card_sets` says what is measured, `card_meas
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping
+import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,12 +41,16 @@ Advance = Callable[[str, int, int], None]  # what is running, recognitions done,
 
 @dataclass(frozen=True, slots=True)
 class CardOptions:
-    """What is measured, and how the model runs. `manifest` is a folder of recordings with a manifest.jsonl."""
+    """What is measured, and how the model runs. `manifest` is one as for training, or a folder of
+    recordings with a manifest.jsonl. `output` and `against` are only told by the card, which names the command.
+    """
 
     manifest: Path | None = None
     quick: bool = False
     seed: int = 0
     engine: EngineOptions = field(default_factory=EngineOptions)
+    output: Path = Path("FILE.md")
+    against: str = ""
 
 
 def make_card(
@@ -142,13 +147,29 @@ def _training(checkpoint: Checkpoint) -> Mapping[str, Any]:
 
 
 def _about(name: str, options: CardOptions) -> Mapping[str, Any]:
-    shown = Path(name).name if Path(name).is_dir() else name
-    flags = ["--manifest FOLDER"] * (options.manifest is not None) + ["--quick"] * options.quick
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "seed": options.seed,
         "quick": options.quick,
         "precision": options.engine.precision,
         "code": code_version(),
-        "command": " ".join(["whispertide train card", shown, "--output FILE.md", *flags]),
+        "command": shlex.join(["whispertide", "train", "card", name, *_flags(options)]),
     }
+
+
+def _flags(options: CardOptions) -> Iterator[str]:
+    """Those that give the same card, as a user types them."""
+    plain, engine = CardOptions(), options.engine
+    yield from ("--output", str(options.output))
+    for flag, value, default in (
+        ("--against", options.against, plain.against),
+        ("--manifest", options.manifest, plain.manifest),
+        ("--seed", options.seed, plain.seed),
+        ("--precision", engine.precision, plain.engine.precision),
+        ("--provider", engine.provider, plain.engine.provider),
+        ("--threads", engine.threads, plain.engine.threads),
+    ):
+        if value != default:
+            yield from (flag, str(value))
+    if options.quick:
+        yield "--quick"

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from whispertide.errors import CorpusError
 from whispertide.evaluation.corpora.listed import ListedCorpus, Recording, plain_words, read_lines
 from whispertide.evaluation.corpora.manifest import MANIFEST, open_manifest
 from whispertide.evaluation.corpora.nonspeech import open_nonspeech
@@ -104,21 +105,20 @@ def trained_words(file: Path) -> frozenset[str] | None:
 
 
 def real_parts(manifest: Path, languages: Collection[str], *, quick: bool, seed: int) -> list[Part]:
-    """The recordings of a manifest folder by the folder they are in; those not in `languages` are left out.
+    """The recordings of a manifest folder by the folder they are in, or those of a manifest file as one set; those not
+    in `languages` are left out.
 
     Files that follow each other in their source are scored one by one all the same: an interval needs many utterances.
     Raises `CorpusError` where the manifest cannot be read or nothing of it is left.
     """
     whole = open_manifest(manifest, quick=quick, seed=seed)
-    transcripts = {
-        entry["file"]: str(entry.get("transcript", "")) for entry in map(json.loads, read_lines(manifest / MANIFEST))
-    }
+    singles = _by_folder(manifest, whole) if manifest.is_dir() else ((manifest.stem, one) for one in whole.recordings)
     groups: dict[tuple[str, bool], list[Recording]] = {}
-    for one in (single for recording in whole.recordings for single in _apart(manifest, recording, transcripts)):
-        if one.words and one.language not in languages:
-            continue
-        folder = one.files[0].relative_to(manifest).parts[0]
-        groups.setdefault((folder, bool(one.words)), []).append(one)
+    for folder, one in singles:
+        if not one.words or one.language in languages:
+            groups.setdefault((folder, bool(one.words)), []).append(one)
+    if not groups:
+        raise CorpusError(f"nothing in {manifest} is in a language that this model can write")
     parts = []
     for (folder, speech), recordings in groups.items():
         corpus = ListedCorpus(f"{whole.name}/{folder}", tuple(recordings))
@@ -131,6 +131,15 @@ def real_parts(manifest: Path, languages: Collection[str], *, quick: bool, seed:
         if long:
             parts.append(Part(f"real, {folder}, over 30 s", kind, corpus.name, corpus.hash, long, (PADDED_TIMES,)))
     return parts
+
+
+def _by_folder(manifest: Path, whole: ListedCorpus) -> Iterator[tuple[str, Recording]]:
+    transcripts = {
+        entry["file"]: str(entry.get("transcript", "")) for entry in map(json.loads, read_lines(manifest / MANIFEST))
+    }
+    for recording in whole.recordings:
+        for single in _apart(manifest, recording, transcripts):
+            yield single.files[0].relative_to(manifest).parts[0], single
 
 
 def _apart(folder: Path, recording: Recording, transcripts: dict[str, str]) -> Iterator[Recording]:

@@ -5,7 +5,9 @@
 
 `audio` and `text` must be there (`file` and `transcript` mean the same, so that the manifest of a corpus for `bench`
 serves too); paths are relative to the manifest. Times are seconds in the file. `words`, where known, are those of the
-text, each with its start and end. Every line that cannot be used is found, and named by its number.
+text, each with its start and end. `language`, a code or a name, counts where a line is scored; a training run has one
+for all. `licence`, that of the recording, is kept with the shards. Every line that cannot be used is found, and named
+by its number.
 
 Knows nothing of how audio is decoded, nor of shards.
 """
@@ -40,6 +42,8 @@ class Line:
     start: int
     end: int | None  # None: to the end of the file
     words: Spans | None  # one per word of text.split()
+    language: str = "en"  # as it is written there
+    licence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,26 +77,37 @@ def read_manifest(path: Path) -> tuple[list[Line], list[Problem]]:
             lines.append(_line(number, row, path.parent))
         except ValueError as error:
             problems.append(Problem(number, str(error)))
+        except RecursionError:  # reading it, or telling what came
+            problems.append(Problem(number, "expected a JSON object; this one is nested too deeply to be read"))
     return lines, problems
 
 
 def _line(number: int, row: bytes, folder: Path) -> Line:
     """Raises ValueError, whose text says what is wrong."""
     entry = _object(row)
-    audio = folder / Path(_string(entry, "audio")).expanduser()
-    if not audio.is_file():
-        raise ValueError(f"there is no file {audio}")
+    audio = _file(folder, _string(entry, "audio"))
     text = " ".join(_string(entry, "text").split())
     start, end = _moment(entry.get("start", 0), "start"), None
     if entry.get("end") is not None:
         end = _moment(entry["end"], "end")
         if end <= start:
             raise ValueError(f"expected an end after the start; got {entry['end']!r} after {entry.get('start', 0)!r}")
-    words = _words(entry["words"], text, start, end) if entry.get("words") else None
-    speaker = entry.get("speaker", "")
-    if not isinstance(speaker, str):
-        raise ValueError(f"expected a text as speaker; got {speaker!r}")
-    return Line(number, audio, text, speaker, start, end, words)
+    listed = entry.get("words")
+    words = None if listed is None or listed == [] else _words(listed, text, start, end)
+    licence = _about(entry, "licence", "") or _about(entry, "license", "")
+    speaker, language = _about(entry, "speaker", ""), _about(entry, "language", "en")
+    return Line(number, audio, text, speaker, start, end, words, language, " ".join(licence.split()))
+
+
+def _about(entry: Mapping[str, Any], name: str, otherwise: str) -> str:
+    """A text that need not be there."""
+    value = entry.get(name)
+    if value is None:
+        return otherwise
+    if not isinstance(value, str):
+        raise ValueError(f"expected a text as {name}; got {value!r:.60}")
+    _check_characters(value, name)
+    return value
 
 
 def _object(row: bytes) -> Mapping[str, Any]:
@@ -106,12 +121,37 @@ def _object(row: bytes) -> Mapping[str, Any]:
 
 
 def _string(entry: Mapping[str, Any], name: str) -> str:
-    value = next((entry[key] for key in _NAMES[name] if entry.get(key) is not None), None)
-    if value is None:
+    there = [key for key in _NAMES[name] if key in entry]
+    if not there:
         raise ValueError(f"expected {name!r}; it has {', '.join(map(repr, entry)) or 'nothing'}")
+    key = next((key for key in there if entry[key] is not None), there[0])
+    value = entry[key]
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"expected a text that is not empty as {name!r}; got {value!r}")
+        raise ValueError(f"expected a text that is not empty as {key!r}; got {json.dumps(value):.60}")
+    _check_characters(value, key)
     return value
+
+
+def _check_characters(value: str, name: str) -> None:
+    """JSON can spell half of a character, which no tokenizer takes."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        half = value[error.start]
+        raise ValueError(
+            f"expected whole characters in {name!r}; got half of one, {half!a}, in {value!a:.60}"
+        ) from error
+
+
+def _file(folder: Path, name: str) -> Path:
+    try:
+        audio = folder / Path(name).expanduser()
+        there = audio.is_file()
+    except (OSError, RuntimeError) as error:  # a name too long for a file; ~ of a user whom nobody knows
+        raise ValueError(f"expected the name of an audio file; got {name:.60}: {error}") from error
+    if not there:
+        raise ValueError(f"there is no file {audio}")
+    return audio
 
 
 def _moment(value: object, name: str) -> int:

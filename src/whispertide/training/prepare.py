@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -24,7 +25,7 @@ from whispertide.audio.pcm import to_int16
 from whispertide.errors import AudioError, CorpusError, OutputError
 from whispertide.training.manifest import Line, Problem, Spans, check_length, read_manifest
 from whispertide.training.reserved import is_reserved
-from whispertide.training.shards import Utterance, write_shard
+from whispertide.training.shards import LICENCES, Utterance, write_licences, write_shard
 from whispertide.types import FloatArray, seconds
 
 LINES = 200  # of the manifest that go into a shard
@@ -95,7 +96,8 @@ def prepare(
             raise CorpusError(
                 f"expected speech in {manifest}; of its lines none can be used ({made.reserved} reserved)"
             )
-        _finish(unfinished, output, {number for number, shard in shards.items() if shard.utterances})
+        kept = {number for number, shard in shards.items() if shard.utterances}
+        _finish(unfinished, output, kept, _licences(allowed, problems))
     except OSError as error:
         if isinstance(error, CorpusError | OutputError):
             raise
@@ -166,8 +168,17 @@ def _shard(lines: Sequence[Line], folder: Path, number: int) -> _Shard:
 
 def _digest(lines: Sequence[Line]) -> str:
     """Of everything that the shard depends on: the lines, and size and age of their audio."""
-    described = [(str(line), (stat := line.audio.stat()).st_size, stat.st_mtime_ns) for line in lines]
+    described = [(str(line), *_size_and_age(line.audio)) for line in lines]
     return hashlib.sha256(repr((VERSION, described)).encode()).hexdigest()
+
+
+def _size_and_age(audio: Path) -> tuple[int, ...]:
+    """Nothing of a file that is gone since the manifest was read: decoding says so, with the line."""
+    try:
+        stat = audio.stat()
+    except OSError:
+        return ()
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _recorded(path: Path) -> _Shard | None:
@@ -206,10 +217,18 @@ def _within(line: Line, count: int) -> Spans | None:
     return tuple((min(max(0, first), count - 1), min(end, count)) for first, end in moved)
 
 
-def _finish(unfinished: Path, output: Path, numbers: set[int]) -> None:
+def _licences(lines: Sequence[Line], problems: Sequence[Problem]) -> Counter[str]:
+    """Utterances under each licence; lines that name none are not counted."""
+    bad = {problem.number for problem in problems}
+    return Counter(line.licence for line in lines if line.licence and line.number not in bad)
+
+
+def _finish(unfinished: Path, output: Path, numbers: set[int], licences: Counter[str]) -> None:
     """The shards of this run alone, under their name."""
     for path in list(_leftovers(unfinished, numbers)):
         path.unlink()
+    if licences:
+        write_licences(unfinished, licences)
     if output.exists():
         output.rmdir()
     shutil.move(unfinished, output)
@@ -218,5 +237,5 @@ def _finish(unfinished: Path, output: Path, numbers: set[int]) -> None:
 def _leftovers(folder: Path, numbers: set[int]) -> Iterator[Path]:
     """Records, and shards of an earlier run that had more lines."""
     for path in folder.iterdir():
-        if path.suffix not in (".json", ".npy") or int(path.stem) not in numbers:
+        if path.suffix not in (".json", ".npy") or path.name == LICENCES or int(path.stem) not in numbers:
             yield path

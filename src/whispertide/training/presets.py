@@ -15,7 +15,7 @@ from whispertide.errors import OptionError
 from whispertide.training.batches import BatchOptions, Phase, padded
 from whispertide.training.loop import LoopOptions
 from whispertide.training.run import trained
-from whispertide.training.run_options import OPTIONS, RunOptions, Speech
+from whispertide.training.run_options import OPTIONS, RunOptions, Speech, absolute
 from whispertide.training.shapes import guided_heads
 from whispertide.training.start import Start, from_checkpoint, from_shape, grown
 from whispertide.training.windows import WindowOptions
@@ -96,7 +96,7 @@ def make_options(wish: Wish, start: Start) -> RunOptions:
         began_with=", grown from ".join(name for name in (wish.shape, wish.model) if name),
         lora=wish.lora,
         vocabulary="used" if vocabulary == "used" else "all",
-        held_out=tuple(str(Path(folder).resolve()) for folder in wish.held_out),
+        held_out=tuple(map(absolute, wish.held_out)),
     )
 
 

@@ -11,7 +11,7 @@ Needs torch. Knows nothing of command lines.
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,8 +27,16 @@ from whispertide.training.loop import Progress, Trainer, read_state
 from whispertide.training.lora import add_adapters, merge_adapters
 from whispertide.training.network import Whisper
 from whispertide.training.reserved import is_reserved
-from whispertide.training.run_options import RunOptions, Speech, read_options, write_options
-from whispertide.training.shards import Place, Shards, open_shards
+from whispertide.training.run_options import (
+    Moved,
+    RunOptions,
+    Speech,
+    absolute,
+    read_options,
+    relocated,
+    write_options,
+)
+from whispertide.training.shards import Place, Shards, open_shards, read_licences
 from whispertide.training.start import Start, write_checkpoint, write_companions
 from whispertide.types import CHUNK_SECONDS
 
@@ -88,29 +96,33 @@ def begin(folder: Path, options: RunOptions, start: Start, device: str, announce
     return Run(folder, options, trainer, batches)
 
 
-def open_run(folder: Path, device: str, announce: Announce, speech: Sequence[Speech] = ()) -> Run:
-    """A run to go on with; `speech` says where its speech is now, if not where it was.
+def open_run(
+    folder: Path, device: str, announce: Announce, speech: Sequence[Moved] = (), held_out: Sequence[str] = ()
+) -> Run:
+    """A run to go on with; `speech` and `held_out` say where these are now, if not where they were.
 
-    Raises `CheckpointError` for a folder that holds no run or a damaged one, `CorpusError` where its speech is gone or
-    has words that the run's vocabulary lacks.
+    The run remembers that once everything could be opened. Raises `CheckpointError` for a folder that holds no run or a
+    damaged one, `CorpusError` where its speech is gone or has words that the run's vocabulary lacks, `OptionError`
+    where other numbers of folders are given than it has.
     """
-    options = read_options(folder)
-    if speech:
-        options = replace(options, speech=tuple(speech))
-        write_options(folder, options)
+    before = read_options(folder)
+    options = relocated(before, speech, held_out)
+    _check_there(options)
     start, vocabulary = _rebuilt(folder, options)
-    sources, held_out = _sources(options, announce), _held_out(options, announce)
-    for source, before in zip(sources, options.speech, strict=True):
-        if before.utterances and len(source.speech) != before.utterances:
+    sources, tests = _sources(options, announce), _held_out(options, announce)
+    for source, said in zip(sources, options.speech, strict=True):
+        if said.utterances and len(source.speech) != said.utterances:
             announce(
-                f"note: {before.folder} had {before.utterances} utterances when the run began and has "
+                f"note: {said.folder} had {said.utterances} utterances when the run began and has "
                 f"{len(source.speech)} now: what follows is not what would have followed"
             )
-    _check_vocabulary(vocabulary, start.tokenizer, (*sources, *held_out))
+    _check_vocabulary(vocabulary, start.tokenizer, (*sources, *tests))
     batches = Batches(sources, start.tokenizer, options.phases, options.loop.seed)
-    tested = _validation(options, held_out, start.tokenizer)
+    tested = _validation(options, tests, start.tokenizer)
     trainer = Trainer(start.network, vocabulary, options.loop, folder, device, tested)
     trainer.load()
+    if options != before:
+        write_options(folder, options)
     return Run(folder, options, trainer, batches)
 
 
@@ -165,7 +177,7 @@ def _about(folder: Path) -> dict[str, object]:
         "utterances": sum(said.utterances for said in options.speech),
         "hours_heard": round(content["heard_s"] / 3600, 2),
         "updates": content["step"],
-        "sources": [Path(said.folder).name for said in options.speech],
+        "sources": [said.described for said in options.speech],
     }
 
 
@@ -192,6 +204,17 @@ def _sources(options: RunOptions, announce: Announce) -> list[Source]:
 
 def _held_out(options: RunOptions, announce: Announce) -> list[Source]:
     return [Source(_usable(Path(folder), options, announce), 1.0) for folder in options.held_out]
+
+
+def _check_there(options: RunOptions) -> None:
+    """Folders move between machines; say then how to name the new place."""
+    named = [("speech", said.folder) for said in options.speech]
+    for name, folder in (*named, *(("held-out", folder) for folder in options.held_out)):
+        if not Path(folder).is_dir():
+            raise CorpusError(
+                f"expected {name.replace('-', ' ')} shards in {folder}; there is no such folder: say where they are "
+                f"now with `train resume --{name} FOLDER`"
+            )
 
 
 def _usable(folder: Path, options: RunOptions, announce: Announce) -> Shards:
@@ -227,13 +250,14 @@ def _suited(phase: Phase, sources: Sequence[Source], announce: Announce) -> Phas
 
 
 def _counted(speech: Sequence[Speech], sources: Sequence[Source]) -> tuple[Speech, ...]:
-    """With absolute folders, so that the run can be resumed from anywhere, and with their sizes."""
+    """With absolute folders, so that the run can be resumed from anywhere, and with their sizes and licences."""
     return tuple(
         replace(
             said,
-            folder=str(Path(said.folder).resolve()),
+            folder=absolute(said.folder),
             utterances=len(source.speech),
             seconds=source.speech.seconds,
+            licences=read_licences(Path(said.folder)),
         )
         for said, source in zip(speech, sources, strict=True)
     )
@@ -265,7 +289,19 @@ def _check_vocabulary(vocabulary: CompactVocabulary, tokenizer: Tokenizer, sourc
     for source in sources:
         needed = tokens_in_use(source.speech.texts, tokenizer).used.tolist()
         if missing := sorted(set(needed) - known):
+            place, token = _first_use(set(missing), tokenizer, source)
             raise CorpusError(
-                f"expected speech within the vocabulary that the run began with, {len(known)} tokens; this one needs "
-                f"{len(missing)} others, first {tokenizer.decode(missing[:1])!r}: begin another run from this one"
+                f"expected speech within the vocabulary that the run began with, {len(known)} tokens; "
+                f"{place.file.parent} needs {len(missing)} others, first {tokenizer.decode([token])!r} in "
+                f"{place.entry['text']!r:.80} ({place.file.with_suffix('.json').name}): begin another run from this one"
             )
+
+
+def _first_use(tokens: Set[int], tokenizer: Tokenizer, source: Source) -> tuple[Place, int]:
+    """The first utterance that needs one of the tokens, and which."""
+    return next(
+        (place, token)
+        for place in source.speech.places
+        for token in tokens_in_use([place.entry["text"]], tokenizer).used.tolist()
+        if token in tokens
+    )

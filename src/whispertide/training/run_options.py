@@ -14,16 +14,36 @@ from whispertide.training.batches import BatchOptions, Phase
 from whispertide.training.loop import LoopOptions
 
 OPTIONS = "options.json"
+# Settings of the loop that the phases' lengths were computed from: to change one of them alone would contradict these.
+ASKED_ELSEWHERE = {"steps": "--steps", "accumulate": "--accumulate"}
 
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """A folder of shards, how likely an utterance is drawn from it, and what of it could be used as the run began."""
+    """A folder of shards, how likely an utterance is drawn from it, and what of it could be used as the run began.
+
+    `licences` are those that its manifest named, each with its utterances.
+    """
 
     folder: str
     share: float = 1.0
     utterances: int = 0
     seconds: float = 0.0
+    licences: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def described(self) -> str:
+        """The folder's name, and the licences of what is in it."""
+        under = "; ".join(f"{licence}, {count} utterances" for licence, count in self.licences)
+        return Path(self.folder).name + (f" ({under})" if under else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Where some of a run's speech is now; `share` None: as likely drawn as before."""
+
+    folder: str
+    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +79,40 @@ def write_options(folder: Path, options: RunOptions) -> None:
     os.replace(unfinished, folder / OPTIONS)
 
 
+def relocated(options: RunOptions, speech: Sequence[Moved], held_out: Sequence[str]) -> RunOptions:
+    """The same with its speech where it is now; nothing given: where it was. Sizes stay those it began with.
+
+    Folders become absolute, so that the run can be resumed from anywhere. Raises `OptionError` unless there are as many
+    folders as the run has.
+    """
+    if speech:
+        _check_all_named("speech", [said.folder for said in options.speech], [now.folder for now in speech])
+        pairs = zip(options.speech, speech, strict=True)
+        options = replace(options, speech=tuple(_moved(said, now) for said, now in pairs))
+    if held_out:
+        _check_all_named("held-out", options.held_out, held_out)
+        options = replace(options, held_out=tuple(map(absolute, held_out)))
+    return options
+
+
+def _moved(said: Speech, now: Moved) -> Speech:
+    return replace(said, folder=absolute(now.folder), share=said.share if now.share is None else now.share)
+
+
+def _check_all_named(name: str, before: Sequence[str], now: Sequence[str]) -> None:
+    if len(now) != len(before):
+        folders = ", ".join(before) or "none"
+        raise OptionError(
+            f"expected --{name} for each of the run's folders, {len(before)} of them, in their order: {folders}; "
+            f"got {len(now)}: {', '.join(now)}"
+        )
+
+
+def absolute(folder: str | Path) -> str:
+    """The folder's path, valid from any other folder."""
+    return str(Path(folder).resolve())
+
+
 def _built(kind: Any, value: Any) -> Any:
     """A value of the type `kind` from what JSON made of it: nested dataclasses, tuples of any depth."""
     if is_dataclass(kind) and isinstance(kind, type):
@@ -73,11 +127,13 @@ def _built(kind: Any, value: Any) -> Any:
 def with_settings(options: RunOptions, settings: Sequence[str]) -> RunOptions:
     """Fields changed by NAME=VALUE, VALUE as in JSON: those of the loop, `batch.`, `windows.` and `augmentation.`.
 
-    Raises `OptionError` for a name that there is not, or a value of another kind.
+    Raises `OptionError` for a name that there is not, one that has an option of its own, or a value of another kind.
     """
     for setting in settings:
         name, _, text = setting.partition("=")
         group, _, field = name.rpartition(".")
+        if name in ASKED_ELSEWHERE:
+            raise OptionError(f"expected {ASKED_ELSEWHERE[name]}, which the length of a run follows; got {setting!r}")
         if group == "":
             options = replace(options, loop=_changed(options.loop, field, text, setting))
         else:
@@ -86,6 +142,11 @@ def with_settings(options: RunOptions, settings: Sequence[str]) -> RunOptions:
                 for phase in options.phases
             )
             options = replace(options, phases=phases)
+    for batch in (phase.options for phase in options.phases):
+        if len(batch.lengths_s) != len(batch.shares):
+            raise OptionError(
+                f"expected as many batch.shares as batch.lengths_s; got {batch.shares!r} for {batch.lengths_s!r}"
+            )
     return options
 
 

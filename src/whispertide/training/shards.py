@@ -2,11 +2,12 @@
 
 `00042.npy` holds int16 samples at 16 kHz, one utterance behind the other, read by memory map; `00042.json` lists them:
 text, length, source (a voice or a speaker) and, where known, the span of each word of the text. Synthesis writes such
-folders, and so does preparing a user's manifest. Knows nothing of windows, tokens or torch.
+folders, and so does preparing a user's manifest; `licences.json` counts the utterances under each licence that the
+manifest names. Knows nothing of windows, tokens or torch.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,8 @@ import numpy.typing as npt
 
 from whispertide.errors import CorpusError
 from whispertide.types import SAMPLE_RATE, seconds
+
+LICENCES = "licences.json"
 
 Int16Array = npt.NDArray[np.int16]
 
@@ -105,6 +108,22 @@ def write_shard(folder: Path, number: int, utterances: Sequence[Utterance]) -> N
     unfinished = stem.with_suffix(".part")
     unfinished.write_text(json.dumps(entries), encoding="utf-8")
     unfinished.rename(stem.with_suffix(".json"))
+
+
+def write_licences(folder: Path, counts: Mapping[str, int]) -> None:
+    """Keep how many utterances of a folder there are under each licence. Raises OSError."""
+    (folder / LICENCES).write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")
+
+
+def read_licences(folder: Path) -> tuple[tuple[str, int], ...]:
+    """What `write_licences` kept, in its order; nothing where nobody named licences. Raises `CorpusError`."""
+    path = folder / LICENCES
+    if not path.is_file():
+        return ()
+    try:
+        return tuple((str(name), int(count)) for name, count in json.loads(path.read_text(encoding="utf-8")).items())
+    except (ValueError, TypeError, AttributeError, OSError) as error:
+        raise CorpusError(f"expected numbers of utterances by licence in {path}; it is damaged ({error})") from error
 
 
 def open_shards(folders: Sequence[Path]) -> Shards:

@@ -56,12 +56,16 @@ def from_shape(name: str, seed: int) -> Start:
 
 
 def from_checkpoint(checkpoint: Checkpoint) -> Start:
-    """The weights of a checkpoint in Hugging Face layout. Raises `CheckpointError` for any other."""
+    """The weights of a checkpoint in Hugging Face layout.
+
+    Raises `CheckpointError` for any other, or one whose tokenizer lacks tokens.
+    """
     folder = checkpoint.tensors.files[0].parent
     if not (folder / "config.json").is_file():
         raise CheckpointError(
             f"expected a folder in Hugging Face layout to train from; {checkpoint.name} is an OpenAI .pt in {folder}"
         )
+    checkpoint.tokenizer.check_whole()
     path = folder / "generation_config.json"
     generation = read_json(path) if path.is_file() else {}
     network = load_network(checkpoint)

@@ -6,8 +6,10 @@ import pytest
 
 from evaluation.corpora.layouts import sound, write_flac
 from whispertide.errors import CorpusError
+from whispertide.evaluation.corpora import open_corpus
 from whispertide.evaluation.corpora.manifest import open_manifest
 from whispertide.evaluation.trace import RefWord, Utterance
+from whispertide.training.reserved import is_reserved
 
 
 def entry(folder: Path, file: str, **fields: Any) -> dict[str, Any]:
@@ -95,6 +97,54 @@ def test_a_group_with_a_part_that_is_not_scored_is_not_used(tmp_path: Path) -> N
     write(tmp_path, "manifest.jsonl", [entry(tmp_path, "0.flac"), entry(tmp_path, "1.flac", ref_quality="asr")])
     write(tmp_path, "longform_groups.jsonl", [{"group": "book", "files": ["0.flac", "1.flac"]}])
     assert set(utterances(tmp_path)) == {"0.flac"}
+
+
+def own(folder: Path, *entries: dict[str, Any]) -> Path:
+    """A manifest as for training, named itself."""
+    write_flac(folder / "a.flac", sound(32000))
+    write(folder, "test.jsonl", list(entries))
+    return folder / "test.jsonl"
+
+
+def test_a_manifest_as_for_training(tmp_path: Path) -> None:
+    """Every line is scored, reserved or not; its words' times are not taken for exact ones."""
+    words = [{"word": "the", "start": 0.1, "end": 0.25}, {"word": "sea", "start": 0.25, "end": 0.9}]
+    path = own(
+        tmp_path,
+        {"audio": "a.flac", "text": "The sea.", "words": words, "speaker": "ann", "end": 1.5},
+        {"file": "a.flac", "transcript": "Hello.", "language": "de"},
+    )
+    assert is_reserved("Hello.")
+    corpus = open_corpus(f"manifest:{path}")
+    first, second = corpus.utterances()
+    assert corpus.name == "manifest-test"
+    assert (first.words, first.exact_times, first.group) == ((RefWord("The"), RefWord("sea.")), False, "ann")
+    assert (first.seconds, len(first.audio())) == (1.5, 24000)
+    assert (second.words, second.seconds, len(second.audio())) == ((RefWord("Hello."),), 2.0, 32000)
+    assert (first.language, second.language) == ("en", "de")
+    before = corpus.hash
+    own(tmp_path, {"audio": "a.flac", "text": "The sea.", "end": 1.25})
+    assert open_manifest(path).hash != before
+
+
+def test_lines_that_cannot_be_scored_are_named(tmp_path: Path) -> None:
+    good = {"audio": "a.flac", "text": "The sea."}
+    path = own(tmp_path, good, {"audio": "gone.flac", "text": "Hi."}, good | {"start": 3.0}, good | {"end": 2.5})
+    write(tmp_path, "test.jsonl", [*map(json.loads, path.read_text().splitlines()), good | {"language": "elvish"}])
+    with pytest.raises(CorpusError, match=r"4 lines") as caught:
+        open_manifest(path)
+    for told in (
+        "line 2: there is no file",
+        "line 3: expected a stretch within a.flac, 2.00 s",
+        "line 4: expected a",
+        "'elvish'",
+    ):
+        assert told in str(caught.value)
+    with pytest.raises(CorpusError, match="lists none"):
+        open_manifest(own(tmp_path))
+    write(tmp_path, "manifest.jsonl", [good])
+    with pytest.raises(CorpusError, match=r"expected an object with file; .* is named itself"):
+        open_manifest(tmp_path)
 
 
 def test_the_hash_follows_audio_and_text(tmp_path: Path) -> None:

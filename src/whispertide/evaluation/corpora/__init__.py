@@ -19,7 +19,8 @@ class _Reader(Protocol):
 
 
 def open_corpus(spec: str, *, quick: bool = False, seed: int = 0) -> Corpus:
-    """The corpus that `spec` names: one of `MADE`, or one of `READ` with the path of its folder: "timit:PATH".
+    """The corpus that `spec` names: one of `MADE`, or one of `READ` with the path of its folder: "timit:PATH"
+    ("manifest:PATH" also takes a manifest as for training).
 
     What is made is made on first use, with a progress bar, and kept in the cache directory. `quick` gives some
     minutes of it; the seed chooses which talks and sounds are made and which part of a folder a quick run reads.

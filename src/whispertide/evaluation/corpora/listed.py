@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -56,19 +56,26 @@ class Recording:
             return self.seconds
         if self.cut is not None:
             return self.cut[1] - self.cut[0]
-        return sum(_seconds(file) for file in self.files)
+        return sum(map(length_of, self.files))
 
 
-def _seconds(file: Path) -> float:
+def length_of(file: Path) -> float:
+    """Seconds of audio, by the header where it says. Raises `AudioFileError`."""
     told = probe(file).duration_s
     return told if told is not None else len(load_audio(file)) / to_samples(1)
 
 
 def load_joined(files: Sequence[Path], cut: tuple[float, float] | None = None) -> FloatArray:
     """The files one after the other, 16 kHz mono float32 [n], or the seconds `cut` of that."""
-    parts = [load_audio(file) for file in files]
-    audio = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return audio if cut is None else audio[to_samples(cut[0]) : to_samples(cut[1])]
+    if cut is None:
+        return np.concatenate(list(map(load_audio, files))) if len(files) > 1 else load_audio(files[0])
+    return _whole(tuple(files))[to_samples(cut[0]) : to_samples(cut[1])].copy()
+
+
+@lru_cache(maxsize=1)
+def _whole(files: tuple[Path, ...]) -> FloatArray:
+    """Stretches of a long recording mostly follow each other: it is decoded once."""
+    return load_joined(files)
 
 
 @dataclass
@@ -85,12 +92,12 @@ class ListedCorpus:
     @cached_property
     def hash(self) -> str:
         """Twelve hexadecimal digits over references and audio files. Raises `CorpusError` if a file cannot be read."""
-        digest = hashlib.sha256()
+        digest, digest_of = hashlib.sha256(), cache(_file_digest)
         for one in self.recordings:
             words = [(word.text, word.start, word.end) for word in one.words]
             digest.update(json.dumps([one.id, one.group, one.language, one.exact_times, one.cut, words]).encode())
             for file in one.files:
-                digest.update(_file_digest(file))
+                digest.update(digest_of(file))
         return digest.hexdigest()[:12]
 
 

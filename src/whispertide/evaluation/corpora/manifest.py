@@ -1,4 +1,5 @@
-"""Any folder of recordings with a manifest.jsonl: one JSON object per line.
+"""Any folder of recordings with a manifest.jsonl: one JSON object per line. (A manifest by itself, as for training, is
+`own`'s.)
 
 Fields: `file` (below the folder), `seconds`, `transcript`, `ref_quality`, and where known `language`, `speaker`,
 `tags`, `words` (objects with word, start, end in seconds) and `words_source`. What is scored:
@@ -29,6 +30,7 @@ from whispertide.evaluation.corpora.listed import (
     plain_words,
     read_lines,
 )
+from whispertide.evaluation.corpora.own import open_own
 from whispertide.evaluation.trace import RefWord
 from whispertide.types import to_samples
 
@@ -43,8 +45,13 @@ Entry = Mapping[str, Any]
 
 
 def open_manifest(path: str | Path, *, quick: bool = False, seed: int = 0) -> ListedCorpus:
-    """What can be scored of the folder `path`. Raises `CorpusError` if it has no manifest or nothing to score."""
-    folder = existing_folder(path, MANIFEST)
+    """What can be scored of the folder `path`, or of the manifest `path` if it is a file (`own`).
+
+    Raises `CorpusError` if it has no manifest or nothing to score.
+    """
+    if (file := Path(path).expanduser()).is_file():
+        return open_own(file, quick=quick, seed=seed)
+    folder = existing_folder(path, f"{MANIFEST}, or a manifest")
     if not (folder / MANIFEST).is_file():
         raise CorpusError(f"expected {MANIFEST} in {folder}; it is not there: name the folder that holds it")
     entries = {entry["file"]: entry for entry in _objects(folder / MANIFEST, {"file"}) if _is_scored(entry)}
@@ -69,8 +76,9 @@ def _objects(file: Path, needed: set[str]) -> list[dict[str, Any]]:
         except ValueError as error:
             raise CorpusError(f"{file}, line {number}: expected a JSON object; {error}") from error
         if not isinstance(entry, dict) or not needed <= set(entry):
+            hint = f": a manifest as for `train prepare` is named itself, {file}" if "audio" in entry else ""
             raise CorpusError(
-                f"{file}, line {number}: expected an object with {', '.join(sorted(needed))}; got {line[:80]}"
+                f"{file}, line {number}: expected an object with {', '.join(sorted(needed))}; got {line[:80]}{hint}"
             )
         found.append(entry)
     return found
