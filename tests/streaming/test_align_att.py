@@ -32,8 +32,9 @@ class Play:
         self.state: AlignAttState = policy.start(at)
         self.rounds = 0
 
-    def plan(self, end: float, *, is_last: bool = False) -> RoundPlan:
-        return self.policy.plan(self.state, round(end * S), round_id=self.rounds, is_last=is_last)
+    def plan(self, end: float, *, is_last: bool = False, load: float = 0.0) -> RoundPlan:
+        at, load_samples = round(end * S), round(load * S)
+        return self.policy.plan(self.state, at, round_id=self.rounds, is_last=is_last, load=load_samples)
 
     def round(
         self,
@@ -44,8 +45,9 @@ class Play:
         last_frame: int | None = None,
         is_last: bool = False,
         ended: bool | None = None,
+        load: float = 0.0,
     ) -> Commit:
-        plan = self.plan(end, is_last=is_last)
+        plan = self.plan(end, is_last=is_last, load=load)
         self.rounds += 1
         frames = len(plan.window) // 320
         heard = Listened(words, len(words) if firm is None else firm, halt, last_frame, frames, ended)
@@ -230,11 +232,11 @@ def test_late_rounds_are_cheaper_in_declared_steps() -> None:
     play = Play(AlignAtt(truncate="none", memory="words", window=6 * S, beyond=9, shed=S))
     levels = []
     end = 0.0
-    for gap in (3.0, 0.3, 0.6, 1.1, 2.1, 0.3):  # the first round has nothing before it
-        end += gap
-        assert watch(play.plan(end)).beyond == (0 if gap > 1 and end > 3 else 9)
+    for load in (0.0, 0.3, 0.6, 1.1, 2.1, 0.3):
+        end += 3.0
+        assert watch(play.plan(end, load=load)).beyond == (0 if load > 1 else 9)
         words = [word("a", end - 0.8, end - 0.5, 1), word("b", end - 0.4, end - 0.1, 2)]
-        levels.append(play.round(end, *words).level)
+        levels.append(play.round(end, *words, load=load).level)
     assert levels == [0, 0, 1, 2, 3, 0]
 
 
@@ -243,7 +245,7 @@ def test_a_very_late_round_leaves_one_word_in_the_window() -> None:
     for end in (1.0, 1.5, 2.0):
         play.round(end, word("a", end - 0.4, end - 0.1))
     assert len(play.state.words) == 3
-    play.round(4.5, word("b", 4.0, 4.2))
+    play.round(4.5, word("b", 4.0, 4.2), load=2.5)
     assert len(play.state.words) == 1
 
 

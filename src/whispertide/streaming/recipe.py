@@ -90,8 +90,8 @@ class Recipe:
     beyond        tokens that are decoded behind the frontier, as a guess
     verify        check the guess of the round before as one block
     rescue_logprob   a decode whose tokens are less likely on average is tried again with `beam` hypotheses (0 = never)
-    shed_s        when rounds come further apart than this there is no guess, at twice that windows get short (0 =
-                  never)
+    shed_s        when computing keeps rounds further apart than this there is no guess, at twice that windows get
+                  short (0 = never)
 
     Grounded:
     carry         how audio is carried over: 1, 2 or 3

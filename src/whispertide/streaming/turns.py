@@ -78,7 +78,8 @@ class TurnState:
 
     floor       end of the last utterance: the next one begins there or later
     stale       rounds in flight whose results no longer matter
-    boundaries  ends of all rounds so far but those that ended an utterance
+    boundaries  ends of all rounds so far but those that ended an utterance; `loads` are what computing took of the
+                steps to them
     """
 
     received: int = 0
@@ -89,6 +90,7 @@ class TurnState:
     stale: set[int] = field(default_factory=set)
     requests: list[Request] = field(default_factory=list)
     boundaries: list[int] = field(default_factory=list)
+    loads: list[int] = field(default_factory=list)
     next_round: int = 0
     ended: bool = False
 
@@ -100,6 +102,7 @@ class TurnState:
         self.utterance.last_planned = False
         if flight.recorded:
             self.boundaries.pop()
+            self.loads.pop()
 
     def copy(self) -> "TurnState":
         """An independent copy; values that never change are shared."""
@@ -111,6 +114,7 @@ class TurnState:
             stale=set(self.stale),
             requests=list(self.requests),
             boundaries=list(self.boundaries),
+            loads=list(self.loads),
         )
 
 
@@ -292,13 +296,15 @@ class Turns:
 
     def _launch(self, utterance: Utterance, frontier: int, *, at: int, is_last: bool, record: bool) -> RoundPlan:
         state = self.state
-        plan = self.policy.plan(utterance.policy, frontier, round_id=state.next_round, is_last=is_last)
+        load = self.schedule.load(utterance.last_end, frontier, utterance.spent) if record else 0
+        plan = self.policy.plan(utterance.policy, frontier, round_id=state.next_round, is_last=is_last, load=load)
         state.next_round += 1
         state.in_flight.append(Flight(plan, at, utterance.last_end, record))
         utterance.last_end = max(utterance.last_end, frontier)
         utterance.last_planned = is_last
         if record:
             state.boundaries.append(frontier)
+            state.loads.append(load)
         return plan
 
     def _end_turn(self, utterance: Utterance, at: int) -> None:
