@@ -170,6 +170,29 @@ def test_the_oldest_rounds_leave_the_window_and_their_words_become_context() -> 
     assert play.policy.plan(play.state, 12 * S, round_id=0, is_last=False).window.start % 320 == 0
 
 
+def test_segments_fill_the_window_before_the_oldest_goes() -> None:
+    play, longest = Play(AlignAtt(truncate="none")), 0
+    for number in range(1, 60):
+        end = 1.2 * number + 0.1
+        play.round(end, word(f"w{number}", end - 0.9, end - 0.6, number))
+        window = play.plan(end + 1.2).window
+        assert len(window) <= 30 * S
+        longest = max(longest, len(window))
+    assert longest > 28.8 * S
+
+
+def test_a_full_window_makes_ever_more_room_until_late_rounds_catch_up() -> None:
+    play, arrived = Play(AlignAtt(truncate="none")), 0.0
+    late = []
+    for number in range(1, 60):
+        arrived += 1.2 if number < 25 else 3.0  # from here on rounds take longer
+        end = min(arrived * S, play.policy.limit(play.state)) / S
+        play.round(end, word(f"w{number}", end - 0.9, end - 0.6, number))
+        late.append(arrived - end)
+    assert max(late) < 4
+    assert late[-10:] == [0] * 10
+
+
 def test_context_can_be_left_out() -> None:
     """Simul-Whisper throws text away with its audio."""
     play = Play(AlignAtt(truncate="none", hard_cap=8 * S, context=False))

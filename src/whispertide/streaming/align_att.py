@@ -218,8 +218,7 @@ class AlignAtt:
 
     def _bound(self, state: AlignAttState, end: int, level: int) -> list[TokenWord]:
         """Let go of audio at the front; returns words that had to be confirmed because the window is full."""
-        reserve = end - (state.ends[-2] if len(state.ends) > 1 else state.start)
-        reserve = min(max(reserve, self.hard_cap // 8), self.hard_cap // 2)
+        reserve = self._reserve(state, end)
         if self.memory == "words":
             carry = 1 if level >= 3 else self.carry
             if level >= 3 or end - state.start > self.window:
@@ -229,9 +228,20 @@ class AlignAtt:
                 self._cut(state, state.ends.pop(0), end)
         forced: list[TokenWord] = []
         if end - state.start > self.hard_cap - reserve:
-            forced = self._make_room(state, end, reserve)
+            forced = self._make_room(state, end, max(reserve, self.hard_cap // 8))
         state.ends = [at for at in state.ends if at > state.start]
         return forced
+
+    def _reserve(self, state: AlignAttState, end: int) -> int:
+        """Room for the audio of the next round. Segments leave room for a step like the last one, so that the window
+        grows to its full length; where it is full there may be more to catch up with.
+        """
+        step = end - (state.ends[-2] if len(state.ends) > 1 else state.start)
+        if self.memory == "words":
+            step = max(step, self.hard_cap // 8)
+        elif end - state.start >= self.hard_cap:
+            step *= 2
+        return min(step, self.hard_cap // 2)
 
     def _in_front_of(self, state: AlignAttState, carry: int) -> int:
         return state.words[-carry].start - MARGIN if len(state.words) >= carry else state.start
