@@ -68,7 +68,7 @@ _NPUSPER = Recipe(
     heads_first=True,
     hard_cap_s=30.0,
 )
-# A first composition, to be tuned by measurement (benchmarks/search.py).
+# Ours: tuned by measurement, the ablations in docs/LOG.md and a search around it (benchmarks/search.py).
 _TIDE = Recipe(
     name="tide",
     schedule="adaptive",
