@@ -184,6 +184,11 @@ def steady(seconds: int) -> tuple[Word, ...]:
     return tuple(Word(f" w{i}", 4_000 + i * 8_000, 11_000 + i * 8_000) for i in range(2 * seconds))
 
 
+def run(session: Session, plan: RoundPlan) -> RoundResult:
+    assert session.executor is not None
+    return session.executor.run(plan, session.window(plan), session.options)
+
+
 def live(session: Session, seconds: int) -> list[Event]:
     """Audio that arrives by the clock, also while a round is computed."""
     oracle, events, now = session.executor, [], 0
@@ -194,8 +199,8 @@ def live(session: Session, seconds: int) -> list[Event]:
 
     while session.received < seconds * SAMPLE_RATE:
         if plan := session.due():
-            result = oracle.run(plan, session.window(plan), session.options)
             now += to_samples(oracle.seconds(plan))
+            result = run(session, plan)
             arrive()
             events += session.apply(result)
         else:
@@ -241,6 +246,19 @@ def test_large_portions_and_long_steps_are_no_overload(portion_s: float, step_s:
     events = play(session, [to_samples(portion_s)] * round(21 / portion_s))
     assert not any(isinstance(event, Lag) for event in events)
     assert any(isinstance(event, Hypothesis) and event.words for event in events)
+
+
+def test_rounds_that_wait_while_others_are_computed_are_late() -> None:
+    """As in a server: audio comes in small portions, and rounds when there is time for them."""
+    session, late = Session(TIDE, Burdened(steady(20))), []
+    for _ in range(6):
+        for _ in range(25):
+            session.ingest(audio_between(session.received, session.received + SAMPLE_RATE // 10))
+        plan = session.due()
+        assert plan is not None
+        late += [event.level for event in session.apply(run(session, plan)) if isinstance(event, Lag)]
+    assert late == [2]
+    assert session.loads == (0, *[round(2.2 * SAMPLE_RATE)] * 5)
 
 
 # --- the properties can fail ------------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ def test_only_what_computing_takes_of_a_step_is_load(schedule: Schedule) -> None
     assert schedule.load(100, 32_100, spent=2_000) == 0  # as long as steps are anyway
     assert schedule.load(100, 32_100, spent=3_000) == 6_000
     assert schedule.load(100, 32_100, spent=40_000) == 32_000
+    assert schedule.load(100, 32_100, spent=3_000, waited=20_000) == 20_000
 
 
 def test_recorded_rounds_have_the_load_of_then() -> None:

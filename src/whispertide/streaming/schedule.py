@@ -26,8 +26,11 @@ class Schedule(Protocol):
     def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """The end of the next round's window, or None while no round is due."""
 
-    def load(self, last: int, frontier: int, spent: int) -> int:
-        """How much of the step from `last` to `frontier` is owed to computing, in samples; 0: no more than is usual."""
+    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
+        """How much of the step from `last` to `frontier` is owed to computing, in samples; 0: no more than is usual.
+
+        `waited` is how much came in after the round was due, while something else was computed.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,9 @@ class FixedStep:
         """All that has arrived, once that is a step more than the last round saw."""
         return received if received - last >= self.step else None
 
-    def load(self, last: int, frontier: int, spent: int) -> int:
+    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
         """See `Schedule`."""
-        return _load(self.step, frontier - last, spent)
+        return _load(self.step, frontier - last, spent, waited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,9 @@ class BestEffort:
         """All that has arrived."""
         return received if received - last >= self.min_new else None
 
-    def load(self, last: int, frontier: int, spent: int) -> int:
+    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
         """See `Schedule`."""
-        return _load(self.min_new, frontier - last, spent)
+        return _load(self.min_new, frontier - last, spent, waited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,9 @@ class Adaptive:
         wanted = min(max(2 * spent, self.least), self.most)
         return received if received - last >= wanted else None
 
-    def load(self, last: int, frontier: int, spent: int) -> int:
+    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
         """See `Schedule`."""
-        return _load(self.least, frontier - last, spent)
+        return _load(self.least, frontier - last, spent, waited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +126,17 @@ class Recorded:
             return None
         return self.boundaries[at]
 
-    def load(self, last: int, frontier: int, spent: int) -> int:
+    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
         """What was recorded for the round that ended there."""
         at = bisect_left(self.boundaries, frontier)
         return self.loads[at] if at < len(self.loads) else 0
 
 
-def _load(usual: int, step: int, spent: int) -> int:
-    """The step, but no longer than computing wants it to be: twice as long as it takes, so that the machine has room.
+def _load(usual: int, step: int, spent: int, waited: int) -> int:
+    """The step, but no longer than computing wants it to be (twice as long as it takes, so that the machine has room)
+    or than the round was kept waiting.
 
     So a long step is no load where audio comes in large portions, or where `usual` steps are that long.
     """
-    owed = min(step, 2 * spent)
+    owed = min(step, max(2 * spent, waited))
     return owed if owed > usual else 0
