@@ -345,6 +345,13 @@ def test_few_decoder_layers_and_a_language_without_spaces(
         assert all(0 <= word.start <= word.end <= len(samples) for word in words)
         assert result.attention is not None
         assert result.attention.shape[0] == (layers - layers // 2) * 1  # the later half of the layers, one head each
+    queries = []
+    for said in ("", "今天天气很好我们去公园散步然后回家吃饭看书睡觉"):
+        listen = Listening(max_tokens=1, context_tokens=20, keep_attention=True)
+        result = executor.run(replace(plan, prompt=said, listen=listen), samples, DecodeOptions(language="zh"))
+        assert result.attention is not None
+        queries.append(result.attention.shape[1])
+    assert 15 < queries[1] - queries[0] <= 21, "what fits of a text without spaces precedes the window"
     detected = executor.run(replace(plan, listen=Listening(max_tokens=5)), samples, DecodeOptions())
     assert detected.language is not None
     assert detected.language_probability < 1
