@@ -18,6 +18,7 @@ from whispertide.decoding.frontier import Frontier
 from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
+from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import Listened, RoundPlan, RoundResult
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, Word
@@ -28,9 +29,10 @@ MANGLED = 10**6  # tokens from here on are words that nobody said
 @dataclass
 class ListeningOracle(Oracle):
     """The executor. `sees_cut` False: a word cut by the end is heard right; `shifts`: share of rounds that a backward
-    shift ends early.
+    shift ends early; `slow_s`: rounds claim to have been computed for up to so long.
     """
 
+    slow_s: float = 0.0
     sees_cut: bool = True
     shifts: float = 0.0
     jitter: int = JITTER
@@ -47,7 +49,12 @@ class ListeningOracle(Oracle):
             return RoundResult(plan, (), stop="aborted")
         rng = random.Random(f"{self.seed} {window.start} {window.end} {plan.is_last}")
         heard = self._listen(window, plan.prefix, rng)
-        return RoundResult(plan, (), listened=self._watched(heard, plan, rng))
+        stats = RoundStats(encode_s=self.seconds(plan))
+        return RoundResult(plan, (), listened=self._watched(heard, plan, rng), stats=stats)
+
+    def seconds(self, plan: RoundPlan) -> float:
+        """How long the round took."""
+        return self.slow_s * random.Random(plan.window.end).random()
 
     def _listen(self, window: Span, prefix: tuple[int, ...], rng: random.Random) -> list[TokenWord]:
         known = [token for token in prefix if token < MANGLED]

@@ -10,9 +10,9 @@
     events = session.drain()
 
 A session does no I/O and has no clock and no thread: what comes out is a function of the audio, of where its rounds
-ended (`boundaries`, which `streaming.schedule.Recorded` replays) and of where the caller flushed, cleared or
-configured. An event's `at` is the audio that had been taken into account when it was made, not what may have arrived
-since.
+ended and under what load (`boundaries` and `loads`, which `streaming.schedule.Recorded` replays), and of where the
+caller flushed, cleared or configured. An event's `at` is the audio that had been taken into account when it was made,
+not what may have arrived since.
 
 An executor that overlaps rounds (`streaming.stages`) begins each as it comes due, and `push` takes the result of a
 round only where it could not begin another one without: so still nothing depends on a clock. Whoever streams live calls
@@ -179,6 +179,11 @@ class Session:
     def boundaries(self) -> tuple[int, ...]:
         """Where all rounds ended but those that ended an utterance: the gate or the caller decides about these."""
         return tuple(self._state.turns.boundaries)
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """For each of `boundaries`, how much of the step to it was owed to computing, in samples; 0: not late."""
+        return tuple(self._state.turns.loads)
 
     @property
     def ended(self) -> bool:

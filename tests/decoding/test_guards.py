@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.decoding.guards import RepetitionGuard
+from whispertide.decoding.guards import RepetitionGuard, SameToken
 from whispertide.errors import OptionError
 
 TEXT_END = 1000
 GUARD = RepetitionGuard(TEXT_END)
 
 
-def stopped(tokens: list[int], guard: RepetitionGuard = GUARD) -> list[int] | None:
+def stopped(tokens: list[int], guard: RepetitionGuard | SameToken = GUARD) -> list[int] | None:
     """What the guard leaves, asked after every token as a search does; None if it never fires."""
     for count in range(1, len(tokens) + 1):
         keep = guard.check(tokens[:count])
@@ -67,3 +67,13 @@ def test_only_truncates_and_only_at_real_loops(tokens: list[int]) -> None:
 def test_senseless_settings_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(OptionError, match="keep"):
         RepetitionGuard(TEXT_END, **settings)
+
+
+def test_the_same_token_three_times_ends_the_decode_and_leaves_none_of_them() -> None:
+    guard = SameToken(3)
+    assert stopped([1, 2, 7, 7, 7, 7, 3], guard) == [1, 2]
+    assert stopped([7, 7, 7], guard) == []
+    assert stopped([7, 7, 1, 7, 7, 1, 7, 8, 7, 8, 7, 8], guard) is None
+    assert stopped([1, 7, 7, 2], SameToken(2)) == [1]
+    with pytest.raises(OptionError, match="copies"):
+        SameToken(1)

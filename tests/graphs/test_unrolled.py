@@ -3,6 +3,7 @@
 Tolerance: 1e-4 of the largest value, with controls that must exceed a hundred times that (see test_parity.py).
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import onnx
 import pytest
 
 from unrolled_models import Pair, random_pair
+from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.unrolled import UnrolledSearch, run_unrolled
 from whispertide.graphs.builder import WeightFile
 from whispertide.graphs.chunks import Chunk, UnrolledLayout
@@ -172,6 +174,12 @@ def test_the_dummy_position_is_never_attended_to(pair: Pair, tmp_path: Path) -> 
     np.testing.assert_array_equal(zeros, sevens)
     zeros, sevens = first_chunk(pair, tmp_path, masked=False)
     assert relative_error(sevens, zeros) > CONTROL
+
+
+def test_the_manifest_has_heads_where_the_checkpoint_names_none(pair: Pair) -> None:
+    assert pair.model.generation.alignment_heads == ()
+    manifest = json.loads((pair.folder / "manifest.json").read_text())
+    assert manifest["alignment_heads"] == [[1, 0], [1, 1]] == [list(head) for head in alignment_heads(pair.model)]
 
 
 @pytest.mark.parametrize("half", [False, True])

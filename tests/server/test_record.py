@@ -48,6 +48,7 @@ def test_a_replay_says_what_was_said(tmp_path: Path, flush: bool) -> None:
     events = recorded(tmp_path, flush=flush)
     (folder,) = find_recordings([tmp_path])
     recording = read_recording(folder)
+    assert len(recording.loads) == len(recording.boundaries) > 0
     said = replay_recording(recording, KnowingModel(), gate=make_gate(WORDS))  # type: ignore[arg-type]
     assert words(said.events) == words(events)
     assert said.text == recording.text

@@ -32,8 +32,9 @@ class Play:
         self.state: AlignAttState = policy.start(at)
         self.rounds = 0
 
-    def plan(self, end: float, *, is_last: bool = False) -> RoundPlan:
-        return self.policy.plan(self.state, round(end * S), round_id=self.rounds, is_last=is_last)
+    def plan(self, end: float, *, is_last: bool = False, load: float = 0.0) -> RoundPlan:
+        at, load_samples = round(end * S), round(load * S)
+        return self.policy.plan(self.state, at, round_id=self.rounds, is_last=is_last, load=load_samples)
 
     def round(
         self,
@@ -44,8 +45,9 @@ class Play:
         last_frame: int | None = None,
         is_last: bool = False,
         ended: bool | None = None,
+        load: float = 0.0,
     ) -> Commit:
-        plan = self.plan(end, is_last=is_last)
+        plan = self.plan(end, is_last=is_last, load=load)
         self.rounds += 1
         frames = len(plan.window) // 320
         heard = Listened(words, len(words) if firm is None else firm, halt, last_frame, frames, ended)
@@ -168,6 +170,29 @@ def test_the_oldest_rounds_leave_the_window_and_their_words_become_context() -> 
     assert play.policy.plan(play.state, 12 * S, round_id=0, is_last=False).window.start % 320 == 0
 
 
+def test_segments_fill_the_window_before_the_oldest_goes() -> None:
+    play, longest = Play(AlignAtt(truncate="none")), 0
+    for number in range(1, 60):
+        end = 1.2 * number + 0.1
+        play.round(end, word(f"w{number}", end - 0.9, end - 0.6, number))
+        window = play.plan(end + 1.2).window
+        assert len(window) <= 30 * S
+        longest = max(longest, len(window))
+    assert longest > 28.8 * S
+
+
+def test_a_full_window_makes_ever_more_room_until_late_rounds_catch_up() -> None:
+    play, arrived = Play(AlignAtt(truncate="none")), 0.0
+    late = []
+    for number in range(1, 60):
+        arrived += 1.2 if number < 25 else 3.0  # from here on rounds take longer
+        end = min(arrived * S, play.policy.limit(play.state)) / S
+        play.round(end, word(f"w{number}", end - 0.9, end - 0.6, number))
+        late.append(arrived - end)
+    assert max(late) < 4
+    assert late[-10:] == [0] * 10
+
+
 def test_context_can_be_left_out() -> None:
     """Simul-Whisper throws text away with its audio."""
     play = Play(AlignAtt(truncate="none", hard_cap=8 * S, context=False))
@@ -230,11 +255,11 @@ def test_late_rounds_are_cheaper_in_declared_steps() -> None:
     play = Play(AlignAtt(truncate="none", memory="words", window=6 * S, beyond=9, shed=S))
     levels = []
     end = 0.0
-    for gap in (3.0, 0.3, 0.6, 1.1, 2.1, 0.3):  # the first round has nothing before it
-        end += gap
-        assert watch(play.plan(end)).beyond == (0 if gap > 1 and end > 3 else 9)
+    for load in (0.0, 0.3, 0.6, 1.1, 2.1, 0.3):
+        end += 3.0
+        assert watch(play.plan(end, load=load)).beyond == (0 if load > 1 else 9)
         words = [word("a", end - 0.8, end - 0.5, 1), word("b", end - 0.4, end - 0.1, 2)]
-        levels.append(play.round(end, *words).level)
+        levels.append(play.round(end, *words, load=load).level)
     assert levels == [0, 0, 1, 2, 3, 0]
 
 
@@ -243,7 +268,7 @@ def test_a_very_late_round_leaves_one_word_in_the_window() -> None:
     for end in (1.0, 1.5, 2.0):
         play.round(end, word("a", end - 0.4, end - 0.1))
     assert len(play.state.words) == 3
-    play.round(4.5, word("b", 4.0, 4.2))
+    play.round(4.5, word("b", 4.0, 4.2), load=2.5)
     assert len(play.state.words) == 1
 
 

@@ -3,9 +3,11 @@
 import pickle
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,14 +15,15 @@ from hypothesis import strategies as st
 from listening_oracle import ListeningOracle
 from oracle import audio_between, make_gate
 from test_session_properties import Talk, confirmed, gaps, play, portions, quick, said, talks, without_stats
-from whispertide.events import End, Event, Lag
+from whispertide.decoding.frontier import Frontier
+from whispertide.events import End, Event, Hypothesis, Lag
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe, make_policy
-from whispertide.streaming.round import Commit, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
-from whispertide.types import SAMPLE_RATE, Word
+from whispertide.types import SAMPLE_RATE, Word, to_samples
 
 SIMUL, NPUSPER, TIDE = get_recipe("simulstreaming"), get_recipe("npusper"), get_recipe("tide")
 ALIGN_ATT = {
@@ -40,7 +43,8 @@ RECIPES = ALIGN_ATT | GROUNDED
 
 
 def build(talk: Talk, recipe: Recipe, *, gated: bool = False, shifts: float = 0.0, **more: Any) -> Session:
-    oracle = ListeningOracle(talk.words, talk.seed, shifts=shifts, sees_cut=more.pop("sees_cut", True))
+    about = {name: more.pop(name) for name in ("sees_cut", "slow_s") if name in more}
+    oracle = ListeningOracle(talk.words, talk.seed, shifts=shifts, **about)
     return Session(recipe, oracle, make_gate(talk.words) if gated else None, **more)
 
 
@@ -50,7 +54,7 @@ def build(talk: Talk, recipe: Recipe, *, gated: bool = False, shifts: float = 0.
 def test_every_word_is_confirmed_once_and_in_order(name: str, gated: bool, data: st.DataObject) -> None:
     talk = data.draw(talks())
     flush_at = data.draw(st.lists(st.sampled_from(gaps(talk)), max_size=3, unique=True)) if gaps(talk) else []
-    session = build(talk, RECIPES[name], gated=gated)
+    session = build(talk, RECIPES[name], gated=gated, slow_s=data.draw(st.sampled_from([0.0, 4.0])))
     events = play(session, data.draw(st.composite(portions)(talk.duration)), flush_at)
     assert said(session.transcript.words) == said(talk.words)
     assert confirmed(events) == session.transcript.words
@@ -84,9 +88,9 @@ def test_the_paper_s_carry_over_loses_nothing_that_is_heard_right(data: st.DataO
 @given(data=st.data(), gated=st.booleans(), name=st.sampled_from(sorted(RECIPES)))
 def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gated: bool, name: str) -> None:
     talk = data.draw(talks())
-    live = build(talk, RECIPES[name], gated=gated)
+    live = build(talk, RECIPES[name], gated=gated, slow_s=4.0)
     happened = play(live, data.draw(st.composite(portions)(talk.duration)))
-    again = build(talk, RECIPES[name], gated=gated, schedule=Recorded(live.boundaries))
+    again = build(talk, RECIPES[name], gated=gated, schedule=Recorded(live.boundaries, live.loads))
     repeated = play(again, data.draw(st.composite(portions)(talk.duration)))
     assert said_by(repeated) == said_by(happened)
 
@@ -160,6 +164,101 @@ def play_some(session: Session, sizes: Sequence[int]) -> None:
 def said_by(events: Sequence[Event]) -> list[Event]:
     """All but what depends on lateness."""
     return [replace(event, seq=0) for event in without_stats(events) if not isinstance(event, Lag)]
+
+
+# --- overload ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Burdened(ListeningOracle):
+    """Rounds take so long as the last entry (from which second of audio on, seconds) before their end says."""
+
+    costs: Sequence[tuple[int, float]] = ((0, 0.05),)
+
+    def seconds(self, plan: RoundPlan) -> float:
+        return [cost for at, cost in self.costs if at * SAMPLE_RATE <= plan.window.end][-1]
+
+
+def steady(seconds: int) -> tuple[Word, ...]:
+    """Two words a second."""
+    return tuple(Word(f" w{i}", 4_000 + i * 8_000, 11_000 + i * 8_000) for i in range(2 * seconds))
+
+
+def run(session: Session, plan: RoundPlan) -> RoundResult:
+    assert session.executor is not None
+    return session.executor.run(plan, session.window(plan), session.options)
+
+
+def live(session: Session, seconds: int) -> list[Event]:
+    """Audio that arrives by the clock, also while a round is computed."""
+    oracle, events, now = session.executor, [], 0
+    assert isinstance(oracle, Burdened)
+
+    def arrive() -> None:
+        session.ingest(audio_between(session.received, min(now, seconds * SAMPLE_RATE)))
+
+    while session.received < seconds * SAMPLE_RATE:
+        if plan := session.due():
+            now += to_samples(oracle.seconds(plan))
+            result = run(session, plan)
+            arrive()
+            events += session.apply(result)
+        else:
+            now += SAMPLE_RATE // 10
+            arrive()
+    return events + session.finish()
+
+
+def test_overload_lengthens_steps_then_ends_the_guess_then_shortens_windows_and_loses_nothing() -> None:
+    phases = {
+        "idle": (0, 0.05),
+        "longer steps": (30, 0.6),
+        "no guess": (60, 1.2),
+        "short": (90, 4.0),
+        "after": (150, 0.05),
+    }
+    oracle = Burdened(steady(180), costs=tuple(phases.values()))
+    session = Session(TIDE, oracle)
+    events = live(session, 181)
+    assert said(session.transcript.words) == said(oracle.words)
+    assert confirmed(events) == session.transcript.words
+
+    lags = [event for event in events if isinstance(event, Lag)]
+    assert [event.level for event in lags] == [1, 2, 3, 0]
+    assert [round(event.behind / SAMPLE_RATE, 1) for event in lags[:3]] == pytest.approx([0.6, 1.2, 4.0], abs=0.2)
+
+    starts = [at for at, _ in phases.values()]
+    for (name, (start, _)), end in zip(phases.items(), [*starts[1:], 180], strict=True):
+        settled = [p for p in oracle.plans if (start + 10) * SAMPLE_RATE < p.window.end < end * SAMPLE_RATE]
+        steps = [(b.window.end - a.window.end) / SAMPLE_RATE for a, b in pairwise(settled)]
+        assert np.mean(steps) == pytest.approx(
+            {"longer steps": 1.2, "no guess": 2.0, "short": 4.0}.get(name, 0.3), abs=0.1
+        )
+        guesses = {watch.beyond for p in settled if p.listen for watch in p.listen.watch if isinstance(watch, Frontier)}
+        assert guesses == {0 if name in ("no guess", "short") else TIDE.beyond}
+        carried = max(len(plan.prefix) for plan in settled)
+        assert carried == 1 if name == "short" else carried >= TIDE.carry
+
+
+@pytest.mark.parametrize(("portion_s", "step_s"), [(1.0, 0.3), (2.0, 0.3), (0.1, 2.0)])
+def test_large_portions_and_long_steps_are_no_overload(portion_s: float, step_s: float) -> None:
+    session = Session(TIDE.replace(step_s=step_s), Burdened(steady(20)))
+    events = play(session, [to_samples(portion_s)] * round(21 / portion_s))
+    assert not any(isinstance(event, Lag) for event in events)
+    assert any(isinstance(event, Hypothesis) and event.words for event in events)
+
+
+def test_rounds_that_wait_while_others_are_computed_are_late() -> None:
+    """As in a server: audio comes in small portions, and rounds when there is time for them."""
+    session, late = Session(TIDE, Burdened(steady(20))), []
+    for _ in range(6):
+        for _ in range(25):
+            session.ingest(audio_between(session.received, session.received + SAMPLE_RATE // 10))
+        plan = session.due()
+        assert plan is not None
+        late += [event.level for event in session.apply(run(session, plan)) if isinstance(event, Lag)]
+    assert late == [2]
+    assert session.loads == (0, *[round(2.2 * SAMPLE_RATE)] * 5)
 
 
 # --- the properties can fail ------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
 from whispertide.streaming.grounded import Grounded
+from whispertide.streaming.recipes import get_recipe, make_policy
 from whispertide.streaming.round import Commit, Listened, RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, Word
 
@@ -52,6 +53,18 @@ def test_the_paper_confirms_everything_and_carries_the_last_word() -> None:
     plan = play.plan(4)
     assert plan.prefix == (13,)
     assert plan.window.start == pytest.approx(1.1 * S, abs=320)  # 0.2 s before it
+
+
+@pytest.mark.parametrize(("step_s", "carried_s"), [(1.0, 2.0), (2.0, 4.0), (4.0, 8.0), (10.0, 15.0)])
+def test_twice_the_step_is_carried_at_most(step_s: float, carried_s: float) -> None:
+    """At most half of a window of 30 s, which must have room for new audio."""
+    policy = make_policy(get_recipe("npusper").replace(step_s=step_s))
+    state = policy.start(0)
+    for number in range(1, 9):
+        end = round(number * step_s * S)
+        plan = policy.plan(state, min(end, policy.limit(state)), round_id=number, is_last=False)
+        policy.apply(state, RoundResult(plan, (), listened=Listened((), 0, None, None, len(plan.window) // 320)))
+        assert min(plan.window.end, carried_s * S) - 320 <= plan.window.end - state.start <= carried_s * S + 320
 
 
 @pytest.mark.parametrize("carry", [2, 3])

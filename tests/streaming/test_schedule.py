@@ -3,7 +3,7 @@
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.streaming.schedule import Adaptive, BestEffort, FixedStep, Recorded
+from whispertide.streaming.schedule import Adaptive, BestEffort, FixedStep, Recorded, Schedule
 
 
 def test_a_fixed_step_waits_for_the_step_and_then_takes_all() -> None:
@@ -58,6 +58,23 @@ def test_adaptive_leaves_half_of_the_time() -> None:
     assert schedule.frontier(0, 0, 11_999, spent=6_000) is None
     assert schedule.frontier(0, 0, 12_000, spent=6_000) == 12_000
     assert schedule.frontier(0, 0, 32_000, spent=100_000) == 32_000
+
+
+@pytest.mark.parametrize("schedule", [FixedStep(4_000), BestEffort(4_000), Adaptive(4_000, 32_000)])
+def test_only_what_computing_takes_of_a_step_is_load(schedule: Schedule) -> None:
+    assert schedule.load(100, 32_100, spent=1_000) == 0  # a large portion came in
+    assert schedule.load(100, 32_100, spent=2_000) == 0  # as long as steps are anyway
+    assert schedule.load(100, 32_100, spent=3_000) == 6_000
+    assert schedule.load(100, 32_100, spent=40_000) == 32_000
+    assert schedule.load(100, 32_100, spent=3_000, waited=20_000) == 20_000
+
+
+def test_recorded_rounds_have_the_load_of_then() -> None:
+    schedule = Recorded((10, 20, 35), (0, 7, 0))
+    assert [schedule.load(0, end, spent=10**6) for end in (10, 20, 35)] == [0, 7, 0]
+    assert Recorded((10, 20)).load(0, 20, spent=10**6) == 0
+    with pytest.raises(OptionError, match="load for each"):
+        Recorded((10, 20), (1,))
 
 
 def test_adaptive_needs_possible_steps() -> None:

@@ -10,15 +10,19 @@ import pytest
 
 from small_models import small_multilingual
 from whispertide.audio.file import load_audio
+from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
+from whispertide.model.encoder import in_runtime
+from whispertide.model.request import DecodeRequest
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming.framing import FRAMINGS, bare, pad30
 from whispertide.streaming.round import Listened, Listening, Reference, RoundPlan, RoundResult
-from whispertide.streaming.single_pass import SinglePassExecutor
+from whispertide.streaming.single_pass import MARGIN_TOKENS, SinglePassExecutor
 from whispertide.types import FRAME_SAMPLES, Span, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "river.flac"
@@ -106,12 +110,20 @@ def test_a_reference_is_verified_not_believed(executor: SinglePassExecutor) -> N
     assert wrong.tokens == plain.tokens
 
 
-def test_the_last_layer_is_watched(executor: SinglePassExecutor) -> None:
-    rule = BackwardShift(near_end=10_000)  # whatever comes first is near the end
-    result = listened(hear(executor, Listening(watch=(rule,))))
-    assert result.halt is not None
-    assert result.halt.reason == "near-end"
-    assert len(result.words) == 1
+def test_all_heads_of_the_last_layer_are_watched(executor: SinglePassExecutor, model: WhisperModel) -> None:
+    rule = BackwardShift(near_end=10_000, median=1, average=1)  # whatever comes first is near the end
+    heads = rule.heads(model)
+    assert heads == tuple((model.dims.n_text_layer - 1, head) for head in range(model.dims.n_text_head))
+    result = hear(executor, Listening(watch=(rule,), keep_attention=True))
+    found = listened(result)
+    assert found.halt is not None
+    assert found.halt.reason == "near-end"
+    assert len(found.words) == 1
+    assert result.attention is not None
+    rows = sorted({*alignment_heads(model), *heads})
+    opening = len(model.tokenizer.sot_sequence(None, "transcribe", False))
+    seen = result.attention[:, opening - 1 + found.halt.index, : found.frames]
+    assert found.last_frame == seen[[rows.index(head) for head in heads]].mean(axis=0).argmax()
 
 
 def test_the_same_halt_again_leads_to_a_padded_decode(model: WhisperModel) -> None:
@@ -125,6 +137,75 @@ def test_the_same_halt_again_leads_to_a_padded_decode(model: WhisperModel) -> No
     assert listened(again).retried
     assert [cost.frames for cost in again.costs if cost.stage == "encode"][-1] == 1500
     assert len(listened(again).words) > 3
+
+
+class Asked(SinglePassExecutor):
+    """Remembers which tokens were suppressed, and whether something had to be said."""
+
+    asked: tuple[object, bool] = (None, False)
+
+    def rules(self, options: DecodeOptions, must_speak: bool) -> Rules:
+        self.asked = (options.suppress_tokens, must_speak)
+        return super().rules(options, must_speak)
+
+
+def heard_again(executor: SinglePassExecutor, listen: Listening, **about: Any) -> RoundResult:
+    """The window once more, after it halted at the same place before."""
+    listen = replace(listen, watch=(BackwardShift(near_end=10_000),))
+    halt = listened(hear(executor, listen, **about)).halt
+    assert halt is not None
+    again = hear(executor, replace(listen, retry=halt), **about)
+    assert listened(again).retried
+    return again
+
+
+def test_the_padded_decode_has_no_prefix_and_no_annotations_and_speaks(model: WhisperModel) -> None:
+    executor = Asked(model, bare)
+    whole = listened(hear(executor, Listening())).words
+    prefix = tuple(token for word in whole[:3] for token in word.tokens)
+    again = listened(heard_again(executor, Listening(), prefix=prefix))
+    assert text(again.words).split()[:3] == text(whole).split()[:3]
+    assert executor.asked == ((NON_SPEECH,), True)
+
+
+def test_the_padded_decode_does_not_end_before_there_are_tokens_for_its_length(model: WhisperModel) -> None:
+    listen = Listening(no_speech=1.0, loop_guard=False, must_speak=True)
+    executor = SinglePassExecutor(model, bare)
+    samples = np.pad(load_audio(CLIP)[:32_000], (0, 8 * 16_000))
+
+    def run(listen: Listening) -> RoundResult:
+        return executor.run(RoundPlan(0, Span(0, len(samples)), listen=listen), samples, DecodeOptions(beam=1))
+
+    halted = replace(listen, watch=(BackwardShift(near_end=10_000),))
+    again = run(replace(halted, retry=listened(run(halted)).halt))
+    assert listened(again).retried
+    assert len(again.tokens) >= 15  # 1.5 per second
+    assert len(run(listen).tokens) < 15
+
+
+def test_only_text_is_said_and_something_where_it_must(executor: SinglePassExecutor, model: WhisperModel) -> None:
+    free, forced = (executor.rules(DecodeOptions(), must_speak) for must_speak in (False, True))
+    eot, (blank,) = model.tokenizer.eot, model.tokenizer.encode(" ")
+    for rules in (free, forced):
+        later = rules.suppression([[1000]])
+        assert np.isneginf(later[eot + 1 :]).all()
+        assert (later[[eot, blank]] == 0).all()
+    assert (free.suppression([[]])[[eot, blank]] == 0).all()
+    assert np.isneginf(forced.suppression([[]])[[eot, blank]]).all()
+    strict = executor.rules(DecodeOptions(suppress_tokens=(NON_SPEECH,)), False).suppression([[]])
+    assert np.isneginf(strict[list(model.tokenizer.non_speech_tokens)]).all()
+
+
+def test_prompt_and_prefix_leave_room_for_text(executor: SinglePassExecutor, model: WhisperModel) -> None:
+    listen = Listening(context_tokens=448, max_tokens=1, keep_attention=True, loop_guard=False)
+    full = model.dims.n_text_ctx - MARGIN_TOKENS
+    for about in ({"prompt": "word " * 1000}, {"prompt": "word " * 1000, "prefix": (1000,) * 300}):
+        result = hear(executor, listen, **about)
+        assert result.attention is not None
+        assert full - 2 <= result.attention.shape[1] <= full
+    crowded = hear(executor, replace(listen, max_tokens=224), prefix=(1000,) * 600)
+    assert crowded.attention is not None
+    assert crowded.attention.shape[1] <= model.dims.n_text_ctx
 
 
 def test_a_short_window_is_not_decoded_unless_it_is_the_last(executor: SinglePassExecutor) -> None:
@@ -223,16 +304,24 @@ def test_a_masked_bucket_is_the_bare_window(model: WhisperModel) -> None:
     assert np.abs(leaky.hidden[:125] - exact.hidden).max() > 1e-2  # padding leaks through the encoder
 
 
-def test_the_decoder_does_not_see_the_padding(model: WhisperModel) -> None:
-    """Bucketed and masked against the exact length, given the same encoder output (tolerance of ALGORITHMS C)."""
-    from whispertide.model.request import DecodeRequest
-
+@pytest.mark.parametrize("name", ["buckets", "buckets-masked"])
+def test_the_decoder_does_not_see_the_padding(model: WhisperModel, name: str) -> None:
+    """Padded and masked against the same encoder output cropped to the audio."""
     mel = np.random.default_rng(2).normal(size=(80, 250)).astype(np.float32)
+    padded = FRAMINGS[name](model, mel)
+    valid = padded.valid_frames
+    assert (padded.frames, valid) == (150, 125)
+    keys = tuple(np.ascontiguousarray(key.numpy()[..., :valid]) for key in padded.cross_k)
+    contents = tuple(np.ascontiguousarray(content.numpy()[:, :, :valid]) for content in padded.cross_v)
+    cropped = in_runtime(replace(padded, cross_k=keys, cross_v=contents, frames=valid))
+    seen = replace(padded, valid_frames=padded.frames)  # nothing masked
     request = DecodeRequest(np.array([[50257, 50362, 464]]), (2,), need="logits")
-    outputs = [model.decoder(frame(model, mel)).run(request).logits for frame in (bare, FRAMINGS["buckets-masked"])]
-    assert outputs[0] is not None
-    assert outputs[1] is not None
-    np.testing.assert_allclose(outputs[0], outputs[1], atol=1e-3 * np.abs(outputs[0]).max())
+    masked, exact, leaky = (model.decoder(window).run(request).logits for window in (padded, cropped, seen))
+    assert masked is not None
+    assert exact is not None
+    assert leaky is not None
+    np.testing.assert_allclose(masked, exact, atol=1e-3, rtol=0)
+    assert np.abs(leaky - exact).max() > 1e-2
 
 
 # --- other models -----------------------------------------------------------------------------------------------------
@@ -256,6 +345,13 @@ def test_few_decoder_layers_and_a_language_without_spaces(
         assert all(0 <= word.start <= word.end <= len(samples) for word in words)
         assert result.attention is not None
         assert result.attention.shape[0] == (layers - layers // 2) * 1  # the later half of the layers, one head each
+    queries = []
+    for said in ("", "今天天气很好我们去公园散步然后回家吃饭看书睡觉"):
+        listen = Listening(max_tokens=1, context_tokens=20, keep_attention=True)
+        result = executor.run(replace(plan, prompt=said, listen=listen), samples, DecodeOptions(language="zh"))
+        assert result.attention is not None
+        queries.append(result.attention.shape[1])
+    assert 15 < queries[1] - queries[0] <= 21, "what fits of a text without spaces precedes the window"
     detected = executor.run(replace(plan, listen=Listening(max_tokens=5)), samples, DecodeOptions())
     assert detected.language is not None
     assert detected.language_probability < 1

@@ -1,7 +1,7 @@
 """What a checkpoint says about decoding: suppressed tokens, alignment heads, first timestamp, language ids.
 
 Hugging Face checkpoints carry this in `generation_config.json`, old ones in `config.json`, OpenAI `.pt` files nowhere.
-This module parses; it does not know how the values are used, nor how alignment heads are chosen when none are named.
+This module parses, and chooses alignment heads where none are named; it does not know how the values are used.
 """
 
 from collections.abc import Mapping
@@ -74,6 +74,15 @@ class GenerationConfig:
     def for_openai(cls, dims: ModelDims) -> "GenerationConfig":
         """For an OpenAI `.pt`, which says nothing: only the alignment heads of known shapes."""
         return cls(alignment_heads=known_alignment_heads(dims))
+
+
+def heads_or_later_half(heads: Heads, dims: ModelDims) -> Heads:
+    """The alignment heads that a checkpoint names; if it names none, all heads of the later half of the decoder layers.
+
+    The rule of openai/whisper (model.py): early layers look at the text, late ones at the sound.
+    """
+    later = range(dims.n_text_layer // 2, dims.n_text_layer)
+    return heads or tuple((layer, head) for layer in later for head in range(dims.n_text_head))
 
 
 def known_alignment_heads(dims: ModelDims) -> Heads:

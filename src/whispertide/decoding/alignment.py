@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whispertide.checkpoint.generation import heads_or_later_half
 from whispertide.decoding.distribution import required
 from whispertide.decoding.search import DecodeRequest
 from whispertide.decoding.segments import TimedSegment
@@ -69,15 +70,8 @@ class SpokenSegment:
 
 
 def alignment_heads(model: WhisperModel) -> tuple[tuple[int, int], ...]:
-    """The (layer, head) pairs that follow the audio.
-
-    Those that the checkpoint names; if it names none, all heads of the later half of the decoder layers, as
-    openai/whisper does (model.py): early layers look at the text, late ones at the sound.
-    """
-    if model.generation.alignment_heads:
-        return model.generation.alignment_heads
-    layers, heads = model.dims.n_text_layer, model.dims.n_text_head
-    return tuple((layer, head) for layer in range(layers // 2, layers) for head in range(heads))
+    """The (layer, head) pairs that follow the audio: those that the checkpoint names, or else those of the rule."""
+    return heads_or_later_half(model.generation.alignment_heads, model.dims)
 
 
 def locate_words(

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.cache import cache_dir
+from whispertide.checkpoint.generation import heads_or_later_half
 from whispertide.errors import GraphError, OptionError, OutputError, WhispertideError
 from whispertide.graphs.builder import WeightFile
 from whispertide.graphs.chunks import (
@@ -171,7 +172,7 @@ def _manifest(
         "frame_samples": FRAME_SAMPLES,
         "dummy_positions": DUMMY,
         "masked": MASKED,
-        "alignment_heads": [list(head) for head in checkpoint.generation.alignment_heads],
+        "alignment_heads": [list(head) for head in heads_or_later_half(checkpoint.generation.alignment_heads, dims)],
         "tokens": {"start": list(start_sequence(checkpoint)), **tokens},
         "graphs": {name: {**about, **_edges(folder / f"{name}.onnx")} for name, about in sorted(graphs.items())},
     }

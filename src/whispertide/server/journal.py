@@ -39,7 +39,7 @@ from whispertide.types import FloatArray
 
 log = logging.getLogger("whispertide.server")
 
-FORMAT = 1
+FORMAT = 2
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY, owner TEXT, model TEXT, protocol TEXT, settings TEXT, opened REAL
@@ -215,7 +215,7 @@ class Journal:
         data = (state, len(state.buffer), live.asked_recipe, live.asked_options)
         state.buffer = AudioBuffer(start=needed)  # the audio is among the commands
         state.transcript.words = state.transcript.words[-1:]  # the others are with the client
-        state.turns.boundaries = []
+        state.turns.boundaries, state.turns.loads = [], []
         rows: list[tuple[str, tuple[Any, ...]]] = []
         for entry in entries:
             text = json.dumps(to_dict(entry) if isinstance(entry, Event) else entry)

@@ -116,6 +116,7 @@ class Tape:
             **self.about,
             "recipe": asdict(live.asked_recipe),
             "boundaries": list(live.session.boundaries),
+            "loads": list(live.session.loads),
             "commands": self.commands,
             "samples": self.samples,
         }

@@ -37,6 +37,7 @@ class Recording:
     settings: Settings
     recipe: Recipe
     boundaries: tuple[int, ...]
+    loads: tuple[int, ...]
     commands: tuple[tuple[str, int, Any], ...]
     samples: FloatArray
     text: str
@@ -77,6 +78,7 @@ def read_recording(folder: Path) -> Recording:
             settings=Settings(**about["settings"]),
             recipe=Recipe(**about["recipe"]),
             boundaries=tuple(about["boundaries"]),
+            loads=tuple(about.get("loads", ())),  # older recordings have none
             commands=tuple((item["command"], item["at"], item.get("value")) for item in about["commands"]),
             samples=_samples(folder / "audio.wav"),
             text=_text(events),
@@ -148,7 +150,7 @@ class _Replay:
 def _session(recording: Recording, transcriber: Transcriber, recipe: Recipe | None, gate: Gate | None) -> Session:
     settings = recording.settings
     like = transcriber.session(recipe or recording.recipe, options=_options(settings), vad=settings.vad)
-    schedule = Recorded(recording.boundaries) if recipe is None else None
+    schedule = Recorded(recording.boundaries, recording.loads) if recipe is None else None
     options = _options(settings)
     if options.language is not None:
         options = replace(options, language=like.options.language)  # as a code

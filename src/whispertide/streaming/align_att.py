@@ -38,23 +38,19 @@ class AlignAttState:
     """What is remembered between rounds.
 
     start     first sample of the next window, a multiple of 320
-    last_end  where the newest round ended; at first, where the utterance began
     ends      where the rounds ended whose audio is in the window
     words     confirmed words in the window: the forced prefix
     context   confirmed text before the window
     attended  the sample that the newest token attended to; None: not known, any place is right
     guess     the words behind the confirmed ones
-    rounds    how many results were applied
     """
 
     start: int
-    last_end: int
     ends: list[int] = field(default_factory=list)
     words: list[TokenWord] = field(default_factory=list)
     context: str = ""
     attended: int | None = None
     guess: tuple[TokenWord, ...] = ()
-    rounds: int = 0
 
     def copy(self) -> "AlignAttState":
         """An independent copy."""
@@ -78,8 +74,7 @@ class AlignAtt:
     context       whether text that left the window precedes it as prompt
     beyond        tokens decoded behind the frontier as a guess; none in the last round, which confirms what it hears
     verify        the guess of the round before is checked as one block instead of being decoded again
-    shed          from such a step between rounds on there is no guess, from twice that the window is cut to one word;
-                  0: never
+    shed          from such a load on there is no guess, from twice that the window is cut to one word; 0: never
     loop_guard    cut down repetition loops before they are confirmed
     listen        how rounds are decoded otherwise
     """
@@ -109,15 +104,15 @@ class AlignAtt:
 
     def start(self, at: int) -> AlignAttState:
         """Nothing confirmed, nothing attended to, no context."""
-        return AlignAttState(start=align_down(at), last_end=at)
+        return AlignAttState(start=align_down(at))
 
     def limit(self, state: AlignAttState) -> int:
         """The end of a window of `hard_cap` samples."""
         return state.start + self.hard_cap
 
-    def plan(self, state: AlignAttState, frontier: int, *, round_id: int, is_last: bool) -> RoundPlan:
+    def plan(self, state: AlignAttState, frontier: int, *, round_id: int, is_last: bool, load: int = 0) -> RoundPlan:
         """The window up to `frontier`, behind the confirmed words in it."""
-        level = self.level(state, frontier)
+        level = self.level(load)
         last_frame = -(self.rewind or 0)
         if state.attended is not None:
             last_frame = (state.attended - state.start) // FRAME_SAMPLES
@@ -138,6 +133,7 @@ class AlignAtt:
             prefix=tuple(token for word in state.words for token in word.tokens),
             reference=Reference(guess, window) if self.verify and guess else None,
             is_last=is_last,
+            level=level,
             listen=replace(self.listen, watch=(watch,), detect_end=self.truncate == "detector"),
         )
 
@@ -145,20 +141,16 @@ class AlignAtt:
         """None: what watches is in the plan."""
         return ()
 
-    def level(self, state: AlignAttState, frontier: int) -> int:
-        """Declared steps of lowered quality for a round that looks up to `frontier`: the step before it tells the load.
+    def level(self, load: int) -> int:
+        """Declared steps of lowered quality under that load (`schedule.Schedule.load`).
 
         1: steps are longer; 2: there is no guess either; 3: the window is cut short, too.
         """
-        gap = frontier - state.last_end
-        if not self.shed or not state.rounds or 2 * gap <= self.shed:
-            return 0
-        return 1 + (gap > self.shed) + (gap > 2 * self.shed)
+        return sum(load > bound for bound in (self.shed // 2, self.shed, 2 * self.shed)) if self.shed else 0
 
     def apply(self, state: AlignAttState, result: RoundResult) -> Commit:
         """Confirm what stands before the frontier (everything, in the last round), then bound the window."""
         end, is_last = result.plan.window.end, result.plan.is_last
-        level = self.level(state, end)
         heard = result.listened
         rewound = heard is not None and heard.halt is not None and heard.halt.reason == "rewind"
         confirmed: list[TokenWord] = []
@@ -168,15 +160,14 @@ class AlignAtt:
             confirmed = self._take(state, heard, is_last)
         elif is_last:  # too short to be heard
             confirmed, state.guess = list(state.guess), ()
-        state.last_end, state.rounds = end, state.rounds + 1
         state.ends.append(end)
         if not is_last:
-            confirmed += self._bound(state, end, level)
+            confirmed += self._bound(state, end, result.plan.level)
         return Commit(
             tuple(word.word for word in confirmed),
             tuple(word.word for word in state.guess),
             min(state.start, align_down(end)),
-            level,
+            result.plan.level,
         )
 
     # --- which words --------------------------------------------------------------------------------------------------
@@ -227,8 +218,7 @@ class AlignAtt:
 
     def _bound(self, state: AlignAttState, end: int, level: int) -> list[TokenWord]:
         """Let go of audio at the front; returns words that had to be confirmed because the window is full."""
-        reserve = end - (state.ends[-2] if len(state.ends) > 1 else state.start)
-        reserve = min(max(reserve, self.hard_cap // 8), self.hard_cap // 2)
+        reserve = self._reserve(state, end)
         if self.memory == "words":
             carry = 1 if level >= 3 else self.carry
             if level >= 3 or end - state.start > self.window:
@@ -238,9 +228,20 @@ class AlignAtt:
                 self._cut(state, state.ends.pop(0), end)
         forced: list[TokenWord] = []
         if end - state.start > self.hard_cap - reserve:
-            forced = self._make_room(state, end, reserve)
+            forced = self._make_room(state, end, max(reserve, self.hard_cap // 8))
         state.ends = [at for at in state.ends if at > state.start]
         return forced
+
+    def _reserve(self, state: AlignAttState, end: int) -> int:
+        """Room for the audio of the next round. Segments leave room for a step like the last one, so that the window
+        grows to its full length; where it is full there may be more to catch up with.
+        """
+        step = end - (state.ends[-2] if len(state.ends) > 1 else state.start)
+        if self.memory == "words":
+            step = max(step, self.hard_cap // 8)
+        elif end - state.start >= self.hard_cap:
+            step *= 2
+        return min(step, self.hard_cap // 2)
 
     def _in_front_of(self, state: AlignAttState, carry: int) -> int:
         return state.words[-carry].start - MARGIN if len(state.words) >= carry else state.start

@@ -87,7 +87,7 @@ class Grounded:
         """The end of a window of `hard_cap` samples."""
         return state.start + self.hard_cap
 
-    def plan(self, state: GroundedState, frontier: int, *, round_id: int, is_last: bool) -> RoundPlan:
+    def plan(self, state: GroundedState, frontier: int, *, round_id: int, is_last: bool, load: int = 0) -> RoundPlan:
         """Carried-over and new audio, behind the carried word."""
         watch = replace(self.watch, near_end=None) if is_last else self.watch
         again = state.halt if self.carry == 3 and state.halt_at == state.start else None

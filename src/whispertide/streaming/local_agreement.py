@@ -112,7 +112,7 @@ class LocalAgreement:
         """The end of a window of `hard_cap` samples."""
         return state.start + self.hard_cap
 
-    def plan(self, state: AgreementState, frontier: int, *, round_id: int, is_last: bool) -> RoundPlan:
+    def plan(self, state: AgreementState, frontier: int, *, round_id: int, is_last: bool, load: int = 0) -> RoundPlan:
         """The whole window again, up to `frontier`."""
         window = Span(state.start, frontier)
         reference = None

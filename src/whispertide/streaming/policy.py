@@ -26,9 +26,9 @@ State = TypeVar("State", bound=PolicyState)
 class Policy(Protocol[State]):
     """Which words are confirmed, and what audio and text the next round carries.
 
-    A policy may know what its rounds heard and where the audio ends; not how fast anything runs, nor what the session
-    does with its verdicts. All memory is in the state, so one policy object serves any number of utterances. Plans may
-    be made while earlier ones are still in flight; results come back in the order of the plans.
+    A policy may know what its rounds heard, where the audio ends, and what load it is told; not how fast anything runs,
+    nor what the session does with its verdicts. All memory is in the state, so one policy object serves any number of
+    utterances. Plans may be made while earlier ones are still in flight; results come back in the order of the plans.
     """
 
     def start(self, at: int) -> State:
@@ -37,8 +37,11 @@ class Policy(Protocol[State]):
     def limit(self, state: State) -> int:
         """The last sample that the next window may reach. Applying a round that reached it must raise it."""
 
-    def plan(self, state: State, frontier: int, *, round_id: int, is_last: bool) -> RoundPlan:
-        """The round that looks up to `frontier` (at most `limit`). Leaves the state as it is: a plan may be dropped."""
+    def plan(self, state: State, frontier: int, *, round_id: int, is_last: bool, load: int = 0) -> RoundPlan:
+        """The round that looks up to `frontier` (at most `limit`). Leaves the state as it is: a plan may be dropped.
+
+        `load` is how much of the step to it is owed to computing, in samples (`schedule.Schedule.load`).
+        """
 
     def guards(self, plan: RoundPlan) -> Sequence[Guard]:
         """What watches the tokens of this round."""

@@ -90,12 +90,13 @@ class Recipe:
     beyond        tokens that are decoded behind the frontier, as a guess
     verify        check the guess of the round before as one block
     rescue_logprob   a decode whose tokens are less likely on average is tried again with `beam` hypotheses (0 = never)
-    shed_s        when rounds come further apart than this there is no guess, at twice that windows get short (0 =
-                  never)
+    shed_s        when computing keeps rounds further apart than this there is no guess, at twice that windows get
+                  short (0 = never)
 
     Grounded:
     carry         how audio is carried over: 1, 2 or 3
-    carry_back_s  the window begins so much before the carried word; `carry_most_s` is the most that is carried
+    carry_back_s  the window begins so much before the carried word; `carry_most_s` is the most that is carried (0 =
+                  twice the step)
     real_end      end of text ends a decode; else the second-best token is taken, if it says something
     shift_guard   whether backward shifts end it; `shift_median` and `shift_average` are the widths of the two filters
                   in frames, `shift_row` says whose attention a token's is, `shift_from_s` where arrival is looked for
@@ -160,7 +161,7 @@ class Recipe:
     rescue_logprob: float = 0.0
     shed_s: float = 0.0
     carry_back_s: float = 0.2
-    carry_most_s: float = 4.0
+    carry_most_s: float = 0.0
     real_end: bool = True
     shift_guard: bool = True
     shift_median: int = 7
@@ -211,7 +212,8 @@ class Recipe:
         _check_range("agreement", self.agreement, 2, 10)
         _check_range("hard_cap_s", self.hard_cap_s, 4, CHUNK_SECONDS)
         window = WINDOW_OF[self.policy]
-        _check_range(window, getattr(self, window), 1, self.hard_cap_s)
+        if self.policy != "grounded" or self.carry_most_s:
+            _check_range(window, getattr(self, window), 1, self.hard_cap_s)
         for name in _WITHIN_A_WINDOW:
             _check_range(name, getattr(self, name), 0, CHUNK_SECONDS)
         _check_range("attention_floor", self.attention_floor, 0, 1)
@@ -231,6 +233,11 @@ class Recipe:
         _check_range("vad_pause_s", self.vad_pause_s, 0.1, CHUNK_SECONDS)
         _check_range("vad_pre_roll_s", self.vad_pre_roll_s, 0, CHUNK_SECONDS)
         _check_range("lag_s", self.lag_s, 0.1, 3600)
+
+    @property
+    def carried_s(self) -> float:
+        """The most that NPUsper carries over: `carry_most_s`, or else twice the step, at most half of the window."""
+        return self.carry_most_s or min(2 * self.step_s, self.hard_cap_s / 2)
 
     @property
     def hypotheses(self) -> int:

@@ -68,7 +68,7 @@ _NPUSPER = Recipe(
     heads_first=True,
     hard_cap_s=30.0,
 )
-# A first composition, to be tuned by measurement (benchmarks/search.py).
+# Ours: tuned by measurement, the ablations in docs/LOG.md and a search around it (benchmarks/search.py).
 _TIDE = Recipe(
     name="tide",
     schedule="adaptive",
@@ -112,7 +112,7 @@ def usual_window_s(recipe: Recipe) -> float:
     """How long windows usually get at most, in seconds without padding: what a round has to be computed for."""
     if recipe.policy == "align-att" and recipe.memory == "segments":
         return recipe.hard_cap_s
-    window: float = getattr(recipe, WINDOW_OF[recipe.policy])
+    window: float = recipe.carried_s if recipe.policy == "grounded" else getattr(recipe, WINDOW_OF[recipe.policy])
     return min(window + recipe.step_s, recipe.hard_cap_s)
 
 
@@ -189,7 +189,7 @@ def _grounded(recipe: Recipe) -> Grounded:
             finish_word=recipe.finish_word,
         ),
         back=to_samples(recipe.carry_back_s),
-        most=to_samples(recipe.carry_most_s),
+        most=to_samples(recipe.carried_s),
         hard_cap=to_samples(recipe.hard_cap_s),
         loop_guard=recipe.loop_guard,
         listen=replace_fields(_listening(recipe), real_end=recipe.real_end, same_token=recipe.same_token),

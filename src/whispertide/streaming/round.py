@@ -85,6 +85,7 @@ class RoundPlan:
     prompt   text that was said before the window (Whisper's previous-text context)
     prefix   tokens forced at the start of the transcript of this window
     is_last  no audio follows in this utterance: margins and hold-backs are off
+    level    declared steps by which quality is lowered in this round, because the machine is late
     listen   None: hear the window as Whisper transcribes a recording; else in one pass, as this says
     """
 
@@ -95,6 +96,7 @@ class RoundPlan:
     prefix: tuple[int, ...] = ()
     reference: Reference | None = None
     is_last: bool = False
+    level: int = 0
     listen: Listening | None = None
 
     def __post_init__(self) -> None:

@@ -26,6 +26,12 @@ class Schedule(Protocol):
     def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """The end of the next round's window, or None while no round is due."""
 
+    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
+        """How much of the step from `last` to `frontier` is owed to computing, in samples; 0: no more than is usual.
+
+        `waited` is how much came in after the round was due, while something else was computed.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class FixedStep:
@@ -45,6 +51,10 @@ class FixedStep:
         """All that has arrived, once that is a step more than the last round saw."""
         return received if received - last >= self.step else None
 
+    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
+        """See `Schedule`."""
+        return _load(self.step, frontier - last, spent, waited)
+
 
 @dataclass(frozen=True, slots=True)
 class BestEffort:
@@ -60,6 +70,10 @@ class BestEffort:
     def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """All that has arrived."""
         return received if received - last >= self.min_new else None
+
+    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
+        """See `Schedule`."""
+        return _load(self.min_new, frontier - last, spent, waited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +97,27 @@ class Adaptive:
         wanted = min(max(2 * spent, self.least), self.most)
         return received if received - last >= wanted else None
 
+    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
+        """See `Schedule`."""
+        return _load(self.least, frontier - last, spent, waited)
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The rounds of an earlier run again: `boundaries` is its `Session.boundaries`. Portions do not matter."""
+    """The rounds of an earlier run again: `boundaries` and `loads` are those of its session. Portions do not matter.
+
+    Without `loads` the machine was never late.
+    """
 
     boundaries: tuple[int, ...]
+    loads: tuple[int, ...] = ()
     recorded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if any(b <= a for a, b in zip((0, *self.boundaries), self.boundaries, strict=False)):
             raise OptionError(f"expected round boundaries that are positive and rise; got {list(self.boundaries)[:20]}")
+        if self.loads and len(self.loads) != len(self.boundaries):
+            raise OptionError(f"expected a load for each of {len(self.boundaries)} boundaries; got {len(self.loads)}")
 
     def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
         """The next boundary, once that much has arrived. Those before the utterance was known of had no round."""
@@ -101,3 +125,18 @@ class Recorded:
         if at == len(self.boundaries) or self.boundaries[at] > received:
             return None
         return self.boundaries[at]
+
+    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
+        """What was recorded for the round that ended there."""
+        at = bisect_left(self.boundaries, frontier)
+        return self.loads[at] if at < len(self.loads) else 0
+
+
+def _load(usual: int, step: int, spent: int, waited: int) -> int:
+    """The step, but no longer than computing wants it to be (twice as long as it takes, so that the machine has room)
+    or than the round was kept waiting.
+
+    So a long step is no load where audio comes in large portions, or where `usual` steps are that long.
+    """
+    owed = min(step, max(2 * spent, waited))
+    return owed if owed > usual else 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.earlier import EarlierText
 from whispertide.decoding.endless import EndlessSearch
@@ -243,7 +244,14 @@ class _Decode:
         self.prefix = prefix
         left = min(listen.context_tokens, room - len(start) - len(prefix) - 1)
         said = plan.prompt if self.job.options.condition_on_previous_text is not False else ""
-        context = fit_context(tokenizer.encode, self.job.options.prompt, said, left, static=listen.static_prompt)
+        context = fit_context(
+            tokenizer.encode,
+            self.job.options.prompt,
+            said,
+            left,
+            static=listen.static_prompt,
+            spaced=self.language not in UNSPACED_LANGUAGES,
+        )
         head = (tokenizer.sot_prev, *context) if context else ()
         tokens = (*head, *start, *prefix)
         limit = min(listen.max_tokens, self.job.options.max_tokens or listen.max_tokens)

@@ -36,6 +36,7 @@ class Utterance:
     end        its last sample, once that is known; `closed_at` is how much audio it took to know
     spoken     whether any of its words is confirmed
     spent      how long the newest round that came back was computed, in samples
+    due_at     how much audio there was when its next round came due; None: it has not yet
     """
 
     start: int
@@ -48,6 +49,7 @@ class Utterance:
     last_planned: bool = False
     spoken: bool = False
     spent: int = 0
+    due_at: int | None = None
 
     def copy(self) -> "Utterance":
         """An independent copy."""
@@ -78,7 +80,8 @@ class TurnState:
 
     floor       end of the last utterance: the next one begins there or later
     stale       rounds in flight whose results no longer matter
-    boundaries  ends of all rounds so far but those that ended an utterance
+    boundaries  ends of all rounds so far but those that ended an utterance; `loads` are what computing took of the
+                steps to them
     """
 
     received: int = 0
@@ -89,6 +92,7 @@ class TurnState:
     stale: set[int] = field(default_factory=set)
     requests: list[Request] = field(default_factory=list)
     boundaries: list[int] = field(default_factory=list)
+    loads: list[int] = field(default_factory=list)
     next_round: int = 0
     ended: bool = False
 
@@ -100,6 +104,7 @@ class TurnState:
         self.utterance.last_planned = False
         if flight.recorded:
             self.boundaries.pop()
+            self.loads.pop()
 
     def copy(self) -> "TurnState":
         """An independent copy; values that never change are shared."""
@@ -111,6 +116,7 @@ class TurnState:
             stale=set(self.stale),
             requests=list(self.requests),
             boundaries=list(self.boundaries),
+            loads=list(self.loads),
         )
 
 
@@ -130,6 +136,9 @@ class Turns:
         """That much more audio is there, and this is what the gate says about it."""
         self.state.received += samples
         self.state.gate_events += gate_events
+        utterance = self.state.utterance
+        if utterance is not None and utterance.due_at is None and self._scheduled(utterance) is not None:
+            utterance.due_at = self.state.received
 
     def request(self, kind: Literal["flush", "finish"]) -> None:
         """Everything received so far is to be confirmed."""
@@ -262,11 +271,18 @@ class Turns:
         """The end of the round that the schedule wants now, if any."""
         if self.state.requests and not self.schedule.recorded:
             return None  # the last round will look at everything anyway
-        frontier = self.schedule.frontier(utterance.last_end, utterance.known, self._horizon, utterance.spent)
+        frontier = self._scheduled(utterance)
         if frontier is None:
             return None
         frontier = min(frontier, self.policy.limit(utterance.policy))
         return frontier if frontier > utterance.last_end else None
+
+    def _scheduled(self, utterance: Utterance) -> int | None:
+        return self.schedule.frontier(utterance.last_end, utterance.known, self._horizon, utterance.spent)
+
+    def _load(self, utterance: Utterance, frontier: int) -> int:
+        waited = 0 if utterance.due_at is None else max(frontier - utterance.due_at, 0)
+        return self.schedule.load(utterance.last_end, frontier, utterance.spent, waited)
 
     def _next_stop(self, frontier: int) -> SpeechStopped | None:
         """The gate's next event, if it ends the utterance and was decided on by `frontier`."""
@@ -292,13 +308,16 @@ class Turns:
 
     def _launch(self, utterance: Utterance, frontier: int, *, at: int, is_last: bool, record: bool) -> RoundPlan:
         state = self.state
-        plan = self.policy.plan(utterance.policy, frontier, round_id=state.next_round, is_last=is_last)
+        load = self._load(utterance, frontier) if record else 0
+        plan = self.policy.plan(utterance.policy, frontier, round_id=state.next_round, is_last=is_last, load=load)
         state.next_round += 1
         state.in_flight.append(Flight(plan, at, utterance.last_end, record))
         utterance.last_end = max(utterance.last_end, frontier)
         utterance.last_planned = is_last
+        utterance.due_at = None
         if record:
             state.boundaries.append(frontier)
+            state.loads.append(load)
         return plan
 
     def _end_turn(self, utterance: Utterance, at: int) -> None:
