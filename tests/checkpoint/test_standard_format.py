@@ -23,14 +23,18 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.types import N_SAMPLES
 
-MICRO = Path(__file__).parents[2] / "models" / "micro.en"
+MODELS = Path(__file__).parents[2] / "models"
 CLIPS = [path for path in sorted((Path(__file__).parents[1] / "clips").glob("*.flac")) if path.stem != "long"]
 GREEDY = DecodeOptions(timestamps=False, temperatures=(0.0,))
 Transcribe = Callable[[Path], str]
 
 
 SHIPPED = pytest.mark.parametrize(
-    "folder", [pytest.param(NANO, id="nano.en"), pytest.param(MICRO, id="micro.en", marks=pytest.mark.slow)]
+    "folder",
+    [
+        pytest.param(NANO, id="nano.en"),
+        *(pytest.param(MODELS / name, id=name, marks=pytest.mark.slow) for name in ("micro.en", "micro-padded.en")),
+    ],
 )
 
 
@@ -54,7 +58,7 @@ def compared(folder: Path, transcribe: Transcribe) -> None:
 @SHIPPED
 def test_sizes(folder: Path) -> None:
     """Small enough to ship, and of the shapes that were promised."""
-    width, heads, megabytes = {"nano.en": (256, 4, 45), "micro.en": (384, 6, 80)}[folder.name]
+    width, heads, megabytes = (256, 4, 45) if folder == NANO else (384, 6, 80)
     dims = opened(folder).dims
     assert (dims.n_audio_state, dims.n_text_state) == (width, width)
     assert (dims.n_audio_head, dims.n_audio_layer, dims.n_text_head, dims.n_text_layer) == (heads, 4, heads, 4)
