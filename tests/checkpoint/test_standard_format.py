@@ -83,13 +83,14 @@ def test_transformers_writes_the_same(folder: Path) -> None:
         compared(folder, transcribe)
 
 
-def test_openai_whisper_writes_the_same(tmp_path: Path) -> None:
+@SHIPPED
+def test_openai_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     whisper = pytest.importorskip("whisper")
     torch.set_num_threads(1)
-    convert_openai.convert(str(NANO), tmp_path)
+    convert_openai.convert(str(folder), tmp_path)
     model = whisper.load_model(str(tmp_path / "model.pt"), device="cpu")
-    generation = opened(NANO).generation
+    generation = opened(folder).generation
     options = whisper.DecodingOptions(
         language="en",
         without_timestamps=True,
@@ -104,16 +105,17 @@ def test_openai_whisper_writes_the_same(tmp_path: Path) -> None:
         return text
 
     with warnings.catch_warnings(action="ignore"):  # it leaves its vocabulary file open
-        compared(NANO, transcribe)
+        compared(folder, transcribe)
 
 
 @pytest.mark.slow
-def test_faster_whisper_writes_the_same(tmp_path: Path) -> None:
+@SHIPPED
+def test_faster_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
     for module in ("ctranslate2", "torch", "transformers"):
         pytest.importorskip(module)
     faster_whisper = pytest.importorskip("faster_whisper")
     script = "from ctranslate2.converters.transformers import main; main()"
-    arguments = ["--model", str(NANO), "--output_dir", str(tmp_path / "ct2"), "--quantization", "float32"]
+    arguments = ["--model", str(folder), "--output_dir", str(tmp_path / "ct2"), "--quantization", "float32"]
     arguments += ["--copy_files", "tokenizer.json", "preprocessor_config.json"]
     subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True)
     model = faster_whisper.WhisperModel(
@@ -122,7 +124,7 @@ def test_faster_whisper_writes_the_same(tmp_path: Path) -> None:
 
     def transcribe(clip: Path) -> str:
         samples = np.pad(load_audio(clip), (0, N_SAMPLES))[:N_SAMPLES]  # one window, not the audio's own length
-        suppressed = opened(NANO).generation.suppress_tokens
+        suppressed = opened(folder).generation.suppress_tokens
         segments, _ = model.transcribe(
             samples,
             language="en",
@@ -134,4 +136,4 @@ def test_faster_whisper_writes_the_same(tmp_path: Path) -> None:
         )
         return "".join(segment.text for segment in segments).strip()
 
-    compared(NANO, transcribe)
+    compared(folder, transcribe)
