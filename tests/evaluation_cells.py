@@ -30,7 +30,7 @@ def make_trace(utterance: str, *, late_s: float = 1.0, seconds: float = 6.0) -> 
     shown += [Shown(n + late_s, (f" word{n}",), ()) for n in range(1, count)]
     runs = {"decoder_runs": 9, "search_runs": 8, "search_rows": 40}
     rounds = tuple(
-        RoundCost(float(n), 0.25, min(n, 15.0), 0.1, 0.1, 0.05, **runs, tokens=3, encoder_gflop=1.5)
+        RoundCost(float(n), 0.25, min(n, 15.0), 0.1, 0.1, 0.05, **runs, tokens=3, encoder_gflop=1.5, cpu_s=0.2)
         for n in range(1, count)
     )
     return Trace(

@@ -407,11 +407,11 @@ def whisperflow(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     ("item", "said"),
     [
         ("table 2", r"nano\.en +100 +100 +50"),
-        ("table 4", r"0\.75 s +3\.33 +0\.75 +5\.00"),
+        ("table 4", r"0\.75 s +3\.33 +0\.75 +8\.7 +5\.00"),
         ("figure 7", r"\n\s*whisperflow executor=pipelined +0\.1 s"),
         ("figure 8", r"\n\s*whisper-streaming +2 s"),
         ("figure 9", "power meter"),
-        ("figure 10", r"framing=hush search=pruned prune_align=time executor=pipelined +0\.1 s"),
+        ("figure 10", r"prune_align=time doubt=0\.8 settle_s=0\.6 executor=pipelined +0\.1 s"),
     ],
 )
 def test_the_items_of_whisperflow_are_measured(
