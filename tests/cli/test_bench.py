@@ -425,6 +425,7 @@ def test_the_items_of_whisperflow_are_measured(
     assert (f"{item} (" in result.stdout.splitlines()[-1]) != whole, "what an item lacks is said"
     page = Path("bench-results", "paper-whisperflow.html").read_text(encoding="utf-8")
     assert ("<svg" in page) == item.startswith("figure")
+    assert ("+ two workers" in page) == (item == "figure 10")
 
 
 def test_an_unknown_paper_is_wrong_usage(run: Run, heard: Heard) -> None:

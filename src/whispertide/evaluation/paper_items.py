@@ -6,6 +6,7 @@ flatters itself (truncated timers, truncated texts) ours is used instead.
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -129,7 +130,8 @@ def model_figure(runner: "Runner") -> Outcome:
         for recipe in (BASELINE, SYSTEM)
         for executor in ("serial", "pipelined")
     ]
-    return _latencies(cells, "Confirmed latency by model and executor", [cell.spec.model for cell in cells])
+    names = [f"{Path(cell.spec.model).name}: {cell.spec.label}" for cell in cells]
+    return _latencies(cells, "Confirmed latency by model and executor", names)
 
 
 def step_figure(runner: "Runner") -> Outcome:
@@ -155,7 +157,7 @@ def ablation_figure(runner: "Runner") -> Outcome:
 def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str]) -> Outcome:
     """A bar for each cell that has a latency, and a table of all."""
     items = [
-        plots.Bar(f"{name}: {cell.spec.label}", float(cell.score["confirmed_mean_s"]))
+        plots.Bar(name, float(cell.score["confirmed_mean_s"]))
         for name, cell in zip(names, cells, strict=True)
         if _is_late(cell)
     ]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from whispertide.errors import OptionError
@@ -36,6 +37,7 @@ _MARKERS = {
 _DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (2, 1.5), (6, 2, 1.5, 2))
 _WIDTH, _HEIGHT = 4.8, 2.9  # inches; as wide as a phone's page at 1:1, so letters stay legible there
 _BAR_HEIGHT = 0.36
+_LABEL = 32  # characters in a line of a bar's label
 _SHARES = 250  # points of a cumulative distribution
 _LEGEND_ROW = 15  # points, as everything in an SVG of matplotlib's
 
@@ -151,7 +153,7 @@ def _cumulative(values: Sequence[float]) -> tuple[list[float], list[float]]:
 
 
 def bars(items: Sequence[Bar], *, x_label: str, title: str) -> str:
-    """Horizontal bars, the first on top, each with its value; whiskers where an interval is known."""
+    """Horizontal bars, the first on top, each with its value; whiskers where it has an interval; long labels break."""
 
     def draw(axes: "Axes") -> None:
         reach = max((max(item.value, item.high or item.value) for item in items), default=1.0) or 1.0
@@ -165,7 +167,7 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> str:
             axes.annotate(
                 f"{item.value:.3g}", (max(edge, 0), row), xytext=(5, 0), textcoords="offset points", va="center"
             )
-        axes.set_yticks(range(len(items)), [item.label for item in items])
+        axes.set_yticks(range(len(items)), [fill(item.label, _LABEL) for item in items])
         axes.set_ylim(max(len(items), 2) - 0.5, -0.5)  # the first on top, and one bar alone no thicker than others
         axes.grid(axis="y", visible=False)
         axes.tick_params(axis="y", length=0)
