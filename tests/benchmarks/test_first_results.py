@@ -1,7 +1,5 @@
 """The whole published run in a second: recognisers, corpora and checkpoints are stand-ins, everything else is real."""
 
-import importlib.util
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmark_scripts import benchmark
 from evaluation_cells import make_trace
 from whispertide.evaluation import charts, corpora, peers, runner
 from whispertide.evaluation.peers import PEERS, Peer
@@ -20,19 +19,11 @@ from whispertide.evaluation.runner import Runner
 from whispertide.evaluation.trace import RefWord, Trace, Utterance
 from whispertide.types import SAMPLE_RATE, FloatArray
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "first_results.py"
-
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("first_results", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["first_results"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["first_results"]
+    with benchmark("first_results") as module:
+        yield module
 
 
 def silence() -> FloatArray:

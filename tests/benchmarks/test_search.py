@@ -1,7 +1,5 @@
 """How `benchmarks/search.py` looks for settings; what it would measure is made up."""
 
-import importlib.util
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,21 +8,15 @@ from typing import Any
 
 import pytest
 
+from benchmark_scripts import benchmark
 from whispertide.streaming.recipes import get_recipe
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "search.py"
 TIDE = get_recipe("tide")
 
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("search_benchmark", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "search_benchmark", module)
-        spec.loader.exec_module(module)
+    with benchmark("search") as module:
         yield module
 
 

@@ -1,7 +1,5 @@
 """How `benchmarks/server.py` looks for the number of sessions; nothing is started and nothing is timed."""
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -9,19 +7,12 @@ from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+from benchmark_scripts import benchmark
 
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("server_benchmark", FOLDER / "server.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        patch.setitem(sys.modules, "server_benchmark", module)
-        spec.loader.exec_module(module)
+    with benchmark("server") as module:
         yield module
 
 

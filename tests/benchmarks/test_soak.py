@@ -1,30 +1,24 @@
 """The soak in seconds: its minutes are short, everything else is real."""
 
-import importlib.util
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from benchmark_scripts import benchmark
 from whispertide.types import SAMPLE_RATE
-
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("soak", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "soak", module)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "MINUTE", 6 * SAMPLE_RATE)
-    monkeypatch.setattr(module, "cache_dir", lambda: tmp_path)
-    return module
+def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
+    with benchmark("soak") as module:
+        monkeypatch.setattr(module, "MINUTE", 6 * SAMPLE_RATE)
+        monkeypatch.setattr(module, "cache_dir", lambda: tmp_path)
+        yield module
 
 
 def soak(script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *more: str) -> Any:
