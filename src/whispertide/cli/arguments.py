@@ -138,9 +138,9 @@ class StreamChoice:
         return parse_overrides(get_recipe(self.recipe or DEFAULT_RECIPE), self.changes)
 
 
-def executor_change(name: str | None) -> tuple[str, ...]:
-    """What `--executor` changes in a recipe."""
-    return () if name is None else (f"executor={name}",)
+def recipe_changes(changes: list[str] | None, framed: tuple[str, ...], executor: str | None) -> tuple[str, ...]:
+    """What `--set`, then `--framing` or `--hush` (`framed`: see `hush_word`) and `--executor` change in a recipe."""
+    return (*(changes or ()), *framed, *([] if executor is None else [f"executor={executor}"]))
 
 
 def hush_word(file: Path | None, framing: str | None) -> "tuple[HushWord | None, tuple[str, ...]]":

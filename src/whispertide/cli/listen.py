@@ -25,8 +25,8 @@ from whispertide.cli.arguments import (
     ThreadsOption,
     VadOption,
     decode_options,
-    executor_change,
     hush_word,
+    recipe_changes,
 )
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import Target, plan_targets
@@ -82,13 +82,12 @@ def listen(
         if show_devices:
             return list_devices()
         word, framed = hush_word(hush, framing)
-        changed = (*(changes or ()), *framed, *executor_change(executor))
         request = Request(
             device=device,
             target=plan_targets([NAME], output, form)[0],
             model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
             options=decode_options(language, task, prompt),
-            recipe=StreamChoice(recipe, changed).resolve(),
+            recipe=StreamChoice(recipe, recipe_changes(changes, framed, executor)).resolve(),
             vad=vad,
             hush=word,
         )

@@ -26,8 +26,8 @@ from whispertide.cli.arguments import (
     ThreadsOption,
     VadOption,
     decode_options,
-    executor_change,
     hush_word,
+    recipe_changes,
 )
 from whispertide.cli.exit import ExitCode, combine, guarded, report
 from whispertide.cli.output import STDIN, Target, plan_targets
@@ -103,13 +103,12 @@ def transcribe(
         pcm = None if rate is None else PcmFormat(rate, channels, sample_format)
         _check_usage(files, pcm, offline=offline, streaming=(recipe, changes, vad, executor), pace=pace)
         word, framed = hush_word(hush, framing)
-        changed = (*(changes or ()), *framed, *executor_change(executor))
         request = Request(
             sources=tuple(Source(name, pcm) for name in files),
             targets=tuple(plan_targets(files, output, form)),
             model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
             options=decode_options(language, task, prompt),
-            recipe=None if offline else StreamChoice(recipe, changed).resolve(),
+            recipe=None if offline else StreamChoice(recipe, recipe_changes(changes, framed, executor)).resolve(),
             vad=vad,
             live=pace == "live",
             framing="hush" if word else framing or "pad30",
