@@ -99,7 +99,7 @@ class Served:
         executor = self.model.session(live.asked_recipe).executor
         session = Session(
             live.asked_recipe, executor, make_gate(live.asked_recipe),
-            options=live.asked_options, schedule=Recorded(live.session.boundaries),
+            options=live.asked_options, schedule=Recorded(live.session.boundaries, live.session.loads),
         )  # fmt: skip
         for command in self.watcher.commands:
             match command:

@@ -201,7 +201,7 @@ def local(served: Served, number: int, sound: FloatArray) -> str:
     """What a local session says to the same sound with the rounds that the session on the server had."""
     live = served.watcher.sessions[number]
     executor = served.model.session(RECIPE).executor
-    schedule = Recorded(live.session.boundaries)
+    schedule = Recorded(live.session.boundaries, live.session.loads)
     session = Session(RECIPE, executor, make_gate(RECIPE), options=live.asked_options, schedule=schedule)
     session.push(sound)
     session.finish()
