@@ -8,6 +8,7 @@ import pytest
 
 from whispertide.checkpoint import load_checkpoint
 from whispertide.errors import GraphError
+from whispertide.evaluation import static_decoding
 from whispertide.evaluation.static_decoding import Decoding, Speed, contenders, interleaved, speeds, static_figure
 from whispertide.options import EngineOptions
 
@@ -48,6 +49,7 @@ def test_ratios_are_taken_within_a_round() -> None:
 @pytest.mark.slow
 def test_the_figure_shows_every_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    monkeypatch.setattr(static_decoding, "QUICK_ROUNDS", 1)
     runner: Any = SimpleNamespace(
         models=("nano.en",),
         quick=True,

@@ -137,9 +137,9 @@ class GraphBuilder:
 
     def weight(self, name: str, array: np.ndarray[Any, Any]) -> str:
         """A weight kept in the external file; floats take the graph's float type."""
-        if array.dtype.kind == "f" and array.dtype != self.float_dtype:
-            array = array.astype(self.float_dtype)
         if name not in self._initializers:
+            if name not in self.weights.stored and array.dtype.kind == "f" and array.dtype != self.float_dtype:
+                array = array.astype(self.float_dtype)
             stored = self.weights.put(name, array)
             tensor = TensorProto(name=name, data_type=stored.data_type, dims=stored.shape)
             tensor.data_location = TensorProto.EXTERNAL
@@ -184,7 +184,7 @@ class GraphBuilder:
         if kind == "block-int8":
             packed = self.block_int8(name, weight, block)
             return self._matmul_blocks(value, name, packed, weight.shape, bias, block)
-        product = self.node("MatMul", value, self.weight(f"{name}.t", np.ascontiguousarray(weight.T)))
+        product = self.node("MatMul", value, self.weight(f"{name}.t", weight.T))
         return self.node("Add", product, self.weight(f"{name}.bias", bias)) if bias is not None else product
 
     def column_int8(self, name: str, weight: np.ndarray[Any, Any], *, signed: bool) -> tuple[str, str]:

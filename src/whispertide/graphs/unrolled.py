@@ -60,7 +60,7 @@ class UnrolledGraph:
         self.suppress = graph.input("suppress", graph.float_type, [2, dims.n_vocab])
         self.cross_bias = graph.input("cross_bias", graph.float_type, [1, 1, 1, self.frames])
         embedding = self.tensors.get("decoder.embed_tokens.weight")
-        self.vocabulary = graph.weight("decoder.embed_tokens.t", np.ascontiguousarray(embedding.T))
+        self.vocabulary = graph.weight("decoder.embed_tokens.t", embedding.T)
         self._caches()
 
         found: dict[str, list[str]] = {"tokens": [], "logprobs": [], "end_margin": []}
