@@ -36,10 +36,11 @@ from whispertide.evaluation.corpora.sentences import open_sentences
 from whispertide.evaluation.corpora.voices import TRAINED
 from whispertide.evaluation.trace import RefWord, Utterance
 from whispertide.features import log_mel
+from whispertide.model.encoder import Encoded
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.streaming.framing import pad30
-from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray, IntArray
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray
 
 Head = tuple[int, int]  # (decoder layer, attention head)
 
@@ -133,7 +134,11 @@ def grow(seen: Sequence[Attended], candidates: Sequence[Head]) -> tuple[Head, ..
 
 def timing(seen: Sequence[Attended], heads: Sequence[Head]) -> Timing:
     """How far the word times by these heads are from the exact ones."""
-    errors = np.concatenate([_errors(window, heads) for window in seen]) / SAMPLE_RATE
+    return _summary([_errors(window, heads) for window in seen])
+
+
+def _summary(windows: Sequence[FloatArray]) -> Timing:
+    errors = np.concatenate(windows) / SAMPLE_RATE
     median, p90 = np.percentile(errors, [50, 90])
     score = float(np.minimum(errors, CAP_S).mean())
     return Timing(1000 * score, 1000 * float(median), 1000 * float(p90), len(errors) // 2)
@@ -152,27 +157,37 @@ def _timed(window: Attended, starts: IntArray) -> list[WordTiming]:
 
 
 def _alone(model: WhisperModel, windows: Sequence[TimedWindow], heads: Sequence[Head]) -> dict[Head, Timing]:
-    """Every head by itself, a layer at a time: all heads of a large model at once would not fit into memory."""
-    found: dict[Head, Timing] = {}
-    for layer in sorted({layer for layer, _ in heads}):
-        some = [head for head in heads if head[0] == layer]
-        seen = [attend(model, window, some) for window in windows]
-        found |= {head: timing(seen, [head]) for head in some}
-    return found
+    """Every head by itself, a layer at a time: all heads of a large model at once would not fit into memory.
+
+    Encoding takes longest, so each window is encoded once for all layers.
+    """
+    errors: dict[Head, list[FloatArray]] = {head: [] for head in heads}
+    for window in windows:
+        encoded = _encode(model, window)
+        for layer in sorted({layer for layer, _ in heads}):
+            some = [head for head in heads if head[0] == layer]
+            seen = attend(model, window, some, encoded)
+            for head in some:
+                errors[head].append(_errors(seen, [head]))
+    return {head: _summary(found) for head, found in errors.items()}
 
 
-def attend(model: WhisperModel, window: TimedWindow, heads: Sequence[Head]) -> Attended:
+def _encode(model: WhisperModel, window: TimedWindow) -> Encoded:
+    return pad30(model, log_mel(window.samples, model.dims.n_mels))
+
+
+def attend(model: WhisperModel, window: TimedWindow, heads: Sequence[Head], encoded: Encoded | None = None) -> Attended:
     """Force the right text through the model and keep what `heads` attend to, as `locate_words` would see it.
 
-    Raises `CheckpointError` where the tokenizer does not give the text back word by word.
+    `encoded` is the window, if it has been encoded. Raises `CheckpointError` where the tokenizer does not give the
+    text back word by word.
     """
     tokenizer = model.tokenizer
-    mel = log_mel(window.samples, model.dims.n_mels)
     text = tokenizer.encode(" " + " ".join(word.text for word in window.words))
     start = tokenizer.sot_sequence("en", "transcribe", False)
     request = DecodeRequest(np.array([[*start, *text, tokenizer.eot]], np.int64), (0,))
-    output = model.decoder(pad30(model, mel), heads=heads).run(request)
-    frames = mel.shape[1] * HOP_LENGTH // FRAME_SAMPLES
+    output = model.decoder(encoded or _encode(model, window), heads=heads).run(request)
+    frames = len(window.samples) // FRAME_SAMPLES
     attention = required(output.attention, "attention")[:, 0, :, :frames]
     first = len(start) - 1  # the query at no_timestamps predicts the first text token
     words, tokens = tokenizer.split_to_word_tokens([*text, tokenizer.eot], "en")
