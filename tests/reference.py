@@ -140,3 +140,16 @@ def hf_model(folder: Path = NANO) -> Any:
     torch.set_num_threads(1)
     transformers = pytest.importorskip("transformers")
     return transformers.WhisperForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def ct2_folder(folder: Path, output: Path) -> Path:
+    """The checkpoint in `folder` through CTranslate2's own converter into the new folder `output`, in fp32, with what
+    faster-whisper reads beside it.
+    """
+    for module in ("ctranslate2", "torch", "transformers"):
+        pytest.importorskip(module)
+    from ctranslate2.converters import TransformersConverter
+
+    companions = ["tokenizer.json", "preprocessor_config.json"]
+    TransformersConverter(str(folder), copy_files=companions).convert(str(output), quantization="float32")
+    return output

@@ -4,8 +4,6 @@ Logits are compared for the tokens that the bundled model's training met (see te
 """
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from reference import hf_model, mel_of, openai_model
+from reference import ct2_folder, hf_model, mel_of, openai_model
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import Checkpoint, load_checkpoint
@@ -119,13 +117,13 @@ def test_same_function_in_transformers(wide: Path, narrow_result: Computed) -> N
 
 
 @pytest.mark.slow
-def test_same_function_in_openai_whisper(wide: Path, narrow_result: Computed) -> None:
+def test_same_function_in_openai_whisper(base: Path, narrow_result: Computed) -> None:
     torch = pytest.importorskip("torch")
-    model = openai_model(wide)
+    model = openai_model(base)
     with torch.no_grad():
         hidden = model.embed_audio(torch.from_numpy(mel_of(DEMO))[None])
         logits = model.logits(torch.from_numpy(prompt()), hidden)[0].numpy()[:, live_tokens()]
-    assert relative_error(hidden[0].numpy(), repeated(narrow_result.hidden, wide)) <= TOLERANCE
+    assert relative_error(hidden[0].numpy(), repeated(narrow_result.hidden, base)) <= TOLERANCE
     assert relative_error(logits, narrow_result.logits) <= TOLERANCE
 
 
@@ -134,11 +132,7 @@ def test_faster_whisper_hears_the_same(base: Path, tmp_path: Path) -> None:
     faster_whisper = pytest.importorskip("faster_whisper")
     texts = []
     for name, folder in (("narrow", NARROW.tensors.files[0].parent), ("wide", base)):
-        converted = tmp_path / name
-        script = "from ctranslate2.converters.transformers import main; main()"
-        arguments = ["--model", str(folder), "--output_dir", str(converted), "--copy_files", "tokenizer.json"]
-        command = [sys.executable, "-c", script, *arguments, "preprocessor_config.json", "--quantization", "float32"]
-        subprocess.run(command, check=True, capture_output=True, env={"HF_HUB_OFFLINE": "1"})
+        converted = ct2_folder(folder, tmp_path / name)
         model = faster_whisper.WhisperModel(str(converted), device="cpu", compute_type="float32", cpu_threads=2)
         segments, _ = model.transcribe(str(DEMO), beam_size=1, temperature=0)  # no sampling
         texts.append("".join(segment.text for segment in segments))

@@ -1,21 +1,18 @@
 """Checkpoints in the formats of the peers: against the peers' own converters where they are here, else by hand."""
 
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from reference import NANO, ct2_folder
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.layout import expected_shapes, from_openai_name
-from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.evaluation.peers import convert_ct2, convert_ggml, convert_openai
 from whispertide.evaluation.peers.livekit import alignment_mask
 from whispertide.evaluation.peers.names import openai_name
 
-NANO = BUNDLED_DIR / "nano.en"
 CHECKPOINT = load_checkpoint(NANO)
 
 
@@ -27,11 +24,7 @@ def test_every_name_has_its_openai_name() -> None:
 
 @pytest.mark.slow
 def test_ct2_equals_its_own_converter(tmp_path: Path) -> None:
-    for module in ("ctranslate2", "torch", "transformers"):
-        pytest.importorskip(module)
-    script = "from ctranslate2.converters.transformers import main; main()"
-    arguments = ["--model", str(NANO), "--output_dir", str(tmp_path / "theirs"), "--quantization", "float32"]
-    subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True)
+    ct2_folder(NANO, tmp_path / "theirs")
     convert_ct2.convert(str(NANO), tmp_path / "ours")
     for name in ("model.bin", "config.json", "vocabulary.json"):
         assert (tmp_path / "ours" / name).read_bytes() == (tmp_path / "theirs" / name).read_bytes(), name
