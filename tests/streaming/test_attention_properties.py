@@ -145,7 +145,8 @@ def test_two_hours_take_no_more_memory_and_lag_no_more_than_one_minute(name: str
         delays += [(end, end - words[int(word.text[2:])].end) for word in confirmed(events)]
         assert session.buffered <= (recipe.hard_cap_s + 2) * SAMPLE_RATE
         assert all(len(plan.prefix) < 200 and len(plan.prompt) <= 1200 for plan in oracle.plans)
-        assert len(pickle.dumps(session.snapshot().turns)) < 60_000
+        if not end // SAMPLE_RATE % 30:  # takes longer than the second itself
+            assert len(pickle.dumps(session.snapshot().turns)) < 60_000
         oracle.plans.clear()
     session.finish()
     assert said(session.transcript.words) == said(words)
