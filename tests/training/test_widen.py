@@ -46,14 +46,16 @@ class Computed:
     words: list[tuple[str, int, int]]
 
 
-@pytest.fixture(scope="module", params=["base.en", pytest.param("small.en", marks=pytest.mark.slow)])
-def wide(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return widen("nano.en", request.param, tmp_path_factory.mktemp("wide") / request.param)
-
-
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return widen("nano.en", "base.en", tmp_path_factory.mktemp("wide") / "base.en")
+
+
+@pytest.fixture(scope="module", params=["base.en", pytest.param("small.en", marks=pytest.mark.slow)])
+def wide(request: pytest.FixtureRequest, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if request.param == "base.en":
+        return base
+    return widen("nano.en", request.param, tmp_path_factory.mktemp("wide") / request.param)
 
 
 @pytest.fixture(scope="module")
