@@ -35,7 +35,8 @@ def test_the_default_recipe_is_soaked_unless_another_is_named(
     assert report["words"] > 0
     assert all(0 < lag < 10 for lag in report["lag_s"])
     assert all(memory > 0 for memory in report["largest_mb"])
-    assert soak(script, monkeypatch, capsys, "--recipe", "simulstreaming")["recipe"] == "simulstreaming"
+    short = ("--recipe", "simulstreaming", "--hours", str(1 / 60))
+    assert soak(script, monkeypatch, capsys, *short)["recipe"] == "simulstreaming"
 
 
 def test_what_was_interrupted_goes_on(

@@ -152,7 +152,7 @@ def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path) -> None:
-    """In processes of their own, with a worker; the result is that of a run that nothing stopped."""
+    """In processes of their own, with a worker; the result is that of a run that nothing stopped, made beside it."""
     speech, quick = write_speech(tmp_path / "speech"), settings("report_every=1", "save_every=100", "batch.seconds=2")
     program = [sys.executable, "-c", "from whispertide.cli.main import main; main()", "train"]
 
@@ -161,7 +161,7 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path) -> None:
         return [*program, "fit", str(speech), "--run", str(tmp_path / name), *common, *quick]
 
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(fit("whole"), check=True, capture_output=True, env=environment)
+    whole = subprocess.Popen(fit("whole"), stdout=subprocess.DEVNULL, env=environment)
     stopped = subprocess.Popen(
         fit("stopped"), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
@@ -174,6 +174,7 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path) -> None:
     assert "train resume" in told
     assert "Traceback" not in told
     subprocess.run([*program, "resume", str(tmp_path / "stopped"), "--device", "cpu"], check=True, env=environment)
+    assert whole.wait(timeout=120) == 0
     for name in ("whole", "stopped"):
         run("train", "export", tmp_path / name, "--output", tmp_path / f"{name}-model")
     models = [(tmp_path / f"{name}-model" / "model.safetensors").read_bytes() for name in ("whole", "stopped")]

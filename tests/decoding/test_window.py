@@ -22,6 +22,7 @@ short_first = pytest.mark.parametrize(
 )
 AS_OPENAI = {"suppress_tokens": (-1,), "temperatures": (0.0,)}
 DEMO = CLIPS[0]
+RIVER = next(path for path in CLIPS if path.stem == "river")
 
 
 def heard(clip: Path, **options: Any) -> Any:
@@ -57,8 +58,9 @@ class TestAgainstOpenAI:
 
     @pytest.mark.slow
     def test_beam_five_without_timestamps_finds_the_same(self) -> None:
-        theirs = openai_decode(DEMO, beam_size=5, without_timestamps=True, patience=2.0, length_penalty=0.6)
-        assert list(heard(DEMO, beam=5, timestamps=False, patience=2.0, length_penalty=0.6).tokens) == theirs.tokens
+        theirs = openai_decode(RIVER, beam_size=5, without_timestamps=True, patience=2.0, length_penalty=0.6)
+        assert len(theirs.tokens) > 10
+        assert list(heard(RIVER, beam=5, timestamps=False, patience=2.0, length_penalty=0.6).tokens) == theirs.tokens
 
     def test_previous_text_and_a_forced_prefix_have_the_same_effect(self) -> None:
         previous = nano().tokenizer.encode(" The ship moved slowly across the water." * 30)
