@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ torch = pytest.importorskip("torch")
 from whispertide.training import loop  # noqa: E402
 from whispertide.training.batches import Batch  # noqa: E402
 from whispertide.training.loop import LOG, STATE, read_log, read_state  # noqa: E402
+from whispertide.training.losses import departure  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +215,48 @@ def test_it_learns(speech: Path, tmp_path: Path) -> None:
     assert log[-1]["ctc"] < log[0]["ctc"]
     assert log[-1]["windows_per_s"] > 0
     assert 0 <= log[-1]["waiting"] <= 1
+
+
+# --- keeping what was known -------------------------------------------------------------------------------------------
+
+
+def spoken(trainer: Any, batch: Batch) -> Any:
+    """Logits of every place of the windows in which somebody speaks."""
+    rows = [row for row, text in enumerate(batch.texts) if text]
+    with torch.no_grad():
+        hidden, _ = trainer.network.decoder(trainer._rows[batch.tokens[rows]], trainer.network.encoder(batch.mel[rows]))
+        return trainer.vocabulary.logits(hidden.flatten(0, 1), trainer.network.decoder.embed_tokens.weight)
+
+
+def test_what_was_known_is_kept(speech: Path, tmp_path: Path) -> None:
+    moved = {}
+    for keep in (0.0, 3000.0):  # a network that knows nothing spreads thin, so distances are small
+        trainer, batches = small_trainer(
+            speech, tmp_path / f"{keep}", steps=30, rate=2e-3, ctc=0.0, guide=0.0, smoothing=0.0, keep=keep
+        )
+        known = spoken(trainer, tried := small_batches(speech, seed=9)[0])
+        trainer.run(batches, quiet)
+        moved[keep] = float(departure(spoken(trainer, tried), known))
+    assert moved[3000.0] < 0.3 * moved[0.0]
+
+
+def test_departure_is_none_at_the_beginning_and_of_speech_alone(speech: Path, tmp_path: Path) -> None:
+    trainer, batches = small_trainer(speech, tmp_path, keep=1.0)
+    batch = next(batches)
+    assert trainer.update([batch])["keep"] == pytest.approx(0, abs=1e-6)  # nothing was learned yet
+    with torch.no_grad():
+        counts = loop.count_together([batch])
+        assert float(trainer._losses(batch, counts)["keep"]) > 0
+        silent = replace(batch, texts=tuple("" for _ in batch.texts))
+        assert float(trainer._losses(silent, counts)["keep"]) == 0
+
+
+def test_what_was_known_outlives_a_stop(speech: Path, tmp_path: Path) -> None:
+    train(speech, tmp_path / "whole", keep=2.0)
+    trainer, batches = small_trainer(speech, tmp_path / "stopped", keep=2.0)
+    assert not trainer.run(batches, quiet, stop=lambda: trainer.step == 6)
+    train(speech, tmp_path / "stopped", keep=2.0)
+    assert same_state(tmp_path / "whole", tmp_path / "stopped")
 
 
 def test_mixed_precision_comes_close(speech: Path, tmp_path: Path) -> None:

@@ -11,7 +11,15 @@ from small_training import nano, small_dims
 torch = pytest.importorskip("torch")
 
 from whispertide.training.compact import CompactVocabulary, tokens_in_use, whole_vocabulary  # noqa: E402
-from whispertide.training.losses import CHARACTERS, Blur, CharacterHead, guidance, next_tokens, spelled  # noqa: E402
+from whispertide.training.losses import (  # noqa: E402
+    CHARACTERS,
+    Blur,
+    CharacterHead,
+    departure,
+    guidance,
+    next_tokens,
+    spelled,
+)
 from whispertide.training.network import new_network  # noqa: E402
 
 
@@ -145,3 +153,11 @@ def test_tokens_in_use() -> None:
     assert not CompactVocabulary(vocabulary.used[:-1], 51864).stamps
     assert rows[vocabulary.used].tolist() == list(range(len(known)))
     assert rows[tokenizer.encode(" elephants")[0]] == len(known)
+
+
+def test_departure_is_the_divergence_from_what_was_known() -> None:
+    known, now = np.array([[0.5, 0.3, 0.2], [0.9, 0.05, 0.05]]), np.array([[0.2, 0.3, 0.5], [0.9, 0.05, 0.05]])
+    by_hand = float((known * np.log(known / now)).sum())
+    found = departure(torch.from_numpy(np.log(now)) + 3.0, torch.from_numpy(np.log(known)) - 1.0)  # logits: any shift
+    assert float(found) == pytest.approx(by_hand, rel=1e-6)
+    assert float(departure(torch.from_numpy(known), torch.from_numpy(known))) == pytest.approx(0, abs=1e-9)

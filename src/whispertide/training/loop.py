@@ -7,6 +7,7 @@ was stopped and resumed is the run that was not: to the bit on one machine's CPU
 Needs torch. Knows nothing of command lines, nor where batches come from.
 """
 
+import copy
 import json
 import math
 import os
@@ -23,7 +24,15 @@ from torch import Tensor
 from whispertide.errors import CheckpointError
 from whispertide.training.batches import Batch
 from whispertide.training.compact import CompactVocabulary
-from whispertide.training.losses import FRAMES_PER_SECOND, Blur, CharacterHead, guidance, next_tokens, spelled
+from whispertide.training.losses import (
+    FRAMES_PER_SECOND,
+    Blur,
+    CharacterHead,
+    departure,
+    guidance,
+    next_tokens,
+    spelled,
+)
 from whispertide.training.masks import local_slope
 from whispertide.training.network import Whisper
 
@@ -52,6 +61,7 @@ class LoopOptions:
     guided: tuple[tuple[int, int], ...] = ()  # (layer, head) pairs that are told where to look
     guide_slack_s: tuple[float, float] = (0.3, 0.1)  # at the beginning, at the end
     blur_s: tuple[float, float] = (0.0, 0.0)  # timestamps are taught as bells so wide, at the beginning, at the end
+    keep: float = 0.0  # of the share of staying, where somebody speaks, near what the run began with (`departure`)
     slope_until: float = 0.0  # the share of the run after which the local bias of the encoder is gone
     average: float = 0.999  # of the weights, per update
     precision: str = "bf16"  # or "fp32"
@@ -99,6 +109,7 @@ class Trainer:
         self.network = network.to(self.device)
         self.characters = CharacterHead(network.dims.n_audio_state).to(self.device)
         self._held_out = held_out
+        self._before = copy.deepcopy(self.network).eval().requires_grad_(False) if options.keep > 0 else None
         self._rows = torch.from_numpy(vocabulary.rows()).to(self.device)
         self._trained = {name: p for name, p in network.named_parameters() if p.requires_grad}
         self._parameters = [*self._trained.values(), *self.characters.parameters()]
@@ -164,6 +175,7 @@ class Trainer:
         gone = self.step / options.steps
         mel, tokens = self._moved(batch.mel), self._moved(batch.tokens)
         counted = (batch.targets >= 0).flatten().nonzero().squeeze(1)  # found on the CPU: no waiting for the GPU
+        spoken = self._moved(_of_speech(batch, counted))
         aims, counted = self._moved(batch.targets.flatten()[counted]), self._moved(counted)
         losses = {}
         with self._precision():
@@ -174,6 +186,9 @@ class Trainer:
             weight = self.network.decoder.embed_tokens.weight
             logits = self.vocabulary.logits(hidden.flatten(0, 1)[counted], weight)
             losses["next"] = next_tokens(logits, self._rows[aims], options.smoothing, self._blur(gone)) / counts["next"]
+            if self._before is not None:
+                known = self._known(mel, tokens, counted[spoken])
+                losses["keep"] = options.keep * departure(logits[spoken], known) / counts["next"]
             ctc = options.ctc * max(0.0, 1 - gone / options.ctc_until)
             if ctc > 0:
                 losses["ctc"] = ctc * self.characters.loss(encoded, batch.texts) / max(1, counts["ctc"])
@@ -183,6 +198,14 @@ class Trainer:
             total = torch.stack([guidance(weights, places, slack) for weights in seen]).mean()
             losses["guide"] = options.guide * total / max(1, counts["guide"])
         return losses
+
+    def _known(self, mel: Tensor, tokens: Tensor, counted: Tensor) -> Tensor:
+        """What the network that the run began with would say at the places `counted`: logits [n, rows]."""
+        assert self._before is not None
+        with torch.no_grad():
+            decoder = self._before.decoder
+            hidden, _ = decoder(self._rows[tokens], self._before.encoder(mel))
+            return self.vocabulary.logits(hidden.flatten(0, 1)[counted], decoder.embed_tokens.weight)
 
     def _blur(self, gone: float) -> Blur | None:
         first, last = self.options.blur_s
@@ -281,6 +304,8 @@ class Trainer:
             "averages": self.averages,
             "sums": self._sums,
         }
+        if self._before is not None:
+            content["before"] = self._before.state_dict()
         self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = self.folder / "state.part"
         with unfinished.open("wb") as file:
@@ -299,6 +324,8 @@ class Trainer:
             self.network.load_state_dict(content["network"])
             self.characters.load_state_dict(content["characters"])
             self.optimiser.load_state_dict(content["optimiser"])
+            if self._before is not None:
+                self._before.load_state_dict(content["before"])
         except (RuntimeError, ValueError, KeyError) as error:
             raise CheckpointError(
                 f"expected the state of this very network in {self.folder / STATE}; got another: {error}"
@@ -315,6 +342,12 @@ def count_together(batches: Sequence[Batch]) -> dict[str, int]:
         "ctc": sum(len(spelled(text)) for batch in batches for text in batch.texts),
         "guide": sum(int((batch.places[..., 0] >= 0).sum()) for batch in batches),
     }
+
+
+def _of_speech(batch: Batch, counted: Tensor) -> Tensor:
+    """Which of the places `counted` in the flattened batch are of windows in which somebody speaks."""
+    spoken = torch.tensor([bool(text) for text in batch.texts])
+    return spoken[counted // batch.targets.shape[1]].nonzero().squeeze(1)
 
 
 def read_state(folder: Path, device: torch.device | str = "cpu") -> dict[str, Any]:

@@ -87,6 +87,16 @@ def next_tokens(logits: Tensor, targets: Tensor, smoothing: float, blur: Blur | 
     return (1 - smoothing) * loss + smoothing * (total - logits.mean(1)).sum()
 
 
+def departure(logits: Tensor, known: Tensor) -> Tensor:
+    """How far the next tokens' probabilities went from those that were `known`: summed Kullback-Leibler divergence.
+
+    Both are logits [n, rows]. So a network that learns something new keeps what it knew, without the speech that it
+    knows it from (learning without forgetting, Li and Hoiem 2016).
+    """
+    distance: Tensor = functional.kl_div(logits.log_softmax(1), known.log_softmax(1), reduction="sum", log_target=True)
+    return distance
+
+
 def guidance(weights: Tensor, places: Tensor, slack_s: float) -> Tensor:
     """Minus the log of the attention that falls within `slack_s` of where each target is heard.
 
