@@ -1,0 +1,35 @@
+"""What every policy's state must do: a session takes a copy before it may have to go back."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from whispertide.streaming.align_att import AlignAttState
+from whispertide.streaming.grounded import GroundedState
+from whispertide.streaming.local_agreement import AgreementState
+from whispertide.streaming.turns import TurnState, Utterance
+
+MARK = object()
+
+
+def mutable(state: Any) -> list[Any]:
+    """All lists and sets of a dataclass, and those of the dataclasses in it."""
+    values = [getattr(state, field.name) for field in fields(state)]
+    inner = [value for value in values if hasattr(value, "copy") and hasattr(value, "__dataclass_fields__")]
+    own = [value for value in values if isinstance(value, list | set)]
+    return own + [value for one in inner for value in mutable(one)]
+
+
+@pytest.mark.parametrize("state", [AlignAttState(0), GroundedState(0), AgreementState(0, 0)])
+def test_a_copy_shares_nothing_that_can_change(state: Any) -> None:
+    kept = TurnState(utterance=Utterance(0, 0, policy=state, keep_from=0, last_end=0))
+    copied = kept.copy()
+    lists = mutable(kept)
+    assert len(lists) >= 6
+    for values in lists:
+        values.add(MARK) if isinstance(values, set) else values.append(MARK)
+    kept.utterance.start = 7  # type: ignore[union-attr]
+    assert copied.utterance is not None
+    assert copied.utterance.start == 0
+    assert not any(MARK in values for values in mutable(copied))
