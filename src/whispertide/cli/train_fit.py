@@ -67,7 +67,7 @@ def fit(
     vocabulary: Annotated[
         Literal["auto", "used", "all"],
         typer.Option(
-            "--vocabulary", help="used: only tokens of the speech, the others stay equal. auto: from scratch."
+            "--vocabulary", help="used: only tokens of the speech; all others become alike. auto: from scratch."
         ),
     ] = "auto",
     language: Annotated[
