@@ -113,18 +113,22 @@ def test_a_client_that_does_not_read_is_closed() -> None:
     async def run() -> None:
         options = limited(stall_s=0.3, messages=10**6)
         async with served(options) as (server, hub):
+            # Small buffers are full after some hundred answers, also on a slow machine; connections inherit this one.
+            server.servers[0].sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
             raw = socket.create_connection(("127.0.0.1", server.port))
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             reader, writer = await asyncio.open_connection(sock=raw)
-            await shake_hands(reader, writer)
-            writer.transport.set_write_buffer_limits(2**26)
-            bad = json.dumps({"type": "x" * 400}).encode()
-            frame = bytes([0x81, 0xFE]) + len(bad).to_bytes(2, "big") + bytes(4) + bad
-            async with asyncio.timeout(15):
-                while hub.connections:  # every one is answered, and the answers quote it
-                    writer.write(frame * 200)
-                    await asyncio.sleep(0.005)
-            writer.transport.abort()
+            try:
+                await shake_hands(reader, writer)
+                writer.transport.set_write_buffer_limits(2**26)
+                bad = json.dumps({"type": "x" * 400}).encode()
+                frame = bytes([0x81, 0xFE]) + len(bad).to_bytes(2, "big") + bytes(4) + bad
+                async with asyncio.timeout(30):
+                    while hub.connections:  # every one is answered, and the answers quote it
+                        writer.write(frame * 200)
+                        await asyncio.sleep(0.005)
+            finally:
+                writer.transport.abort()
 
     asyncio.run(run())
 
