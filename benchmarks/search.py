@@ -168,7 +168,7 @@ def search(args: argparse.Namespace) -> list[Trial]:
 
 
 def plot(trials: Sequence[Trial], path: Path) -> None:
-    """All trials as dots, the front joined."""
+    """All trials as dots, the front joined, the recipe as it is marked by a ring. Logarithmic: many draws are bad."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -179,9 +179,14 @@ def plot(trials: Sequence[Trial], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(6, 4))
     axes.scatter([t.latency_s for t in placed], [100 * t.wer for t in placed], s=14, color="#888888")
     axes.step([t.latency_s for t in best], [100 * t.wer for t in best], where="post", marker="o", color="#1f5fbf")
+    usual = [t for t in placed if not t.changes]
+    axes.scatter([t.latency_s for t in usual], [100 * t.wer for t in usual], s=90, facecolor="none", edgecolor="#c0392b")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
     axes.set_xlabel("confirmed latency, mean (s)")
     axes.set_ylabel("WER (%)")
-    axes.grid(alpha=0.3)
+    axes.grid(alpha=0.3, which="both")
     figure.tight_layout()
     figure.savefig(path, format="svg")
     plt.close(figure)
