@@ -67,16 +67,16 @@ def test_detection_can_be_switched_off() -> None:
 
 
 def test_near_the_end_the_token_is_kept() -> None:
-    watching = guard(near_end=30, finish_word=False)
+    watching = guard(near_end=30)
     assert asked(watching, [1, 2, 3, 4], [0, 30, 80, 130, 140], FRAMES) == 3
     assert watching.halt == Halt("near-end", 2, 3)
 
 
 def test_near_the_end_a_word_is_finished() -> None:
-    assert asked(guard(near_end=30), [1, 2, PIECE, MARK, 4], [0, 30, 130, 135, 140, 141], FRAMES) == 4
-    assert asked(guard(near_end=30), [1, 2, 4], [0, 30, 130, 135], FRAMES) == 2
-    assert asked(guard(near_end=30), [1, 2, PIECE], [0, 30, 130, 135], FRAMES) is None  # the search ends by itself
-    assert asked(guard(near_end=30, row="fed"), [1, 2, PIECE, 4], [0, 9, 30, 130, 140], FRAMES) == 3
+    assert asked(guard(near_end=30, finish_word=True), [1, 2, PIECE, MARK, 4], [0, 30, 130, 135, 140, 141], FRAMES) == 4
+    assert asked(guard(near_end=30, finish_word=True), [1, 2, 4], [0, 30, 130, 135], FRAMES) == 2
+    assert asked(guard(near_end=30, finish_word=True), [1, 2, PIECE], [0, 30, 130, 135], FRAMES) is None  # the search ends by itself
+    assert asked(guard(near_end=30, finish_word=True, row="fed"), [1, 2, PIECE, 4], [0, 9, 30, 130, 140], FRAMES) == 3
 
 
 @pytest.mark.parametrize(("median", "average"), [(1, 1), (7, 10), (3, 1), (1, 4), (15, 20)])

@@ -36,7 +36,7 @@ ALIGN_ATT = {
 }
 GROUNDED = {
     "npusper": NPUSPER,
-    "two": NPUSPER.replace(carry=2, step_s=1.0),
+    "two": NPUSPER.replace(carry=2, step_s=1.0, finish_word=True),
     "short": NPUSPER.replace(carry=2, step_s=0.5, carry_most_s=2.0, hard_cap_s=6),
 }
 RECIPES = ALIGN_ATT | GROUNDED

@@ -44,7 +44,7 @@ class BackwardShift:
     row: ShiftRow = "predicting"
     search_from: int = 0
     near_end: int | None = None
-    finish_word: bool = True
+    finish_word: bool = False
 
     def __post_init__(self) -> None:
         if self.median < 1 or self.median % 2 == 0 or self.average < 1 or self.search_from < 0:

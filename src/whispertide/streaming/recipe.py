@@ -168,7 +168,7 @@ class Recipe:
     shift_average: int = 10
     shift_row: ShiftRow = "predicting"
     shift_from_s: float = 0.0
-    finish_word: bool = True
+    finish_word: bool = False
     same_token: int = 0
     doubt: float = 0.0
     settle_s: float = 1.0
