@@ -180,7 +180,9 @@ def plot(trials: Sequence[Trial], path: Path) -> None:
     axes.scatter([t.latency_s for t in placed], [100 * t.wer for t in placed], s=14, color="#888888")
     axes.step([t.latency_s for t in best], [100 * t.wer for t in best], where="post", marker="o", color="#1f5fbf")
     usual = [t for t in placed if not t.changes]
-    axes.scatter([t.latency_s for t in usual], [100 * t.wer for t in usual], s=90, facecolor="none", edgecolor="#c0392b")
+    axes.scatter(
+        [t.latency_s for t in usual], [100 * t.wer for t in usual], s=90, facecolor="none", edgecolor="#c0392b"
+    )
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")

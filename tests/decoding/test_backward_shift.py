@@ -75,7 +75,9 @@ def test_near_the_end_the_token_is_kept() -> None:
 def test_near_the_end_a_word_is_finished() -> None:
     assert asked(guard(near_end=30, finish_word=True), [1, 2, PIECE, MARK, 4], [0, 30, 130, 135, 140, 141], FRAMES) == 4
     assert asked(guard(near_end=30, finish_word=True), [1, 2, 4], [0, 30, 130, 135], FRAMES) == 2
-    assert asked(guard(near_end=30, finish_word=True), [1, 2, PIECE], [0, 30, 130, 135], FRAMES) is None  # the search ends by itself
+    assert (
+        asked(guard(near_end=30, finish_word=True), [1, 2, PIECE], [0, 30, 130, 135], FRAMES) is None
+    )  # the search ends by itself
     assert asked(guard(near_end=30, finish_word=True, row="fed"), [1, 2, PIECE, 4], [0, 9, 30, 130, 140], FRAMES) == 3
 
 
