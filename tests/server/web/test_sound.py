@@ -2,9 +2,9 @@
 
 What the page shows is exactly what the session on the server confirmed, and that session got exactly the samples that
 the page captured, also when the connection was cut or the session was lost. A local session that is given what the page
-captured, with the same rounds, says exactly the same. What the command line makes of the recording itself is nearly the
-same: the browser starts it a moment later, takes it through 48 kHz and back, and may leave samples out when the
-machine is busy.
+captured, with the same rounds, says exactly the same. What the command line makes of that sound is nearly the same: its
+rounds end elsewhere. The recording itself is no measure, because the browser starts it a moment later, takes it through
+48 kHz and back, and leaves samples out when the machine is busy.
 """
 
 import asyncio
@@ -164,13 +164,16 @@ def demo() -> FloatArray:
     return load_audio(Path(str(path)))[: round(SECONDS * SAMPLE_RATE)]
 
 
+def write_wave(path: Path, rate: int, sound: FloatArray) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, rate, 0, "NONE", ""))
+        file.writeframes((np.clip(sound, -1, 1) * 32_767).astype("<i2").tobytes())
+
+
 @pytest.fixture
 def tab(served: Served, demo: FloatArray, tmp_path: Path) -> Iterator[Page]:
     """The page with a microphone that hears the recording once. `heard` has what the page captured."""
-    sound = soxr.resample(demo, SAMPLE_RATE, 48_000)
-    with wave.open(str(tmp_path / "demo.wav"), "wb") as file:
-        file.setparams((1, 2, 48_000, 0, "NONE", ""))
-        file.writeframes((np.clip(sound, -1, 1) * 32_767).astype("<i2").tobytes())
+    write_wave(tmp_path / "demo.wav", 48_000, soxr.resample(demo, SAMPLE_RATE, 48_000))
     served.watcher.sessions.clear()
     served.wire.is_cut = False
     fake = f"--use-file-for-fake-audio-capture={tmp_path / 'demo.wav'}%noloop"
@@ -219,12 +222,10 @@ def words(text: str) -> list[str]:
 
 
 def test_the_microphone_and_the_text_that_is_downloaded(tab: Page, served: Served, tmp_path: Path) -> None:
-    """The text is that of the session, and, but for what microphone and page do to the sound, that of
-    `whispertide transcribe` with the same recipe.
+    """The text is that of the session, and nearly that of `whispertide transcribe` with the same recipe and sound.
 
-    Those two hear not quite the same: the browser begins a moment before the recording and goes on after it, takes it
-    to 48 kHz and back, and rounds end elsewhere. So what a round cuts in two may be heard otherwise: the first and
-    last word do not count, and one word in eight may differ.
+    Rounds end elsewhere there. So what a round cuts in two may be heard otherwise: the first and last word do not
+    count, and one word in eight may differ.
     """
     tab.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     tab.click("#record")
@@ -244,7 +245,8 @@ def test_the_microphone_and_the_text_that_is_downloaded(tab: Page, served: Serve
         time.sleep(0.1)
     (downloaded,) = found
     assert words(downloaded.read_text("utf-8")) == words(text)
-    command = [sys.executable, "-m", "whispertide.cli.main", "transcribe", str(tmp_path / "demo.wav")]
+    write_wave(tmp_path / "captured.wav", SAMPLE_RATE, sound)
+    command = [sys.executable, "-m", "whispertide.cli.main", "transcribe", str(tmp_path / "captured.wav")]
     command += ["--model", "nano.en", "--recipe", RECIPE.name, "--threads", "1", "--format", "txt"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     page, line = words(text)[1:-1], words(ran.stdout)[1:-1]
