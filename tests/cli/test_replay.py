@@ -1,16 +1,17 @@
 """`whispertide replay` as a command."""
 
 import json
-import wave
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from command_line import Run
 from oracle import make_gate
 from served import SECONDS, TEXT, WORDS, KnowingModel
+from wav_file import save_wav
 from whispertide import api
 from whispertide.events import Confirmed, to_dict
 from whispertide.server import recording
@@ -25,11 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(recording, "make_gate", lambda recipe: make_gate(WORDS))
     folder = tmp_path / "20260101-000000-abc"
     folder.mkdir()
-    with wave.open(str(folder / "audio.wav"), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(16_000)
-        file.writeframes(bytes(round(SECONDS * 32_000)))
+    save_wav(folder / "audio.wav", np.zeros(round(SECONDS * 16_000), np.float32))
     about: dict[str, Any] = {
         "model": "nano.en",
         "settings": as_plain(Settings()),

@@ -1,5 +1,7 @@
 """NPUsper's guard on attention that is written down."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -73,12 +75,12 @@ def test_near_the_end_the_token_is_kept() -> None:
 
 
 def test_near_the_end_a_word_is_finished() -> None:
-    assert asked(guard(near_end=30, finish_word=True), [1, 2, PIECE, MARK, 4], [0, 30, 130, 135, 140, 141], FRAMES) == 4
-    assert asked(guard(near_end=30, finish_word=True), [1, 2, 4], [0, 30, 130, 135], FRAMES) == 2
-    assert (
-        asked(guard(near_end=30, finish_word=True), [1, 2, PIECE], [0, 30, 130, 135], FRAMES) is None
-    )  # the search ends by itself
-    assert asked(guard(near_end=30, finish_word=True, row="fed"), [1, 2, PIECE, 4], [0, 9, 30, 130, 140], FRAMES) == 3
+    finishing = partial(guard, near_end=30, finish_word=True)
+    assert asked(finishing(), [1, 2, PIECE, MARK, 4], [0, 30, 130, 135, 140, 141], FRAMES) == 4
+    assert asked(finishing(), [1, 2, 4], [0, 30, 130, 135], FRAMES) == 2
+    assert asked(finishing(row="fed"), [1, 2, PIECE, 4], [0, 9, 30, 130, 140], FRAMES) == 3
+    search_ends_by_itself = asked(finishing(), [1, 2, PIECE], [0, 30, 130, 135], FRAMES)
+    assert search_ends_by_itself is None
 
 
 @pytest.mark.parametrize(("median", "average"), [(1, 1), (7, 10), (3, 1), (1, 4), (15, 20)])

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 import time
-import wave
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ import soxr
 
 import whispertide
 from headless_chromium import Page, find_chromium, page
+from wav_file import save_wav
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.server.hub import Hub
@@ -164,16 +164,10 @@ def demo() -> FloatArray:
     return load_audio(Path(str(path)))[: round(SECONDS * SAMPLE_RATE)]
 
 
-def write_wave(path: Path, rate: int, sound: FloatArray) -> None:
-    with wave.open(str(path), "wb") as file:
-        file.setparams((1, 2, rate, 0, "NONE", ""))
-        file.writeframes((np.clip(sound, -1, 1) * 32_767).astype("<i2").tobytes())
-
-
 @pytest.fixture
 def tab(served: Served, demo: FloatArray, tmp_path: Path) -> Iterator[Page]:
     """The page with a microphone that hears the recording once. `heard` has what the page captured."""
-    write_wave(tmp_path / "demo.wav", 48_000, soxr.resample(demo, SAMPLE_RATE, 48_000))
+    save_wav(tmp_path / "demo.wav", soxr.resample(demo, SAMPLE_RATE, 48_000), 48_000)
     served.watcher.sessions.clear()
     served.wire.is_cut = False
     fake = f"--use-file-for-fake-audio-capture={tmp_path / 'demo.wav'}%noloop"
@@ -245,7 +239,7 @@ def test_the_microphone_and_the_text_that_is_downloaded(tab: Page, served: Serve
         time.sleep(0.1)
     (downloaded,) = found
     assert words(downloaded.read_text("utf-8")) == words(text)
-    write_wave(tmp_path / "captured.wav", SAMPLE_RATE, sound)
+    save_wav(tmp_path / "captured.wav", sound, SAMPLE_RATE)
     command = [sys.executable, "-m", "whispertide.cli.main", "transcribe", str(tmp_path / "captured.wav")]
     command += ["--model", "nano.en", "--recipe", RECIPE.name, "--threads", "1", "--format", "txt"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
