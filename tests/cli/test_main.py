@@ -1,10 +1,12 @@
 import re
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from command_line import Run
+from whispertide.cli import main
 from whispertide.cli.exit import HELP
 
 
@@ -53,3 +55,13 @@ def test_help_imports_nothing_heavy() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+def test_a_program_that_is_ended_cleans_up_as_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "app", lambda: signal.raise_signal(signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            main.main()
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,5 +1,6 @@
 """What stands behind a clip, and what that costs."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,9 @@ import pytest
 from whispertide import api
 from whispertide.audio.file import load_audio
 from whispertide.evaluation import padding_items
-from whispertide.evaluation.padding_items import NOISE_BELOW_DB, Padded, Way, ways
+from whispertide.evaluation.clips import Clip, clips_of
+from whispertide.evaluation.padding_items import NOISE_BELOW_DB, Way, ways
+from whispertide.evaluation.store import Json
 from whispertide.evaluation.trace import RefWord, Utterance
 from whispertide.streaming.framing import HUSH
 from whispertide.streaming.hush import HushWord, file_name
@@ -58,16 +61,15 @@ class FakeRunner:
 
     def __init__(self, words: tuple[str, ...]) -> None:
         self.models = ("small",)
-        self.quick = True
         said = tuple(RefWord(word) for word in words)
         clip = Utterance("u", said, 3.0, lambda: sine(3))
-        self.corpus = SimpleNamespace(name="clips", utterances=lambda: iter([clip] * 3))
+        self.corpus: Any = SimpleNamespace(name="clips", utterances=lambda: iter([clip] * 3))
 
     def transcriber(self, model: str) -> Any:
         return SimpleNamespace(model=model)
 
-    def once(self, name: str, make: Callable[[], list[Padded]]) -> list[Padded]:
-        return make()
+    def each_clip(self, name: str, measure: Callable[[Clip], Json], **about: object) -> list[Json]:
+        return [json.loads(json.dumps(measure(clip))) for clip in clips_of(self.corpus, None)]
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The command line: puts the commands together. One file per command; heavy imports happen when a command runs."""
 
+import signal
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
@@ -64,6 +65,8 @@ def options(
 
 def main() -> None:
     """The entry point `whispertide`."""
+    # Whoever is ended cleans up as after Ctrl-C: programs that it started, temporary folders. Serving does more.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         # What cannot be printed on an old terminal must not end the run; files and pipes get UTF-8 always.
         if hasattr(stream, "reconfigure"):

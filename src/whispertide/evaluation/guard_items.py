@@ -9,16 +9,18 @@ if at least three of its words are insertions. A *shift* is a clip in which the 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.watch import Scene
 from whispertide.evaluation import report
+from whispertide.evaluation.clips import CLIP_S, Clip
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.paper import Outcome
-from whispertide.evaluation.paper_items import CLIP_S, clips_of
+from whispertide.evaluation.store import Json
 from whispertide.evaluation.wer import Counts, align
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import Framing, bare, buckets, buckets_masked, pad30
@@ -64,6 +66,11 @@ class Label:
     shifted: bool
     undesired: bool
 
+    @classmethod
+    def from_json(cls, data: Json) -> "Label":
+        """The inverse of `asdict`."""
+        return cls(**{**data, "counts": Counts(**data["counts"])})
+
 
 @dataclass(frozen=True, slots=True)
 class Unguarded:
@@ -76,16 +83,16 @@ class Unguarded:
 
 def guard_table(runner: "Runner") -> Outcome:
     """NPUsper, table 2: what each component does."""
-    return _table(runner, _COMPONENTS, "variant")
+    return _table(runner, _COMPONENTS, "variant", "guard")
 
 
 def filter_table(runner: "Runner") -> Outcome:
     """NPUsper, table 3: widths of the two filters."""
-    return _table(runner, _FILTERS, "median, average (frames)")
+    return _table(runner, _FILTERS, "median, average (frames)", "filters")
 
 
-def _table(runner: "Runner", variants: Sequence[Variant], heading: str) -> Outcome:
-    labels = runner.once(f"guard: {heading}", lambda: _label_all(runner, variants))
+def _table(runner: "Runner", variants: Sequence[Variant], heading: str, name: str) -> Outcome:
+    labels = _label_all(runner, variants, name)
     rows = []
     for (name, _, rule), found in zip(variants, labels, strict=True):
         counts = sum((label.counts for label in found), Counts())
@@ -114,15 +121,17 @@ def _share(flags: Iterable[bool]) -> str:
     return report.percent(sum(values) / len(values))
 
 
-def _label_all(runner: "Runner", variants: Sequence[Variant]) -> list[list[Label]]:
+def _label_all(runner: "Runner", variants: Sequence[Variant], name: str) -> list[list[Label]]:
     """One list per variant, one label per clip."""
     model = runner.transcriber(runner.models[0]).model
-    labels: list[list[Label]] = [[] for _ in variants]
-    for words, clip in clips_of(runner, QUICK_CLIPS if runner.quick else CLIPS):
-        decoded = {frame: _decode(model, frame, clip) for frame in dict.fromkeys(frame for _, frame, _ in variants)}
-        for found, (_, frame, rule) in zip(labels, variants, strict=True):
-            found.append(label(model, words, decoded[frame], rule))
-    return labels
+
+    def judge(clip: Clip) -> Json:
+        words, samples = clip
+        decoded = {frame: _decode(model, frame, samples) for frame in dict.fromkeys(frame for _, frame, _ in variants)}
+        return {"labels": [asdict(label(model, words, decoded[frame], rule)) for _, frame, rule in variants]}
+
+    found = runner.each_clip(name, judge, usual=CLIPS, quick=QUICK_CLIPS, made_by=Path(__file__).name)
+    return [[Label.from_json(clip["labels"][place]) for clip in found] for place in range(len(variants))]
 
 
 def _decode(model: "WhisperModel", frame: Framing, clip: FloatArray) -> Unguarded:

@@ -3,22 +3,24 @@
 Clips are transcribed one by one, with Whisper's own decoding; only what stands behind their samples differs.
 """
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whispertide.evaluation import plots
+from whispertide.evaluation.clips import CLIP_S, WHOLE_S, Clip
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.paper import Outcome, Plot
-from whispertide.evaluation.paper_items import CLIP_S, WHOLE_S, clips_of
+from whispertide.evaluation.store import Json
 from whispertide.evaluation.wer import Counts, align
 from whispertide.streaming.beside import folder_of
 from whispertide.streaming.framing import HUSH
 from whispertide.streaming.hush import HushWord
-from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -40,6 +42,11 @@ class Way:
     framing: str = "bare"
     noise: bool = False
     hush: HushWord | None = None
+
+    @property
+    def content(self) -> str:
+        """What tells it from another way of that name."""
+        return "" if self.hush is None else hashlib.sha256(self.hush.samples.tobytes()).hexdigest()[:12]
 
     def behind(self, clip: FloatArray) -> FloatArray:
         """The clip and what is behind it."""
@@ -121,7 +128,7 @@ def _gain_table(runner: "Runner") -> Table:
     found: list[Padded] = []
     rows: list[tuple[str, ...]] = []
     for gain in GAINS_DB:
-        found = runner.once(f"paddings at {gain} dB", partial(_measure, runner, _level_ways(runner), gain))
+        found = _measure(runner, _level_ways(runner), gain)
         rows += [(f"{gain} dB", row.way.name, *_written(row)) for row in found]
     return Table(("gain of the audio", "padding", *_headings(found)), tuple(rows))
 
@@ -140,27 +147,29 @@ def _about_clips(runner: "Runner") -> str:
 
 
 def _paddings(runner: "Runner") -> list[Padded]:
-    return runner.once("paddings", lambda: _measure(runner, ways(runner.transcriber(runner.models[0])), 0))
+    return _measure(runner, ways(runner.transcriber(runner.models[0])), 0)
 
 
-def _measure(runner: "Runner", chosen_ways: Sequence[Way], gain_db: float) -> list[Padded]:
+def _measure(runner: "Runner", chosen: Sequence[Way], gain_db: float) -> list[Padded]:
     transcriber = runner.transcriber(runner.models[0])
     loud = np.float32(10 ** (gain_db / 20))
-    chosen = [(words, clip * loud) for words, clip in clips_of(runner, QUICK_CLIPS if runner.quick else CLIPS)]
-    return [_measure_padding(transcriber, chosen, way) for way in chosen_ways]
+
+    def hear(clip: Clip) -> Json:
+        words, samples = clip
+        heard = [_hear(transcriber, way, samples * loud) for way in chosen]
+        counted = [[asdict(align(words, text).words), gflop] for text, gflop in heard]
+        return {"seconds": seconds(len(samples)), "ways": counted}
+
+    content = {way.name: way.content for way in chosen}
+    name = f"paddings at {gain_db:g} dB"
+    found = runner.each_clip(name, hear, usual=CLIPS, quick=QUICK_CLIPS, made_by=Path(__file__).name, **content)
+    length = sum(clip["seconds"] for clip in found)
+    return [_together(way, [clip["ways"][place] for clip in found], length) for place, way in enumerate(chosen)]
 
 
-def _measure_padding(
-    transcriber: "Transcriber", chosen: Sequence[tuple[tuple[str, ...], FloatArray]], way: Way
-) -> Padded:
-    counts, gflop, amount = Counts(), 0.0, 0
-    for words, clip in chosen:
-        heard, spent = _hear(transcriber, way, clip)
-        counts += align(words, heard).words
-        gflop += spent
-        amount += len(clip)
-    length = amount / SAMPLE_RATE
-    return Padded(way, gflop / length, length, counts)
+def _together(way: Way, clips: Sequence[Sequence[Any]], length: float) -> Padded:
+    counts = sum((Counts(**counts) for counts, _ in clips), Counts())
+    return Padded(way, sum(gflop for _, gflop in clips) / length, length, counts)
 
 
 def _hear(transcriber: "Transcriber", way: Way, clip: FloatArray) -> tuple[list[str], float]:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
 from whispertide.errors import OptionError
 from whispertide.evaluation import store
+from whispertide.evaluation.clips import Clip, clips_of
 from whispertide.evaluation.grid import OFFLINE, PEER, Request, Setup, changes_of, text_of
 from whispertide.evaluation.replay import About, Recogniser, offline, run_cell, streaming
-from whispertide.evaluation.store import Cell, CellSpec, Results
+from whispertide.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.evaluation.trace import FREE, ClockName, Corpus, Trace, Utterance
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
 from whispertide.streaming.recipes import get_recipe
+from whispertide.types import seconds
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -147,6 +149,36 @@ class Runner:
         if step_s is not None:
             chosen = chosen.replace(step_s=step_s)
         return self.run(Request(recipe, model or self.models[0], self._corpus_name, chosen, chosen.step_s))
+
+    def each_clip(
+        self, name: str, measure: Callable[[Clip], Json], *, usual: int, quick: int, made_by: str, **settings: str
+    ) -> list[Json]:
+        """What `measure` finds in each clip of the chosen corpus with the first model; every clip is kept at once.
+
+        There are `usual` clips, `quick` in a quick run; of an excerpt that was asked for all. `made_by` is the file of
+        the evaluation that measures, `settings` whatever else the findings depend on. Raises what `clips_of` raises.
+        """
+        clips = clips_of(self.corpus, quick if self.quick else usual if self.setup.excerpt_s is None else None)
+        spec = replace(
+            self._spec(name, self.models[0], self.corpus),
+            streaming=False,
+            settings=settings,
+            code=store.code_version("", made_by, "clips.py"),
+        )
+        self.results.begin(spec)
+        self.watch.begin(f"{name} {spec.model} {spec.corpus}", sum(seconds(len(samples)) for _, samples in clips))
+        try:
+            return [self._clip(spec, number, clip, measure) for number, clip in enumerate(clips)]
+        finally:
+            self.watch.end()
+
+    def _clip(self, spec: CellSpec, number: int, clip: Clip, measure: Callable[[Clip], Json]) -> Json:
+        found = self.results.clip(spec, number)
+        if found is None:
+            found = measure(clip)
+            self.results.save_clip(spec, number, found)
+        self.watch.advance(seconds(len(clip[1])))
+        return found
 
     def run(self, request: Request, *, place: str = "") -> Cell:
         """Measure a cell, or find it measured. Raises what loading and computing raise, and `PeerMissing`."""

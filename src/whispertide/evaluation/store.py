@@ -2,6 +2,7 @@
 
     DIR/KEY/spec.json          what was to be measured: one cell
     DIR/KEY/traces/ID.json     the record of each finished utterance
+    DIR/KEY/clips/N.json       or of each finished clip
     DIR/KEY/cell.json          the scores, once every utterance is done
 
 The key is a hash over everything that the result depends on (settings, weights, corpus, machine, code), so a changed
@@ -38,8 +39,8 @@ _IRRELEVANT = ("cli", "server", "training", "compress")
 _IRRELEVANT_FILES = frozenset(
     f"{name}.py"
     for name in (
-        *("agreement", "allocation_items", "charts", "compare", "grid", "guard_items", "page", "paper", "paper_items"),
-        *("plots", "publish", "report", "runner", "store", "sweep"),
+        *("agreement", "allocation_items", "charts", "clips", "compare", "grid", "guard_items", "padding_items"),
+        *("page", "paper", "paper_items", "plots", "publish", "report", "runner", "store", "sweep"),
         *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
     )
 )
@@ -136,6 +137,14 @@ class Results:
         """Keep the record of a finished utterance. Raises `OutputError` where the folder cannot be written."""
         _write(_trace_path(self.folder / spec.key, trace.utterance), asdict(trace))
 
+    def clip(self, spec: CellSpec, number: int) -> Json | None:
+        """What was found in a clip, if it is finished."""
+        return _read(self.folder / spec.key / "clips" / f"{number}.json")
+
+    def save_clip(self, spec: CellSpec, number: int, found: Json) -> None:
+        """Keep what was found in a clip. Raises `OutputError` where the folder cannot be written."""
+        _write(self.folder / spec.key / "clips" / f"{number}.json", found)
+
     def save(self, spec: CellSpec, score: Mapping[str, Any], utterances: list[Json]) -> Cell:
         """Keep the scores of a cell whose utterances are all done."""
         cell = Cell(
@@ -180,16 +189,17 @@ def open_results(place: str | Path) -> list[Cell]:
 
 
 @cache
-def code_version(part: str = "") -> str:
+def code_version(part: str = "", *more: str) -> str:
     """A hash over the program's own source and the versions of the packages that compute; 12 hexadecimal digits.
 
     `part` is the folder that matters: other programs' results do not depend on our engine, but on how they are
-    run and scored.
+    run and scored. `more`: files of the evaluation that otherwise do not matter, but do here.
     """
     digest = hashlib.sha256()
     for path in sorted((_SOURCE / part).rglob("*.py")):
         place = path.relative_to(_SOURCE)
-        if place.parts[0] in _IRRELEVANT or (place.parts[0] == "evaluation" and place.name in _IRRELEVANT_FILES):
+        is_aside = place.parts[0] == "evaluation" and place.name in _IRRELEVANT_FILES.difference(more)
+        if place.parts[0] in _IRRELEVANT or is_aside:
             continue
         digest.update(place.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     for name in _NUMERIC_PACKAGES:
