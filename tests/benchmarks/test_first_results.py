@@ -68,6 +68,7 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         shape="base.en",
         recipes=("whisper-streaming",),
         manifest=["/some/where/clips"],
+        more=[],
         threads=2,
         small=60.0,
         large=60.0,
@@ -160,6 +161,22 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
     assert {"small-trade-off.svg", "large-latency.svg", "live-trade-off.svg", "live-large-latency.svg"} <= drawn
     assert all(f"benchmarks/{name}" in study.page for name in drawn)
     assert not [name for name, _ in study.asked if name.startswith("peer:faster")], "heard in --prepare"
+
+
+def test_further_checkpoints_are_measured_like_the_first(script: ModuleType, study: Study, tmp_path: Path) -> None:
+    (tmp_path / "river.en").mkdir()
+    study.options.more = [str(tmp_path / "river.en")]
+    script.run(study.options)
+    _, _, part = study.page.partition("## With river.en")
+    assert "| peer:simulstreaming | 0.1 s | default best step |" in part.partition("## ")[0]
+    assert f"--more {tmp_path / 'river.en'}" in study.page
+
+
+def test_other_programs_have_their_steps_before_ours(script: ModuleType) -> None:
+    asked = script.requests_for("nano.en", ("whisper-streaming", "tide"))
+    swept = [request.recipe is not None for request in asked if request.step_s in (0.5, 2.0)]
+    assert swept == sorted(swept)
+    assert set(swept) == {False, True}
 
 
 def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
