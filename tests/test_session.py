@@ -596,17 +596,27 @@ def test_impossible_settings_change_nothing(changes: dict[str, Any], message: st
     assert session.options == DecodeOptions(beam=5)
 
 
-def test_a_detected_language_is_told_once() -> None:
-    class Polyglot(Oracle):
-        def run(self, plan: RoundPlan, *args: Any) -> RoundResult:
-            result = super().run(plan, *args)
-            return RoundResult(plan, result.segments, language="de", language_probability=0.75)
+class Polyglot(Oracle):
+    def run(self, plan: RoundPlan, *args: Any) -> RoundResult:
+        result = super().run(plan, *args)
+        return RoundResult(plan, result.segments, language="de", language_probability=0.75)
 
+
+def test_a_detected_language_is_told_once() -> None:
     session = Session(RECIPE, Polyglot(TALK))
     events = push(session, 4.0) + session.finish()
     assert [e for e in events if isinstance(e, Language)] == [Language(0, S, "de", 0.75)]
     told = Session(RECIPE, Polyglot(TALK), options=DecodeOptions(language="en"))
     assert not [e for e in push(told, 4.0) if isinstance(e, Language)]
+
+
+def test_a_detected_language_is_forgotten_with_the_utterance_that_was_cleared() -> None:
+    session = Session(RECIPE, Polyglot(TALK))
+    push(session, 4.0)
+    assert session.transcript.words
+    assert session.options.language == "de"
+    session.clear()
+    assert session.options.language is None
 
 
 # --- lag ------------------------------------------------------------------------------------------------------------

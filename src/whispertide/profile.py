@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.search import Guard
+from whispertide.errors import OptionError
 from whispertide.model.backend import is_accelerated
 from whispertide.model.runtime import choose_provider, thread_count
 from whispertide.options import DecodeOptions
@@ -146,13 +147,17 @@ def measure_all(
 ) -> list[Measured]:
     """Every candidate over the rounds of `audio` [n] of speech, the best first.
 
-    `progress(label, done, total)` counts allocations; recording the rounds is one of them. Raises `GraphError`.
+    `progress(label, done, total)` counts allocations; recording the rounds is one of them. Raises `GraphError`, and
+    `OptionError` where nobody speaks.
     """
     allocations = candidates(model, recipe)
     total = 1 + len(allocations)
     recipe = recipe.replace(executor="serial")
     progress("rounds of the recording", 0, total)
-    rounds = chosen(record(make_executor(model, recipe), recipe, audio), len(allocations))
+    recorded = record(make_executor(model, recipe), recipe, audio)
+    if not recorded:
+        raise OptionError("expected a recording in which somebody speaks; the voice gate let nothing of it through")
+    rounds = chosen(recorded, len(allocations))
     measured = []
     for number, allocation in enumerate(allocations, start=1):
         progress(label(allocation), number, total)

@@ -307,6 +307,7 @@ class Session:
         self.close()
         self._show(self._state.transcript.drop_hypothesis(), self.received)
         self._turns.clear()
+        self._state.spoken = None
         self._release()
         return self.drain()
 

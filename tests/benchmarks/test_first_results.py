@@ -108,6 +108,7 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(runner, "offline", offline)
     monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Talks(Path(spec).name))
     monkeypatch.setattr(Runner, "transcriber", transcriber)
+    monkeypatch.setattr(runner, "digest_beside", lambda model: "nothing")
     monkeypatch.setattr(peers, "run_peer_over", over)
     monkeypatch.setattr(peers, "why_not", why_not)
     monkeypatch.setattr(script, "why_not", why_not)

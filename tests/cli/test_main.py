@@ -2,6 +2,8 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -57,11 +59,27 @@ def test_help_imports_nothing_heavy() -> None:
     assert found.stdout == "[]\n"
 
 
-def test_a_program_that_is_ended_cleans_up_as_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(main, "app", lambda: signal.raise_signal(signal.SIGTERM))
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_program_that_is_ended_cleans_up_as_after_ctrl_c(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    number = getattr(signal, name)
+    monkeypatch.setattr(main, "app", lambda: signal.raise_signal(number))
+    with signals_put_back(), pytest.raises(KeyboardInterrupt):
+        main.main()
+
+
+def test_a_signal_that_is_ignored_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by nohup."""
+    monkeypatch.setattr(main, "app", lambda: signal.raise_signal(signal.SIGHUP))
+    with signals_put_back():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        main.main()
+
+
+@contextmanager
+def signals_put_back() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        with pytest.raises(KeyboardInterrupt):
-            main.main()
+        yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

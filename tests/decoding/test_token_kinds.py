@@ -53,6 +53,16 @@ def test_character_scripts_have_no_pieces(multilingual: Tokenizer) -> None:
     assert not TokenKinds(multilingual, "zh").is_content(one(multilingual, "。"))
 
 
+@pytest.mark.parametrize(("language", "word"), [("ka", " გამარჯობა"), ("hi", " नमस्ते")])
+def test_a_word_may_begin_with_part_of_a_character(multilingual: Tokenizer, language: str, word: str) -> None:
+    kinds = TokenKinds(multilingual, language)
+    first, second, *_ = multilingual.encode(word)
+    assert kinds.is_content(first)
+    assert not kinds.continues(first)
+    assert kinds.is_piece(second)
+    assert kinds.continues(second)
+
+
 def test_part_of_a_character_is_a_piece_everywhere(multilingual: Tokenizer) -> None:
     tokens = multilingual.encode("鱻")
     assert len(tokens) > 1

@@ -27,6 +27,8 @@ from whispertide.decoding.pruned import PrunedSearch
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import Steps, run_search
 from whispertide.decoding.verify import VerifySearch
+from whispertide.decoding.window import build_search
+from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray
 
 PROMPT = Prompt((SOT_PREV, 2, SOT), sot_index=2, limit=9)
@@ -45,6 +47,14 @@ def verified(script: Any, rules: Rules, reference: Any, **options: Any) -> tuple
     decoder = ScriptedDecoder(script)
     search = VerifySearch(PROMPT, rules, EarlierText.exactly(reference), **options)
     return run_search(search, decoder), search, decoder
+
+
+def test_greedy_search_has_no_patience_where_it_verifies() -> None:
+    script, reference = random_script(1, eot_bonus=2.0), EarlierText.exactly([1, 2, 3])
+    expected = run_search(build_search(PROMPT, PLAIN, DecodeOptions()), ScriptedDecoder(script))
+    for patience in (0.4, 2.0):
+        search = build_search(PROMPT, PLAIN, DecodeOptions(patience=patience), earlier=reference)
+        assert run_search(search, ScriptedDecoder(script)).best.tokens == expected.best.tokens
 
 
 @settings(max_examples=200, deadline=None)

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from attention_ramps import looking_at
@@ -10,6 +11,7 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.token_kinds import TokenKinds
 from whispertide.decoding.watch import Scene
+from whispertide.evaluation.clips import Clip
 from whispertide.evaluation.guard_items import Unguarded, label, stop_of
 
 TOKENIZER = load_checkpoint("nano.en").tokenizer
@@ -29,25 +31,29 @@ def decode(text: str, places: list[int]) -> Unguarded:
     return Unguarded(tokens, looking_at([0, *places], FRAMES), scene)
 
 
+def clip(words: list[str]) -> Clip:
+    return Clip(tuple(words), np.zeros(0, np.float32))
+
+
 ONWARD = decode(" the cat sat down", [20, 50, 80, 110])
 INVENTED = decode(" the cat sat and then it", [20, 50, 80, 30, 60, 90])
 
 
 def test_a_decode_without_a_guard_is_judged_by_its_insertions() -> None:
-    found = label(MODEL, ["the", "cat", "sat"], INVENTED, None)
+    found = label(MODEL, clip(["the", "cat", "sat"]), INVENTED, None)
     assert (found.hallucinated, found.shifted, found.undesired) == (True, False, False)
     assert found.counts.insertions == 3
-    assert not label(MODEL, ["the", "cat", "sat", "down"], ONWARD, None).hallucinated
+    assert not label(MODEL, clip(["the", "cat", "sat", "down"]), ONWARD, None).hallucinated
 
 
 def test_a_stop_that_only_cuts_inventions_is_wanted() -> None:
-    found = label(MODEL, ["the", "cat", "sat"], INVENTED, BackwardShift())
+    found = label(MODEL, clip(["the", "cat", "sat"]), INVENTED, BackwardShift())
     assert (found.hallucinated, found.shifted, found.undesired) == (False, True, False)
     assert found.counts.rate == 0
 
 
 def test_a_stop_that_loses_a_right_word_is_not() -> None:
-    found = label(MODEL, ["the", "cat", "sat", "and", "ran"], INVENTED, BackwardShift())
+    found = label(MODEL, clip(["the", "cat", "sat", "and", "ran"]), INVENTED, BackwardShift())
     assert found.undesired
 
 

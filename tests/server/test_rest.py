@@ -11,6 +11,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from websockets.asyncio.client import connect
 
 from served import OfflineModel, keyed, limited, served, wav
 from whispertide.server.options import ServerOptions
@@ -263,6 +264,21 @@ def test_slow_requests_are_cut_off() -> None:
                     answer = await reader.read()
                 assert answer == b"" or b" 408 " in answer
                 writer.close()
+
+    run(body)
+
+
+def test_a_server_whose_places_are_all_taken_is_not_ready() -> None:
+    async def body() -> None:
+        async with (
+            rest(limited(sessions=1)) as client,
+            connect(f"{client.base_url}".replace("http", "ws") + "/ws", proxy=None) as one,
+        ):
+            await one.send(bytes(3200))
+            assert json.loads(await one.recv())["type"] == "hello"
+            assert json.loads(await one.recv())["type"] == "session"
+            answer = await client.get("/readyz")
+            assert (answer.status_code, answer.json()) == (503, {"status": "full"})
 
     run(body)
 

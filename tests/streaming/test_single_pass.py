@@ -16,10 +16,12 @@ from whispertide.decoding.frontier import Frontier
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
+from whispertide.decoding.window import build_search
 from whispertide.model.encoder import in_runtime
 from whispertide.model.request import DecodeRequest
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.streaming import single_pass
 from whispertide.streaming.framing import FRAMINGS, bare, pad30
 from whispertide.streaming.round import Listened, Listening, Reference, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import MARGIN_TOKENS, SinglePassExecutor
@@ -253,6 +255,39 @@ def test_an_unlikely_decode_is_tried_again_with_beams(executor: SinglePassExecut
     assert rescued.segments[0].avg_logprob >= plain.segments[0].avg_logprob
 
 
+def test_a_text_that_was_not_watched_while_beams_found_it_is_watched_afterwards(
+    executor: SinglePassExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that ended without ever having led."""
+    rule = Frontier(margin=listened(hear(executor, Listening())).frames // 2)
+    with_guards = listened(hear(executor, Listening(watch=(rule,)), beam=3))
+    monkeypatch.setattr(
+        single_pass, "build_search", lambda *args, **more: build_search(*args, **{**more, "guards": ()})
+    )
+    without = listened(hear(executor, Listening(watch=(rule,)), beam=3))
+    assert without.halt is not None
+    assert with_guards.halt is not None
+    assert without.halt.reason == "frontier"
+    assert without.firm == len(without.words) > 0
+    assert abs(without.firm - with_guards.firm) <= 1
+
+
+def test_a_second_attempt_that_lost_its_place_does_not_count(
+    executor: SinglePassExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lost:
+        halt, last_frame = Halt("rewind", 0, 0), None
+
+    def lose(decode: Any, *_: object) -> list[Lost]:
+        decode.found = replace(decode.found, best=decode.found.best.cut(0))
+        return [Lost()]
+
+    plain = listened(hear(executor, Listening()))
+    monkeypatch.setattr(single_pass._Decode, "_watched_anew", lose)
+    rescued = listened(hear(executor, Listening(rescue=-0.001, rescue_beam=3)))
+    assert (rescued.words, rescued.halt) == (plain.words, None)
+
+
 class Detector:
     """Fires as told; remembers what it was shown."""
 
@@ -273,6 +308,14 @@ def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer:
     assert detector.shapes == [(result.frames, model.dims.n_audio_state)]
     assert result.word_ended is answer
     assert listened(hear(executor, Listening())).word_ended is None
+
+
+def test_the_detector_is_not_asked_about_a_word_that_others_follow(model: WhisperModel) -> None:
+    detector = Detector(answer=False)
+    executor = SinglePassExecutor(model, pad30, detector)
+    guessed = listened(hear(executor, Listening(detect_end=True, watch=(Frontier(margin=200, beyond=4),))))
+    assert guessed.firm < len(guessed.words)
+    assert (guessed.word_ended, detector.shapes) == (None, [])
 
 
 def test_attention_is_kept_where_it_is_wanted(executor: SinglePassExecutor) -> None:

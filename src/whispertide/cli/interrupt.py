@@ -10,6 +10,15 @@ from typing import Any
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
+def end_as_after_ctrl_c() -> None:
+    """SIGTERM and SIGHUP raise `KeyboardInterrupt`: whoever is ended cleans up, ends the programs that it started and
+    removes its temporary folders.
+    """
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+
+
 class Interrupts:
     """While entered, the first Ctrl-C (or SIGTERM, SIGHUP) sets `pressed`; a second one raises `KeyboardInterrupt`.
 

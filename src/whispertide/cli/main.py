@@ -1,6 +1,5 @@
 """The command line: puts the commands together. One file per command; heavy imports happen when a command runs."""
 
-import signal
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
@@ -12,6 +11,7 @@ from whispertide.cli.demo import demo
 from whispertide.cli.doctor import doctor
 from whispertide.cli.exit import HELP
 from whispertide.cli.export import export
+from whispertide.cli.interrupt import end_as_after_ctrl_c
 from whispertide.cli.listen import listen
 from whispertide.cli.models import models
 from whispertide.cli.profile import profile
@@ -65,8 +65,7 @@ def options(
 
 def main() -> None:
     """The entry point `whispertide`."""
-    # Whoever is ended cleans up as after Ctrl-C: programs that it started, temporary folders. Serving does more.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    end_as_after_ctrl_c()
     for stream in (sys.stdout, sys.stderr):
         # What cannot be printed on an old terminal must not end the run; files and pipes get UTF-8 always.
         if hasattr(stream, "reconfigure"):

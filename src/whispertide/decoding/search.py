@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, Self
 
 from whispertide.graphs.contract import TOP
@@ -63,6 +63,11 @@ class Hypothesized:
     def avg_logprob(self) -> float:
         """Whisper's average: over the tokens and the end-of-text token."""
         return self.sum_logprob / (len(self.tokens) + 1)
+
+    def cut(self, keep: int) -> Self:
+        """Its first `keep` tokens, as a guard leaves them."""
+        logprobs = self.logprobs[:keep]
+        return replace(self, tokens=self.tokens[:keep], logprobs=logprobs, sum_logprob=sum(logprobs), stop="guard")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What kind of thing a token is: the beginning of a word, a piece of one, punctuation.
 
 Languages written without spaces have no pieces of words: there every character counts by itself (NPUsper's rule for
-Chinese, here for all such scripts). A token that is only part of a character is a piece everywhere.
+Chinese, here for all such scripts). A token that is only part of a character is a piece everywhere,
+unless it begins with a space where words do.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ class TokenKinds:
     def is_mark(self, token: int) -> bool:
         """One or two characters behind an optional space, none of them a letter or digit (or no character at all)."""
         text = self._text(token).removeprefix(" ")
-        return not self.is_special(token) and len(text) <= _LONGEST_MARK and not any(map(_speaks, text))
+        return not self.is_special(token) and len(text) <= _LONGEST_MARK and not any(map(speaks, text))
 
     def is_piece(self, token: int) -> bool:
         """Part of a character, or in a language with spaces a token with letters that does not begin with one."""
         text = self._text(token)
         if self.is_special(token):
             return False
-        if REPLACEMENT in text:
-            return True
-        return self._spaced and not text.startswith(" ") and any(map(str.isalpha, text))
+        if self._spaced and text.startswith(" "):
+            return False
+        return REPLACEMENT in text or (self._spaced and any(map(str.isalpha, text)))
 
     def is_content(self, token: int) -> bool:
         """A token that begins something spoken: neither special, nor punctuation, nor the piece of a word."""
@@ -53,12 +54,13 @@ class TokenKinds:
         text = self._text(token)
         if self.is_special(token):
             return False
-        return REPLACEMENT in text or (self._spaced and not text.startswith(" "))
+        return not text.startswith(" ") if self._spaced else REPLACEMENT in text
 
     def speaks(self, token: int) -> bool:
         """Whether the token has a letter or digit, or part of one."""
-        return not self.is_special(token) and any(_speaks(c) or c == REPLACEMENT for c in self._text(token))
+        return not self.is_special(token) and any(map(speaks, self._text(token)))
 
 
-def _speaks(character: str) -> bool:
+def speaks(character: str) -> bool:
+    """Whether a character is a letter or digit, or a broken one, which may be."""
     return character.isalnum() or character == REPLACEMENT

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from whispertide.decoding.alignment import WordTiming, merge_punctuation, sharpen, token_starts, word_timings
-from whispertide.decoding.token_kinds import REPLACEMENT
+from whispertide.decoding.token_kinds import REPLACEMENT, speaks
 from whispertide.types import FRAME_SAMPLES, FloatArray, IntArray, Span, Word
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def read_words(
     found = []
     done = 0
     for timing in merged:
-        spoken = [n for n, token in enumerate(timing.tokens) if any(map(str.isalnum, tokenizer.decode([token])))]
+        spoken = [n for n, token in enumerate(timing.tokens) if any(map(speaks, tokenizer.decode([token])))]
         last = done + (spoken or [0])[-1]
         found.append(_absolute(timing, window, int(strongest[last])))
         done += len(timing.tokens)

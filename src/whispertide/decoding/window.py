@@ -97,7 +97,8 @@ def build_search(
         return PrunedSampling(prompt, rules, following, **tempered)
     if following is not None:
         kind = VerifySearch if following.reuse.block else PrunedSearch
-        return kind(prompt, rules, following, beam=options.beam, patience=options.patience, **common)
+        patience = options.patience if options.beam > 1 else 1.0  # greedy search has none
+        return kind(prompt, rules, following, beam=options.beam, patience=patience, **common)
     if options.beam > 1:
         return BeamSearch(prompt, rules, beam=options.beam, patience=options.patience, **common)
     return GreedySearch(prompt, rules, guards=guards)

@@ -2,14 +2,25 @@
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from whispertide.errors import OptionError
 from whispertide.evaluation.trace import Corpus, Utterance
 from whispertide.types import FloatArray, to_samples
 
 CLIP_S, WHOLE_S = 10.0, 30.0  # of clips that are cut, and of those that cannot be
+ABOUT = (
+    f"Clips of about {CLIP_S:g} s at most, cut at pauses (whole recordings of at most {WHOLE_S:g} s where nobody knows "
+    "the pauses)"
+)
 
-Clip = tuple[tuple[str, ...], FloatArray]  # what is said, and the samples
+
+class Clip(NamedTuple):
+    """Words that are said, the samples, and the language."""
+
+    words: tuple[str, ...]
+    samples: FloatArray
+    language: str = "en"
 
 
 def clips_of(corpus: Corpus, most: int | None) -> list[Clip]:
@@ -31,9 +42,9 @@ def clips(utterance: Utterance) -> Iterator[Clip]:
         yield from clips_at_pauses(utterance)
     elif not utterance.words:
         audio = utterance.audio()
-        yield from (((), audio[at : at + to_samples(CLIP_S)]) for at in range(0, len(audio), to_samples(CLIP_S)))
+        yield from (Clip((), audio[at : at + to_samples(CLIP_S)]) for at in range(0, len(audio), to_samples(CLIP_S)))
     elif utterance.seconds <= WHOLE_S:
-        yield tuple(word.text for word in utterance.words), utterance.audio()
+        yield Clip(tuple(word.text for word in utterance.words), utterance.audio(), utterance.language)
 
 
 def clips_at_pauses(
@@ -41,8 +52,10 @@ def clips_at_pauses(
 ) -> Iterator[Clip]:
     """Words and samples of stretches cut in the middle of a pause, or between two words where none comes in time."""
     audio = utterance.audio()
-    words = [(word.text, word.start, word.end) for word in utterance.words]
+    words = [(word.text, word.start or 0, word.end or 0) for word in utterance.words]
     begin, first = 0, 0
+    if words and words[0][2] > to_samples(longest_s):  # a silence that no clip can hold comes first
+        begin = words[0][1] - to_samples(pause_s)
     for place, (_, _, end) in enumerate(words):
         last = place + 1 == len(words)
         after = len(audio) if last else words[place + 1][1]
@@ -54,5 +67,6 @@ def clips_at_pauses(
         if last or paused or following - begin > to_samples(longest_s):
             cut = len(audio) if last else (end + max(after, end)) // 2
             cut = min(cut, begin + to_samples(longest_s) + to_samples(1.0))
-            yield tuple(text for text, _, _ in words[first : place + 1]), audio[begin:cut]
+            said = tuple(text for text, _, _ in words[first : place + 1])
+            yield Clip(said, audio[begin:cut], utterance.language)
             begin, first = max(cut, after - to_samples(pause_s)), place + 1

@@ -24,7 +24,7 @@ _NAMED_APART = ("name", "step_s")  # fields of a recipe that a cell shows in col
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What all cells of a run share. `excerpt_s`: only so much of each corpus; a quick run sees a minute at most."""
+    """What all cells of a run share. `excerpt_s`: only so much of each corpus; None is a minute in a quick run."""
 
     clock: str = "simulated"
     quick: bool = False

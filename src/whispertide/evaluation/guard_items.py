@@ -17,7 +17,7 @@ from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.watch import Scene
 from whispertide.evaluation import report
-from whispertide.evaluation.clips import CLIP_S, Clip
+from whispertide.evaluation.clips import ABOUT, Clip
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.paper import Outcome
 from whispertide.evaluation.store import Json
@@ -109,7 +109,7 @@ def _table(runner: "Runner", variants: Sequence[Variant], heading: str, name: st
 
 def _about(runner: "Runner", count: int) -> str:
     return (
-        f"{count} clips of at most {CLIP_S:g} s from {runner.corpus.name}, each decoded by itself by "
+        f"{ABOUT}, {count} of {runner.corpus.name}, each decoded by itself by "
         f"{runner.models[0]}, greedy, with its real end of text. A clip hallucinates if {INVENTED} or more of its "
         "words are insertions; a stop is undesired if it loses a word that is right without it; the WER is over all "
         "clips, untruncated."
@@ -126,34 +126,33 @@ def _label_all(runner: "Runner", variants: Sequence[Variant], name: str) -> list
     model = runner.transcriber(runner.models[0]).model
 
     def judge(clip: Clip) -> Json:
-        words, samples = clip
-        decoded = {frame: _decode(model, frame, samples) for frame in dict.fromkeys(frame for _, frame, _ in variants)}
-        return {"labels": [asdict(label(model, words, decoded[frame], rule)) for _, frame, rule in variants]}
+        decoded = {frame: _decode(model, frame, clip) for frame in dict.fromkeys(frame for _, frame, _ in variants)}
+        return {"labels": [asdict(label(model, clip, decoded[frame], rule)) for _, frame, rule in variants]}
 
     found = runner.each_clip(name, judge, usual=CLIPS, quick=QUICK_CLIPS, made_by=Path(__file__).name)
     return [[Label.from_json(clip["labels"][place]) for clip in found] for place in range(len(variants))]
 
 
-def _decode(model: "WhisperModel", frame: Framing, clip: FloatArray) -> Unguarded:
+def _decode(model: "WhisperModel", frame: Framing, clip: Clip) -> Unguarded:
     watch = replace(USUAL, detect=False)
     listen = Listening(watch=(watch,), loop_guard=False, context_tokens=0, keep_attention=True)
-    plan = RoundPlan(0, Span(0, len(clip)), is_last=True, listen=listen)
+    plan = RoundPlan(0, Span(0, len(clip.samples)), is_last=True, listen=listen)
     executor = SinglePassExecutor(model, frame)
-    result = executor.run(plan, clip, DecodeOptions(language="en"))
+    result = executor.run(plan, clip.samples, DecodeOptions(language=clip.language))
     heads = tuple(sorted({*alignment_heads(model), *watch.heads(model)}))
-    opening = len(model.tokenizer.sot_sequence("en", timestamps=False))
+    opening = len(model.tokenizer.sot_sequence(clip.language, timestamps=False))
     frames = result.listened.frames if result.listened is not None else 0
-    return Unguarded(result.tokens, result.attention, Scene(executor.kinds("en"), heads, opening, (), frames))
+    return Unguarded(result.tokens, result.attention, Scene(executor.kinds(clip.language), heads, opening, (), frames))
 
 
-def label(model: "WhisperModel", words: Sequence[str], decode: Unguarded, rule: BackwardShift | None) -> Label:
+def label(model: "WhisperModel", clip: Clip, decode: Unguarded, rule: BackwardShift | None) -> Label:
     """Play a guard over a decode and judge what is left of it."""
     keep = None if rule is None else stop_of(model, decode, rule)
-    heard = align(words, model.tokenizer.decode(decode.tokens[:keep]).split())
+    heard = align(clip.words, model.tokenizer.decode(decode.tokens[:keep]).split(), clip.language)
     counts = heard.words
     undesired = False
     if keep is not None:
-        without = align(words, model.tokenizer.decode(decode.tokens).split())
+        without = align(clip.words, model.tokenizer.decode(decode.tokens).split(), clip.language)
         undesired = bool(without.matched_words().keys() - heard.matched_words().keys())
     return Label(counts, counts.insertions >= INVENTED, keep is not None, undesired)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whispertide.evaluation import plots
-from whispertide.evaluation.clips import CLIP_S, WHOLE_S, Clip
+from whispertide.evaluation.clips import ABOUT, Clip
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.paper import Outcome, Plot
 from whispertide.evaluation.store import Json
@@ -77,8 +77,10 @@ class Padded:
 def ways(transcriber: "Transcriber") -> list[Way]:
     """30 s, none, zeros, noise, and every hush word that lies beside the checkpoint, in our format or as published."""
     folder = folder_of(transcriber.model)
-    files = [path for kind in ("npz", "csv") for path in folder.glob(f"hush-*.{kind}")]
-    words = sorted((HushWord.load(path) for path in files), key=lambda word: word.seconds)
+    files = {
+        path.stem: path for kind in ("csv", "npz") for path in folder.glob(f"hush-*.{kind}")
+    }  # ours before others'
+    words = sorted((HushWord.load(path) for path in files.values()), key=lambda word: word.seconds)
     return [
         Way("30 s", 30.0, "pad30"),
         Way("none", 0.0),
@@ -101,9 +103,9 @@ def padding_figure(runner: "Runner") -> Outcome:
     rows = _paddings(runner)
     by_name = {row.way.name: row for row in rows}
     curves = [
-        plots.Curve(kind, tuple(row.way.seconds for row in members), tuple(row.rates[0] for row in members))
+        _curve(kind, [by_name["none"], *members])
         for kind in ("zeros", "noise", "hush")
-        if (members := [by_name["none"], *(row for row in rows if row.way.name.startswith(kind))])
+        if (members := [row for row in rows if row.way.name.startswith(kind)])
     ]
     svg = plots.scatter(
         curves,
@@ -113,6 +115,10 @@ def padding_figure(runner: "Runner") -> Outcome:
         levels=[plots.Line("padded to 30 s", by_name["30 s"].rates[0])],
     )
     return Outcome(plots=(Plot(svg, "Errors over the length of paddings and hush words"),), note=_about_clips(runner))
+
+
+def _curve(kind: str, members: Sequence[Padded]) -> plots.Curve:
+    return plots.Curve(kind, tuple(row.way.seconds for row in members), tuple(row.rates[0] for row in members))
 
 
 def _headings(found: Sequence[Padded]) -> tuple[str, ...]:
@@ -139,10 +145,8 @@ def _level_ways(runner: "Runner") -> list[Way]:
 
 def _about_clips(runner: "Runner") -> str:
     return (
-        f"Clips of at most {CLIP_S:g} s, cut from {runner.corpus.name} at pauses (whole recordings of at most "
-        f"{WHOLE_S:g} s where nobody knows the pauses), each transcribed by itself by "
-        f"{runner.models[0]} with beam 5; padding is put behind the samples, noise {NOISE_BELOW_DB:g} dB below the "
-        "clip."
+        f"{ABOUT}, of {runner.corpus.name}, each transcribed by itself by {runner.models[0]} with beam 5; padding is "
+        f"put behind the samples, noise {NOISE_BELOW_DB:g} dB below the clip."
     )
 
 
@@ -155,10 +159,9 @@ def _measure(runner: "Runner", chosen: Sequence[Way], gain_db: float) -> list[Pa
     loud = np.float32(10 ** (gain_db / 20))
 
     def hear(clip: Clip) -> Json:
-        words, samples = clip
-        heard = [_hear(transcriber, way, samples * loud) for way in chosen]
-        counted = [[asdict(align(words, text).words), gflop] for text, gflop in heard]
-        return {"seconds": seconds(len(samples)), "ways": counted}
+        heard = [_hear(transcriber, way, clip._replace(samples=clip.samples * loud)) for way in chosen]
+        counted = [[asdict(align(clip.words, text, clip.language).words), gflop] for text, gflop in heard]
+        return {"seconds": seconds(len(clip.samples)), "ways": counted}
 
     content = {way.name: way.content for way in chosen}
     name = f"paddings at {gain_db:g} dB"
@@ -172,8 +175,8 @@ def _together(way: Way, clips: Sequence[Sequence[Any]], length: float) -> Padded
     return Padded(way, sum(gflop for _, gflop in clips) / length, length, counts)
 
 
-def _hear(transcriber: "Transcriber", way: Way, clip: FloatArray) -> tuple[list[str], float]:
-    """The words of a clip of at most 30 s, and the encoder's GFLOP."""
+def _hear(transcriber: "Transcriber", way: Way, clip: Clip) -> tuple[list[str], float]:
+    """The words of a clip of at most 30 s, as they are heard, and the encoder's GFLOP."""
     from whispertide.decoding.longform import Features, Transcription
     from whispertide.evaluation.flops import encoder_gflop
     from whispertide.options import DecodeOptions
@@ -181,8 +184,8 @@ def _hear(transcriber: "Transcriber", way: Way, clip: FloatArray) -> tuple[list[
 
     model = transcriber.model
     suffix = None if way.hush is None else way.hush.samples
-    features = Features.of([way.behind(clip)], model.dims.n_mels, suffix)
-    options = DecodeOptions(language="en", beam=5, word_timestamps=False)
+    features = Features.of([way.behind(clip.samples)], model.dims.n_mels, suffix)
+    options = DecodeOptions(language=clip.language, beam=5, word_timestamps=False)
     spent: list[float] = []
     inner = get_framing(way.framing)
 
@@ -191,7 +194,7 @@ def _hear(transcriber: "Transcriber", way: Way, clip: FloatArray) -> tuple[list[
         spent.append(encoder_gflop(model.dims, encoded.frames))
         return encoded
 
-    transcription = Transcription(model, features, options, "en", seek=0, end=features.frames, frame=frame)  # type: ignore[arg-type]
+    transcription = Transcription(model, features, options, clip.language, seek=0, end=features.frames, frame=frame)  # type: ignore[arg-type]
     words: list[str] = []
     while not transcription.done:
         for segment in transcription.next_window():

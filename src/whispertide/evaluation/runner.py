@@ -18,6 +18,7 @@ from whispertide.evaluation.replay import About, Recogniser, offline, run_cell, 
 from whispertide.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.evaluation.trace import FREE, ClockName, Corpus, Trace, Utterance
 from whispertide.options import DecodeOptions
+from whispertide.streaming.beside import digest_beside
 from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
 from whispertide.streaming.recipes import get_recipe
 from whispertide.types import seconds
@@ -155,8 +156,9 @@ class Runner:
     ) -> list[Json]:
         """What `measure` finds in each clip of the chosen corpus with the first model; every clip is kept at once.
 
-        There are `usual` clips, `quick` in a quick run; of an excerpt that was asked for all. `made_by` is the file of
-        the evaluation that measures, `settings` whatever else the findings depend on. Raises what `clips_of` raises.
+        There are `usual` clips, `quick` in a quick run; else, of an excerpt that was asked for, all. `made_by` is the
+        file of the evaluation that measures, `settings` whatever else the findings depend on. Raises what `clips_of`
+        raises.
         """
         clips = clips_of(self.corpus, quick if self.quick else usual if self.setup.excerpt_s is None else None)
         spec = replace(
@@ -166,7 +168,7 @@ class Runner:
             code=store.code_version("", made_by, "clips.py"),
         )
         self.results.begin(spec)
-        self.watch.begin(f"{name} {spec.model} {spec.corpus}", sum(seconds(len(samples)) for _, samples in clips))
+        self.watch.begin(f"{name} {spec.model} {spec.corpus}", sum(seconds(len(clip.samples)) for clip in clips))
         try:
             return [self._clip(spec, number, clip, measure) for number, clip in enumerate(clips)]
         finally:
@@ -177,7 +179,7 @@ class Runner:
         if found is None:
             found = measure(clip)
             self.results.save_clip(spec, number, found)
-        self.watch.advance(seconds(len(clip[1])))
+        self.watch.advance(seconds(len(clip.samples)))
         return found
 
     def run(self, request: Request, *, place: str = "") -> Cell:
@@ -326,6 +328,7 @@ class Runner:
             corpus_hash=corpus.hash,
             clock=self.clock,
             model_hash=self._model_hash(model),
+            beside=self.once(f"beside {model}", lambda: digest_beside(self.transcriber(model).model)),
             engine={field.name: str(getattr(self.setup.engine, field.name)) for field in fields(self.setup.engine)},
             machine=store.machine(),
             code=store.code_version(),

@@ -35,12 +35,12 @@ Json = dict[str, Any]
 
 _SOURCE = Path(whispertide.__file__).parent
 # What shows, serves or trains cannot change a measurement; nor can what measures something else.
-_IRRELEVANT = ("cli", "server", "training", "compress")
+_IRRELEVANT = ("cli", "server", "training")
 _IRRELEVANT_FILES = frozenset(
     f"{name}.py"
     for name in (
         *("agreement", "allocation_items", "charts", "clips", "compare", "grid", "guard_items", "padding_items"),
-        *("page", "paper", "paper_items", "plots", "publish", "report", "runner", "store", "sweep"),
+        *("page", "paper", "paper_items", "plots", "publish", "report", "runner", "static_decoding", "store", "sweep"),
         *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
     )
 )
@@ -56,6 +56,7 @@ class CellSpec:
     settings    all fields of the recipe, or all settings of the peer
     changes     those fields that differ from the recipe of that name, as "field=value"
     streaming   False for one that shows everything at the end
+    beside      a hash over what lies beside the weights and counts, too
     """
 
     recogniser: str
@@ -69,6 +70,7 @@ class CellSpec:
     changes: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     model_hash: str = ""
+    beside: str = ""
     engine: Mapping[str, str] = field(default_factory=dict)
     machine: str = ""
     code: str = ""

@@ -45,7 +45,7 @@ class WhisperModel:
 
     @property
     def content_hash(self) -> str:
-        """The checkpoint's hash over weights and settings: equal hashes, equal models."""
+        """The checkpoint's hash over shape and weights: equal hashes, equal networks."""
         return self.checkpoint.content_hash
 
     @property

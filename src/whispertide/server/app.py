@@ -112,6 +112,8 @@ def _ready(hub: Hub) -> Endpoint:
         """New sessions are welcome."""
         if hub.draining:
             return JSONResponse({"status": "draining"}, 503)
+        if hub.full:
+            return JSONResponse({"status": "full"}, 503)
         if hub.load.overloaded:
             return JSONResponse({"status": "overloaded"}, 503)
         return JSONResponse({"status": "ready"})

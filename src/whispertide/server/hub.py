@@ -273,6 +273,11 @@ class Hub:
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
+    @property
+    def full(self) -> bool:
+        """Whether all places are taken; sessions that wait for their clients have none."""
+        return sum(live.parked_at is None for live in self.sessions.values()) >= self.options.limits.sessions
+
     def _put(self, live: LiveSession, command: Command) -> None:
         live.put(command)
         if self.keeper is not None:
@@ -284,8 +289,8 @@ class Hub:
     def _admit(self) -> None:
         if self.draining:
             raise self._refused("shutdown", "the server is stopping: connect again in a moment")
-        limit = self.options.limits.sessions
-        if sum(live.parked_at is None for live in self.sessions.values()) >= limit:
+        if self.full:
+            limit = self.options.limits.sessions
             raise self._refused("overloaded", f"expected at most {limit} sessions at once; all are taken: try later")
         if self.load.overloaded:
             raise self._refused("overloaded", "the sessions that are open take all the time there is: try later")

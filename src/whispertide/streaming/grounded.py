@@ -117,9 +117,9 @@ class Grounded:
             state.guess, confirmed = tuple(words), []
         else:
             confirmed = self._carry_word(state, words, window.end)
-        state.tail = [*state.tail, *(word.word for word in confirmed)][-CONTEXT:]
         if not result.plan.is_last and window.end - state.start > self.hard_cap - self.most:
             confirmed += self._carry_all(state, window.end)
+        state.tail = [*state.tail, *(word.word for word in confirmed)][-CONTEXT:]
         return Commit(
             tuple(word.word for word in confirmed),
             tuple(word.word for word in state.guess),

@@ -19,12 +19,12 @@ from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.earlier import EarlierText
 from whispertide.decoding.endless import EndlessSearch
 from whispertide.decoding.guards import RepetitionGuard, SameToken
-from whispertide.decoding.hypothesis import joined
+from whispertide.decoding.hypothesis import joined, truncation
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Cost, Features
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import NON_SPEECH, Rules, build_rules, suppressed_tokens
-from whispertide.decoding.search import Guard, Hypothesized, Search, SearchResult, run_search
+from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, Search, SearchResult, run_search
 from whispertide.decoding.token_kinds import TokenKinds
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
 from whispertide.decoding.unrolled import EndlessUnrolled, UnrolledSearch, run_unrolled
@@ -266,7 +266,8 @@ class _Decode:
             return watchers
         again = self._attempt(listen, prompt, replace(self.job.options, beam=listen.rescue_beam))
         steps = found.steps + self.found.steps
-        if self.found.best.avg_logprob > found.best.avg_logprob:
+        has_lost_its_place = any(watcher.halt is not None and watcher.halt.reason == "rewind" for watcher in again)
+        if self.found.best.avg_logprob > found.best.avg_logprob and not has_lost_its_place:
             found, watchers = self.found, again
         self.found = replace(found, steps=steps)
         return watchers
@@ -274,15 +275,34 @@ class _Decode:
     def _attempt(self, listen: Listening, prompt: Prompt, options: DecodeOptions) -> list[WatchingGuard]:
         """One search, in chunks where that is wanted and they hold the text; the guards that watched are returned."""
         sure: tuple[int, ...] = ()
+        in_chunks = NO_STEPS
         if listen.unrolled and options.beam == 1 and self._fits_chunks(prompt):
             watchers, guards = self._guards(listen, prompt)
             self.found = self._in_chunks(listen, prompt, options, guards)
-            sure = self.found.best.tokens
+            sure, in_chunks = self.found.best.tokens, self.found.steps
             if self.found.best.stop != "length" or len(sure) >= prompt.limit:
                 return watchers
         watchers, guards = self._guards(listen, prompt)
-        self.found = self._step_by_step(listen, prompt, options, guards, sure)
-        return watchers
+        found = self._step_by_step(listen, prompt, options, guards, sure)
+        self.found = replace(found, steps=in_chunks + found.steps)
+        return watchers if options.beam == 1 else self._watched_anew(listen, prompt, watchers)
+
+    def _watched_anew(self, listen: Listening, prompt: Prompt, watchers: list[WatchingGuard]) -> list[WatchingGuard]:
+        """What the guards say of the text that a beam search found; during it they saw whichever text led."""
+        every = (self.found.best, *self.found.others)
+        halted = any(watcher.halt is not None for watcher in watchers)
+        dropped = (text for text in every if text.stop == "guard" and len(text.attention) > len(text.tokens))
+        if halted and (cut := next(dropped, None)) is not None:  # the others have not been looked at so far
+            self.found = replace(self.found, best=cut)
+            return watchers
+        best = self.found.best
+        again, _ = self._guards(listen, prompt)
+        for count in range(1, len(best.tokens) + 1):
+            keep = truncation(again, best.tokens[:count], best.attention[:count])
+            if keep is not None:
+                self.found = replace(self.found, best=best.cut(keep))
+                break
+        return again
 
     def _guards(self, listen: Listening, prompt: Prompt) -> tuple[list[WatchingGuard], list[Guard]]:
         """Fresh guards: those that watch the attention, and all together."""
@@ -389,7 +409,7 @@ class _Decode:
         dropped = halt is not None and halt.reason in ("frontier", "backward-shift")
         if halt is not None and dropped and at_the_end and self.kinds.continues(halt.token):
             return False
-        if detector is None or self.encoded.hidden is None:
+        if detector is None or self.encoded.hidden is None or not at_the_end:
             return None
         return detector.fires(self.encoded.hidden[: self.frames])
 
