@@ -189,6 +189,11 @@ class Worker:
         self.process.stdin.flush()
         self.seconds[what].append(float(self.line()))
 
+    def end(self) -> None:
+        """Let it go."""
+        self.process.kill()
+        self.process.communicate()
+
     def line(self) -> str:
         """The next answer."""
         assert self.process.stdout is not None
@@ -241,7 +246,7 @@ def compare(folder: Path, threads: int, rounds: int) -> dict[str, float]:
                 time.sleep(0.2)  # let a spinning thread pool go to sleep before the next engine's turn
     print(file=sys.stderr)
     for worker in workers:
-        worker.process.kill()
+        worker.end()
 
     print(f"{threads} thread(s)    " + "".join(f"{what:>14}" for what in MEASURES))
     for worker in workers:

@@ -102,6 +102,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
             warm_up=lambda: None,
         )
 
+    monkeypatch.setattr(runner, "digest_beside", lambda model: "nothing")
     monkeypatch.setattr(runner, "streaming", streaming)
     monkeypatch.setattr(runner, "offline", offline)
     monkeypatch.setattr(corpora, "open_corpus", open_corpus)
