@@ -13,4 +13,4 @@ Run = Callable[..., Result]
 
 def write_wav(path: Path, duration_s: float, rate: int = 16_000) -> Path:
     """A quiet tone; the fake transcriber hears two words per second in anything."""
-    return save_wav(path, 0.1 * np.sin(np.arange(round(duration_s * rate)) * 0.1), rate)
+    return save_wav(path, 3000 / 32_767 * np.sin(np.arange(round(duration_s * rate)) * 0.1), rate)
