@@ -279,8 +279,7 @@ shape, so that its cost is real and its words are the same. Nothing here says ho
 **A bias to know.** `{model}` hears short windows better than windows that are full of speech, and cannot use text
 before a window, which its generation config says (docs/LOG.md). Whatever works on long windows suffers from that:
 offline transcription, and programs that keep long buffers. So offline is worse here than most recipes, their *minus
-offline* is negative, and a part of the distance to the other programs is the checkpoint's doing. Not so with
-`micro-padded.en`, where it is here: it was trained to its end in windows of 30 s alone, as Whisper is.
+offline* is negative, and a part of the distance to the other programs is the checkpoint's doing.
 `peer:whisper-streaming` is whisper_streaming's algorithm over faster-whisper as WhisperLiveKit ships it, which
 empties its buffer after 15 s without a confirmed word. Where there are fewer than a thousand words, no claim rests on
 a row.

@@ -52,7 +52,7 @@ class Measuring:
     def __call__(self, clip: Clip) -> Json:
         if len(self.heard) == self.patience:
             raise KeyboardInterrupt
-        self.heard.append(float(clip[1][0]) / SAMPLE_RATE)
+        self.heard.append(float(clip.samples[0]) / SAMPLE_RATE)
         return {"begins": self.heard[-1]}
 
 

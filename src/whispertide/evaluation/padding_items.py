@@ -95,7 +95,7 @@ def padding_table(runner: "Runner") -> Outcome:
     found = _paddings(runner)
     rows = tuple((row.way.name, f"{row.gflop_per_s:.2f}", *_written(row)) for row in found)
     table = Table(("padding", "encoder GFLOP per audio second", *_headings(found)), rows)
-    return Outcome(tables=(table, _gain_table(runner)), note=_about_clips(runner))
+    return Outcome(tables=(table, _gain_table(runner, found)), note=_about_clips(runner))
 
 
 def padding_figure(runner: "Runner") -> Outcome:
@@ -129,18 +129,14 @@ def _written(row: Padded) -> tuple[str, ...]:
     return tuple(f"{rate:.1f}" for rate in row.rates)
 
 
-def _gain_table(runner: "Runner") -> Table:
+def _gain_table(runner: "Runner", as_it_is: Sequence[Padded]) -> Table:
     """Insertions and WER of quieter and quieter clips; the hush word keeps its level."""
-    found: list[Padded] = []
+    chosen = [row for row in as_it_is if row.way.hush or row.way.name in ("30 s", "none")]
     rows: list[tuple[str, ...]] = []
     for gain in GAINS_DB:
-        found = _measure(runner, _level_ways(runner), gain)
+        found = _measure(runner, [row.way for row in chosen], gain) if gain else chosen
         rows += [(f"{gain} dB", row.way.name, *_written(row)) for row in found]
-    return Table(("gain of the audio", "padding", *_headings(found)), tuple(rows))
-
-
-def _level_ways(runner: "Runner") -> list[Way]:
-    return [way for way in ways(runner.transcriber(runner.models[0])) if way.hush or way.name in ("30 s", "none")]
+    return Table(("gain of the audio", "padding", *_headings(chosen)), tuple(rows))
 
 
 def _about_clips(runner: "Runner") -> str:

@@ -271,12 +271,12 @@ class Hub:
             for live in self.sessions.values()
         )
 
-    # --- inside ------------------------------------------------------------------------------------------------------
-
     @property
     def full(self) -> bool:
         """Whether all places are taken; sessions that wait for their clients have none."""
         return sum(live.parked_at is None for live in self.sessions.values()) >= self.options.limits.sessions
+
+    # --- inside ------------------------------------------------------------------------------------------------------
 
     def _put(self, live: LiveSession, command: Command) -> None:
         live.put(command)
