@@ -1,7 +1,7 @@
 """A fake model with a known compute time gives the known latency under all clocks, and the clocks agree."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, cast
@@ -159,23 +159,40 @@ def test_all_words_are_confirmed_and_the_last_view_is_after_the_end() -> None:
     assert [shown.at_s for shown in trace.shown] == sorted(shown.at_s for shown in trace.shown)
 
 
+def undisturbed(measure: Callable[[], None]) -> None:
+    """Three times at most: whatever else the machine does must not fail it, a clock that is wrong always does."""
+    for _ in range(2):
+        try:
+            measure()
+        except AssertionError:
+            continue
+        return
+    measure()
+
+
 def test_the_wall_clock_agrees_with_both_simulations() -> None:
-    """Three seconds in real time. A round sleeps for 0.4 s; 0.3 s are allowed for all else on a busy machine."""
+    """In real time. A round sleeps for 0.4 s; 0.3 s are allowed for all else. The recording ends between two rounds, so
+    that it does not hang on a moment whether the last but one begins before the end.
+    """
     words, compute, tolerance = numbered(3), 0.4, 0.3
-    real = live(Session(FIXED, Slow(words, compute)), audio(3))
-    measured = simulate(Session(FIXED, Slow(words, compute)), audio(3))
-    told = simulate(Session(FIXED, Slow(words)), audio(3), compute_time=lambda _: compute)
-    policy = free(Session(FIXED, Slow(words)), audio(3))
-    assert real.clock == "live"
-    assert real.wall_s >= 3.0
-    assert confirmed_at(real).keys() == {"w0", "w1", "w2"}
-    for word, at in confirmed_at(told).items():
-        assert confirmed_at(measured)[word] == pytest.approx(at, abs=tolerance)
-        assert confirmed_at(real)[word] == pytest.approx(at, abs=tolerance)
-    assert confirmed_at(told)["w0"] - confirmed_at(policy)["w0"] == pytest.approx(compute)
-    assert [cost.window_s for cost in real.rounds] == pytest.approx(
-        [cost.window_s for cost in told.rounds], abs=tolerance
-    )
+
+    def measure() -> None:
+        real = live(Session(FIXED, Slow(words, compute)), audio(3.5))
+        measured = simulate(Session(FIXED, Slow(words, compute)), audio(3.5))
+        told = simulate(Session(FIXED, Slow(words)), audio(3.5), compute_time=lambda _: compute)
+        policy = free(Session(FIXED, Slow(words)), audio(3.5))
+        assert real.clock == "live"
+        assert real.wall_s >= 3.5
+        assert confirmed_at(real).keys() == {"w0", "w1", "w2"}
+        for word, at in confirmed_at(told).items():
+            assert confirmed_at(measured)[word] == pytest.approx(at, abs=tolerance)
+            assert confirmed_at(real)[word] == pytest.approx(at, abs=tolerance)
+        assert confirmed_at(told)["w0"] - confirmed_at(policy)["w0"] == pytest.approx(compute)
+        assert [cost.window_s for cost in real.rounds] == pytest.approx(
+            [cost.window_s for cost in told.rounds], abs=tolerance
+        )
+
+    undisturbed(measure)
 
 
 @dataclass
@@ -216,15 +233,19 @@ def test_two_workers_encode_a_round_while_the_one_before_is_decoded() -> None:
 
 
 def test_two_workers_agree_with_the_wall_clock() -> None:
-    words, stage, tolerance = numbered(4), 0.4, 0.3
-    real = live(overlapping(words, stage), audio(4))
-    measured = simulate(overlapping(words, stage), audio(4))
-    told = simulate(overlapping(words), audio(4), compute_time=lambda _: 2 * stage)
-    assert confirmed_at(told).keys() == {"w0", "w1", "w2", "w3"}
-    for word, at in confirmed_at(told).items():
-        assert confirmed_at(measured)[word] == pytest.approx(at, abs=tolerance)
-        assert confirmed_at(real)[word] == pytest.approx(at, abs=tolerance)
-    assert [cost.seconds for cost in real.rounds] == pytest.approx([2 * stage] * len(real.rounds), abs=tolerance)
+    words, stage, tolerance = numbered(3), 0.4, 0.3
+
+    def measure() -> None:
+        real = live(overlapping(words, stage), audio(3.5))
+        measured = simulate(overlapping(words, stage), audio(3.5))
+        told = simulate(overlapping(words), audio(3.5), compute_time=lambda _: 2 * stage)
+        assert confirmed_at(told).keys() == {"w0", "w1", "w2"}
+        for word, at in confirmed_at(told).items():
+            assert confirmed_at(measured)[word] == pytest.approx(at, abs=tolerance)
+            assert confirmed_at(real)[word] == pytest.approx(at, abs=tolerance)
+        assert [cost.seconds for cost in real.rounds] == pytest.approx([2 * stage] * len(real.rounds), abs=tolerance)
+
+    undisturbed(measure)
 
 
 def test_two_workers_that_take_no_time_are_as_quick_as_one() -> None:

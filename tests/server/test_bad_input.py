@@ -246,10 +246,10 @@ def test_no_client_can_ask_for_what_the_others_pay_for(town: Standing) -> None:
 
     async def talk() -> None:
         for changes in bad:
-            heard, code = await answers(town, "/ws", json.dumps({"type": "start", "changes": changes}))
+            heard, code = await answers(town, "/ws", json.dumps({"type": "start", "changes": changes}), until="never")
             assert code == 1008, changes
             assert "bad_setting" in str(heard)
-        heard, code = await answers(town, "/ws", json.dumps({"type": "start", "prompt": "x" * 50_000}))
+        heard, code = await answers(town, "/ws", json.dumps({"type": "start", "prompt": "x" * 50_000}), until="never")
         assert code == 1008
         async with client(town.server) as one:
             await one.send(SILENCE)

@@ -136,7 +136,7 @@ def test_half_open_sockets(town: Standing, path: str, how: str) -> None:
                 writer.close()
             elif how == "reset":
                 await reset(writer)
-            await town.settled(6)
+            await town.settled()
             writer.transport.abort()
 
     asyncio.run(talk())
@@ -153,7 +153,7 @@ def test_half_open_sockets_over_tcp(town: Standing, port: str, how: str) -> None
                 writer.write_eof()
             elif how == "reset":
                 await reset(writer)
-            await town.settled(6)
+            await town.settled()
             writer.transport.abort()
 
     asyncio.run(talk())
@@ -165,6 +165,6 @@ def test_a_client_that_does_not_answer_the_close_frame(town: Standing) -> None:
         writer.write(frame(2, bytes(640)) + frame(1, json.dumps({"type": "finish"}).encode()))
         await until_closed(reader)  # it goes on reading, and says nothing
         writer.transport.abort()
-        await town.settled(4)
+        await town.settled()
 
     asyncio.run(talk())
