@@ -75,26 +75,28 @@ def test_the_result_is_greedy_searchs(data: st.DataObject, seed: int, timed: boo
         assert search.accepted >= right
 
 
-def test_a_right_reference_takes_two_runs() -> None:
+def test_a_right_reference_takes_one_run() -> None:
     result, search, decoder = verified(telling(PROMPT.tokens, [3, 1, 4, 1]), PLAIN, [3, 1, 4, 1])
     assert result.best.tokens == (3, 1, 4, 1)
     assert search.accepted == 4
-    assert [request.tokens.tolist() for request in decoder.requests] == [[list(PROMPT.tokens)], [[3, 1, 4, 1]]]
-    assert result.steps == Steps(2, 2, 2)
+    assert [request.tokens.tolist() for request in decoder.requests] == [[[*PROMPT.tokens, 3, 1, 4, 1]]]
+    assert result.steps == Steps(1, 1, 1)
 
 
 def test_rejected_tokens_leave_the_cache() -> None:
     _, search, decoder = verified(telling(PROMPT.tokens, [3, 1, 4, 1]), PLAIN, [3, 1, 9, 9, 9])
     assert search.accepted == 2
-    assert decoder.requests[1].tokens.tolist() == [[3, 1, 9, 9, 9]]
-    assert decoder.requests[2].tokens.tolist() == [[4]]
+    assert decoder.requests[0].tokens.tolist() == [[*PROMPT.tokens, 3, 1, 9, 9, 9]]
+    assert decoder.requests[1].tokens.tolist() == [[4]]
     assert decoder.cache == [(*PROMPT.tokens, 3, 1, 4, 1)]
 
 
-def test_a_reference_that_is_wrong_at_once_costs_nothing() -> None:
+def test_a_reference_that_is_wrong_at_once_costs_no_run() -> None:
     result, search, decoder = verified(telling(PROMPT.tokens, [3, 1]), PLAIN, [8, 3, 1])
     assert result.best.tokens == (3, 1)
     assert search.accepted == 0
+    assert decoder.cache == [(*PROMPT.tokens, 3, 1)]
+    assert result.steps.runs == 3
     assert all(request.tokens.shape[1] == 1 for request in decoder.requests[1:])
 
 
@@ -108,7 +110,7 @@ def test_a_reference_longer_than_the_limit_is_cut() -> None:
     result, _, decoder = verified(lambda seen: np.eye(SIZE, dtype=np.float32)[3] * 9, PLAIN, [3] * 50)
     assert result.best.tokens == (3,) * PROMPT.limit
     assert result.best.stop == "length"
-    assert decoder.requests[1].tokens.shape == (1, PROMPT.limit - 1)  # the last token is never fed
+    assert decoder.requests[0].tokens.shape == (1, len(PROMPT.tokens) + PROMPT.limit - 1)  # the last one is never fed
 
 
 # --- the beam form, and texts without timestamps ----------------------------------------------------------------------
@@ -118,17 +120,21 @@ TIMES = st.lists(st.integers(-20, 20), min_size=14, max_size=14)
 ALIGNMENTS: tuple[Align, ...] = ("bigram", "time", "first")
 
 
-def heard(tokens: Sequence[int], reuse: Reuse | None = None, times: Sequence[int] = ()) -> EarlierText:
+def heard(
+    tokens: Sequence[int], reuse: Reuse | None = None, times: Sequence[int] = (), opening: int | None = None
+) -> EarlierText:
     def key(token: int) -> int | None:
         return token % 8 if token < MARK else None
 
     given_times = tuple(times[: len(tokens)]) or (0,) * len(tokens)
-    return EarlierText(tuple(tokens), tuple(map(key, tokens)), given_times, key, reuse or Reuse(block=True))
+    reuse = reuse or Reuse(block=True)
+    return EarlierText(tuple(tokens), tuple(map(key, tokens)), given_times, key, reuse, opening=opening)
 
 
 def blocks(decoder: ScriptedDecoder) -> list[list[int]]:
-    """What was fed in one row, run by run."""
-    return [request.tokens[0].tolist() for request in decoder.requests[1:]]
+    """What was fed in one row behind the prompt, run by run."""
+    first, *later = (request.tokens[0].tolist() for request in decoder.requests)
+    return [first[len(PROMPT.tokens) :], *later]
 
 
 @settings(max_examples=200, deadline=None)
@@ -138,20 +144,22 @@ def blocks(decoder: ScriptedDecoder) -> list[list[int]]:
     timed=st.booleans(),
     beam=st.integers(1, 9),
     reuse=st.builds(Reuse, st.sampled_from(ALIGNMENTS), st.booleans()),
+    opening=st.none() | st.integers(TIME, SIZE - 1),
 )
 def test_blocks_change_nothing_but_the_number_of_runs(
-    data: st.DataObject, seed: int, timed: bool, beam: int, reuse: Reuse
+    data: st.DataObject, seed: int, timed: bool, beam: int, reuse: Reuse, opening: int | None
 ) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, eot_bonus=2.0)
     greedy = run_search(GreedySearch(PROMPT, rules), ScriptedDecoder(script)).best.tokens
     right = [token for token in greedy if token < EOT][: data.draw(st.integers(0, 9))]
     before, after = (data.draw(st.lists(st.integers(0, 19), max_size=3)) for _ in range(2))
     was = [*before, *right, *after, *right][:14]
-    earlier = heard(was, reuse, data.draw(TIMES))
+    earlier = heard(was, reuse, data.draw(TIMES), opening)
     found = run_search(VerifySearch(PROMPT, rules, earlier, beam=beam), ScriptedDecoder(script))
     expected = run_search(PrunedSearch(PROMPT, rules, earlier, beam=beam), ScriptedDecoder(script))
     assert found.best.tokens == expected.best.tokens
     assert found.best.stop == expected.best.stop
+    assert found.no_speech_prob == pytest.approx(expected.no_speech_prob)
     assert found.best.sum_logprob == pytest.approx(expected.best.sum_logprob, abs=1e-4)
     assert [other.tokens for other in found.others] == [other.tokens for other in expected.others]
     assert found.steps.runs <= expected.steps.runs
@@ -176,8 +184,20 @@ def test_a_window_takes_a_run_for_each_segment() -> None:
     decoder = ScriptedDecoder(telling(prompt.tokens, said))
     found = run_search(VerifySearch(prompt, TIMED, heard([0, 1, 2, 3]), beam=5), decoder)
     assert found.best.tokens == tuple(said)
-    assert blocks(decoder) == [[TIME, 0, 1, 2, 3], [TIME + 4, TIME + 4, 2, 3], [TIME + 9]]
+    assert blocks(decoder) == [[], [TIME, 0, 1, 2, 3], [TIME + 4, TIME + 4, 2, 3], [TIME + 9]]
     assert found.steps == Steps(4, 4, 4)
+
+
+def test_a_known_opening_goes_with_the_prompt() -> None:
+    said = [TIME + 1, 0, 1, TIME + 4]
+    decoder = ScriptedDecoder(telling(PROMPT.tokens, said))
+    found = run_search(VerifySearch(PROMPT, TIMED, heard([0, 1], opening=TIME + 1), beam=5), decoder)
+    assert found.best.tokens == tuple(said)
+    assert blocks(decoder) == [[TIME + 1, 0, 1], [TIME + 4]]
+    decoder = ScriptedDecoder(telling(PROMPT.tokens, said))
+    found = run_search(VerifySearch(PROMPT, TIMED, heard([0, 1], opening=TIME + 2), beam=5), decoder)
+    assert found.best.tokens == tuple(said)
+    assert blocks(decoder) == [[TIME + 2, 0, 1], [TIME + 1, 0, 1], [TIME + 4]]
 
 
 def test_the_first_departure_seeds_the_full_beam() -> None:
@@ -185,9 +205,8 @@ def test_the_first_departure_seeds_the_full_beam() -> None:
     earlier = heard([0, 1, 2, 3, 4], Reuse(recover=False, block=True))
     found = run_search(VerifySearch(PROMPT, PLAIN, earlier, beam=3), decoder)
     assert found.best.tokens == (0, 1, 2, 7, 5, 6)
-    assert decoder.requests[1].tokens.tolist() == [[0, 1, 2, 3, 4]]
-    assert decoder.requests[2].tokens[0].tolist() == [7]
-    assert decoder.requests[2].parents == (0, 0, 0)
+    assert blocks(decoder)[:2] == [[0, 1, 2, 3, 4], [7]]
+    assert decoder.requests[1].parents == (0, 0, 0)
     assert {row[: len(PROMPT.tokens) + 3] for row in decoder.cache} == {(*PROMPT.tokens, 0, 1, 2)}
 
 
@@ -195,7 +214,7 @@ def test_what_is_left_is_the_next_block_once_the_leader_is_back() -> None:
     decoder = ScriptedDecoder(telling(PROMPT.tokens, [0, 7, 2, 3, 4, 5]))
     found = run_search(VerifySearch(PROMPT, PLAIN, heard([0, 1, 2, 3, 4, 5]), beam=3), decoder)
     assert found.best.tokens == (0, 7, 2, 3, 4, 5)
-    assert [len(request.tokens) for request in decoder.requests] == [1, 1, 3, 3, 1]
+    assert [len(request.tokens) for request in decoder.requests] == [1, 3, 3, 1]
     assert blocks(decoder)[3] == [3, 4, 5]
 
 
@@ -204,4 +223,4 @@ def test_a_mark_more_or_less_costs_one_run() -> None:
     found = run_search(VerifySearch(PROMPT, PLAIN, heard([0, 1, 2, MARK, 3]), beam=3), decoder)
     assert found.best.tokens == (0, MARK, 1, 2, 3)
     assert found.steps.rows == found.steps.runs
-    assert blocks(decoder)[:3] == [[0, 1, 2, MARK, 3], [MARK, 1, 2, MARK, 3], [3]]
+    assert blocks(decoder) == [[0, 1, 2, MARK, 3], [MARK, 1, 2, MARK, 3], [3]]

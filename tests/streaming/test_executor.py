@@ -200,6 +200,31 @@ def test_a_verified_round_that_hears_the_same_is_greedy_in_few_runs() -> None:
         assert 2 * steps(again).runs < steps(greedy).runs
 
 
+def test_a_verified_round_begins_as_the_one_before_if_its_window_does() -> None:
+    greedy = following((), 1, None)
+    samples, window, reuse = load_audio(CLIP), greedy.plan.window, Reuse(block=True)
+    runs = []
+    for start in (window.start, window.start - 320):
+        reference = Reference(greedy.tokens, Span(start, window.end), words=greedy.words, reuse=reuse)
+        again = bare().run(RoundPlan(7, window, reference=reference), samples, replace(GREEDY, beam=1))
+        assert again.tokens == greedy.tokens
+        runs.append(steps(again).runs)
+    assert runs[0] == runs[1] - 1  # the prompt is no run of its own
+
+
+def test_a_text_that_breaks_off_is_left_to_the_next_round_or_not() -> None:
+    """2.4 s of the clip end within a word, and their text has no last timestamp."""
+    samples = load_audio(CLIP)[:38_400]
+    rounds = {
+        reread: bare().run(RoundPlan(7, Span(START, START + len(samples)), reread=reread), samples, GREEDY)
+        for reread in (True, False)
+    }
+    stages = {reread: [cost.stage for cost in result.costs] for reread, result in rounds.items()}
+    assert stages[False] == ["encode", "decode", "align"]
+    assert stages[True].count("encode") == 2
+    assert rounds[False].words == rounds[True].words[: len(rounds[False].words)]
+
+
 @pytest.mark.parametrize("keep", [0, 1, 3])
 def test_a_verified_round_of_one_beam_is_greedy_whatever_was_heard(keep: int) -> None:
     greedy = following((), 1, None)

@@ -20,18 +20,25 @@ from whispertide.types import FloatArray, IntArray
 Array = TypeVar("Array", FloatArray, IntArray)
 
 
-def opening_request(prompt: Prompt) -> DecodeRequest:
-    """Feed the whole prompt; ask for the raw logits at start-of-transcript and at the end."""
-    last = len(prompt.tokens) - 1
-    positions = (last,) if prompt.sot_index == last else (prompt.sot_index, last)
-    return DecodeRequest(tokens=np.array([prompt.tokens], dtype=np.int64), logits_at=positions, need="logits")
+def opening_request(prompt: Prompt, draft: tuple[int, ...] = ()) -> DecodeRequest:
+    """Feed the whole prompt and a `draft` behind it; ask for the raw logits at start-of-transcript, at the prompt's
+    end and along the draft.
+    """
+    tokens = (*prompt.tokens, *draft)
+    positions = range(len(prompt.tokens) - 1, len(tokens))
+    at = (*positions,) if prompt.sot_index in positions else (prompt.sot_index, *positions)
+    return DecodeRequest(tokens=np.array([tokens], dtype=np.int64), logits_at=at, need="logits")
+
+
+def no_speech(output: DecodeOutput, rules: Rules) -> float:
+    """The no-speech probability, after an opening."""
+    return float(np.exp(log_softmax(required(output.logits, "logits")[0, 0])[rules.vocabulary.no_speech]))
 
 
 def read_opening(output: DecodeOutput, rules: Rules) -> tuple[float, FloatArray]:
     """The no-speech probability, and the log-probabilities [1, vocab] of the first token under the rules."""
     logits = required(output.logits, "logits")[0]
-    no_speech = float(np.exp(log_softmax(logits[0])[rules.vocabulary.no_speech]))
-    return no_speech, rules.log_probabilities(logits[-1:] + rules.suppression([()]))
+    return no_speech(output, rules), rules.log_probabilities(logits[-1:] + rules.suppression([()]))
 
 
 def step_request(

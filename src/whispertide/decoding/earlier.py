@@ -45,7 +45,7 @@ class Reuse:
 class EarlierText:
     """`tokens` of an earlier round, what counts of each (None: nothing), and when it was said, in frames of 20 ms from
     the window's start. `key` tells what counts of a token that a search finds. One that is `anchored` begins where
-    the search does: nothing has to be aligned.
+    the search does: nothing has to be aligned. `opening` is the timestamp that stood before it, if that is known.
     """
 
     tokens: tuple[int, ...]
@@ -54,6 +54,7 @@ class EarlierText:
     key: Callable[[int], Key | None]
     reuse: Reuse
     anchored: bool = False
+    opening: int | None = None
 
     @classmethod
     def exactly(cls, tokens: Sequence[int]) -> EarlierText:
@@ -62,14 +63,16 @@ class EarlierText:
         return cls(given, given, (0,) * len(given), int, Reuse("first", recover=False, block=True), anchored=True)
 
     @classmethod
-    def of_words(cls, words: Sequence[Word], tokenizer: Tokenizer, reuse: Reuse, *, origin: int = 0) -> EarlierText:
+    def of_words(
+        cls, words: Sequence[Word], tokenizer: Tokenizer, reuse: Reuse, *, origin: int = 0, opening: int | None = None
+    ) -> EarlierText:
         """Words that were heard, in order; `origin` is the sample at which the window of the search begins."""
         key = piece_key(tokenizer)
         timed = [
             (token, (word.start - origin) // FRAME_SAMPLES) for word in words for token in tokenizer.encode(word.text)
         ]
         tokens, times = tuple(token for token, _ in timed), tuple(time for _, time in timed)
-        return cls(tokens, tuple(map(key, tokens)), times, key, reuse)
+        return cls(tokens, tuple(map(key, tokens)), times, key, reuse, opening=opening)
 
     @property
     def speaks(self) -> bool:

@@ -138,8 +138,10 @@ class Transcription:
     context       text tokens so far, the user's prompt first; those from `context_from` on prompt the next window
     last_speech   absolute sample where the last word ended
     crept         whether the last window advanced by less than a second
+    reread        where the text of a window breaks off, go on behind its last word, as the original does with word
+                  times; else behind the window, as it does without
     earlier       words that were heard in this audio before, in samples from its start; every window follows those in
-                  it, as `reuse` says
+                  it, as `reuse` says; `opening` is the timestamp that the first window's text began with
     costs         what each stage of each window so far took
     """
 
@@ -153,11 +155,13 @@ class Transcription:
     guards: Sequence[Guard] = ()
     earlier: Sequence[Word] = ()
     reuse: Reuse = field(default_factory=Reuse)
+    opening: int | None = None
     context: list[int] = field(default_factory=list)
     context_from: int = 0
     last_speech: int = 0
     segments: int = 0
     crept: bool = False
+    reread: bool = True
     costs: list[Cost] = field(default_factory=list)
 
     @property
@@ -197,7 +201,9 @@ class Transcription:
         """What was heard before of what lies behind `seek`."""
         origin = self.seek * HOP_LENGTH
         words = [word for word in self.earlier if not origin or word.start + word.end > 2 * origin]
-        return EarlierText.of_words(words, self.model.tokenizer, self.reuse, origin=origin) if words else None
+        opening = None if origin else self.opening
+        tokenizer = self.model.tokenizer
+        return EarlierText.of_words(words, tokenizer, self.reuse, origin=origin, opening=opening) if words else None
 
     def _encode(self, mel: FloatArray) -> Encoded:
         began = time.perf_counter()
@@ -235,7 +241,7 @@ class Transcription:
         words = [word for segment in spoken for word in segment.words]
         if words:
             self.last_speech = words[-1].end
-            if result.segmentation.ends_in_speech and self.last_speech > self.seek * HOP_LENGTH:
+            if self.reread and result.segmentation.ends_in_speech and self.last_speech > self.seek * HOP_LENGTH:
                 seek = round(self.last_speech / HOP_LENGTH)
         creeps = seek - self.seek < SHORT_STEP
         if creeps and self.crept:

@@ -9,7 +9,8 @@ than single steps, so there a near-tie may fall the other way.
 Where a round writes timestamps the earlier text has none: they are what changes most from round to round, as the window
 moves and its last segment grows. The search puts them in as it finds them, each ends a block, and what is left of the
 text is the next block; so a window takes about as many runs as it has segments. One that closes a segment is followed
-by one that opens the next, nearly always at the same time, and that one is drafted.
+by one that opens the next, nearly always at the same time, and that one is drafted. So is the first of all, if it is
+known, and then the first block goes with the prompt.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from whispertide.decoding.distribution import best, required
+from whispertide.decoding.distribution import best, no_speech, opening_request, required
 from whispertide.decoding.earlier import EarlierText
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.pruned import PrunedSearch
@@ -44,13 +45,17 @@ class VerifySearch(PrunedSearch):
         super().__init__(
             prompt, rules, earlier, beam=beam, patience=patience, length_penalty=length_penalty, guards=guards
         )
-        self._block: tuple[int, ...] = ()  # what was fed last, if that was the newest token and a draft
+        self._opening = earlier.opening
+        self._block: tuple[int, ...] = ()  # the newest token that is known, and the draft that was fed behind it
 
     def next(self) -> DecodeRequest:
-        """The prompt; then the newest token with what the text has behind it, or the newest token of every beam."""
-        self._block = self._drafted()
-        if not self._block:
+        """The prompt, later the newest token, with what the text has behind it; or the newest token of every beam."""
+        draft = self._drafted()
+        self._block = ((self._live[0].tokens or self._prompt.tokens)[-1], *draft) if draft else ()
+        if not draft:
             return super().next()
+        if not self._steps.runs:
+            return opening_request(self._prompt, draft)
         # Under timestamp rules every position forbids other tokens, but the graph suppresses by row: see `_likeliest`.
         whole = self._rules.timestamps or self._beam >= TOP
         return DecodeRequest(
@@ -65,28 +70,34 @@ class VerifySearch(PrunedSearch):
         """Extend all beams; of a block as far as each token of it is the likeliest."""
         if not self._block:
             return super().feed(output)
+        before = 0  # tokens that were fed in front of the block
+        if not self._steps.runs:
+            before = len(self._prompt.tokens) - 1
+            self._no_speech_prob = no_speech(output, self._rules)
         self._steps += Steps.run(1)
         for position in range(len(self._block)):
             ids, scores = self._likeliest(output, position)
-            attention = None if output.attention is None else output.attention[:, :, position : position + 1]
+            queries = slice(before + position if position else 0, before + position + 1)
+            attention = None if output.attention is None else output.attention[:, :, queries]
             self._extend(ids, scores, attention)
             is_over = self._is_over()
             if is_over or not self._narrow or self._live[0].tokens[-1:] != self._block[position + 1 : position + 2]:
-                return Verdict(stop=is_over, keep=position + 1)
+                return Verdict(stop=is_over, keep=before + position + 1)
         raise AssertionError("nothing in a block can agree with the token behind its end")
 
     def _drafted(self) -> tuple[int, ...]:
-        """The newest token and those that are likely to follow it; empty where nobody knows."""
-        if not self._steps.runs or not self._narrow:
+        """What is likely to come next; empty where nobody knows."""
+        if not self._narrow or not (draft := self._tracker.ahead()):
             return ()
-        sampled, draft, vocabulary = self._live[0].tokens, self._tracker.ahead(), self._rules.vocabulary
-        if not draft:
-            return ()
+        sampled, vocabulary = self._live[0].tokens, self._rules.vocabulary
+        if self._rules.timestamps and not sampled and not vocabulary.is_timestamp(draft[0]):
+            if self._opening is None:
+                return ()
+            draft = (self._opening, *draft)
         must_be_time = self._rules.timestamps and pairing(sampled, vocabulary) == ((0, vocabulary.eot),)
         if must_be_time and not vocabulary.is_timestamp(draft[0]):
             draft = (sampled[-1], *draft)
-        block = (sampled[-1], *draft)[: self._prompt.limit - len(sampled)]  # the last token sampled is never fed
-        return block if len(block) > 1 else ()
+        return draft[: self._prompt.limit - len(sampled) - 1]  # the last token sampled is never fed
 
     def _likeliest(self, output: DecodeOutput, position: int) -> tuple[IntArray, FloatArray]:
         """The best next tokens behind the block's token at `position`; one where the text is sure to be followed."""
@@ -94,7 +105,7 @@ class VerifySearch(PrunedSearch):
         if output.logits is None:
             ids, logprobs = required(output.top_ids, "top_ids"), required(output.top_logprobs, "top_logprobs")
             return ids[:, position, :count], logprobs[:, position, :count]
-        logits = output.logits[:, position] + self._rules.suppression([self._live[0].tokens])
+        logits = output.logits[:, position - len(self._block)] + self._rules.suppression([self._live[0].tokens])
         of_all = self._rules.log_probabilities(logits)
         likeliest = best(of_all, 1)
         # Not the draft counts but the place in the text, which may have been found elsewhere (`align="time"`).

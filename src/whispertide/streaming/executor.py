@@ -174,9 +174,11 @@ class SerialExecutor:
             end=opening.features.frames,
             frame=_opened(opening, self.frame),
             context=self._context(plan, options),
+            reread=plan.reread,
             guards=guards,
             earlier=_earlier(plan),
             reuse=(plan.reference and plan.reference.reuse) or Reuse(),
+            opening=_opening(plan, self.model.tokenizer.timestamp_begin),
         )
         segments: list[OfflineSegment] = []
         while not transcription.done:
@@ -215,6 +217,14 @@ def _earlier(plan: RoundPlan) -> list[Word]:
     start = plan.window.start
     words = plan.reference.words if plan.reference is not None else ()
     return [replace(word, start=word.start - start, end=word.end - start) for word in words]
+
+
+def _opening(plan: RoundPlan, timestamp_begin: int) -> int | None:
+    """The timestamp that the text of an earlier round began with, if its window began where this one does."""
+    reference = plan.reference
+    if reference is None or not reference.tokens or reference.span.start != plan.window.start:
+        return None
+    return first if (first := reference.tokens[0]) >= timestamp_begin else None
 
 
 def _heard(segment: OfflineSegment, window: Span) -> Heard:

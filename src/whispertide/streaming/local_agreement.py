@@ -61,12 +61,14 @@ class AgreementState:
     last_time  end of the newest confirmed word; at first, of the utterance's beginning
     confirmed  the newest confirmed words, as far back as prompt and alignment need them
     earlier    the hypotheses of the last n-1 rounds, oldest first, without the words confirmed since
+    heard      what the last round with words heard in its window, for the next one to follow
     """
 
     start: int
     last_time: int
     confirmed: list[Kept] = field(default_factory=list)
     earlier: tuple[tuple[Word, ...], ...] = ()
+    heard: Reference | None = None
 
     def copy(self) -> "AgreementState":
         """An independent copy."""
@@ -84,6 +86,8 @@ class LocalAgreement:
     prompt_chars  the prompt has at least that many characters, if so much was said
     doubt         which words agreement alone does not confirm, judged by where they end
     guard         cut down repetition loops
+    reread        what lies behind the last word, where a text breaks off, is decoded as a window of its own; else that
+                  is left to the next round, if there is one
     reuse         how the search of a round uses what the rounds before it heard; None: not at all
     """
 
@@ -97,6 +101,7 @@ class LocalAgreement:
     prompt_chars: int = 200
     doubt: Doubt = field(default_factory=Doubt)
     guard: bool = True
+    reread: bool = True
     reuse: Reuse | None = None
 
     def __post_init__(self) -> None:
@@ -115,10 +120,11 @@ class LocalAgreement:
     def plan(self, state: AgreementState, frontier: int, *, round_id: int, is_last: bool, load: int = 0) -> RoundPlan:
         """The whole window again, up to `frontier`."""
         window = Span(state.start, frontier)
-        reference = None
-        if self.reuse is not None and (heard := self.heard(state)):
-            reference = Reference((), window, words=heard, reuse=self.reuse)
-        return RoundPlan(round_id, window, prompt=self.prompt(state), reference=reference, is_last=is_last)
+        reference = self.reference(state)
+        reread = self.reread or is_last
+        return RoundPlan(
+            round_id, window, prompt=self.prompt(state), reference=reference, is_last=is_last, reread=reread
+        )
 
     def guards(self, plan: RoundPlan) -> Sequence[Guard]:
         """None: whole hypotheses are compared, so all of them are wanted."""
@@ -152,13 +158,22 @@ class LocalAgreement:
             length += len(kept.word.text)
         return "".join(reversed(texts)).strip()
 
-    def heard(self, state: AgreementState) -> tuple[Word, ...]:
-        """What the next round is likely to hear: the confirmed words in the window, at least the last one, and the
-        newest hypothesis. Nothing that may be a loop is among the former.
+    def reference(self, state: AgreementState) -> Reference | None:
+        """What the next round is likely to hear: what the last one did, as far as that is in the window still.
+
+        WhisperFlow takes what was confirmed and the newest hypothesis. But a word that was confirmed may be heard
+        otherwise ever after, and each time the search would leave the text there.
         """
-        inside = [kept for kept in state.confirmed if kept.within(state.start)] or state.confirmed[-1:]
-        confirmed = tuple(kept.word for kept in inside if kept.trusted)
-        return confirmed + (state.earlier[-1] if state.earlier else ())
+        if state.heard is None:
+            return None
+        words = tuple(word for word in state.heard.words if word.start + word.end > 2 * state.start)
+        return replace(state.heard, words=words) if words else None
+
+    def _remember(self, state: AgreementState, result: RoundResult, heard: Sequence[Word]) -> None:
+        """For `reference`: all that was heard but for what may be a loop."""
+        guarded = cut_loops((), heard, self._key)
+        words = tuple(word for word, suspect in zip(guarded.words, guarded.suspect, strict=True) if not suspect)
+        state.heard = Reference(result.tokens, result.plan.window, words=words, reuse=self.reuse)
 
     def _key(self, text: str) -> str:
         return normalise(text) if self.compare == "normalised" else text
@@ -172,6 +187,8 @@ class LocalAgreement:
             for word in segment.words
             if word.text.strip()
         ]
+        if heard and self.reuse is not None:
+            self._remember(state, result, heard)
         window_start = result.plan.window.start
         again = [kept.word for kept in state.confirmed if kept.within(window_start)]
         if self.boundary == "time":

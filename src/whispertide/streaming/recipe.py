@@ -70,6 +70,8 @@ class Recipe:
     prune_align   how a pruned or verified search finds its place in what was heard: by two equal pieces in a row
                   ("bigram"), by the equal piece nearest in "time", or by the "first" equal one (WhisperFlow)
     prune_recover   a search that has left what was heard gets narrow again once it is back (WhisperFlow: never)
+    reread        where the text of a round breaks off, what is behind its last word is decoded as a window of its own,
+                  as in whisper_streaming; else the next round hears it
     prompt_chars  how much confirmed text precedes the window as prompt (0 = none)
 
     AlignAtt:
@@ -142,6 +144,7 @@ class Recipe:
     trim_s: float = 15.0
     prune_align: Align = "bigram"
     prune_recover: bool = True
+    reread: bool = True
     prompt_chars: int = 200
     margin_s: float = 0.5
     margin_last_s: float = 0.08

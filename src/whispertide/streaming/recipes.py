@@ -36,6 +36,7 @@ _WHISPERFLOW = Recipe(
     framing="hush",
     search="pruned",
     prune_align="time",
+    reread=False,
     doubt=0.8,
     settle_s=0.6,
 )
@@ -143,6 +144,7 @@ def _local_agreement(recipe: Recipe) -> LocalAgreement:
         prompt_chars=recipe.prompt_chars,
         doubt=Doubt(recipe.doubt, to_samples(recipe.settle_s)),
         guard=recipe.loop_guard,
+        reread=recipe.reread,
         reuse=_reuse(recipe),
     )
 

@@ -23,8 +23,9 @@ Purpose = Literal["full", "pilot"]
 class Reference:
     """What an earlier round heard in this stretch of audio: pruning and verification start from it.
 
-    Either `tokens`, those that a decode without timestamps would find behind the forced prefix, or `words`, which
-    whatever follows them tokenises, and `reuse`, which says how it follows them.
+    Either `tokens` alone, those that a decode without timestamps would find behind the forced prefix; or `words`, which
+    whatever follows them tokenises, `reuse`, which says how it follows them, and all `tokens` of that round, whose
+    window was `span`.
     """
 
     tokens: tuple[int, ...]
@@ -86,6 +87,7 @@ class RoundPlan:
     prefix   tokens forced at the start of the transcript of this window
     is_last  no audio follows in this utterance: margins and hold-backs are off
     level    declared steps by which quality is lowered in this round, because the machine is late
+    reread   where the text breaks off before the window ends, what is left is a window of its own
     listen   None: hear the window as Whisper transcribes a recording; else in one pass, as this says
     """
 
@@ -97,6 +99,7 @@ class RoundPlan:
     reference: Reference | None = None
     is_last: bool = False
     level: int = 0
+    reread: bool = True
     listen: Listening | None = None
 
     def __post_init__(self) -> None:
