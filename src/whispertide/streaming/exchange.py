@@ -35,8 +35,8 @@ class ExchangedModel(SharedModel):
     def take(self, tokens: int, *, prompt: bool) -> bool:
         """Whether the first worker is to compute so many more positions; hands over when it is not.
 
-        A prompt is not counted: the budget is of what an earlier round heard, and text before the window is as long as
-        that.
+        A prompt is not counted, nor what is drafted behind it: the budget is of what an earlier round heard, and text
+        before the window is as long as that.
         """
         if self._hand_over is None:
             return False
@@ -76,6 +76,6 @@ def expected_tokens(model: WhisperModel, reference: "Reference | None") -> int:
     """How many tokens an earlier round heard in a round's audio; 0 where there was none."""
     if reference is None:
         return 0
-    if reference.tokens:
-        return len(reference.tokens)
-    return len(model.tokenizer.encode("".join(word.text for word in reference.words)))
+    if reference.words:
+        return len(model.tokenizer.encode("".join(word.text for word in reference.words)))
+    return len(reference.tokens)
