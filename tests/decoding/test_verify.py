@@ -113,6 +113,34 @@ def test_a_reference_longer_than_the_limit_is_cut() -> None:
     assert decoder.requests[0].tokens.shape == (1, len(PROMPT.tokens) + PROMPT.limit - 1)  # the last one is never fed
 
 
+class SeesAll:
+    """Notes what it is shown, and never ends anything."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[tuple[int, ...], FloatArray]] = []
+
+    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+        assert attention is not None
+        self.shown.append((tuple(tokens), attention))
+        return None
+
+
+@pytest.mark.parametrize("reference", [[3, 1, 4, 1], [3, 1, 9, 9], [8], [3]])
+def test_guards_see_the_attention_that_a_search_in_steps_shows_them(reference: list[int]) -> None:
+    script = telling(PROMPT.tokens, [3, 1, 4, 1])
+
+    def attend(tokens: tuple[int, ...]) -> FloatArray:
+        return np.array([[len(tokens), tokens[-1]]], dtype=np.float32)
+
+    in_steps, in_blocks = SeesAll(), SeesAll()
+    run_search(GreedySearch(PROMPT, PLAIN, guards=[in_steps]), ScriptedDecoder(script, attend=attend))
+    search = VerifySearch(PROMPT, PLAIN, EarlierText.exactly(reference), guards=[in_blocks])
+    run_search(search, ScriptedDecoder(script, attend=attend))
+    assert [tokens for tokens, _ in in_blocks.shown] == [tokens for tokens, _ in in_steps.shown]
+    for (_, found), (_, expected) in zip(in_blocks.shown, in_steps.shown, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 # --- the beam form, and texts without timestamps ----------------------------------------------------------------------
 
 MARK = 16  # tokens from here on are punctuation

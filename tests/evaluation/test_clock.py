@@ -159,12 +159,21 @@ def test_all_words_are_confirmed_and_the_last_view_is_after_the_end() -> None:
     assert [shown.at_s for shown in trace.shown] == sorted(shown.at_s for shown in trace.shown)
 
 
+class LateError(AssertionError):
+    """A time is not the expected one, which a busy machine alone may be the reason of."""
+
+
+def near(found: Sequence[float], expected: Sequence[float], tolerance: float = 0.3) -> None:
+    if list(found) != pytest.approx(list(expected), abs=tolerance):
+        raise LateError(f"expected {expected} within {tolerance} s; got {found}")
+
+
 def undisturbed(measure: Callable[[], None]) -> None:
-    """Three times at most: whatever else the machine does must not fail it, a clock that is wrong always does."""
+    """Three times at most: a busy machine must not fail it, a clock that is wrong always does."""
     for _ in range(2):
         try:
             measure()
-        except AssertionError:
+        except LateError:
             continue
         return
     measure()
@@ -174,7 +183,7 @@ def test_the_wall_clock_agrees_with_both_simulations() -> None:
     """In real time. A round sleeps for 0.4 s; 0.3 s are allowed for all else. The recording ends between two rounds, so
     that it does not hang on a moment whether the last but one begins before the end.
     """
-    words, compute, tolerance = numbered(3), 0.4, 0.3
+    words, compute = numbered(3), 0.4
 
     def measure() -> None:
         real = live(Session(FIXED, Slow(words, compute)), audio(3.5))
@@ -183,14 +192,13 @@ def test_the_wall_clock_agrees_with_both_simulations() -> None:
         policy = free(Session(FIXED, Slow(words)), audio(3.5))
         assert real.clock == "live"
         assert real.wall_s >= 3.5
-        assert confirmed_at(real).keys() == {"w0", "w1", "w2"}
-        for word, at in confirmed_at(told).items():
-            assert confirmed_at(measured)[word] == pytest.approx(at, abs=tolerance)
-            assert confirmed_at(real)[word] == pytest.approx(at, abs=tolerance)
-        assert confirmed_at(told)["w0"] - confirmed_at(policy)["w0"] == pytest.approx(compute)
-        assert [cost.window_s for cost in real.rounds] == pytest.approx(
-            [cost.window_s for cost in told.rounds], abs=tolerance
+        assert (
+            list(confirmed_at(real)) == list(confirmed_at(measured)) == list(confirmed_at(told)) == ["w0", "w1", "w2"]
         )
+        assert confirmed_at(told)["w0"] - confirmed_at(policy)["w0"] == pytest.approx(compute)
+        near([*confirmed_at(measured).values()], [*confirmed_at(told).values()])
+        near([*confirmed_at(real).values()], [*confirmed_at(told).values()])
+        near([cost.window_s for cost in real.rounds], [cost.window_s for cost in told.rounds])
 
     undisturbed(measure)
 
@@ -233,17 +241,18 @@ def test_two_workers_encode_a_round_while_the_one_before_is_decoded() -> None:
 
 
 def test_two_workers_agree_with_the_wall_clock() -> None:
-    words, stage, tolerance = numbered(3), 0.4, 0.3
+    words, stage = numbered(3), 0.4
 
     def measure() -> None:
         real = live(overlapping(words, stage), audio(3.5))
         measured = simulate(overlapping(words, stage), audio(3.5))
         told = simulate(overlapping(words), audio(3.5), compute_time=lambda _: 2 * stage)
-        assert confirmed_at(told).keys() == {"w0", "w1", "w2"}
-        for word, at in confirmed_at(told).items():
-            assert confirmed_at(measured)[word] == pytest.approx(at, abs=tolerance)
-            assert confirmed_at(real)[word] == pytest.approx(at, abs=tolerance)
-        assert [cost.seconds for cost in real.rounds] == pytest.approx([2 * stage] * len(real.rounds), abs=tolerance)
+        assert (
+            list(confirmed_at(real)) == list(confirmed_at(measured)) == list(confirmed_at(told)) == ["w0", "w1", "w2"]
+        )
+        near([*confirmed_at(measured).values()], [*confirmed_at(told).values()])
+        near([*confirmed_at(real).values()], [*confirmed_at(told).values()])
+        near([cost.seconds for cost in real.rounds], [2 * stage] * len(real.rounds))
 
     undisturbed(measure)
 

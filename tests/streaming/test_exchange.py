@@ -45,6 +45,21 @@ def test_whatever_the_point(model: WhisperModel, tokens: int) -> None:
     assert len(handed_over) == (tokens <= 4)
 
 
+@pytest.mark.parametrize(("budget", "runs"), [(3, 1), (4, 1), (5, 2), (6, 3)])
+def test_what_is_drafted_behind_the_prompt_counts(model: WhisperModel, budget: int, runs: int) -> None:
+    """A prompt of three and a draft of four tokens, then one token a run, until the other worker has it."""
+    handed_over: list[bool] = []
+    view = model.view(model.options)
+    exchanged = ExchangedModel(view, model.view(model.options), budget, lambda: handed_over.append(True))
+    state = exchanged.decoder(model.encode(log_mel(load_audio(CLIP)[:64000])))
+    state.run(DecodeRequest(np.array([[50257, 50362, 383, 464, 11, 262, 286]]), (2, 3, 4, 5, 6), draft=4))
+    done = 1
+    while not handed_over and done < 9:
+        state.run(DecodeRequest(np.array([[286]]), (0,)))
+        done += 1
+    assert done - 1 == runs
+
+
 def test_what_is_expected_is_what_was_heard_before(model: WhisperModel) -> None:
     words = tuple(Word(text, 0, 100, 1.0) for text in (" the", " old", " harbour"))
     said = Reference((1, 2), Span(0, 8000), words=words)  # tokens are of the whole window of then

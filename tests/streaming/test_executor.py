@@ -225,6 +225,17 @@ def test_a_text_that_breaks_off_is_left_to_the_next_round_or_not() -> None:
     assert rounds[False].words == rounds[True].words[: len(rounds[False].words)]
 
 
+@pytest.mark.parametrize(
+    ("silence_s", "most", "windows"), [(0, None, 1), (1, None, 2), (0, 3, 4)], ids=["little", "much", "cut short"]
+)
+def test_only_a_little_is_left_to_the_next_round(silence_s: int, most: int | None, windows: int) -> None:
+    """The clip ends with a second and a half without words."""
+    samples = np.concatenate([load_audio(CLIP), np.zeros(silence_s * 16_000, np.float32)])
+    options = replace(GREEDY, timestamps=False, max_tokens=most)
+    result = bare().run(RoundPlan(7, Span(START, START + len(samples)), reread=False), samples, options)
+    assert [cost.stage for cost in result.costs].count("encode") == windows
+
+
 @pytest.mark.parametrize("keep", [0, 1, 3])
 def test_a_verified_round_of_one_beam_is_greedy_whatever_was_heard(keep: int) -> None:
     greedy = following((), 1, None)

@@ -429,6 +429,19 @@ def test_the_next_round_is_told_what_was_heard_even_if_something_else_was_confir
     assert told.words == otherwise
 
 
+def test_how_to_follow_is_what_the_policy_says_now() -> None:
+    script = Script(LocalAgreement())
+    script.hear(1.7, WALK)
+    assert reference(script, 2.0) is None
+    for reuse in (Reuse("time"), Reuse(block=True)):
+        script.policy = LocalAgreement(reuse=reuse)
+        told = reference(script, 2.0)
+        assert told is not None
+        assert (told.words, told.reuse) == (WALK, reuse)
+    script.policy = LocalAgreement()
+    assert reference(script, 2.0) is None
+
+
 def test_silence_does_not_forget_what_was_heard() -> None:
     script = Script(FOLLOWED)
     script.hear(1.7, WALK)

@@ -51,11 +51,11 @@ def test_schedules_are_built() -> None:
 def test_every_field_of_the_policy_comes_from_the_recipe() -> None:
     recipe = BASE.replace(
         agreement=3, compare="exact", boundary="time", trim="sentence", trim_s=9, hard_cap_s=20, no_speech=0.5,
-        prompt_chars=50, loop_guard=False, doubt=0.3, settle_s=0.5,
+        prompt_chars=50, loop_guard=False, doubt=0.3, settle_s=0.5, reread=False,
     )  # fmt: skip
     assert make_policy(recipe) == LocalAgreement(
         agreement=3, compare="exact", boundary="time", trim_at="sentence", trim=144_000, hard_cap=320_000,
-        no_speech=0.5, prompt_chars=50, guard=False, doubt=Doubt(0.3, 8_000),
+        no_speech=0.5, prompt_chars=50, guard=False, doubt=Doubt(0.3, 8_000), reread=False,
     )  # fmt: skip
 
 

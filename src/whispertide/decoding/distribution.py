@@ -27,7 +27,7 @@ def opening_request(prompt: Prompt, draft: tuple[int, ...] = ()) -> DecodeReques
     tokens = (*prompt.tokens, *draft)
     positions = range(len(prompt.tokens) - 1, len(tokens))
     at = (*positions,) if prompt.sot_index in positions else (prompt.sot_index, *positions)
-    return DecodeRequest(tokens=np.array([tokens], dtype=np.int64), logits_at=at, need="logits")
+    return DecodeRequest(tokens=np.array([tokens], dtype=np.int64), logits_at=at, need="logits", draft=len(draft))
 
 
 def no_speech(output: DecodeOutput, rules: Rules) -> float:

@@ -43,6 +43,7 @@ class Cost:
 
 
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
+MUCH = 2 * SAMPLE_RATE  # audio behind the last word that is never left unheard
 HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 Frame = Callable[["WhisperModel", FloatArray], "Encoded"]  # normalised log-mel [n_mels, frames] -> encoder output
 
@@ -138,8 +139,8 @@ class Transcription:
     context       text tokens so far, the user's prompt first; those from `context_from` on prompt the next window
     last_speech   absolute sample where the last word ended
     crept         whether the last window advanced by less than a second
-    reread        where the text of a window breaks off, go on behind its last word, as the original does with word
-                  times; else behind the window, as it does without
+    reread        where a window is one segment without an end, go on behind its last word, as the original does with
+                  word times; else behind the window, as it does without, unless much is left or the text was cut short
     earlier       words that were heard in this audio before, in samples from its start; every window follows those in
                   it, as `reuse` says; `opening` is the timestamp that the first window's text began with
     costs         what each stage of each window so far took
@@ -241,7 +242,9 @@ class Transcription:
         words = [word for segment in spoken for word in segment.words]
         if words:
             self.last_speech = words[-1].end
-            if self.reread and result.segmentation.ends_in_speech and self.last_speech > self.seek * HOP_LENGTH:
+            said = self.last_speech > self.seek * HOP_LENGTH
+            is_rest = self.reread or result.stop == "length" or seek * HOP_LENGTH - self.last_speech > MUCH
+            if result.segmentation.ends_in_speech and said and is_rest:
                 seek = round(self.last_speech / HOP_LENGTH)
         creeps = seek - self.seek < SHORT_STEP
         if creeps and self.crept:

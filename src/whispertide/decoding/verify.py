@@ -4,7 +4,8 @@ What an earlier round heard in the same audio is mostly right, and running n tok
 running one. The result is that of the pruned search by construction, and with a beam of one that of greedy search: a
 token is accepted only where it is the likeliest. Rejected tokens leave the cache again by `Verdict.keep`. It is
 speculative decoding (arXiv 2211.17192) whose drafts cost nothing. Quantised graphs round a block a little differently
-than single steps, so there a near-tie may fall the other way.
+than single steps, the prompt too if a draft goes with it, so there a near-tie may fall the other way, and the
+probability of no speech is a little different.
 
 Where a round writes timestamps the earlier text has none: they are what changes most from round to round, as the window
 moves and its last segment grows. The search puts them in as it finds them, each ends a block, and what is left of the
@@ -64,6 +65,7 @@ class VerifySearch(PrunedSearch):
             parents=(self._live[0].parent,),
             suppress=None if whole else self._rules.suppression([self._block[:1]]),
             need="logits" if whole else "top",
+            draft=len(draft),
         )
 
     def feed(self, output: DecodeOutput) -> Verdict:

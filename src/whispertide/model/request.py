@@ -18,6 +18,7 @@ class DecodeRequest:
     suppress   [vocab] or [rows, vocab]   added to the logits (0 or -inf) before anything is computed from them
     need       "top": the best `TOP` candidates, "times": those and the best timestamps, "logits": the whole
     distribution
+    draft      how many of the tokens, the last ones, are a guess: they may leave the cache again
     """
 
     tokens: IntArray
@@ -25,6 +26,7 @@ class DecodeRequest:
     parents: tuple[int, ...] | None = None
     suppress: FloatArray | None = None
     need: Literal["top", "times", "logits"] = "top"
+    draft: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,14 +35,12 @@ class ExchangedModel(SharedModel):
     def take(self, tokens: int, *, prompt: bool) -> bool:
         """Whether the first worker is to compute so many more positions; hands over when it is not.
 
-        A prompt is not counted, nor what is drafted behind it: the budget is of what an earlier round heard, and text
-        before the window is as long as that.
+        A prompt is computed in any case, and of its run only what is drafted behind it is counted: the budget is of
+        what an earlier round heard, and text before the window is as long as that.
         """
         if self._hand_over is None:
             return False
-        if prompt:
-            return True
-        if self._left > 0:
+        if prompt or self._left > 0:
             self._left -= tokens
             return True
         self._hand_over()
@@ -60,7 +58,8 @@ class ExchangedState:
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` behind the cache, on the worker whose turn it is."""
-        first = self._model.take(request.tokens.shape[1], prompt=not self._started)
+        counted = request.tokens.shape[1] if self._started else request.draft
+        first = self._model.take(counted, prompt=not self._started)
         self._started = True
         if not first and not self._moved:
             self._state = self._state.moved(self._model.decoder_graph)

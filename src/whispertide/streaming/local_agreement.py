@@ -86,8 +86,8 @@ class LocalAgreement:
     prompt_chars  the prompt has at least that many characters, if so much was said
     doubt         which words agreement alone does not confirm, judged by where they end
     guard         cut down repetition loops
-    reread        what lies behind the last word, where a text breaks off, is decoded as a window of its own; else that
-                  is left to the next round, if there is one
+    reread        what lies behind the last word, where a window is one segment without an end, is decoded as a window
+                  of its own; else that is left to the next round, if there is one
     reuse         how the search of a round uses what the rounds before it heard; None: not at all
     """
 
@@ -164,16 +164,16 @@ class LocalAgreement:
         WhisperFlow takes what was confirmed and the newest hypothesis. But a word that was confirmed may be heard
         otherwise ever after, and each time the search would leave the text there.
         """
-        if state.heard is None:
+        if self.reuse is None or state.heard is None:
             return None
         words = tuple(word for word in state.heard.words if word.start + word.end > 2 * state.start)
-        return replace(state.heard, words=words) if words else None
+        return replace(state.heard, words=words, reuse=self.reuse) if words else None
 
     def _remember(self, state: AgreementState, result: RoundResult, heard: Sequence[Word]) -> None:
         """For `reference`: all that was heard but for what may be a loop."""
         guarded = cut_loops((), heard, self._key)
         words = tuple(word for word, suspect in zip(guarded.words, guarded.suspect, strict=True) if not suspect)
-        state.heard = Reference(result.tokens, result.plan.window, words=words, reuse=self.reuse)
+        state.heard = Reference(result.tokens, result.plan.window, words=words)
 
     def _key(self, text: str) -> str:
         return normalise(text) if self.compare == "normalised" else text
@@ -187,7 +187,7 @@ class LocalAgreement:
             for word in segment.words
             if word.text.strip()
         ]
-        if heard and self.reuse is not None:
+        if heard:
             self._remember(state, result, heard)
         window_start = result.plan.window.start
         again = [kept.word for kept in state.confirmed if kept.within(window_start)]

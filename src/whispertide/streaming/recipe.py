@@ -70,8 +70,8 @@ class Recipe:
     prune_align   how a pruned or verified search finds its place in what was heard: by two equal pieces in a row
                   ("bigram"), by the equal piece nearest in "time", or by the "first" equal one (WhisperFlow)
     prune_recover   a search that has left what was heard gets narrow again once it is back (WhisperFlow: never)
-    reread        where the text of a round breaks off, what is behind its last word is decoded as a window of its own,
-                  as in whisper_streaming; else the next round hears it
+    reread        where a round's text is one segment without an end, what is behind its last word is decoded as a
+                  window of its own, as in whisper_streaming; else, if it is no more than 2 s, the next round hears it
     prompt_chars  how much confirmed text precedes the window as prompt (0 = none)
 
     AlignAtt:

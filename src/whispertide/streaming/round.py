@@ -87,7 +87,7 @@ class RoundPlan:
     prefix   tokens forced at the start of the transcript of this window
     is_last  no audio follows in this utterance: margins and hold-backs are off
     level    declared steps by which quality is lowered in this round, because the machine is late
-    reread   where the text breaks off before the window ends, what is left is a window of its own
+    reread   where the window is one segment without an end, what is behind its last word is a window of its own
     listen   None: hear the window as Whisper transcribes a recording; else in one pass, as this says
     """
 
