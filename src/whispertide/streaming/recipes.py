@@ -28,8 +28,8 @@ FRAMES_PER_S = SAMPLE_RATE // FRAME_SAMPLES
 _WHISPER_STREAMING = Recipe(name="whisper-streaming", schedule="fixed", step_s=1.0, beam=5)
 # The paper runs the stages on two processors; `executor=pipelined` does. Its pruning is `prune_align=first` without
 # recovery; ours finds its place by time and gets narrow again. Rounds that follow each other so fast make the same
-# mistakes about a word that is still being spoken, so agreement alone is not enough: doubt is ours, and that what breaks
-# off is left to the next round (docs/LOG.md).
+# mistakes about a word that is still being spoken, so agreement alone is not enough: doubt is ours, and so is leaving
+# what breaks off to the next round (docs/LOG.md).
 _WHISPERFLOW = Recipe(
     name="whisperflow",
     schedule="best-effort",
