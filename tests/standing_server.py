@@ -117,9 +117,9 @@ class Standing:
             assert await good.rest() == 1000
             assert good.text == TEXT
 
-    async def settled(self, patience_s: float = 30.0) -> None:
+    async def settled(self) -> None:
         """Until nobody is connected; what is left then is a leak."""
-        async with asyncio.timeout(patience_s):
+        async with asyncio.timeout(30):
             while self.hub.connections or self.sockets or any(live.wake for live in self.hub.sessions.values()):
                 await asyncio.sleep(0.01)
 

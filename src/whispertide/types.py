@@ -62,6 +62,10 @@ class Word:
     end: int
     probability: float = 1.0
 
+    def lies_behind(self, sample: int) -> bool:
+        """Whether most of the word does."""
+        return self.start + self.end > 2 * sample
+
 
 def join_words(words: "tuple[Word, ...] | list[Word]") -> str:
     """The running text of `words`, as it would be printed."""

@@ -201,7 +201,7 @@ class Transcription:
     def _followed(self) -> EarlierText | None:
         """What was heard before of what lies behind `seek`."""
         origin = self.seek * HOP_LENGTH
-        words = [word for word in self.earlier if not origin or word.start + word.end > 2 * origin]
+        words = [word for word in self.earlier if not origin or word.lies_behind(origin)]
         opening = None if origin else self.opening
         tokenizer = self.model.tokenizer
         return EarlierText.of_words(words, tokenizer, self.reuse, origin=origin, opening=opening) if words else None

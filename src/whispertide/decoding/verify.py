@@ -47,43 +47,44 @@ class VerifySearch(PrunedSearch):
             prompt, rules, earlier, beam=beam, patience=patience, length_penalty=length_penalty, guards=guards
         )
         self._opening = earlier.opening
-        self._block: tuple[int, ...] = ()  # the newest token that is known, and the draft that was fed behind it
+        self._draft: tuple[int, ...] = ()  # what was fed last behind the newest token, or behind the prompt
 
     def next(self) -> DecodeRequest:
         """The prompt, later the newest token, with what the text has behind it; or the newest token of every beam."""
-        draft = self._drafted()
-        self._block = ((self._live[0].tokens or self._prompt.tokens)[-1], *draft) if draft else ()
-        if not draft:
+        self._draft = self._drafted()
+        if not self._draft:
             return super().next()
         if not self._steps.runs:
-            return opening_request(self._prompt, draft)
+            return opening_request(self._prompt, self._draft)
+        newest = self._live[0]
+        block = (newest.tokens[-1], *self._draft)
         # Under timestamp rules every position forbids other tokens, but the graph suppresses by row: see `_likeliest`.
         whole = self._rules.timestamps or self._beam >= TOP
         return DecodeRequest(
-            tokens=np.array([self._block], dtype=np.int64),
-            logits_at=tuple(range(len(self._block))),
-            parents=(self._live[0].parent,),
-            suppress=None if whole else self._rules.suppression([self._block[:1]]),
+            tokens=np.array([block], dtype=np.int64),
+            logits_at=tuple(range(len(block))),
+            parents=(newest.parent,),
+            suppress=None if whole else self._rules.suppression([block[:1]]),
             need="logits" if whole else "top",
-            draft=len(draft),
+            draft=len(self._draft),
         )
 
     def feed(self, output: DecodeOutput) -> Verdict:
         """Extend all beams; of a block as far as each token of it is the likeliest."""
-        if not self._block:
+        if not self._draft:
             return super().feed(output)
-        before = 0  # tokens that were fed in front of the block
+        before = 0  # tokens that were fed in front of the newest one
         if not self._steps.runs:
             before = len(self._prompt.tokens) - 1
             self._no_speech_prob = no_speech(output, self._rules)
         self._steps += Steps.run(1)
-        for position in range(len(self._block)):
+        for position in range(len(self._draft) + 1):
             ids, scores = self._likeliest(output, position)
             queries = slice(before + position if position else 0, before + position + 1)
             attention = None if output.attention is None else output.attention[:, :, queries]
             self._extend(ids, scores, attention)
             is_over = self._is_over()
-            if is_over or not self._narrow or self._live[0].tokens[-1:] != self._block[position + 1 : position + 2]:
+            if is_over or not self._narrow or self._live[0].tokens[-1:] != self._draft[position : position + 1]:
                 return Verdict(stop=is_over, keep=before + position + 1)
         raise AssertionError("nothing in a block can agree with the token behind its end")
 
@@ -102,12 +103,13 @@ class VerifySearch(PrunedSearch):
         return draft[: self._prompt.limit - len(sampled) - 1]  # the last token sampled is never fed
 
     def _likeliest(self, output: DecodeOutput, position: int) -> tuple[IntArray, FloatArray]:
-        """The best next tokens behind the block's token at `position`; one where the text is sure to be followed."""
+        """The best next tokens behind `position` tokens of the draft; one where the text is sure to be followed."""
         count = self._beam + 1
         if output.logits is None:
             ids, logprobs = required(output.top_ids, "top_ids"), required(output.top_logprobs, "top_logprobs")
             return ids[:, position, :count], logprobs[:, position, :count]
-        logits = output.logits[:, position - len(self._block)] + self._rules.suppression([self._live[0].tokens])
+        from_end = position - len(self._draft) - 1  # an opening has the start of the transcript in front
+        logits = output.logits[:, from_end] + self._rules.suppression([self._live[0].tokens])
         of_all = self._rules.log_probabilities(logits)
         likeliest = best(of_all, 1)
         # Not the draft counts but the place in the text, which may have been found elsewhere (`align="time"`).

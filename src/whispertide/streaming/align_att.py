@@ -256,7 +256,7 @@ class AlignAtt:
 
     def _move(self, state: AlignAttState, to: int) -> None:
         state.start = max(state.start, align_down(max(to, 0)))
-        inside = [word for word in state.words if word.start + word.end > 2 * state.start]
+        inside = [word for word in state.words if word.word.lies_behind(state.start)]
         gone = state.words[: len(state.words) - len(inside)]
         state.words = state.words[len(gone) :]
         state.context = (state.context + "".join(word.word.text for word in gone))[-CONTEXT_CHARS:]

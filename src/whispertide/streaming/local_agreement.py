@@ -48,10 +48,6 @@ class Kept:
     word: Word
     trusted: bool = True
 
-    def within(self, start: int) -> bool:
-        """Whether most of the word lies behind sample `start`."""
-        return self.word.start + self.word.end > 2 * start
-
 
 @dataclass(slots=True)
 class AgreementState:
@@ -150,7 +146,7 @@ class LocalAgreement:
         texts: list[str] = []
         length = 0
         for kept in reversed(state.confirmed):
-            if kept.within(state.start):
+            if kept.word.lies_behind(state.start):
                 continue
             if length >= self.prompt_chars or not kept.trusted:
                 break
@@ -166,14 +162,13 @@ class LocalAgreement:
         """
         if self.reuse is None or state.heard is None:
             return None
-        words = tuple(word for word in state.heard.words if word.start + word.end > 2 * state.start)
+        guarded = cut_loops((), state.heard.words, self._key)  # what may be a loop is not to be followed
+        words = tuple(
+            word
+            for word, suspect in zip(guarded.words, guarded.suspect, strict=True)
+            if not suspect and word.lies_behind(state.start)
+        )
         return replace(state.heard, words=words, reuse=self.reuse) if words else None
-
-    def _remember(self, state: AgreementState, result: RoundResult, heard: Sequence[Word]) -> None:
-        """For `reference`: all that was heard but for what may be a loop."""
-        guarded = cut_loops((), heard, self._key)
-        words = tuple(word for word, suspect in zip(guarded.words, guarded.suspect, strict=True) if not suspect)
-        state.heard = Reference(result.tokens, result.plan.window, words=words)
 
     def _key(self, text: str) -> str:
         return normalise(text) if self.compare == "normalised" else text
@@ -188,9 +183,9 @@ class LocalAgreement:
             if word.text.strip()
         ]
         if heard:
-            self._remember(state, result, heard)
+            state.heard = Reference(result.tokens, result.plan.window, words=tuple(heard))
         window_start = result.plan.window.start
-        again = [kept.word for kept in state.confirmed if kept.within(window_start)]
+        again = [kept.word for kept in state.confirmed if kept.word.lies_behind(window_start)]
         if self.boundary == "time":
             fresh = fresh_by_time(heard, again, state.last_time, self._key)
         else:
@@ -232,9 +227,10 @@ class LocalAgreement:
         """Drop confirmed words that neither prompt nor alignment can need any more."""
         needed = len(state.confirmed) - CONTEXT
         length = 0
-        while needed > 0 and (length < self.prompt_chars or state.confirmed[needed].within(state.start)):
+        while needed > 0 and (length < self.prompt_chars or state.confirmed[needed].word.lies_behind(state.start)):
             needed -= 1
-            length += 0 if state.confirmed[needed].within(state.start) else len(state.confirmed[needed].word.text)
+            word = state.confirmed[needed].word
+            length += 0 if word.lies_behind(state.start) else len(word.text)
         del state.confirmed[: max(needed, 0)]
 
     def _trim(self, state: AgreementState, result: RoundResult) -> None:
