@@ -64,6 +64,7 @@ class KnowingModel:
     round_s: float = 0.0
     dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
     gated: bool = True
+    caution: str = ""
 
     def can_stream(self, recipe: Recipe) -> bool:
         return recipe.framing != "hush"

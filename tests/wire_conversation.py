@@ -32,6 +32,7 @@ from whispertide.server.protocols.base import (
     Opening,
     Problem,
     ProtocolError,
+    RecipeInfo,
     Reply,
     ServerInfo,
     Start,
@@ -58,7 +59,7 @@ def quick(examples: int = 30) -> settings:
 
 SERVER = ServerInfo(
     models=(ModelInfo("nano.en"), ModelInfo("base", ("de", "en", "fr"))),
-    recipes=("whisper-streaming",),
+    recipes=(RecipeInfo("whisper-streaming"),),
     recipe="whisper-streaming",
     version="1.2.3",
     limit_s=3600,

@@ -62,6 +62,11 @@ class Transcriber:
         return self.model.name == BUNDLED_MODEL
 
     @property
+    def caution(self) -> str:
+        """What the model's maker warns of, for whoever is about to use it; "" where nothing is said."""
+        return self.model.checkpoint.caution
+
+    @property
     def dims(self) -> ModelDims:
         """The model's dimensions; `dims.is_multilingual` tells whether it knows more than English."""
         return self.model.dims

@@ -44,6 +44,15 @@ def test_a_folder(write_model: WriteModel, dims: ModelDims) -> None:
     assert (same.name, same.content_hash) == (model.name, model.content_hash)
 
 
+def test_what_the_maker_warns_of(write_model: WriteModel) -> None:
+    assert "does not understand people" in load_checkpoint("nano.en").caution
+    folder = write_model()
+    assert not load_checkpoint(folder).caution
+    for text, caution in (('{"caution": "Only for cats."}', "Only for cats."), ("[]", ""), ("{", "")):
+        (folder / "training.json").write_text(text)
+        assert load_checkpoint(folder).caution == caution
+
+
 def test_the_generation_config_is_read(write_model: WriteModel) -> None:
     folder = write_model()
     (folder / "generation_config.json").write_text('{"alignment_heads": [[1, 0]], "suppress_tokens": [3]}')

@@ -9,13 +9,15 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from served import SECONDS, SILENCE, TEXT, KnowingModel, client, complete, keyed, limited, say_everything, served
 from whispertide.events import Confirmed, Error
 from whispertide.server.hub import Hub
+from whispertide.streaming.recipes import ABOUT
 
 
 def test_a_session_says_every_word_once() -> None:
     async def run() -> None:
         async with served() as (server, _), client(server) as one:
             hello = await one.until("hello")
-            assert [model["name"] for model in hello["models"]] == ["nano.en"]
+            assert hello["models"] == [{"name": "nano.en", "languages": ["en"], "caution": ""}]
+            assert {"name": "tide", "about": ABOUT["tide"]} in hello["recipes"]
             await say_everything(one)
             assert await one.rest() == 1000
             assert one.text == TEXT

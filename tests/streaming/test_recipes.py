@@ -12,6 +12,7 @@ from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.recipes import (
+    ABOUT,
     DEFAULT_RECIPE,
     RECIPES,
     decode_options,
@@ -36,6 +37,11 @@ def test_the_baseline_is_as_published() -> None:
 def test_recipes_are_found_under_their_own_names() -> None:
     assert all(recipe.name == name == get_recipe(name).name for name, recipe in RECIPES.items())
     assert DEFAULT_RECIPE in RECIPES
+
+
+def test_each_is_explained_in_a_line() -> None:
+    assert ABOUT.keys() == RECIPES.keys()
+    assert all(30 < len(text) < 150 and text.endswith(".") for text in ABOUT.values())
 
 
 def test_an_unknown_recipe_lists_the_known() -> None:

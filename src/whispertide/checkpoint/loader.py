@@ -22,13 +22,17 @@ from whispertide.errors import CheckpointError
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that makes up a model, apart from how it is run."""
+    """Everything that makes up a model, apart from how it is run.
+
+    `caution` is what its maker warns of in a sentence or two, from `training.json` beside it; "" where nothing is said.
+    """
 
     name: str
     dims: ModelDims
     generation: GenerationConfig
     tokenizer: Tokenizer
     tensors: TensorStore
+    caution: str = ""
 
     @cached_property
     def content_hash(self) -> str:
@@ -71,7 +75,14 @@ def _load_folder(name: str, folder: Path, announce: Callable[[str], None] | None
             f"expected the tokenizer in {folder} to start transcripts with token {start}, as its config.json says; it "
             f"has {tokenizer.sot}. Put the tokenizer.json of this very model there."
         )
-    return Checkpoint(name, dims, generation, tokenizer, tensors)
+    return Checkpoint(name, dims, generation, tokenizer, tensors, _caution(folder))
+
+
+def _caution(folder: Path) -> str:
+    try:
+        return str(read_json(folder / "training.json").get("caution", ""))
+    except CheckpointError:  # none, or somebody else's file of that name: the model does not need it
+        return ""
 
 
 def _load_openai(name: str, path: Path, announce: Callable[[str], None] | None) -> Checkpoint:

@@ -34,7 +34,7 @@ _TRAINING = {
     "augmentation": "Augmentation",
     "sources": "Sources",
 }
-_SAID_ELSEWHERE = frozenset({"purpose", "licence"})
+_SAID_ELSEWHERE = frozenset({"purpose", "licence", "caution"})
 
 
 def page(card: Card, previous: Card | None = None) -> str:

@@ -27,6 +27,7 @@ from whispertide.server.protocols.base import (
     ModelInfo,
     Problem,
     ProblemKind,
+    RecipeInfo,
     Resume,
     ServerInfo,
     Settings,
@@ -34,7 +35,7 @@ from whispertide.server.protocols.base import (
 )
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import RECIPES, get_recipe
+from whispertide.streaming.recipes import ABOUT, RECIPES, get_recipe
 from whispertide.types import join_words, seconds, to_samples
 
 log = logging.getLogger("whispertide.server")
@@ -109,8 +110,8 @@ class Hub:
         self.load = Load(enabled=options.work.degrade)
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
         self.info = ServerInfo(
-            models=tuple(ModelInfo(name, _languages(model)) for name, model in self.models.items()),
-            recipes=tuple(dict.fromkeys((recipe.name, *_offered(self.models)))),
+            models=tuple(ModelInfo(name, _languages(model), model.caution) for name, model in self.models.items()),
+            recipes=tuple(RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(recipe, self.models)),
             recipe=recipe.name,
             version=version,
             limit_s=options.limits.session_s,
@@ -379,9 +380,10 @@ class Hub:
                     self.drop(live)
 
 
-def _offered(models: Mapping[str, Transcriber]) -> list[str]:
-    """The recipes for which every model has all that it takes."""
-    return [name for name, recipe in RECIPES.items() if all(model.can_stream(recipe) for model in models.values())]
+def _offered(usual: Recipe, models: Mapping[str, Transcriber]) -> list[str]:
+    """The usual recipe, and those for which every model has all that it takes."""
+    able = [name for name, recipe in RECIPES.items() if all(model.can_stream(recipe) for model in models.values())]
+    return list(dict.fromkeys((usual.name, *able)))
 
 
 def _languages(model: Transcriber) -> tuple[str, ...]:

@@ -35,10 +35,21 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """One model that is served. `languages` are ISO codes; an English model has only "en"."""
+    """One model that is served. `languages` are ISO codes; an English model has only "en". `caution` is what its maker
+    warns of, or "".
+    """
 
     name: str
     languages: tuple[str, ...] = ("en",)
+    caution: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeInfo:
+    """One recipe that clients may ask for, and what it is like in a line, or ""."""
+
+    name: str
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,7 @@ class ServerInfo:
     """What is served: the first model and `recipe` are the defaults. `limit_s` is how long a session may be."""
 
     models: tuple[ModelInfo, ...]
-    recipes: tuple[str, ...]
+    recipes: tuple[RecipeInfo, ...]
     recipe: str
     version: str = ""
     limit_s: float = 0.0

@@ -75,8 +75,8 @@ class NativeProtocol(WireProtocol):
             "type": "hello",
             "protocol": VERSION,
             "version": server.version,
-            "models": [{"name": model.name, "languages": list(model.languages)} for model in server.models],
-            "recipes": list(server.recipes),
+            "models": [asdict(model) for model in server.models],
+            "recipes": [asdict(recipe) for recipe in server.recipes],
             "recipe": server.recipe,
             "limit_s": server.limit_s,
         }
