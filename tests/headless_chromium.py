@@ -84,6 +84,16 @@ class Page:
     def click(self, selector: str) -> None:
         self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
 
+    def point(self, selector: str, kind: str = "mouseMoved", number: int = 0) -> None:
+        """Move the mouse over the element of that number, and with "click" press there."""
+        found = f"document.querySelectorAll({json.dumps(selector)})[{number}]"
+        box = self.evaluate(f"{found}.scrollIntoView({{block: 'nearest'}}), {found}.getBoundingClientRect().toJSON()")
+        at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        kinds = ("mousePressed", "mouseReleased") if kind == "click" else (kind,)
+        for one in kinds:
+            button = "none" if one == "mouseMoved" else "left"
+            self.command("Input.dispatchMouseEvent", type=one, button=button, clickCount=int(button == "left"), **at)
+
     def text(self, selector: str) -> str:
         return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
 

@@ -34,10 +34,11 @@ from whispertide.server.websocket import refuse, serve_websocket
 WEB = Path(__file__).parent / "web"
 PROTOCOLS: Mapping[str, type[WireProtocol]] = {"/ws": NativeProtocol, **ROUTES}
 
-# The page needs no more than its own files and its own WebSocket. Older browsers do not take 'self' for the latter, so
-# the host that was asked for is named; `_HOST` keeps anything else out of the header.
+# The page needs no more than its own files, its own WebSocket, and to play a file that a person opened (blob:). Older
+# browsers do not take 'self' for the WebSocket, so the host that was asked for is named; `_HOST` keeps anything else
+# out of the header.
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; worker-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; worker-src 'self'; media-src blob:; "
     "connect-src 'self'{sockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")

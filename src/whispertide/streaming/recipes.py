@@ -104,15 +104,11 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 # What each is like, in a line, for whoever has to choose one (docs/guides/choosing.md has the figures).
 ABOUT: Mapping[str, str] = MappingProxyType(
     {
-        "whisper-streaming": "Confirms a word when two rounds agree on it. Suits every Whisper checkpoint. "
-        "Takes much computing, and words are late.",
-        "whisperflow": "Like whisper-streaming on short windows, as often as the machine can. "
-        "Words are soon, and the machine is always busy.",
-        "simulstreaming": "AlignAtt as published: confirms a word in one round, unless the model attends to the end of "
-        "the audio for it. Words come every 1.2 s.",
-        "npusper": "Short windows, made for NPUs. Takes the least computing. Words come every 2 s, so they are later.",
-        "tide": "Confirms a word in one round, unless the model attends to the end of the audio for it. "
-        "Words are soon and cost little. The guess changes often.",
+        "whisper-streaming": "Two rounds must agree on a word. Suits every model; words are late.",
+        "whisperflow": "Like whisper-streaming on short windows: words are sooner, the machine is busier.",
+        "simulstreaming": "AlignAtt as published: the model's attention decides, every 1.2 s.",
+        "npusper": "Made for NPUs: short windows, the least computing, words every 2 s.",
+        "tide": "The model's attention decides, every 0.3 s: words soon, at little cost.",
     }
 )
 

@@ -1,20 +1,16 @@
 """The page in a real Chromium: what it shows, in good days and bad ones. The server's model knows the words."""
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import pytest
 
 from headless_chromium import Page, find_chromium, page
-from served import SILENCE, KnowingModel, client, keyed, limited, served
+from served import keyed, limited, wav
+from served_page import STATE, drop, serving
 from whispertide.document import Document, Segmenter
 from whispertide.formats import get_format
-from whispertide.server.options import ServerOptions
 from whispertide.types import Word
 
 pytestmark = [
@@ -23,62 +19,6 @@ pytestmark = [
     pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
 ]
 
-STATE = "document.getElementById('status').dataset.state"
-FAKE_MICROPHONE = ("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream")
-
-
-@contextmanager
-def serving(options: ServerOptions | None = None, *, crowd: bool = False) -> Iterator[str]:
-    """A server in a thread; gives its address. With a crowd, all of its places are taken."""
-    ready, stop, address = threading.Event(), threading.Event(), []
-
-    async def serve() -> None:
-        async with served(options, KnowingModel()) as (server, _):
-            address.append(f"http://127.0.0.1:{server.port}/")
-            if crowd:
-                async with client(server) as other:
-                    await other.send(SILENCE)
-                    await other.until("session")
-                    ready.set()
-                    await asyncio.to_thread(stop.wait)
-            else:
-                ready.set()
-                await asyncio.to_thread(stop.wait)
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(20)
-        yield address[0]
-    finally:
-        stop.set()
-        thread.join(20)
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Page]:
-    with page(*FAKE_MICROPHONE) as opened:
-        yield opened
-
-
-@pytest.fixture
-def tab(browser: Page, address: str) -> Iterator[Page]:
-    """The page, ready. Afterwards: nothing went wrong inside, and nobody else was asked for anything."""
-    browser.complaints.clear()
-    browser.requests.clear()
-    browser.go(address)
-    browser.wait(f"{STATE} === 'ready'")
-    yield browser
-    assert not browser.complaints
-    host = address.removeprefix("http:")
-    assert all(url.removeprefix("http:").removeprefix("ws:").startswith((host, "blob:")) for url in browser.requests)
-
 
 def test_a_recording_by_microphone_and_its_end(tab: Page) -> None:
     tab.press("r")
@@ -86,7 +26,7 @@ def test_a_recording_by_microphone_and_its_end(tab: Page) -> None:
     assert tab.evaluate(STATE) == "live"
     assert tab.text("#log").strip()  # confirmed words are said to screen readers
     assert tab.evaluate("document.querySelector('.guess').getAttribute('aria-hidden')") == "true"
-    assert "–" in tab.evaluate("document.querySelector('.word').dataset.time")
+    assert "–" in tab.evaluate("document.querySelector('.word').dataset.tip")
     assert tab.text("#delay").endswith(" s")
     tab.press("b")
     assert tab.evaluate("document.getElementById('big').open")
@@ -101,18 +41,7 @@ def test_a_recording_by_microphone_and_its_end(tab: Page) -> None:
 
 
 def test_a_file_is_decoded_and_read(tab: Page) -> None:
-    # 12 s of a WAV file at another rate: the model says its words whatever is in it
-    tab.evaluate("""(() => {
-      const rate = 22050, bytes = new ArrayBuffer(44 + 2 * rate * 12), view = new DataView(bytes);
-      const words = [[0, "RIFF"], [8, "WAVEfmt "], [36, "data"]];
-      for (const [at, text] of words) [...text].forEach((c, i) => view.setUint8(at + i, c.charCodeAt(0)));
-      view.setUint32(4, bytes.byteLength - 8, true); view.setUint32(16, 16, true); view.setUint16(20, 1, true);
-      view.setUint16(22, 1, true); view.setUint32(24, rate, true); view.setUint32(28, 2 * rate, true);
-      view.setUint16(32, 2, true); view.setUint16(34, 16, true); view.setUint32(40, 2 * rate * 12, true);
-      const transfer = new DataTransfer();
-      transfer.items.add(new File([bytes], "talk.wav"));
-      dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, cancelable: true }));
-    })()""")
+    drop(tab, wav(12, 22_050))  # at another rate: the model says its words whatever is in it
     tab.wait(f"document.querySelectorAll('.word').length === 12 && {STATE} === 'ready'")
 
 
@@ -181,7 +110,7 @@ def test_the_policy_allows_nothing_that_the_page_does_not_need(tab: Page, addres
     policy = httpx.get(address, trust_env=False).headers["content-security-policy"]
     assert "unsafe" not in policy
     assert "data:" not in policy
-    assert "blob:" not in policy
+    assert "blob:" not in policy.replace("media-src blob:", "")  # a file that is played, and nothing else
     assert "default-src 'none'" in policy
     host = address.removeprefix("http://").rstrip("/")
     assert f"connect-src 'self' ws://{host} wss://{host};" in policy

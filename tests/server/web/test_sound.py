@@ -8,9 +8,7 @@ rounds end elsewhere. The recording itself is no measure, because the browser st
 """
 
 import asyncio
-import base64
 import difflib
-import json
 import re
 import struct
 import subprocess
@@ -30,6 +28,7 @@ import soxr
 
 import whispertide
 from headless_chromium import Page, find_chromium, page
+from served_page import STATE, drop
 from wav_file import save_wav
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
@@ -51,7 +50,6 @@ pytestmark = [
 
 RECIPE = get_recipe("whisper-streaming")
 SECONDS = 9.0
-STATE = "document.getElementById('status').dataset.state"
 SHOWN = "[...document.querySelectorAll('.paragraph p')].map((p) => p.textContent.trim()).join(' ')"
 
 
@@ -285,15 +283,6 @@ def test_the_session_itself_is_lost(tab: Page, served: Served, demo: FloatArray)
     np.testing.assert_array_equal(again, everything[len(everything) - len(again) :])
     assert len(again) < len(everything)
     assert served.watcher.text(1) == local(served, 1, again)
-
-
-def drop(tab: Page, data: bytes) -> None:
-    tab.evaluate(f"""(() => {{
-      const bytes = Uint8Array.from(atob({json.dumps(base64.b64encode(data).decode())}), (c) => c.charCodeAt(0));
-      const transfer = new DataTransfer();
-      transfer.items.add(new File([bytes], "talk"));
-      dispatchEvent(new DragEvent("drop", {{ dataTransfer: transfer, cancelable: true }}));
-    }})()""")
 
 
 def test_files(tab: Page, served: Served, demo: FloatArray) -> None:

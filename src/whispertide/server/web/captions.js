@@ -1,11 +1,10 @@
-// The transcript on the screen: paragraphs of confirmed words, the guess behind them, and the big captions.
+// The transcript on the screen: paragraphs of confirmed words, the guess after them, and the big captions.
 //
 // Screen readers hear confirmed phrases from a live region of their own, each once; the visible words can be read at
 // leisure, and the guess, which changes all the time, is hidden from them.
 
 const NEAR_END = 120; // pixels from the end within which the view follows the words
 const HEARD = 3; // phrases that stay in the live region
-const PARAGRAPH_S = 40; // then the next sentence begins a paragraph
 const BIG_WORDS = 60;
 const RATE = 16000;
 
@@ -17,28 +16,56 @@ export function clock(samples, digits = 0) {
   return hours ? `${hours}:${String(minutes % 60).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
 }
 
+/** The pause in seconds that ends a paragraph `age` seconds long: in a sentence only a long one. */
+function pauseFor(age, sentenceOver) {
+  if (!sentenceOver) return 2.5;
+  if (age < 40) return 1.5;
+  return age < 80 ? 0.5 : 0; // somebody who never pauses gets paragraphs all the same
+}
+
 const spaced = (text) => (/^\s/u.test(text) ? " " : "");
 
 export class Captions {
-  #paragraph = null; // { text, start, closed }
+  #paragraph = null; // { row, start, end, last }
+  #words = []; // { start, span }
+  #marked = null;
+  #playable = false; // the present recording is a file that can be played
   #guess = element("span", "guess");
   #bigGuess = element("span", "guess");
   #following = true;
 
-  constructor({ scroller, list, log, big, jump }) {
-    Object.assign(this, { scroller, list, log, big, jump });
+  /** `play` is given the sample where a word or paragraph begins that was clicked and can be played. */
+  constructor({ scroller, list, log, big, jump, play }) {
+    Object.assign(this, { scroller, list, log, big, jump, play });
     this.#guess.setAttribute("aria-hidden", "true");
     this.big.append(this.#bigGuess);
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     jump.addEventListener("click", () => this.#follow());
+    list.addEventListener("click", ({ target }) => this.#clicked(target));
     new ResizeObserver(() => this.#following && this.#toEnd()).observe(list);
   }
 
   /** Words that will not change. */
   add(words) {
-    for (const word of words) this.#addWord(word);
+    this.show(words);
     this.#announce(words.map((word) => word.text).join("").trim());
+  }
+
+  /** The same without a word to screen readers. */
+  show(words) {
+    for (const word of words) this.#addWord(word);
     this.#trimBig();
+  }
+
+  /** Mark the word that is heard at a sample; null: none. The view follows as long as the last one was in it. */
+  mark(sample) {
+    const found = sample === null ? null : this.#words.findLast(({ start }) => start <= sample);
+    if (found === this.#marked) return;
+    const followed = this.#marked && this.#isInView(this.#marked.span);
+    this.#marked?.span.classList.remove("heard");
+    found?.span.classList.add("heard");
+    this.#marked = found;
+    if (found && followed) found.span.scrollIntoView({ block: "nearest" });
   }
 
   /** The words that may still change. */
@@ -51,12 +78,12 @@ export class Captions {
 
   endTurn() {
     this.showGuess([]);
-    if (this.#paragraph) this.#paragraph.pause = true;
   }
 
-  /** A recording begins. */
-  begin() {
+  /** A recording begins; `playable` if it is a file that can be played. */
+  begin(playable = false) {
     this.endTurn();
+    this.#playable = playable;
     this.#close();
     this.#follow();
   }
@@ -65,36 +92,55 @@ export class Captions {
     this.list.replaceChildren();
     this.log.replaceChildren();
     this.big.replaceChildren(this.#bigGuess);
-    this.#paragraph = null;
+    this.#paragraph = this.#marked = null;
+    this.#words = [];
     this.showGuess([]);
   }
 
   #addWord(word) {
     const { text } = word;
-    const open = this.#paragraph;
-    const sentenceOver = open && /[.?!…。？！]["'”’»)\]]*$/u.test(open.last ?? "");
-    const long = open && word.start - open.start > PARAGRAPH_S * RATE;
-    if (open?.last && ((long && (sentenceOver || open.pause)) || word.start - open.end > 2.5 * RATE)) this.#close();
+    if (this.#isNewParagraph(word)) this.#close();
     if (!this.#paragraph) this.#newParagraph(word.start);
     const paragraph = this.#paragraph;
     const span = element("span", "word", text.trim());
     const sure = typeof word.probability === "number" ? ` · ${Math.round(100 * word.probability)} %` : "";
-    span.dataset.time = `${clock(word.start, 1)} – ${clock(word.end, 1)}${sure}`;
+    span.dataset.tip = `${clock(word.start, 1)} – ${clock(word.end, 1)}${sure}`;
     if (typeof word.probability === "number" && word.probability < 0.2) span.classList.add("unsure");
     if (paragraph.last || !spaced(text)) this.#guess.before(spaced(text));
     this.#guess.before(span);
-    Object.assign(paragraph, { last: text.trim(), end: word.end, pause: false });
+    this.#words.push({ start: word.start, span });
+    Object.assign(paragraph, { last: text.trim(), end: word.end });
     this.#bigGuess.before(element("span", "said", text));
   }
 
+  #isNewParagraph(word) {
+    const { start, end, last } = this.#paragraph ?? {};
+    if (!last) return false;
+    const sentenceOver = /[.?!…。？！]["'”’»)\]]*$/u.test(last);
+    return word.start - end >= pauseFor((end - start) / RATE, sentenceOver) * RATE;
+  }
+
   #newParagraph(start) {
-    const row = element("li", "paragraph");
+    const row = element("li", this.#playable ? "paragraph playable" : "paragraph");
     const time = element("time", "", clock(start));
     const text = element("p");
     text.append(this.#guess);
-    row.append(time, text);
+    row.append(this.#playable ? playButton(time) : time, text);
     this.list.append(row);
-    this.#paragraph = { start, end: start, last: "", pause: false, row };
+    this.#paragraph = { row, start, end: start, last: "" };
+  }
+
+  #clicked(target) {
+    const row = target.closest(".playable");
+    if (!row || !getSelection().isCollapsed) return; // somebody selects text
+    const chosen = target.closest(".word") ?? (target.closest("button") && row.querySelector(".word"));
+    const word = this.#words.find(({ span }) => span === chosen);
+    if (word) this.play(word.start);
+  }
+
+  #isInView(span) {
+    const [inner, outer] = [span.getBoundingClientRect(), this.scroller.getBoundingClientRect()];
+    return inner.bottom > outer.top && inner.top < outer.bottom;
   }
 
   #close() {
@@ -128,6 +174,14 @@ export class Captions {
   #toEnd() {
     this.scroller.scrollTop = this.scroller.scrollHeight;
   }
+}
+
+/** The words are no buttons, there are too many of them: with the keyboard one plays from a paragraph on. */
+function playButton(time) {
+  const button = element("button", "from");
+  button.setAttribute("aria-label", `Play from ${time.textContent}`);
+  button.append(time);
+  return button;
 }
 
 export function element(name, className = "", text = "") {

@@ -1,4 +1,4 @@
-// The transcript as files: txt, srt, vtt and json, the same as the command line writes, and saving them.
+// The transcript as files: txt, srt, vtt and json, the same as the command line writes, saving and copying them.
 
 import { cues, LINE_CHARS, RATE } from "./transcript.js";
 
@@ -100,4 +100,22 @@ export function save(format, transcript, about) {
   link.download = `transcript ${local.replace("T", " ").replace(":", ".")}.${format}`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    copyBySelection(text);
+  }
+}
+
+/** For pages without a secure origin, which have no clipboard. */
+function copyBySelection(text) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
 }

@@ -24,6 +24,23 @@ function mono(buffer) {
 
 const toInt16 = (samples) => Int16Array.from(samples, (value) => Math.round(Math.max(-1, Math.min(1, value)) * 32767));
 
+/** Files that are dropped anywhere go to `take`; `veil` shows that they may be, while `free` says so. */
+export function acceptDrops(veil, free, take) {
+  const hasFile = (event) => event.dataTransfer?.types.includes("Files");
+  addEventListener("dragover", (event) => {
+    if (!hasFile(event)) return;
+    event.preventDefault();
+    veil.hidden = !free();
+  });
+  addEventListener("dragleave", (event) => event.relatedTarget || (veil.hidden = true));
+  addEventListener("drop", (event) => {
+    if (!hasFile(event)) return;
+    event.preventDefault();
+    veil.hidden = true;
+    if (event.dataTransfer.files.length) take(event.dataTransfer.files[0]);
+  });
+}
+
 /** Let the server transcribe a file; gives events like those of a session. Throws `Problem`. */
 export async function upload(file, server, { model, language, signal }) {
   const form = new FormData();

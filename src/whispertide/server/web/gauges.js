@@ -23,8 +23,8 @@ export class Gauges {
     this.draw();
   }
 
-  /** The newest samples, and how many there are in all. */
-  heard(samples, total) {
+  /** The newest samples, and where in the transcript they end. */
+  heard(samples, position) {
     let sum = 0;
     for (const sample of samples) sum += sample * sample;
     const db = 10 * Math.log10(sum / samples.length / 32768 ** 2 + 1e-12);
@@ -32,7 +32,7 @@ export class Gauges {
     this.#levels.push(level);
     this.#levels.shift();
     this.button.style.setProperty("--level", level.toFixed(3));
-    this.time.textContent = clock(total);
+    this.time.textContent = clock(position);
     this.draw();
   }
 

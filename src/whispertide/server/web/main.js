@@ -1,25 +1,45 @@
 // The page: joins sound, session, transcript and screen. Each of them is a module that does not know the others.
 
 import { Captions, clock } from "./captions.js";
-import { save, render } from "./downloads.js";
-import { decode, upload } from "./files.js";
+import { BigCaptions } from "./big.js";
+import { copyText, save, render } from "./downloads.js";
+import { acceptDrops, decode, upload } from "./files.js";
 import { Gauges } from "./gauges.js";
-import { askForMicrophone, askForSharedSound, canShareSound, Capture } from "./microphone.js";
+import { Menu } from "./menu.js";
+import { askForMicrophone, askForSharedSound, canShareSound, Capture, keepAwake } from "./microphone.js";
+import { canPlay, Player } from "./player.js";
 import { describe, Problem } from "./problems.js";
 import { Server } from "./server.js";
 import { Settings } from "./settings.js";
 import { LiveSession, RATE } from "./socket.js";
+import { TabStorage } from "./storage.js";
+import { showTips } from "./tips.js";
 import { Transcript } from "./transcript.js";
 
 const $ = (id) => document.getElementById(id);
 
 const settings = new Settings($("settings-form"));
-const captions = new Captions({ scroller: $("scroller"), list: $("transcript"), log: $("log"), big: $("big-text"), jump: $("jump") });
+const captions = new Captions({
+  scroller: $("scroller"),
+  list: $("transcript"),
+  log: $("log"),
+  big: $("big-text"),
+  jump: $("jump"),
+  play: (sample) => running?.capture || player.playFrom(sample), // a microphone would hear it
+});
+const player = new Player({
+  box: $("player"),
+  audio: document.querySelector("#player audio"),
+  name: $("player-name"),
+  onPosition: (sample) => captions.mark(sample),
+});
+const big = new BigCaptions($("big"), $("big-top"), [$("status"), $("problem"), $("log")]);
 const gauges = new Gauges({ canvas: $("level"), time: $("time"), delay: $("delay"), button: $("record") });
 let transcript = new Transcript();
 let about = {}; // model, recipe, language and source of the transcript, for downloads
-let running = null; // the recording that goes on: { session, capture, source, total, stop }
+let running = null; // the recording that goes on: { session, capture, source, total, offset }
 let again = null; // what "Try again" does
+const storage = new TabStorage(() => (transcript.words.length ? { transcript, about } : null));
 
 // --- server ----------------------------------------------------------------------------------------------------------
 
@@ -30,6 +50,7 @@ async function greet() {
   try {
     settings.offer(await server.hello());
     showProblem(null);
+    showCaution();
     showReady();
     return true;
   } catch (problem) {
@@ -44,14 +65,15 @@ async function greet() {
 async function record(source, ask) {
   if (running || (!settings.hello && !(await greet()))) return;
   showProblem(null);
-  const recording = (running = begin(source));
+  const recording = (running = prepare(source));
   try {
     const stream = await ask();
     settings.offerMicrophones();
     recording.capture = new Capture(stream, (samples) => heard(recording, samples), () => stop(recording));
     open(recording);
     await recording.capture.start();
-    keepAwake(recording);
+    recording.lock = await keepAwake();
+    if (running !== recording) recording.lock?.release();
   } catch (problem) {
     await end(recording, problem, () => record(source, ask));
   }
@@ -60,10 +82,11 @@ async function record(source, ask) {
 async function readFile(file) {
   if (running || (!settings.hello && !(await greet()))) return;
   showProblem(null);
-  const recording = (running = begin(file.name));
+  const recording = (running = prepare(file.name));
   recording.isFile = true;
   showState("live", "Reading the file");
-  const samples = await decode(file);
+  const [samples, playable] = await Promise.all([decode(file), canPlay(file)]);
+  if (playable) recording.file = file;
   if (running !== recording) return;
   if (!samples) return letServerRead(recording, file);
   open(recording);
@@ -78,26 +101,31 @@ async function letServerRead(recording, file) {
   showState("live", "The server reads the file");
   try {
     const events = await upload(file, server, { ...settings.start, signal: aborting.signal });
-    about = { ...settings.start, source: file.name };
-    events.forEach(take);
+    begin(recording, settings.start);
+    events.forEach((event) => take(event));
+    transcript.finish(transcript.duration);
     await end(recording);
   } catch (problem) {
     await end(recording, problem.name === "AbortError" ? null : problem, () => readFile(file));
   }
 }
 
-function begin(source) {
-  transcript.begin();
-  captions.begin();
+/** Nothing of the transcript changes before the sound is known to be good and the server takes it: `begin`. */
+function prepare(source) {
+  player.pause();
   gauges.reset();
-  $("time").textContent = "0:00";
-  const button = $("record");
-  button.classList.add("running");
-  button.setAttribute("aria-label", "Stop");
-  button.querySelector("use").setAttribute("href", "#i-stop");
-  $("tab").disabled = $("file").disabled = true;
+  showRunning(true);
   showState("connecting", "Starting");
-  return { source, total: 0, offset: transcript.duration };
+  return { source, total: 0, offset: transcript.duration, begun: false };
+}
+
+function begin(recording, { model, recipe, language }) {
+  about = { model, recipe, language, source: recording.source };
+  if (recording.begun) return;
+  recording.begun = true;
+  transcript.begin();
+  captions.begin(Boolean(recording.file));
+  if (recording.file) player.add(recording.file, recording.offset);
 }
 
 function open(recording) {
@@ -111,8 +139,7 @@ function open(recording) {
 function heard(recording, samples) {
   recording.total += samples.length;
   recording.session.push(samples);
-  gauges.heard(samples, recording.total);
-  if (recording.session.state === "away") showAway(recording);
+  gauges.heard(samples, recording.offset + recording.total);
 }
 
 async function stop(recording = running) {
@@ -127,6 +154,7 @@ async function stop(recording = running) {
 
 /** Without waiting for the rest. */
 async function leave(recording) {
+  recording.left = true;
   recording.abort?.();
   recording.session?.abandon();
   await end(recording);
@@ -138,12 +166,10 @@ async function end(recording, problem = null, retry = null) {
   recording.lock?.release().catch(() => {});
   transcript.endTurn();
   captions.endTurn();
-  const button = $("record");
-  button.classList.remove("running");
-  button.setAttribute("aria-label", "Start");
-  button.querySelector("use").setAttribute("href", "#i-mic");
-  $("tab").disabled = $("file").disabled = false;
+  showRunning(false);
   gauges.reset();
+  showClock(transcript.duration);
+  storage.changed();
   showTools();
   if (problem?.kind === "unreachable" || problem?.kind === "key") showState("off", "Not connected");
   else showReady();
@@ -152,26 +178,16 @@ async function end(recording, problem = null, retry = null) {
   await recording.capture?.stop();
 }
 
-async function keepAwake(recording) {
-  try {
-    recording.lock = await navigator.wakeLock?.request("screen");
-    if (running !== recording) recording.lock?.release();
-  } catch {
-    // the battery may be low: then the screen goes dark
-  }
-}
-
 // --- what the session says -------------------------------------------------------------------------------------------
 
 function changed(recording, { state, problem }) {
   if (state === "live" || state === "finishing") {
-    const { model, recipe, language } = recording.session.details;
-    about = { model, recipe, language, source: recording.source };
+    begin(recording, recording.session.details);
     if (recording.isFile) showState("live", "Reading the file");
     else showState(state === "live" ? "live" : "connecting", state === "live" ? "Listening" : "Last words");
   } else if (state === "away") showAway(recording);
   else if (state === "ended") {
-    transcript.complete = true;
+    if (!recording.left) transcript.finish(recording.offset + recording.total);
     end(recording);
   } else if (state === "failed") {
     const file = recording.isFile;
@@ -183,14 +199,16 @@ function take(event, recording = null) {
   const words = transcript.take(event);
   if (words.length) {
     captions.add(words);
+    storage.changed();
     const live = recording && !recording.isFile;
     if (live) gauges.confirmed(words.map(({ end }) => end - recording.offset), recording.total);
     showTools();
   }
   if (event.type === "hypothesis") captions.showGuess(transcript.guess);
   if (event.type === "turn_end") captions.endTurn();
-  if (event.type === "lag" && event.behind > 2) showState("live", `Listening, ${Math.round(event.behind)} s behind`);
-  else if (event.type === "lag") showState("live", "Listening");
+  if (event.type === "lag" && !recording?.isFile) {
+    showState("live", event.behind > 2 ? `Listening, ${Math.round(event.behind)} s behind` : "Listening");
+  }
   if (event.type === "error" && !event.fatal) showProblem(new Problem("server", event.message));
   $("empty").hidden ||= words.length > 0 || transcript.guess.length > 0;
   if (recording?.isFile) showProgress(recording, event);
@@ -199,7 +217,7 @@ function take(event, recording = null) {
 function showProgress(recording, event) {
   const share = Math.min(100, Math.round((100 * event.at * RATE) / recording.total));
   showState("live", `Reading the file, ${share} %`);
-  $("time").textContent = clock(Math.round(event.at * RATE));
+  showClock(recording.offset + Math.round(event.at * RATE));
 }
 
 // --- screen ----------------------------------------------------------------------------------------------------------
@@ -213,9 +231,32 @@ function showReady() {
   showState("ready", `Ready · ${settings.start.model ?? ""}`);
 }
 
-function showAway({ session, isFile }) {
-  const seconds = Math.floor(session.unsent / RATE / 5) * 5; // said to screen readers, so not every second
-  showState("away", isFile || seconds < 5 ? "Reconnecting" : `Reconnecting · ${seconds} s kept`);
+function showAway({ isFile }) {
+  showState("away", `Reconnecting: ${isFile ? "" : "still recording, "}nothing is lost`);
+}
+
+function showClock(samples) {
+  $("time").textContent = clock(samples);
+}
+
+function showRunning(on) {
+  for (const button of [$("record"), $("big-record")]) {
+    button.classList.toggle("running", on);
+    button.querySelector("use").setAttribute("href", on ? "#i-stop" : "#i-mic");
+    button.querySelector("span").textContent = on ? "Stop" : "Start";
+  }
+  $("tab").disabled = $("file").disabled = on;
+}
+
+/** What the chosen model's maker warns of, as the server tells it. */
+function showCaution() {
+  const { name, caution } = settings.model;
+  const other = settings.hello.models.find((model) => !model.caution);
+  $("caution").hidden = !caution;
+  $("caution-model").textContent = `${name}:`;
+  $("caution-text").textContent = caution;
+  $("caution-other").textContent = other ? `choose ${other.name} in the settings.` : "";
+  document.querySelector("#caution code").hidden = Boolean(other);
 }
 
 function showProblem(problem, retry = null) {
@@ -237,23 +278,8 @@ function showTools() {
 
 async function copy() {
   if (!transcript.words.length) return;
-  const text = render("txt", transcript);
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    copyBySelection(text);
-  }
+  await copyText(render("txt", transcript));
   flash("Copied");
-}
-
-/** For pages without a secure origin, which have no clipboard. */
-function copyBySelection(text) {
-  const area = document.createElement("textarea");
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  document.execCommand("copy");
-  area.remove();
 }
 
 function flash(text) {
@@ -267,7 +293,9 @@ function clear() {
   if (running) leave(running);
   transcript = new Transcript();
   captions.clear();
-  $("time").textContent = "0:00";
+  player.clear();
+  storage.changed();
+  showClock(0);
   $("empty").hidden = false;
   showTools();
 }
@@ -277,28 +305,9 @@ function clear() {
 const askFor = (source) => (source === "tab" ? askForSharedSound() : askForMicrophone(settings.microphone));
 const startOrStop = () => (running ? stop() : record("microphone", () => askFor("microphone")));
 
-function openFormats(open) {
-  $("formats").hidden = !open;
-  $("save").setAttribute("aria-expanded", String(open));
-  if (open) $("formats").firstElementChild.focus();
-}
-
-function moveInMenu(event) {
-  const items = [...$("formats").children];
-  const at = items.indexOf(document.activeElement);
-  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
-  if (to !== undefined) {
-    items.at(to % items.length).focus();
-    event.preventDefault();
-  } else if (event.key === "Escape" || event.key === "Tab") {
-    openFormats(false);
-    $("save").focus();
-  }
-}
-
 const SHORTCUTS = {
   r: startOrStop,
-  b: () => ($("big").open ? $("big").close() : $("big").showModal()),
+  b: () => big.toggle(),
   c: copy,
   "+": () => settings.resize(1),
   "=": () => settings.resize(1),
@@ -334,20 +343,16 @@ on("settings-open", () => {
   settings.offerMicrophones();
   $("settings").showModal();
 });
-on("big-open", () => $("big").showModal());
-on("big-close", () => $("big").close());
+on("big-open", () => big.toggle());
+on("big-close", () => big.toggle());
+on("big-record", startOrStop);
+on("big-smaller", () => settings.resize(-1));
+on("big-larger", () => settings.resize(1));
+on("caution-close", () => ($("caution").hidden = true));
 on("problem-action", () => again?.());
 on("problem-close", () => showProblem(null));
 on("key-cancel", () => $("key").close());
-on("save", () => openFormats($("formats").hidden));
-$("formats").addEventListener("keydown", moveInMenu);
-$("formats").addEventListener("click", ({ target }) => {
-  const format = target.closest("[data-format]")?.dataset.format;
-  if (format) save(format, transcript, about);
-  openFormats(false);
-  $("save").focus();
-});
-addEventListener("click", ({ target }) => target.closest(".menu") || openFormats(false));
+new Menu($("save"), $("formats"), ({ dataset }) => save(dataset.format, transcript, about));
 addEventListener("keydown", pressed);
 
 $("key-form").addEventListener("submit", () => {
@@ -361,25 +366,30 @@ $("chooser").addEventListener("change", () => {
   if (file) readFile(file);
 });
 
-// --- dropping a file -------------------------------------------------------------------------------------------------
-
-const hasFile = (event) => event.dataTransfer?.types.includes("Files");
-addEventListener("dragover", (event) => {
-  if (!hasFile(event)) return;
-  event.preventDefault();
-  $("drop").hidden = Boolean(running);
-});
-addEventListener("dragleave", (event) => event.relatedTarget || ($("drop").hidden = true));
-addEventListener("drop", (event) => {
-  if (!hasFile(event)) return;
-  event.preventDefault();
-  $("drop").hidden = true;
-  if (event.dataTransfer.files.length) readFile(event.dataTransfer.files[0]);
-});
-
+acceptDrops($("drop"), () => !running, readFile);
 addEventListener("beforeunload", (event) => running && event.preventDefault());
+settings.form.elements.model.addEventListener("change", showCaution);
 settings.form.addEventListener("change", () => running || !settings.hello || showReady());
+showTips($("tip"));
 
+// --- the beginning ---------------------------------------------------------------------------------------------------
+
+/** What a reload kept. Its sound is not there any more. */
+function restore({ transcript: kept, about: of }) {
+  transcript = Transcript.from(kept);
+  about = of;
+  const starts = [...transcript.recordings];
+  for (const word of transcript.words) {
+    for (; starts[0] <= word.start; starts.shift()) captions.begin();
+    captions.show([word]);
+  }
+  showClock(transcript.duration);
+  showTools();
+  $("empty").hidden = true;
+}
+
+const kept = storage.read();
+if (kept) restore(kept);
 $("tab").hidden = $("tab-hint").hidden = !canShareSound();
 gauges.reset();
 greet();

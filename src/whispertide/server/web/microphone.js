@@ -84,3 +84,8 @@ export class Capture {
     if (this.context?.state !== "closed") await this.context?.close();
   }
 }
+
+/** Keep the screen on; gives what to `release`, or null where the browser does not (the battery may be low). */
+export async function keepAwake() {
+  return (await navigator.wakeLock?.request("screen").catch(() => null)) ?? null;
+}

@@ -1,5 +1,6 @@
 // What the user chose, kept in the browser; the API key only until the tab closes. Knows the form, not the session.
 
+import { element } from "./captions.js";
 import { listMicrophones } from "./microphone.js";
 
 const STORE = "whispertide";
@@ -7,14 +8,14 @@ const KEY = "whispertide.key";
 const CHOICES = ["model", "language", "recipe", "microphone"];
 const THEMES = ["auto", "light", "dark"];
 
-
 export class Settings {
   #values = { theme: "auto", shortcuts: true, size: 1, ...stored() };
   hello = null;
 
   constructor(form) {
     this.form = form;
-    for (const name of CHOICES) this.#select(name).addEventListener("change", () => this.#chosen(name));
+    form.addEventListener("change", ({ target: { name } }) => CHOICES.includes(name) && this.#chosen(name));
+    form.elements.size.addEventListener("input", ({ target }) => this.#setSize(Number(target.value)));
     const shortcuts = form.elements.shortcuts;
     shortcuts.checked = this.shortcuts;
     shortcuts.addEventListener("change", () => this.set("shortcuts", shortcuts.checked));
@@ -64,16 +65,21 @@ export class Settings {
 
   /** Make the text larger or smaller by one step. */
   resize(by) {
-    this.set("size", Math.max(0.8, Math.min(2, this.#values.size + 0.1 * by)));
-    this.#applyLook();
+    this.#setSize(Math.max(0.8, Math.min(2, this.#values.size + 0.1 * by)));
+  }
+
+  /** The model that is chosen, as the server describes it. */
+  get model() {
+    return this.hello.models.find(({ name }) => name === this.#select("model").value);
   }
 
   /** Offer what the server has. */
   offer(hello) {
     this.hello = hello;
     fill(this.#select("model"), hello.models.map(({ name }) => [name, name]), this.#values.model);
-    const recipes = hello.recipes.map((name) => [name, name]);
-    fill(this.#select("recipe"), recipes, this.#values.recipe ?? hello.recipe);
+    const names = hello.recipes.map(({ name }) => name);
+    const chosen = names.includes(this.#values.recipe) ? this.#values.recipe : hello.recipe;
+    this.form.querySelector("#recipes").replaceChildren(...hello.recipes.map((recipe) => choice(recipe, chosen)));
     this.#offerLanguages();
   }
 
@@ -85,12 +91,16 @@ export class Settings {
   }
 
   #offerLanguages() {
-    const model = this.hello.models.find(({ name }) => name === this.#select("model").value);
     const names = new Intl.DisplayNames(["en"], { type: "language" });
-    const named = model.languages.map((code) => [code, nameOf(names, code)]).sort((a, b) => a[1].localeCompare(b[1]));
+    const named = this.model.languages.map((code) => [code, nameOf(names, code)]).sort((a, b) => a[1].localeCompare(b[1]));
     const select = this.#select("language");
     fill(select, named.length > 1 ? [["", "Detect"], ...named] : named, this.#values.language);
     select.disabled = named.length < 2;
+  }
+
+  #setSize(size) {
+    this.set("size", Math.round(10 * size) / 10);
+    this.#applyLook();
   }
 
   #chosen(name) {
@@ -105,6 +115,10 @@ export class Settings {
   #applyLook() {
     document.documentElement.dataset.theme = this.theme;
     document.documentElement.style.setProperty("--size", this.#values.size);
+    this.form.elements.size.value = this.#values.size;
+    const percent = `${Math.round(100 * this.#values.size)} %`;
+    this.form.elements.size.setAttribute("aria-valuetext", percent);
+    this.form.querySelector("#size-shown").textContent = percent;
   }
 }
 
@@ -114,6 +128,14 @@ function nameOf(names, code) {
   } catch {
     return code;
   }
+}
+
+/** One recipe to choose, and what the server says it is like. */
+function choice({ name, about }, chosen) {
+  const label = element("label", "choice");
+  const button = Object.assign(element("input"), { type: "radio", name: "recipe", value: name, checked: name === chosen });
+  label.append(button, element("strong", "", name), element("span", "", about));
+  return label;
 }
 
 function fill(select, items, chosen) {

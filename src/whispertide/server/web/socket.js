@@ -78,11 +78,6 @@ export class LiveSession extends EventTarget {
     return this.state === "ended" || this.state === "failed";
   }
 
-  /** Samples that the server does not have yet. */
-  get unsent() {
-    return this.backlog.end - Math.max(this.#received, this.#origin);
-  }
-
   // --- connection ---------------------------------------------------------------------------------------------------
 
   #connect() {

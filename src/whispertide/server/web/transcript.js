@@ -81,6 +81,7 @@ export class Transcript {
   language = null;
   duration = 0;
   complete = true;
+  recordings = []; // where each begins
   #segmenter = new Segmenter();
   #offset = 0; // where the present recording began
 
@@ -121,7 +122,26 @@ export class Transcript {
   begin() {
     this.endTurn();
     this.#offset = this.duration;
+    this.recordings.push(this.#offset);
     this.complete = false;
+  }
+
+  /** The recording is over, and was heard up to sample `end`. */
+  finish(end) {
+    this.duration = Math.max(this.duration, end);
+    this.complete = true;
+  }
+
+  /** As plain data, without the guess; `Transcript.from` takes it back. */
+  toJSON() {
+    const { recordings, language, duration, complete } = this;
+    const short = ({ text, start, end, probability }) => [text, start, end, probability];
+    return { segments: this.all.map(({ words }) => words.map(short)), recordings, language, duration, complete };
+  }
+
+  static from({ segments, ...rest }) {
+    const long = ([text, start, end, probability]) => ({ text, start, end, probability });
+    return Object.assign(new Transcript(), rest, { segments: segments.map((words) => segment(words.map(long))) });
   }
 
   /** Everything confirmed, the unfinished segment included. */

@@ -1,0 +1,28 @@
+// The big captions fill the window. What speaks to the person (state, problems, the live region) comes along: behind an
+// open dialog nobody sees or hears it.
+
+export class BigCaptions {
+  #places = new Map(); // what came along -> where it was
+
+  constructor(dialog, top, along) {
+    Object.assign(this, { dialog, top, along });
+    dialog.addEventListener("close", () => this.#putBack());
+  }
+
+  toggle() {
+    if (this.dialog.open) return this.dialog.close();
+    for (const element of this.along) {
+      const place = document.createComment("");
+      element.replaceWith(place);
+      this.#places.set(element, place);
+    }
+    this.top.prepend(...this.along);
+    this.dialog.showModal();
+    this.dialog.focus(); // else its first button has the focus, and the space bar presses it
+  }
+
+  #putBack() {
+    for (const [element, place] of this.#places) place.replaceWith(element);
+    this.#places.clear();
+  }
+}

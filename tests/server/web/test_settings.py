@@ -1,0 +1,82 @@
+"""What the page says of models and recipes, and how it can be made to look."""
+
+import pytest
+
+from headless_chromium import Page, find_chromium
+from served import KnowingModel
+from served_page import STATE, reload, serving
+from whispertide.streaming.recipes import ABOUT
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
+]
+
+
+def test_a_model_that_does_not_understand_people_says_so(browser: Page) -> None:
+    """The words are the checkpoint's; the name says nothing."""
+    with serving(model=KnowingModel(name="great.en", caution="It understands only cats.")) as address:
+        browser.go(address)
+        browser.wait(f"{STATE} === 'ready'")
+        said = browser.text("#caution")
+        assert "It understands only cats." in said
+        assert "whispertide serve --model base.en" in said
+        browser.click("#caution-close")
+        assert browser.evaluate("document.getElementById('caution').hidden")
+
+
+def test_other_models_are_not_warned_of(tab: Page) -> None:
+    assert tab.evaluate("document.getElementById('caution').hidden")
+    assert "Your audio goes only to your server." in tab.text("#empty")
+
+
+def test_every_recipe_is_explained_by_the_server(tab: Page) -> None:
+    tab.click("#settings-open")
+    assert tab.text("#settings summary") == "Advanced"
+    assert not tab.evaluate("document.querySelector('.choice').checkVisibility()")
+    tab.click("#settings summary")
+    shown = tab.evaluate("[...document.querySelectorAll('.choice')].map((choice) => choice.innerText)")
+    assert len(shown) >= 4
+    assert all(any(text.split("\n")[0] == name and about in text for name, about in ABOUT.items()) for text in shown)
+    tab.click("[name=recipe][value=simulstreaming]")
+    reload(tab)
+    tab.evaluate("""(() => {
+      const { send } = WebSocket.prototype;
+      window.said = [];
+      WebSocket.prototype.send = function (data) { said.push(data); send.call(this, data); };
+    })()""")
+    tab.click("#record")
+    tab.wait('said.some((data) => String(data).includes(\'"recipe":"simulstreaming"\'))')
+
+
+def test_the_size_of_the_text(tab: Page) -> None:
+    tab.click("#settings-open")
+    tab.evaluate("document.querySelector('[name=size]').focus()")
+    for _ in range(3):
+        tab.press("ArrowRight")
+    assert tab.text("#size-shown") == "130 %"
+    assert tab.evaluate("document.querySelector('[name=size]').getAttribute('aria-valuetext')") == "130 %"
+    reload(tab)
+    assert tab.evaluate("document.documentElement.style.getPropertyValue('--size')") == "1.3"
+    tab.press("+")
+    assert tab.evaluate("document.querySelector('[name=size]').value") == "1.4"
+
+
+def test_buttons_say_what_they_are_on_phones(tab: Page) -> None:
+    try:
+        tab.size(390, 844, mobile=True)
+        tab.wait("innerWidth === 390")
+        names = ("theme", "settings-open", "tab", "record", "file", "copy", "save", "clear", "big-open")
+        for name in names:
+            assert tab.text(f"#{name}").strip(), name
+            box = tab.evaluate(f"document.querySelector('#{name} .label').getBoundingClientRect().toJSON()")
+            assert box["width"] > 12, name
+            assert box["left"] >= 0, name
+            assert box["right"] <= 390, name
+            assert box["bottom"] <= 844, name
+        tab.click("#record")
+        tab.wait(f"{STATE} === 'live'")
+        assert tab.text("#record").strip() == "Stop"
+    finally:
+        tab.command("Emulation.clearDeviceMetricsOverride")

@@ -1,0 +1,173 @@
+"""The words on the page: paragraphs, a reload, playing what was said, big captions, and a connection that goes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from headless_chromium import Page, find_chromium
+from served import wav
+from served_page import STATE, drop, reload
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
+]
+
+WORDS = "[...document.querySelectorAll('.word')]"
+PARAGRAPHS = "[...document.querySelectorAll('.paragraph p')].map((p) => p.textContent)"
+
+
+def heard(tab: Page, count: int = 3) -> None:
+    """A recording by microphone goes on, and has some words."""
+    tab.press("r")
+    tab.wait(f"{WORDS}.length >= {count}")
+
+
+def read(tab: Page) -> None:
+    """A file of twelve words was read."""
+    drop(tab, wav(12), "talk.wav")
+    tab.wait(f"{WORDS}.length === 12 && {STATE} === 'ready'")
+
+
+def paragraphs(tab: Page, spoken: list[tuple[str, float, float]]) -> Any:
+    """The paragraphs that words with these times (seconds) get."""
+    words = [{"text": text, "start": round(16_000 * start), "end": round(16_000 * end)} for text, start, end in spoken]
+    return tab.evaluate(f"""import("/captions.js").then(({{ Captions, element }}) => {{
+      const parts = ["scroller", "list", "log", "big", "jump"].map((name) => [name, element("div")]);
+      const captions = new Captions(Object.fromEntries(parts));
+      captions.show({json.dumps(words)});
+      return [...captions.list.querySelectorAll(".paragraph p")].map((p) => p.textContent);
+    }})""")
+
+
+def test_paragraphs_begin_at_pauses(tab: Page) -> None:
+    assert paragraphs(tab, [(" One.", 0, 1), (" Two.", 2, 3), (" Three", 5, 6)]) == ["One. Two.", "Three"]
+    assert paragraphs(tab, [(" In", 0, 1), (" between", 3, 4), (" later", 7, 8)]) == ["In between", "later"]
+    talk = [(f" {number}.", number, number + 0.9) for number in range(60)]  # somebody who does not pause
+    assert len(paragraphs(tab, talk)) == 1
+    talk = [(text, start + 0.5 * (start > 50), end + 0.5 * (start > 50)) for text, start, end in talk]
+    assert [text.split()[0] for text in paragraphs(tab, talk)] == ["0.", "51."]  # a breath, but a long paragraph
+
+
+def test_a_reload_keeps_the_transcript(tab: Page) -> None:
+    heard(tab)
+    tab.press("r")
+    tab.wait(f"{STATE} === 'ready'")
+    read_before = tab.evaluate(PARAGRAPHS)
+    drop(tab, wav(12))
+    tab.wait(f"{WORDS}.length >= 15 && {STATE} === 'ready'")
+    before = tab.evaluate(PARAGRAPHS), tab.evaluate(f"{WORDS}.map((word) => word.dataset.tip)"), tab.text("#time")
+    assert before[0][: len(read_before)] == read_before
+    reload(tab)
+    after = tab.evaluate(PARAGRAPHS), tab.evaluate(f"{WORDS}.map((word) => word.dataset.tip)"), tab.text("#time")
+    assert after == before
+    assert not tab.text("#log").strip()  # nobody hears it again
+    assert not tab.evaluate("document.getElementById('save').disabled")
+    tab.evaluate("window.confirm = () => true")
+    tab.click("#clear")
+    reload(tab)
+    assert not tab.evaluate(f"{WORDS}.length")
+    assert not tab.evaluate("document.getElementById('empty').hidden")
+
+
+def test_a_file_plays_from_the_word_that_is_clicked(tab: Page) -> None:
+    read(tab)
+    assert "talk.wav" in tab.text("#player")
+    tab.point(".word", "click", number=7)
+    tab.wait("!document.querySelector('audio').paused")
+    start = float(tab.evaluate(f"{WORDS}[7].dataset.tip").split(" ")[0].removeprefix("0:"))
+    assert start - 0.1 < tab.evaluate("document.querySelector('audio').currentTime") < start + 2
+    tab.wait("document.querySelectorAll('.word.heard').length === 1")
+    tab.evaluate("document.querySelector('button.from').focus()")
+    tab.press(" ", "Space")  # the keyboard's way
+    tab.wait("document.querySelector('audio').currentTime < 2")
+    tab.press("r")  # a microphone would hear it
+    tab.wait("document.querySelector('audio').paused")
+
+
+def test_what_the_microphone_heard_cannot_be_played(tab: Page) -> None:
+    heard(tab)
+    assert tab.evaluate("document.getElementById('player').hidden")
+    assert not tab.evaluate("document.querySelectorAll('.playable, button.from').length")
+
+
+def test_a_bad_file_leaves_the_transcript_and_its_clock_alone(tab: Page) -> None:
+    read(tab)
+    clock, before = tab.text("#time"), tab.evaluate(PARAGRAPHS)
+    assert clock == "0:12"
+    drop(tab, b"this is no sound")
+    tab.wait("document.querySelector('#problem-title').innerText.includes('no sound')")
+    assert tab.text("#time") == clock
+    assert tab.evaluate(PARAGRAPHS) == before
+    reload(tab)
+    kept = json.loads(tab.evaluate("sessionStorage.getItem('whispertide.transcript')"))["transcript"]
+    assert (kept["complete"], kept["recordings"]) == (True, [0])
+
+
+def test_one_tooltip_at_a_time(tab: Page) -> None:
+    def shown() -> list[str]:
+        generated = tab.evaluate(
+            "[...document.querySelectorAll('*')].map((one) => getComputedStyle(one, '::after').content)"
+            ".filter((content) => !['none', 'normal'].includes(content))"
+        )
+        native = tab.evaluate("[...document.querySelectorAll('[title]')].map((one) => one.title)")
+        popped = tab.evaluate("[...document.querySelectorAll('[popover]:popover-open')].map((one) => one.textContent)")
+        return [*generated, *native, *popped]
+
+    read(tab)
+    tab.evaluate("document.getElementById('save').focus({ focusVisible: true })")
+    for number in (3, 4):
+        tab.point(".word", number=number)
+        assert shown() == [tab.evaluate(f"{WORDS}[{number}].dataset.tip")]
+    box = tab.evaluate("document.getElementById('tip').getBoundingClientRect().toJSON()")
+    assert box["left"] >= 0
+    assert box["top"] >= 0
+    tab.press("Escape")
+    assert shown() == []
+
+
+def test_stop_and_size_in_big_captions(tab: Page) -> None:
+    heard(tab)
+    tab.press("b")
+    inside = "document.getElementById('big').contains(document.getElementById({name!r}))"
+    for name in ("status", "log", "problem"):  # what speaks to the person
+        assert tab.evaluate(inside.format(name=name)), name
+    size = "parseFloat(getComputedStyle(document.getElementById('big-text')).fontSize)"
+    before = tab.evaluate(size)
+    tab.point("#big-larger", "click")
+    assert tab.evaluate(size) > before
+    tab.point("#big-smaller", "click")
+    assert tab.evaluate(size) == before
+    assert tab.text("#big-record") == "Stop"
+    tab.point("#big-record", "click")
+    tab.wait(f"{STATE} === 'ready'")
+    assert tab.text("#big-record") == "Start"
+    assert tab.evaluate("document.getElementById('big').open")
+    tab.press("b")
+    tab.wait("document.querySelectorAll('header #status, main #problem, main #log').length === 3")
+
+
+def test_while_reconnecting_nothing_is_lost(tab: Page) -> None:
+    try:
+        tab.size(390, 844, mobile=True)
+        heard(tab)
+        tab.evaluate("""(() => {
+          window.Real = WebSocket;
+          window.WebSocket = function () { setTimeout(() => this.onclose({ code: 1006, reason: "" })); };
+          dispatchEvent(new Event("offline"));
+        })()""")
+        tab.wait(f"{STATE} === 'away'")
+        assert "still recording, nothing is lost" in tab.text("#status")
+        assert tab.evaluate("""(({ scrollHeight, clientHeight, scrollWidth, clientWidth }) =>
+          scrollHeight <= clientHeight && scrollWidth <= clientWidth)(document.getElementById("status-text"))""")
+        tab.evaluate("window.WebSocket = Real, dispatchEvent(new Event('online'))")
+        tab.wait(f"{STATE} === 'live'")
+        tab.wait(f"{WORDS}.length >= 6")
+        tab.press("r")
+        tab.wait(f"{STATE} === 'ready'")
+        said = " ".join(tab.evaluate(PARAGRAPHS)).lower().split()
+        assert [word.strip(".,!") for word in said[:6]] == [f"w{number}" for number in range(6)]
+    finally:
+        tab.command("Emulation.clearDeviceMetricsOverride")
