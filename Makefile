@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check bench soak slow clean
+.PHONY: demo test check bench soak slow screenshots clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
@@ -26,6 +26,10 @@ bench: $(VENV)/.test
 
 soak: $(VENV)/.test
 	$(BIN)/python benchmarks/soak.py
+
+# Pictures of the page for README and docs/page.md; needs Chromium.
+screenshots: $(VENV)/.test
+	PYTHONPATH=tests $(BIN)/python docs/page_screenshots.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -105,7 +105,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 ABOUT: Mapping[str, str] = MappingProxyType(
     {
         "whisper-streaming": "Two rounds must agree on a word. Suits every model; words are late.",
-        "whisperflow": "Like whisper-streaming on short windows: words are sooner, the machine is busier.",
+        "whisperflow": "Like whisper-streaming on short windows, as often as the machine can.",
         "simulstreaming": "AlignAtt as published: the model's attention decides, every 1.2 s.",
         "npusper": "Made for NPUs: short windows, the least computing, words every 2 s.",
         "tide": "The model's attention decides, every 0.3 s: words soon, at little cost.",
