@@ -1,6 +1,7 @@
 """The words on the page: paragraphs, a reload, playing what was said, big captions, and a connection that goes."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def read(tab: Page) -> None:
     tab.wait(f"{WORDS}.length === 12 && {STATE} === 'ready'")
 
 
-def paragraphs(tab: Page, spoken: list[tuple[str, float, float]]) -> Any:
+def paragraphs(tab: Page, spoken: Sequence[tuple[str, float, float]]) -> Any:
     """The paragraphs that words with these times (seconds) get."""
     words = [{"text": text, "start": round(16_000 * start), "end": round(16_000 * end)} for text, start, end in spoken]
     return tab.evaluate(f"""import("/captions.js").then(({{ Captions, element }}) => {{
