@@ -46,7 +46,7 @@ def paragraphs(tab: Page, spoken: Sequence[tuple[str, float, float]]) -> Any:
 def test_paragraphs_begin_at_pauses(tab: Page) -> None:
     assert paragraphs(tab, [(" One.", 0, 1), (" Two.", 2, 3), (" Three", 5, 6)]) == ["One. Two.", "Three"]
     assert paragraphs(tab, [(" In", 0, 1), (" between", 3, 4), (" later", 7, 8)]) == ["In between", "later"]
-    talk = [(f" {number}.", number, number + 0.9) for number in range(60)]  # somebody who does not pause
+    talk = [(f" {number}.", float(number), number + 0.9) for number in range(60)]  # somebody who does not pause
     assert len(paragraphs(tab, talk)) == 1
     talk = [(text, start + 0.5 * (start > 50), end + 0.5 * (start > 50)) for text, start, end in talk]
     assert [text.split()[0] for text in paragraphs(tab, talk)] == ["0.", "51."]  # a breath, but a long paragraph
