@@ -7,8 +7,9 @@ below the plot. Matplotlib is imported only when something is drawn. Knows numbe
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,7 @@ STYLE: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points to be joined; `notes` stand beside them."""
+    """Points to be joined; `notes`, one for each or none at all, stand beside them."""
 
     label: str
     x: tuple[float, ...]
@@ -137,9 +138,7 @@ def scatter(
         heights = [y for curve in curves for y in curve.y] + [level.y for level in levels]
         _from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
 
-    drawn = _figure(draw, x_label=x_label, y_label=y_label, title=title)
-    _annotate(drawn, curves, levels)
-    return _of_curves(drawn, curves, levels, x_label=x_label, y_label=y_label, title=title)
+    return _of_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
 
 
 def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, x_label: str, title: str) -> Drawing:
@@ -165,8 +164,7 @@ def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = 
             axes.set_xlim(min(low, 0) - margin, high + margin)
         axes.set_ylim(0, 101)
 
-    drawn = _figure(draw, x_label=x_label, y_label=y_label, title=title)
-    return _of_curves(drawn, curves, x_label=x_label, y_label=y_label, title=title)
+    return _of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
 
 def _cumulative(label: str, values: Sequence[float]) -> Curve:
@@ -220,8 +218,7 @@ def over_time(
         axes.margins(x=0.01)
         _from_zero(axes, y=zero)
 
-    drawn = _figure(draw, x_label=x_label, y_label=y_label, title=title)
-    return _of_curves(drawn, curves, x_label=x_label, y_label=y_label, title=title)
+    return _of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
 
 def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str, title: str) -> Drawing:
@@ -238,8 +235,7 @@ def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("{x:g}")
 
-    drawn = _figure(draw, x_label=x_label, y_label=y_label, title=title)
-    return _of_curves(drawn, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
+    return _of_curves(draw, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
 
 
 # --- numbers as text -------------------------------------------------------------------------------------------------
@@ -265,29 +261,31 @@ def read(path: Path) -> tuple[dict[str, Any], list[Curve], list[Line]]:
     return {"title": title, "x_label": x_label, "y_label": y_label}, curves, levels
 
 
-def _of_curves(
-    figure: "Figure",
-    curves: Iterable[Curve],
-    levels: Iterable[Line] = (),
-    *,
-    title: str,
-    x_label: str,
-    y_label: str,
-) -> Drawing:
-    rows = [
-        (curve.label, _text(x), _text(y), curve.notes[place] if place < len(curve.notes) else "")
-        for curve in curves
-        for place, (x, y) in enumerate(zip(curve.x, curve.y, strict=True))
-    ]
-    rows += [(level.label, "", _text(level.y), "") for level in levels]
-    return Drawing(figure, (title, x_label, y_label, "note"), tuple(rows))
-
-
 def _text(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def _of_curves(
+    draw: "Callable[[Axes], None]",
+    curves: Sequence[Curve],
+    levels: Sequence[Line] = (),
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+) -> Drawing:
+    figure = _figure(draw, title=title, x_label=x_label, y_label=y_label)
+    _annotate(figure, curves, levels)
+    rows = [
+        (curve.label, _text(x), _text(y), note)
+        for curve in curves
+        for x, y, note in zip(curve.x, curve.y, curve.notes or repeat(""), strict=False)
+    ]
+    rows += [(level.label, "", _text(level.y), "") for level in levels]
+    return Drawing(figure, (title, x_label, y_label, "note"), tuple(rows))
 
 
 def _figure(
