@@ -43,13 +43,13 @@ def plot(run: Path, output: Path | None = None) -> Path:
         losses, gradient, rate, speed = figure.subplots(2, 2).flat
         for name, label in _LOSSES.items():
             _curve(losses, log, name, label)
+        losses.set_yscale("log")
         _curve(gradient, log, "norm", "norm of the gradient")
         _curve(rate, log, "rate", "learning rate")
         _curve(speed, log, "speech_per_s", "seconds of speech per second")
         for axes in (losses, gradient, rate, speed):
             axes.set_xlabel("update")
-            axes.legend()
-        losses.set_yscale("log")
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above the curves, not on them
     figure.suptitle(run.resolve().name)
     unfinished = output.with_name(f".{output.name}.part")
     try:
