@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check bench soak slow screenshots clean
+.PHONY: demo test check bench soak slow pictures screenshots clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
@@ -23,6 +23,9 @@ check: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/engine.py --quick $(if $(THREADS),--threads $(THREADS))
+
+pictures: $(VENV)/.test
+	$(BIN)/python docs/pictures.py
 
 soak: $(VENV)/.test
 	$(BIN)/python benchmarks/soak.py

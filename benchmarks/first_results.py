@@ -318,14 +318,14 @@ def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
         "What is not here", "\n".join((*unmeasured, *absent)) or "Everything that was planned is here."
     )
     lead = LEAD.format(model=options.model, shape=options.shape)
-    text, files = publish.page("Benchmarks", lead, [*parts, made, lacking])
+    text, plots = publish.page("Benchmarks", lead, [*parts, made, lacking])
     output = Path(options.output)
     folder = output.parent / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, drawn in files.items():
-        (folder / name).write_text(drawn, encoding="utf-8")
+    for name, plot in plots.items():
+        plot.save(folder / name)
     output.write_text(text, encoding="utf-8")
-    study.clerk.say(f"wrote {output}, {len(files)} plots, {len(study.missing)} cells missing")
+    study.clerk.say(f"wrote {output}, {len(plots)} plots, {len(study.missing)} cells missing")
 
 
 def _chosen(options: argparse.Namespace) -> str:

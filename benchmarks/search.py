@@ -3,8 +3,8 @@
 Settings are drawn at random around the ones that are best so far: those that no other beats in both confirmed latency
 and word error rate (the Pareto front). Everything measured stays in a folder, and every draw depends on the seed and on
 what was measured before it, so a search that was interrupted goes on where it was, and one that was finished can be
-prolonged by a larger --trials. Prints the front as a table and one JSON line per trial; the plot is `pareto.svg` in the
-folder. The measuring is that of `whispertide bench`.
+prolonged by a larger --trials. Prints the front as a table and one JSON line per trial; the plot is `pareto.png` in the
+folder, with its numbers beside it. The measuring is that of `whispertide bench`.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.errors import OptionError
+from whispertide.evaluation import plots
 from whispertide.evaluation.grid import Request, Setup, changes_of
 from whispertide.evaluation.page import Table, text_table
 from whispertide.evaluation.runner import Runner
@@ -163,35 +164,26 @@ def search(args: argparse.Namespace) -> list[Trial]:
         trials.append(
             measure(runner(changes.get(PRECISION, EngineOptions().precision)), recipe, changes, args.model, args.corpus)
         )
-        plot(trials, args.output / "pareto.svg")
+        plot(trials, f"{args.recipe}: {args.model} on {args.excerpt:g} s of {args.corpus}", args.output / "pareto")
     return trials
 
 
-def plot(trials: Sequence[Trial], path: Path) -> None:
+def plot(trials: Sequence[Trial], title: str, stem: Path) -> None:
     """All trials as dots, the front joined, the recipe as it is marked by a ring. Logarithmic: many draws are bad."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    from matplotlib import pyplot as plt
-
     placed = [trial for trial in trials if max(trial.latency_s, trial.wer) < float("inf")]
-    best = front(placed)
-    figure, axes = plt.subplots(figsize=(6, 4))
-    axes.scatter([t.latency_s for t in placed], [100 * t.wer for t in placed], s=14, color="#888888")
-    axes.step([t.latency_s for t in best], [100 * t.wer for t in best], where="post", marker="o", color="#1f5fbf")
-    usual = [t for t in placed if not t.changes]
-    axes.scatter(
-        [t.latency_s for t in usual], [100 * t.wer for t in usual], s=90, facecolor="none", edgecolor="#c0392b"
+
+    def curve(label: str, members: Sequence[Trial]) -> plots.Curve:
+        return plots.Curve(label, tuple(t.latency_s for t in members), tuple(100 * t.wer for t in members))
+
+    drawing = plots.front(
+        curve("settings tried", placed),
+        curve("the best of them", front(placed)),
+        curve("the recipe as it is", [trial for trial in placed if not trial.changes]),
+        x_label="confirmed latency, mean (s)",
+        y_label="WER (%)",
+        title=f"{len(trials)} settings of {title}",
     )
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("{x:g}")
-    axes.set_xlabel("confirmed latency, mean (s)")
-    axes.set_ylabel("WER (%)")
-    axes.grid(alpha=0.3, which="both")
-    figure.tight_layout()
-    figure.savefig(path, format="svg")
-    plt.close(figure)
+    drawing.save(stem)
 
 
 def table(trials: Sequence[Trial], recipe: Recipe) -> Table:

@@ -1,4 +1,4 @@
-"""The scripts in `benchmarks/` as modules, for their tests."""
+"""The scripts in `benchmarks/` and `docs/` as modules, for their tests."""
 
 import sys
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
 @contextmanager
-def benchmark(name: str) -> Iterator[ModuleType]:
+def benchmark(name: str, folder: Path = FOLDER) -> Iterator[ModuleType]:
     """`benchmarks/NAME.py`, importable for so long as what it finds beside itself and what pickles its classes."""
-    spec = spec_from_file_location(f"{name}_benchmark", FOLDER / f"{name}.py")
+    spec = spec_from_file_location(f"{name}_benchmark", folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
+        patch.syspath_prepend(str(folder))
         patch.setitem(sys.modules, spec.name, module)
         spec.loader.exec_module(module)
         yield module

@@ -1,7 +1,7 @@
 """A session step by step; what holds for every stream is in test_session_properties."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.local_agreement import AgreementState, LocalAgreement
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Heard, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, Heard, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
@@ -100,6 +100,25 @@ def test_events_say_when_and_what_they_cost() -> None:
     assert [event.at for event in events] == [S, 2 * S, 2 * S]
     shown = [event for event in events if isinstance(event, Hypothesis)]
     assert [event.stats for event in shown] == [RoundStats(i, 0, (i + 1) * S, decode_s=0.25, tokens=7) for i in (0, 1)]
+
+
+def test_a_guess_is_shown_without_loops_whatever_the_policy_and_what_is_confirmed_stays() -> None:
+    loop = speech(*(("rich" if i % 2 else "she", 5 + 0.25 * i, 5.25 + 0.25 * i) for i in range(6)))
+
+    class Looping(LocalAgreement):
+        def apply(self, state: AgreementState, result: RoundResult) -> Commit:
+            commit = super().apply(state, result)
+            return commit if result.plan.is_last else replace(commit, hypothesis=(*commit.hypothesis, *loop))
+
+    def played(*, loop_guard: bool) -> tuple[list[str], str]:
+        session = Session(RECIPE.replace(loop_guard=loop_guard), exact(), policy=Looping())
+        events = push(session, 8.0) + session.finish()
+        return [said(event.words) for event in events if isinstance(event, Hypothesis)], confirmed(events)
+
+    (guesses, text), (raw, same) = played(loop_guard=True), played(loop_guard=False)
+    assert text == same == "one two three four five six"
+    assert {guess.count("she rich") for guess in raw if guess} == {3}
+    assert {guess.count("she rich") for guess in guesses if guess} == {1}
 
 
 def test_an_utterance_shorter_than_anything_is_decoded() -> None:

@@ -60,6 +60,17 @@ def test_any_commits_make_a_transcript_in_order(commits: list[tuple[list[Word], 
         assert all(a.end <= b.start for a, b in pairwise(shown))
 
 
+@given(st.lists(st.tuples(words, words), max_size=6))
+def test_the_guard_against_loops_takes_from_the_guess_alone(commits: list[tuple[list[Word], list[Word]]]) -> None:
+    plain, guarded = Transcript(), Transcript()
+    for confirmed, guess in commits:
+        commit = Commit(tuple(confirmed), tuple(guess), 0)
+        assert plain.apply(commit, end=END).confirmed == guarded.apply(commit, end=END, loop_guard=True).confirmed
+        assert guarded.words == plain.words
+        left = iter(word.text for word in plain.hypothesis)
+        assert all(word.text in left for word in guarded.hypothesis)
+
+
 def test_a_copy_is_independent() -> None:
     transcript = Transcript([Word(" a", 0, 1)], (Word(" b", 1, 2),))
     copy = transcript.copy()

@@ -415,7 +415,7 @@ class Session:
         plan, state, transcript = flight.plan, self._state, self._state.transcript
         self._note_language(result, flight.at)
         stats = replace(result.stats, round_id=plan.id, window_start=plan.window.start, window_end=plan.window.end)
-        change = transcript.apply(commit, end=plan.window.end)
+        change = transcript.apply(commit, end=plan.window.end, loop_guard=state.recipe.loop_guard)
         self._show(change, flight.at, stats=stats)
         if change.confirmed:
             state.spoken = result.language

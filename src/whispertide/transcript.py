@@ -6,6 +6,8 @@ Policies say what to confirm; here it becomes final. Knows nothing of rounds, au
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from whispertide.streaming.local_agreement import normalise
+from whispertide.streaming.repetition import CONTEXT, cut_loops
 from whispertide.streaming.round import Commit
 from whispertide.types import Word, join_words
 
@@ -38,11 +40,18 @@ class Transcript:
         """The confirmed text."""
         return join_words(self.words)
 
-    def apply(self, commit: Commit, *, end: int) -> Change:
-        """Take a policy's verdict on audio that ends at `end`. Word times are brought into order and into the audio."""
+    def apply(self, commit: Commit, *, end: int, loop_guard: bool = False) -> Change:
+        """Take a policy's verdict on audio that ends at `end`. Word times are brought into order and into the audio.
+
+        With `loop_guard` the guess is shown without loops. What is confirmed stays as the policy, which may go on with
+        the whole guess, decided.
+        """
         confirmed = _in_order(commit.confirmed, self.end, end)
         self.words += confirmed
-        hypothesis = _in_order(commit.hypothesis, self.end, end)
+        guess = commit.hypothesis
+        if loop_guard:
+            guess = cut_loops(self.words[-CONTEXT:], guess, normalise, guess=True).words
+        hypothesis = _in_order(guess, self.end, end)
         changed = hypothesis != self.hypothesis
         self.hypothesis = hypothesis
         return Change(confirmed, hypothesis if changed else None)

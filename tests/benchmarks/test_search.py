@@ -80,7 +80,7 @@ class Measured:
 
 def test_a_search_goes_on_where_it_was(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(script, "Runner", Measured)
-    monkeypatch.setattr(script, "plot", lambda trials, path: None)
+    monkeypatch.setattr(script, "plot", lambda *_: None)
 
     def search(folder: str, count: int) -> tuple[list[Any], list[str]]:
         output = tmp_path / folder

@@ -56,7 +56,7 @@ def test_from_a_manifest_to_a_checkpoint(manifest: Path, tmp_path: Path) -> None
     assert fitted.stdout.strip() == str(training)
     assert re.search(r"2: next [\d.]+, norm", fitted.stderr)
     assert "windows a second" in fitted.stderr
-    assert (training / "log.svg").stat().st_size > 1000
+    assert (training / "log.png").stat().st_size > 1000
 
     resumed = run("train", "resume", training, "--device", "cpu", "--workers", 0)
     assert resumed.exit_code == 0, resumed.output

@@ -87,7 +87,7 @@ def test_a_curve_from_several_cards(tmp_path: Path) -> None:
     lines = result.output.splitlines()
     assert lines[1].split()[-1] == "small"
     assert lines[2].split()[-1] == "large"
-    assert "<svg" in (tmp_path / "curve.html").read_text()
+    assert "<img" in (tmp_path / "curve.html").read_text()
 
 
 def test_a_curve_needs_hours(tmp_path: Path) -> None:

@@ -58,5 +58,6 @@ def test_a_row_for_each_model_and_division(monkeypatch: pytest.MonkeyPatch) -> N
     assert [row[0] for row in rows] == ["small"] * 3 + ["large"] * 3
     assert rows[0][2:] == ("200", "200", "300")
     assert rows[1][1:] == ("pipelined: encoder 1 thread, cpu; decoder 1 thread, cpu", "350", "150", "425")
-    assert "large, 1 + 1<" in outcome.plots[0].svg
-    assert "large, 1 + 1, at 50%" in outcome.plots[0].svg
+    labels = [row[0] for row in outcome.plots[0].drawing.rows]
+    assert "large, 1 + 1" in labels
+    assert "large, 1 + 1, at 50%" in labels

@@ -104,13 +104,13 @@ def test_where_nothing_was_said_words_are_counted_by_the_minute(heard: None) -> 
     by_way, by_gain = padding_items.padding_table(runner).tables
     assert by_way.columns[-1] == by_gain.columns[-1] == "invented words a minute"
     assert {row[0]: row[-1] for row in by_way.rows if row[0] in ("none", "30 s")} == {"none": "60.0", "30 s": "40.0"}
-    assert "invented words a minute" in padding_items.padding_figure(runner).plots[0].svg
+    assert "invented words a minute" in padding_items.padding_figure(runner).plots[0].drawing.csv()
 
 
 def test_the_figure_has_a_curve_for_each_kind_and_a_line_for_30_s(heard: None) -> None:
     runner: Any = FakeRunner(("good", "day"))
-    svg = padding_items.padding_figure(runner).plots[0].svg
-    assert all(text in svg for text in ("zeros", "noise", "hush", "padded to 30 s", "WER %"))
+    numbers = padding_items.padding_figure(runner).plots[0].drawing.csv()
+    assert all(text in numbers for text in ("zeros", "noise", "hush", "padded to 30 s", "WER %"))
 
 
 def test_the_encoder_is_charged_for_what_is_behind() -> None:

@@ -1,7 +1,6 @@
 import re
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from evaluation_cells import make_cell, make_record, make_trace, results_in
 from whispertide.evaluation import publish
 from whispertide.evaluation.corpora.voices import HELD_OUT, TRAINED
 from whispertide.evaluation.page import Table, markdown_table
+from whispertide.evaluation.plots import Bar, bars
 from whispertide.evaluation.store import Cell
 from whispertide.evaluation.trace import RefWord, Utterance
 
@@ -25,10 +25,11 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_a_page_has_its_parts_and_their_plots() -> None:
-    parts = [publish.Part("One", "text\n", {"a.svg": "<svg/>"}), publish.Part("Two", "more", {"b.svg": "<svg/>"})]
-    text, files = publish.page("Title", "Lead.", parts)
+    one, two = (bars([Bar("a", value)], x_label="s", title="t") for value in (1.0, 2.0))
+    parts = [publish.Part("One", "text\n", {"a": one}), publish.Part("Two", "more", {"b": two})]
+    text, drawn = publish.page("Title", "Lead.", parts)
     assert text == "# Title\n\nLead.\n\n## One\n\ntext\n\n## Two\n\nmore\n"
-    assert set(files) == {"a.svg", "b.svg"}
+    assert drawn == {"a": one, "b": two}
 
 
 def test_markdown_tables() -> None:
@@ -72,8 +73,8 @@ def test_a_streaming_part_marks_defaults_and_best_steps(tmp_path: Path) -> None:
     assert part.text.startswith("note 2400 words in 24 pieces.\n\n")
     few = publish.streaming_part("x", "", [replace(cells[0], utterances=cells[0].utterances[:2])], "x", "x")
     assert few.text.startswith("200 words in 2 pieces. With so few, ")
-    assert re.findall(r"\((plots/.*?)\)", part.text) == ["plots/small-trade-off.svg", "plots/small-latency.svg"]
-    assert set(part.files) == {"small-trade-off.svg", "small-latency.svg"}
+    assert re.findall(r"\((plots/.*?)\)", part.text) == ["plots/small-trade-off.png", "plots/small-latency.png"]
+    assert set(part.plots) == {"small-trade-off", "small-latency"}
 
 
 def test_rows_are_ours_before_others_and_steps_together(tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_nothing_measured_is_said() -> None:
         publish.corpora_part("x", "note", []),
     ):
         assert part.text == "note\n\nNot measured."
-        assert not part.files
+        assert not part.plots
 
 
 def test_doubtful_latencies_are_said_to_be(tmp_path: Path) -> None:
@@ -111,19 +112,6 @@ def test_doubtful_latencies_are_said_to_be(tmp_path: Path) -> None:
     part = publish.streaming_part("x", "", [sure, doubtful], "x", "x")
     assert "no basis for a claim" in part.text
     assert "80.00 !" in part.text
-
-
-def test_plots_are_files_of_their_own(tmp_path: Path) -> None:
-    cells = [make_cell(results_in(tmp_path), step_s=step, score=SCORE) for step in (0.5, 1.0)]
-    for drawn in publish.streaming_part("x", "", cells, "x", "x").files.values():
-        root = ElementTree.fromstring(drawn)
-        assert root.tag == "{http://www.w3.org/2000/svg}svg"
-        words = "".join(root.itertext())
-        assert "whisper-streaming" in words, "the legend is inside"
-        for name in set(re.findall(r"var\((--\w+)\)", drawn)):
-            assert f"{name}:" in words, f"{name} is a colour of the page, not of the file"
-        assert 'href="http' not in drawn
-        assert len(drawn) < 100_000
 
 
 def test_a_row_per_corpus(tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ import pytest
 
 from evaluation_cells import SPEC, make_cell, make_trace, results_in
 from whispertide.errors import OptionError
-from whispertide.evaluation import charts, plots, report
+from whispertide.evaluation import charts, report
 from whispertide.evaluation.page import Table, html_table, text_table
 from whispertide.evaluation.trace import RoundCost, Shown, Trace
 
-VOID = {"meta", "br"}
-OWN_NAMES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}  # names, never fetched
+VOID = {"meta", "br", "img"}
 
 
 class Page(HTMLParser):
@@ -29,7 +28,7 @@ class Page(HTMLParser):
         if tag not in VOID:
             self.open.append(tag)
         for name, value in attrs:
-            if name in ("src", "href", "xlink:href", "data", "action") and not (value or "").startswith("#"):
+            if name in ("src", "href", "xlink:href", "data", "action") and not (value or "").startswith(("#", "data:")):
                 self.fetched.append(value or "")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -52,6 +51,12 @@ def parse(text: str) -> Page:
     return page
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without figures, which take most of the time."""
+    monkeypatch.setattr(report, "charts", lambda cells: [])
+
+
 def test_the_page_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     for step in (0.5, 1.0):
@@ -61,13 +66,15 @@ def test_the_page_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
     text = report.build(results.cells())
     page = parse(text)
     assert page.fetched == []
-    assert not {"script", "link", "img", "iframe"} & set(page.tags)
+    assert not {"script", "link", "iframe"} & set(page.tags)
     assert not re.search(r"@import|url\((?!#)", text)
-    assert set(re.findall(r"https?://[^\"' )<]+", text)) <= OWN_NAMES
-    assert page.tags.count("figure") == 7  # trade-off, two distributions, two ablations (no GFLOP known), two over time
+    assert not re.search(r"https?://", text)
+    assert "var(--" not in text
+    # trade-off, two distributions, two ablations (no GFLOP known), two over time
+    assert page.tags.count("figure") == page.tags.count("img") == 7
 
 
-def test_the_page_says_where_its_figures_come_from(tmp_path: Path) -> None:
+def test_the_page_says_where_its_figures_come_from(tmp_path: Path, undrawn: None) -> None:
     results = results_in(tmp_path)
     cell = make_cell(results)
     words = " ".join(parse(report.build([cell], "Title & more")).text)
@@ -84,7 +91,7 @@ def test_the_page_says_where_its_figures_come_from(tmp_path: Path) -> None:
     assert [item for item in wanted if item not in words] == []
 
 
-def test_recognisers_are_compared_within_one_model_corpus_and_clock(tmp_path: Path) -> None:
+def test_recognisers_are_compared_within_one_model_corpus_and_clock(tmp_path: Path, undrawn: None) -> None:
     results = results_in(tmp_path)
     cells = [
         make_cell(results, utterances=3),
@@ -112,7 +119,7 @@ def test_what_is_not_known_is_a_dash_and_draws_nothing(tmp_path: Path) -> None:
     ]
 
 
-def test_latencies_of_too_few_words_are_marked(tmp_path: Path) -> None:
+def test_latencies_of_too_few_words_are_marked(tmp_path: Path, undrawn: None) -> None:
     results = results_in(tmp_path)
     sure = make_cell(results, utterances=3, score={"matched": 0.96, "matched_enough": True})
     doubtful = make_cell(results, utterances=3, step_s=2.0, score={"matched": 0.94, "matched_enough": False})
@@ -168,29 +175,3 @@ def test_lag_over_time_is_the_age_of_the_newest_audio_heard() -> None:
     assert charts.lag_over_time(trace) == ([1.5, 2.25, 5.5], [0.5, 0.25, 1.5])
     assert charts.lag_over_time(make_trace("u", seconds=600.0))[0][-1] == pytest.approx(599.25, abs=10)
     assert len(charts.lag_over_time(make_trace("u", seconds=600.0))[0]) <= 61
-
-
-def test_a_plot_takes_the_colours_of_its_page() -> None:
-    svg = plots.scatter(
-        [plots.Curve("a <b>", (1.0, 2.0), (3.0, 4.0), ("0.5 s",))],
-        x_label="x",
-        y_label="y",
-        title="t",
-        levels=[plots.Line("offline", 3.5)],
-    )
-    assert {"var(--ink)", "var(--rule)", "var(--c1)"} <= set(re.findall(r"var\(--\w+\)", svg))
-    assert not re.search(r"#[0-9a-fA-F]{6}\b", svg.replace('href="#', ""))
-    assert "a &lt;b&gt;" in svg
-    assert "0.5 s" in svg
-    assert parse(svg).tags.count("li") == 2
-
-
-def test_a_distribution_of_many_words_is_drawn_with_few_points() -> None:
-    samples = [("a", [float(value) for value in range(100_000)])]
-    assert len(plots.distribution(samples, x_label="s", title="many")) < 40_000
-
-
-def test_plots_can_be_drawn_of_next_to_nothing() -> None:
-    assert "<svg" in plots.distribution([("a", [1.0])], x_label="s", title="one word")
-    assert "<svg" in plots.bars([plots.Bar("a", 0.0), plots.Bar("b", -1.0, -2.0, 0.5)], x_label="s", title="bars")
-    assert "<svg" in plots.over_time([plots.Curve("a", (0.0,), (0.0,))], y_label="y", title="point")

@@ -95,6 +95,22 @@ def test_long_phrases_are_found_up_to_the_limit() -> None:
     assert kept(said(" ".join([phrase] * 5))) == " ".join([phrase] * 3)
 
 
+@pytest.mark.parametrize(
+    ("context", "guess", "shown"),
+    [
+        ("", "She were she rich she rich she rich", "She were she rich"),
+        ("worked in the", "field every every every", "field every"),
+        ("", "He gave every day every day every", "He gave every day"),
+        ("no", "no no never", "never"),
+        ("", "no no never", "no no never"),
+    ],
+)
+def test_of_a_guess_whatever_looks_like_a_loop_is_shown_once(context: str, guess: str, shown: str) -> None:
+    before = said(context)
+    words = cut_loops(before, said(guess, at=0.35 * len(before)), normalise, guess=True).words
+    assert "".join(word.text for word in words).strip() == shown
+
+
 def test_no_words() -> None:
     assert cut_loops((), (), normalise).words == ()
     assert cut_loops(said("a b a b a b a b a b"), (), normalise).words == ()

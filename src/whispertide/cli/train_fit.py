@@ -147,7 +147,7 @@ def resume(
 def plot(
     run: RunArgument,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="svg, png or pdf; default: RUN/log.svg.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="png, pdf or svg; default: RUN/log.png.")
     ] = None,
 ) -> None:
     """Draw the log of a run: losses, learning rate, throughput."""

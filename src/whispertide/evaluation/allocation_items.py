@@ -37,8 +37,8 @@ def division_figure(runner: "Runner") -> Outcome:
             bars.append(plots.Bar(f"{Path(model).name}, {_threads(item.allocation)}", item.delay_s, colour=number))
     columns = ("model", "division", "a round (ms)", "from result to result (ms)", "delay (ms)")
     caption = "Delay by division of the threads: encoder + decoder, or both by all"
-    svg = plots.bars(bars, x_label="from the audio to the result that takes it in (s)", title=caption)
-    return Outcome((Table(columns, tuple(rows)),), (Plot(svg, caption),), _note(runner))
+    drawing = plots.bars(bars, x_label="from the audio to the result that takes it in (s)", title=caption)
+    return Outcome((Table(columns, tuple(rows)),), (Plot(drawing, caption),), _note(runner))
 
 
 def _threads(allocation: Allocation) -> str:

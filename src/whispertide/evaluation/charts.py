@@ -39,10 +39,10 @@ def trade_off(cells: Sequence[Cell]) -> str:
     if not _placed(cells):
         return ""
     note = "Each point is one step; down and to the left is better."
-    return page.figure(trade_off_svg(cells), "Latency against word error rate", note)
+    return page.figure(trade_off_plot(cells), "Latency against word error rate", note)
 
 
-def trade_off_svg(cells: Sequence[Cell]) -> str:
+def trade_off_plot(cells: Sequence[Cell]) -> plots.Drawing:
     """The plot alone; offline WER is a line across it."""
     curves: dict[str, list[Cell]] = {}
     for cell in _placed(cells):
@@ -64,7 +64,7 @@ def trade_off_svg(cells: Sequence[Cell]) -> str:
         x_label="confirmed latency, mean (s)",
         y_label="WER (%)",
         title=_title("latency against WER", cells),
-        levels=[plots.Line("offline WER", value) for value in offline[:3]],
+        levels=[plots.Line(f"offline WER {value:.1f} %", value) for value in offline[:3]],
     )
 
 
@@ -79,7 +79,7 @@ def _distributions() -> tuple[Chart, ...]:
     def plot_of(key: str, caption: str, note: str) -> Chart:
         def plot(cells: Sequence[Cell]) -> str:
             chosen = [cell for cell in typical(cells) if _latencies(cell, key)]
-            return page.figure(latency_svg(chosen, key, caption), caption, note) if chosen else ""
+            return page.figure(latency_plot(chosen, key, caption), caption, note) if chosen else ""
 
         return plot
 
@@ -89,7 +89,9 @@ def _distributions() -> tuple[Chart, ...]:
     )
 
 
-def latency_svg(cells: Sequence[Cell], key: str = "confirmed_s", caption: str = "how late words are confirmed") -> str:
+def latency_plot(
+    cells: Sequence[Cell], key: str = "confirmed_s", caption: str = "how late words are confirmed"
+) -> plots.Drawing:
     """The distribution of latencies alone; cells without any are left out."""
     samples = [(label(cell, cells), values) for cell in cells if (values := _latencies(cell, key))]
     return plots.distribution(samples, x_label="latency (s)", title=_title(caption, cells))
@@ -231,6 +233,6 @@ def _spread(cell: Cell, key: str, scale: float) -> tuple[float | None, float | N
 
 
 def _title(what: str, cells: Sequence[Cell]) -> str:
-    """For those who hear the page; it also keeps the names inside two plots apart."""
+    """What, of which weights, on what."""
     spec = cells[0].spec
-    return f"{what}: {spec.model} on {spec.corpus}, clock {spec.clock}"
+    return f"{what}: {spec.model} ({spec.model_hash}) on {spec.corpus}, clock {spec.clock}"

@@ -107,14 +107,16 @@ def padding_figure(runner: "Runner") -> Outcome:
         for kind in ("zeros", "noise", "hush")
         if (members := [row for row in rows if row.way.name.startswith(kind)])
     ]
-    svg = plots.scatter(
+    drawing = plots.scatter(
         curves,
         x_label="padding (s)",
         y_label=_headings(rows)[0],
         title="errors over padding",
         levels=[plots.Line("padded to 30 s", by_name["30 s"].rates[0])],
     )
-    return Outcome(plots=(Plot(svg, "Errors over the length of paddings and hush words"),), note=_about_clips(runner))
+    return Outcome(
+        plots=(Plot(drawing, "Errors over the length of paddings and hush words"),), note=_about_clips(runner)
+    )
 
 
 def _curve(kind: str, members: Sequence[Padded]) -> plots.Curve:

@@ -1,12 +1,17 @@
 """Tables, as text, Markdown and HTML, and the one self-contained page that a report is. Knows nothing of measurements.
 
-The page makes no request: styles are inline, plots are inline SVG (`plots`), there is no script. It follows the
-reader's choice of dark or light and fits a phone.
+The page makes no request: styles and plots are inline, there is no script. It follows the reader's choice of dark or
+light and fits a phone.
 """
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whispertide.evaluation.plots import Drawing
 
 Value = str | float | int | None
 
@@ -75,10 +80,20 @@ def html_table(table: Table) -> str:
     )
 
 
-def figure(svg: str, caption: str, note: str = "") -> str:
-    """A plot under its caption; `note` says how to read it."""
+def figure(plot: "Drawing", caption: str, note: str = "") -> str:
+    """A plot under its caption, its numbers below it; `note` says how to read it."""
     below = f"<p>{escape(note)}</p>" if note else ""
-    return f"<figure><figcaption>{escape(caption)}</figcaption>{svg}{below}</figure>"
+    picture = f'<img src="{_data("image/png", plot.image("png"))}" alt="{escape(plot.title)}">'
+    files = (("CSV", "text/csv", plot.csv().encode()), ("PDF", "application/pdf", plot.image("pdf")))
+    links = " ".join(
+        f'<a download="{escape(caption)}.{name.lower()}" href="{_data(kind, content)}">{name}</a>'
+        for name, kind, content in files
+    )
+    return f"<figure><figcaption>{escape(caption)}</figcaption>{picture}{below}<p>{links}</p></figure>"
+
+
+def _data(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{b64encode(content).decode()}"
 
 
 def figures(items: Sequence[str]) -> str:
@@ -105,7 +120,7 @@ def page(title: str, lead: str, *sections: str) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
-<style>{COLOURS}{_CSS}</style>
+<style>{_CSS}</style>
 </head>
 <body>
 <main>
@@ -122,53 +137,32 @@ def _is_numeric(cells: Sequence[str]) -> bool:
     return bool(filled) and all(cell.lstrip("+-−<")[:1].isdigit() for cell in filled)
 
 
-COLOURS = """
-:root {
-  --paper: #fdfdfc; --card: #ffffff; --ink: #1d2126; --soft: #5b6470; --rule: #d9dde2; --accent: #0b63c4;
-  --c1: #0b63c4; --c2: #d1480b; --c3: #2b8a3e; --c4: #8b34a8; --c5: #c2255c; --c6: #0c8599; --c7: #8f6a00;
-  --c8: #59636e;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --paper: #14171b; --card: #1b1f25; --ink: #e7eaee; --soft: #a3adb8; --rule: #39414b; --accent: #74b6ff;
-    --c1: #74b6ff; --c2: #ff9d66; --c3: #6fdb86; --c4: #d8a0f2; --c5: #fb9bbd; --c6: #4fcfdf; --c7: #f2cd4a;
-    --c8: #c4ccd4;
-  }
-}
-"""
-
 _CSS = """
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
-body { margin: 0; background: var(--paper); color: var(--ink);
+body { margin: 0;
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif; }
 main { max-width: 72rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .4rem; letter-spacing: -.01em; }
-h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; padding-top: 1rem; border-top: 1px solid var(--rule); }
+h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; padding-top: 1rem; border-top: 1px solid #8886; }
 p { margin: .4rem 0; max-width: 46rem; }
-.lead { color: var(--soft); font-size: 1.05rem; }
-.note { color: var(--soft); font-size: .9rem; }
+.lead { opacity: .75; font-size: 1.05rem; }
+.note { opacity: .75; font-size: .9rem; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem;
   margin: 1rem 0; align-items: start; }
-figure { margin: 0; padding: .9rem; background: var(--card); border: 1px solid var(--rule); border-radius: .6rem;
+figure { margin: 0; padding: .9rem; border: 1px solid #8886; border-radius: .6rem;
   min-width: 0; max-width: 40rem; }
 figcaption { font-weight: 600; margin-bottom: .5rem; }
-figure p { color: var(--soft); font-size: .85rem; margin: .4rem 0 0; }
-svg.plot { display: block; width: 100%; height: auto; }
-.legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; list-style: none; margin: 0 0 .5rem; padding: 0;
-  font-size: .8rem; }
-.legend li { display: flex; align-items: center; gap: .4rem; }
-.legend svg { width: 1.9rem; height: .75rem; flex: none; }
-svg text { font-family: inherit !important; }
-.scroll { overflow-x: auto; margin: .75rem 0; border: 1px solid var(--rule); border-radius: .6rem;
-  background: var(--card); }
-.scroll:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+figure p { opacity: .75; font-size: .85rem; margin: .4rem 0 0; }
+img { display: block; width: 100%; height: auto; }
+.scroll { overflow-x: auto; margin: .75rem 0; border: 1px solid #8886; border-radius: .6rem; }
+.scroll:focus-visible { outline: 2px solid Highlight; outline-offset: 2px; }
 table { border-collapse: collapse; width: 100%; font-size: .875rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: .6rem .75rem; font-weight: 600; }
-th, td { padding: .4rem .6rem; text-align: left; white-space: nowrap; border-top: 1px solid var(--rule); }
-thead th { border-top: 0; color: var(--soft); font-weight: 600; vertical-align: bottom; white-space: normal; }
+th, td { padding: .4rem .6rem; text-align: left; white-space: nowrap; border-top: 1px solid #8886; }
+thead th { border-top: 0; opacity: .75; font-weight: 600; vertical-align: bottom; white-space: normal; }
 th.n, td.n { text-align: right; }
-tbody th { font-weight: 600; position: sticky; left: 0; background: var(--card); white-space: normal;
+tbody th { font-weight: 600; position: sticky; left: 0; background: Canvas; white-space: normal;
   min-width: 9rem; max-width: 15rem; }
 @media (max-width: 40rem) {
   main { padding: 1.25rem .75rem 3rem; }

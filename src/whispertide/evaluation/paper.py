@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from whispertide.errors import OptionError
 from whispertide.evaluation import page
 from whispertide.evaluation.page import Table
+from whispertide.evaluation.plots import Drawing
 from whispertide.streaming.recipe import field_types
 from whispertide.streaming.recipes import RECIPES
 
@@ -27,7 +28,7 @@ State = Literal["whole", "part", "missing"]
 class Plot:
     """A drawn figure."""
 
-    svg: str
+    drawing: Drawing
     caption: str
     note: str = ""
 
@@ -267,7 +268,7 @@ def build(paper: Paper, outcomes: Mapping[str, Outcome], about: str) -> str:
         parts = [page.paragraph(f"Missing: {item.lacks}.", "note")] if item.lacks else []
         if outcome is not None:
             parts += [page.paragraph(outcome.note)] if outcome.note else []
-            drawn = [page.figure(plot.svg, plot.caption, plot.note) for plot in outcome.plots]
+            drawn = [page.figure(plot.drawing, plot.caption, plot.note) for plot in outcome.plots]
             parts += [page.figures(drawn)] if drawn else []
             parts += [page.html_table(table) for table in outcome.tables]
         sections.append(page.section(f"{item.id.capitalize()}: {item.title}", *parts))

@@ -89,7 +89,7 @@ def step_figure(runner: "Runner") -> Outcome:
     cells = [runner.cell(recipe, step_s=step) for recipe in (BASELINE, SYSTEM) for step in steps]
     return Outcome(
         tables=(report.cells_table(cells, (*report.QUALITY, *report.LATENCY)),),
-        plots=(Plot(charts.trade_off_svg(cells), "Latency against word error rate", "Each point is one step."),),
+        plots=(Plot(charts.trade_off_plot(cells), "Latency against word error rate", "Each point is one step."),),
     )
 
 
@@ -110,17 +110,17 @@ def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str]) -> O
         for name, cell in zip(names, cells, strict=True)
         if _is_late(cell)
     ]
-    svg = plots.bars(items, x_label="confirmed latency, mean (s)", title=caption)
+    drawing = plots.bars(items, x_label="confirmed latency, mean (s)", title=caption)
     table = report.cells_table(cells, (*report.QUALITY, *report.LATENCY, *report.COST))
-    return Outcome(tables=(table,), plots=(Plot(svg, caption),))
+    return Outcome(tables=(table,), plots=(Plot(drawing, caption),))
 
 
 def load_figure(runner: "Runner") -> Outcome:
     """WhisperFlow, figure 9: processor time over the recording, in place of power."""
     curves = [_load(runner.cell(recipe)) for recipe in (BASELINE, SYSTEM)]
-    svg = plots.over_time(curves, y_label="processor time (% of one core)", title="load over time")
+    drawing = plots.over_time(curves, y_label="processor time (% of one core)", title="load over time")
     return Outcome(
-        plots=(Plot(svg, "Processor time over audio time", "Not power: this machine has no meter we read."),)
+        plots=(Plot(drawing, "Processor time over audio time", "Not power: this machine has no meter we read."),)
     )
 
 

@@ -1,71 +1,66 @@
-"""Plots as SVG text that stands inside a page and takes the page's colours, or as a file of its own (`document`).
+"""Plots: matplotlib's own drawings on white, as PNG and PDF, with the numbers as CSV (`Drawing`).
 
-Colours are drawn as marks that become CSS variables (`--ink`, `--rule`, `--c1` to `--c8`), so that one drawing serves a
-dark and a light page. Matplotlib is imported only when something is drawn. Knows numbers and labels, no cells.
+Curves differ in colour, and in marker or dashes too. The colours are the eight of Petroff (2021, "Accessible Color
+Sequences for Data Visualization", arXiv 2107.02270), which people who confuse colours can tell apart. Legends stand
+below the plot. Matplotlib is imported only when something is drawn. Knows numbers and labels, no cells.
 """
 
+import csv
 import io
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
+from itertools import repeat
+from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from whispertide.errors import OptionError
-from whispertide.evaluation.page import COLOURS
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SERIES = 8  # colours a page must define
-_INK, _RULE = "#010203", "#040506"
-_COLOURS = tuple(f"#0a0b{16 * number + 1:02x}" for number in range(1, SERIES + 1))
-_VARIABLES = {_INK: "--ink", _RULE: "--rule", **{mark: f"--c{n}" for n, mark in enumerate(_COLOURS, 1)}}
-# Matplotlib's name of a marker -> the same as a polygon in a box of 2 by 2 around 0, for the legend
-_MARKERS = {
-    "o": "",
-    "s": "-1,-1 1,-1 1,1 -1,1",
-    "^": "0,-1 1,1 -1,1",
-    "D": "0,-1.2 1.2,0 0,1.2 -1.2,0",
-    "v": "0,1 1,-1 -1,-1",
-    "<": "-1,0 1,-1 1,1",
-    ">": "1,0 -1,-1 -1,1",
-    "p": "0,-1 1,-.2 .6,1 -.6,1 -1,-.2",
-}
-_DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (2, 1.5), (6, 2, 1.5, 2))
-_WIDTH, _HEIGHT = 4.8, 2.9  # inches; as wide as a phone's page at 1:1, so letters stay legible there
+COLOURS = ("#1845fb", "#ff5e02", "#c91f16", "#c849a9", "#adad7d", "#86c8dd", "#578dff", "#656364")
+SERIES = len(COLOURS)
+_INK, _GREY = "#1d2126", "#b0b6bd"
+_MARKERS = "os^Dv<>p"
+_DASHES = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
+_WIDTH, _HEIGHT = 5.6, 3.2  # inches, without title and legend: letters are legible on a phone's page, too
+_DPI = 160
+_ROW = 0.2  # inches: of a line of the title or the legend
+_LINE = 76  # characters that fit into a line of the title or the legend
+_HANDLE = 9  # characters as wide as the line before a label, and the gaps around it
 _BAR_HEIGHT = 0.36
 _LABEL = 32  # characters in a line of a bar's label
 _SHARES = 250  # points of a cumulative distribution
-_LEGEND_ROW = 15  # points, as everything in an SVG of matplotlib's
 
-_STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "font.size": 10,
-    "axes.labelsize": 10,
-    "axes.edgecolor": _RULE,
-    "axes.labelcolor": _INK,
+# How every plot looks, as matplotlib's settings
+STYLE: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": _RULE,
-    "grid.linewidth": 0.6,
-    "xtick.color": _RULE,
-    "ytick.color": _RULE,
-    "xtick.labelcolor": _INK,
-    "ytick.labelcolor": _INK,
-    "text.color": _INK,
-    "lines.linewidth": 1.8,
+    "axes.edgecolor": _GREY,
+    "axes.labelcolor": _INK,
+    "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
+    "grid.color": "#e1e4e8",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "legend.handlelength": 3.0,
+    "lines.linewidth": 1.6,
     "lines.markersize": 5.5,
+    "text.color": _INK,
+    "xtick.color": _GREY,
+    "xtick.labelcolor": _INK,
+    "ytick.color": _GREY,
+    "ytick.labelcolor": _INK,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points to be joined; `notes` stand beside them."""
+    """Points to be joined; `notes`, one for each or none at all, stand beside them."""
 
     label: str
     x: tuple[float, ...]
@@ -92,9 +87,42 @@ class Line:
     y: float
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A plot and its numbers: rows of text, under a heading that begins with the title."""
+
+    figure: "Figure"
+    heading: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def title(self) -> str:
+        """What is drawn, of what."""
+        return self.heading[0]
+
+    def image(self, kind: str = "png") -> bytes:
+        """The picture as "png" or "pdf"; the same every time."""
+        buffer = io.BytesIO()
+        unknown = {"Software": None} if kind == "png" else {"CreationDate": None, "Creator": None, "Producer": None}
+        self.figure.savefig(buffer, format=kind, dpi=_DPI, metadata=unknown)
+        return buffer.getvalue()
+
+    def csv(self) -> str:
+        """The numbers."""
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows((self.heading, *self.rows))
+        return buffer.getvalue()
+
+    def save(self, stem: Path) -> None:
+        """Write STEM.png, STEM.pdf and STEM.csv. Raises `OSError`."""
+        stem.with_name(f"{stem.name}.png").write_bytes(self.image("png"))
+        stem.with_name(f"{stem.name}.pdf").write_bytes(self.image("pdf"))
+        stem.with_name(f"{stem.name}.csv").write_text(self.csv(), encoding="utf-8")
+
+
 def scatter(
     curves: Sequence[Curve], *, x_label: str, y_label: str, title: str, levels: Sequence[Line] = (), zero: bool = True
-) -> str:
+) -> Drawing:
     """Points joined in their order, each with its note.
 
     With `zero` axes begin there, the upright one only if the values are not all far from it.
@@ -102,63 +130,62 @@ def scatter(
 
     def draw(axes: "Axes") -> None:
         for number, curve in enumerate(curves):
-            axes.plot(curve.x, curve.y, color=_colour(number), marker=_marker(number), lw=1.4)
-            for place, (x, y, note) in enumerate(zip(curve.x, curve.y, curve.notes, strict=False)):
-                below = place % 2  # neighbours would write over each other
-                offset = (5, -12 if below else 5)
-                axes.annotate(note, (x, y), xytext=offset, textcoords="offset points", fontsize=8.5)
+            marker = _MARKERS[number % SERIES]
+            axes.plot(curve.x, curve.y, color=_colour(number), marker=marker, lw=1.2, label=curve.label)
         for number, level in enumerate(levels):
-            axes.axhline(level.y, color=_INK, linestyle=_dash(1 + number), lw=1.0)
+            axes.axhline(level.y, color=_INK, linestyle=_dash(1 + number), lw=1.0, label=level.label)
         axes.margins(x=0.12, y=0.2)
         heights = [y for curve in curves for y in curve.y] + [level.y for level in levels]
         _from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
 
-    entries = [_entry(curve.label, f"--c{n % SERIES + 1}", marker=_marker(n)) for n, curve in enumerate(curves)]
-    entries += [_entry(level.label, "--ink", dashes=_DASHES[(1 + n) % len(_DASHES)]) for n, level in enumerate(levels)]
-    return _legend(entries) + _figure(draw, x_label=x_label, y_label=y_label, title=title)
+    return _of_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
 
 
-def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, x_label: str, title: str) -> str:
-    """Cumulative distributions. The last hundredth may lie beyond the right edge, where it would flatten the rest."""
+def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, x_label: str, title: str) -> Drawing:
+    """Cumulative distributions, of many values by some of them."""
+    return shares([_cumulative(label, values) for label, values in samples], x_label=x_label, title=title)
+
+
+def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = "words (%)") -> Drawing:
+    """Cumulative distributions: values in order, and how many per cent are no larger. The last hundredth may lie beyond
+    the right edge, where it would flatten the rest.
+    """
 
     def draw(axes: "Axes") -> None:
         edges = []
-        for number, (_, values) in enumerate(samples):
-            ordered, shares = _cumulative(values)
-            axes.step(
-                ordered,
-                shares,
-                where="post",
-                color=_colour(number),
-                linestyle=_dash(number),
-            )
-            edges.append((ordered[0], ordered[min(len(ordered) - 1, int(0.995 * len(ordered)))]))
+        for number, curve in enumerate(curves):
+            line = _dash(number)
+            axes.step(curve.x, curve.y, where="post", color=_colour(number), linestyle=line, label=curve.label)
+            most = [x for x, share in zip(curve.x, curve.y, strict=True) if share <= 99.5]
+            edges.append((curve.x[0], max(most, default=curve.x[0])))
         if edges:
             low, high = min(low for low, _ in edges), max(high for _, high in edges)
             margin = 0.03 * (high - low) or 0.1
             axes.set_xlim(min(low, 0) - margin, high + margin)
         axes.set_ylim(0, 101)
 
-    return _line_legend([label for label, _ in samples]) + _figure(
-        draw, x_label=x_label, y_label="words (%)", title=title
-    )
+    return _of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
 
-def _cumulative(values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Values in order, and how many per cent are no larger; of many only some, evenly, with the first and the last."""
+def _cumulative(label: str, values: Sequence[float]) -> Curve:
+    """Of many values only some, evenly, with the first and the last."""
     ordered = sorted(values)
     last = len(ordered) - 1
     ranks = sorted({round(last * step / _SHARES) for step in range(_SHARES + 1)})
-    return [ordered[rank] for rank in ranks], [100 * (rank + 1) / len(ordered) for rank in ranks]
+    return Curve(
+        label,
+        tuple(ordered[rank] for rank in ranks),
+        tuple(100 * (rank + 1) / len(ordered) for rank in ranks),
+    )
 
 
-def bars(items: Sequence[Bar], *, x_label: str, title: str) -> str:
+def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
     """Horizontal bars, the first on top, each with its value; whiskers where it has an interval; long labels break."""
 
     def draw(axes: "Axes") -> None:
         reach = max((max(item.value, item.high or item.value) for item in items), default=1.0) or 1.0
         for row, item in enumerate(items):
-            axes.barh(row, item.value, height=0.62, color=_colour(item.colour), alpha=0.85)
+            axes.barh(row, item.value, height=0.62, color=_colour(item.colour))
             edge = item.value
             if item.low is not None and item.high is not None:
                 spread = [[max(item.value - item.low, 0.0)], [max(item.high - item.value, 0.0)]]
@@ -174,99 +201,96 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> str:
         low = min((min(item.value, item.low or item.value) for item in items), default=0.0)
         axes.set_xlim(min(0.0, 1.1 * low), 1.2 * reach)
 
-    height = 0.9 + _BAR_HEIGHT * max(len(items), 2)
-    return _figure(draw, x_label=x_label, y_label="", title=title, height=height)
+    height = 0.7 + _BAR_HEIGHT * max(len(items), 2)
+    drawn = _figure(draw, x_label=x_label, y_label="", title=title, height=height)
+    rows = tuple((item.label, *map(_text, (item.value, item.low, item.high))) for item in items)
+    return Drawing(drawn, (title, x_label, "low", "high"), rows)
 
 
 def over_time(
     curves: Sequence[Curve], *, y_label: str, title: str, x_label: str = "audio time (s)", zero: bool = True
-) -> str:
+) -> Drawing:
     """Lines without markers."""
 
     def draw(axes: "Axes") -> None:
         for number, curve in enumerate(curves):
-            axes.plot(curve.x, curve.y, color=_colour(number), linestyle=_dash(number), lw=1.5)
+            axes.plot(curve.x, curve.y, color=_colour(number), linestyle=_dash(number), label=curve.label)
         axes.margins(x=0.01)
         _from_zero(axes, y=zero)
 
-    return _line_legend([curve.label for curve in curves]) + _figure(
-        draw, x_label=x_label, y_label=y_label, title=title
-    )
+    return _of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
 
-def document(drawn: str) -> str:
-    """What the functions above return, as an SVG file: the legend inside, colours by the viewer's choice."""
-    plot = drawn[drawn.index('<svg role="img"') :]
-    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', plot)
-    assert box is not None
-    width, height = float(box[1]), float(box[2])
-    rows = []
-    for number, (sign, label) in enumerate(re.findall(r"<li>(<svg.*?</svg>)(.*?)</li>", drawn)):
-        top = 6 + _LEGEND_ROW * number
-        placed = sign.replace("<svg ", f'<svg x="8" y="{top}" width="25" height="10" ', 1)
-        rows.append(f'{placed}<text x="39" y="{top + 8.5}" font-size="9.5" style="fill: var(--ink)">{label}</text>')
-    above = _LEGEND_ROW * len(rows) + (8 if rows else 0)
-    plot = plot.replace("<svg ", f'<svg y="{above}" width="{width:g}" height="{height:g}" ', 1)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
-        f'viewBox="0 0 {width:g} {height + above:g}" font-family="system-ui, sans-serif">'
-        f"<style>{COLOURS}text {{ font-family: system-ui, sans-serif !important; }}</style>"
-        f'<rect width="100%" height="100%" style="fill: var(--card)"/>{"".join(rows)}{plot}</svg>\n'
-    )
+def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str, title: str) -> Drawing:
+    """What a search tried, the best of it joined, and a ring around what was usual before. The upright axis is
+    logarithmic.
+    """
+
+    def draw(axes: "Axes") -> None:
+        axes.plot(tried.x, tried.y, ".", color=COLOURS[-1], label=tried.label)
+        axes.step(best.x, best.y, where="post", marker="o", color=COLOURS[0], label=best.label)
+        axes.plot(usual.x, usual.y, "o", ms=11, mfc="none", mew=1.6, color=COLOURS[1], label=usual.label)
+        axes.set_yscale("log")
+        axes.grid(visible=True, which="both")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
+
+    return _of_curves(draw, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
 
 
-def _colour(number: int) -> str:
-    return _COLOURS[number % SERIES]
+# --- numbers as text -------------------------------------------------------------------------------------------------
 
 
-def _marker(number: int) -> str:
-    return list(_MARKERS)[number % len(_MARKERS)]
+def read(path: Path) -> tuple[dict[str, Any], list[Curve], list[Line]]:
+    """The CSV of a plot of curves: its title and the labels of its axes as the functions here take them, the curves,
+    and the levels. Raises `OSError`, `ValueError`.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        (title, x_label, y_label, *_), *rows = csv.reader(file)
+    points: dict[str, list[tuple[float, float, str]]] = {}
+    levels = []
+    for label, x, y, note in rows:
+        if x:
+            points.setdefault(label, []).append((float(x), float(y), note))
+        else:
+            levels.append(Line(label, float(y)))
+    curves = []
+    for label, found in points.items():
+        xs, ys, notes = zip(*found, strict=True)
+        curves.append(Curve(label, xs, ys, notes if any(notes) else ()))
+    return {"title": title, "x_label": x_label, "y_label": y_label}, curves, levels
 
 
-def _dash(number: int) -> "tuple[float, tuple[float, ...]] | str":
-    dashes = _DASHES[number % len(_DASHES)]
-    return (0, dashes) if dashes else "-"
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
 
 
-def _line_legend(labels: Sequence[str]) -> str:
-    return _legend(
-        [_entry(label, f"--c{n % SERIES + 1}", dashes=_DASHES[n % len(_DASHES)]) for n, label in enumerate(labels)]
-    )
+# --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def _legend(entries: Sequence[str]) -> str:
-    """A list of its own beside the plot, because that wraps on a narrow page."""
-    return f'<ul class="legend">{"".join(entries)}</ul>' if entries else ""
-
-
-def _entry(label: str, variable: str, *, dashes: Sequence[float] = (), marker: str = "") -> str:
-    pattern = f' stroke-dasharray="{" ".join(f"{2 * dash:g}" for dash in dashes)}"' if dashes else ""
-    shape = ""
-    if marker:
-        corners = _MARKERS[marker]
-        figure = f'<polygon points="{corners}"/>' if corners else '<circle r="1"/>'
-        shape = f'<g transform="translate(15 6) scale(4)" stroke="none">{figure}</g>'
-    return (
-        f'<li><svg viewBox="0 0 30 12" aria-hidden="true" style="stroke: var({variable}); fill: var({variable})">'
-        f'<line x1="0" y1="6" x2="30" y2="6" stroke-width="2.4"{pattern}/>{shape}</svg>{escape(label)}</li>'
-    )
-
-
-def _from_zero(axes: "Axes", *, x: bool = False, y: bool = False) -> None:
-    if x and axes.get_xlim()[0] > 0:
-        axes.set_xlim(left=0)
-    if y and axes.get_ylim()[0] > 0:
-        axes.set_ylim(bottom=0)
+def _of_curves(
+    draw: "Callable[[Axes], None]",
+    curves: Sequence[Curve],
+    levels: Sequence[Line] = (),
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+) -> Drawing:
+    figure = _figure(draw, title=title, x_label=x_label, y_label=y_label)
+    _annotate(figure, curves, levels)
+    rows = [
+        (curve.label, _text(x), _text(y), note)
+        for curve in curves
+        for x, y, note in zip(curve.x, curve.y, curve.notes or repeat(""), strict=False)
+    ]
+    rows += [(level.label, "", _text(level.y), "") for level in levels]
+    return Drawing(figure, (title, x_label, y_label, "note"), tuple(rows))
 
 
 def _figure(
-    draw: "Callable[[Axes], None]",
-    *,
-    x_label: str,
-    y_label: str,
-    title: str,
-    height: float = _HEIGHT,
-) -> str:
+    draw: "Callable[[Axes], None]", *, x_label: str, y_label: str, title: str, height: float = _HEIGHT
+) -> "Figure":
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -274,26 +298,82 @@ def _figure(
         raise OptionError(
             "expected matplotlib for plots; it is not installed: pip install 'whispertide[bench]'"
         ) from error
-    style: Any = {**_STYLE, "svg.hashsalt": title}
-    with mpl.rc_context(style):
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    heading = fill(title, _LINE)
+    with mpl.rc_context(STYLE):
+        figure = Figure(layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
-        return _svg(figure, title)
+        figure.suptitle(heading, x=0.01, ha="left", fontsize=9)
+        rows = heading.count("\n") + 1 + _legend(figure, *axes.get_legend_handles_labels())
+        figure.set_size_inches(_WIDTH, height + _ROW * rows)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # everything has its place now, for notes to be put beside
+    return figure
 
 
-def _svg(figure: "Figure", title: str) -> str:
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :].strip()
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r"<style.*?</style>", "", text, flags=re.DOTALL)  # would apply to the whole page
-    text = re.sub(r' id="[A-Za-z0-9]+(?:\.[A-Za-z]+)*_\d+"', "", text)  # figure_1, xtick_2, …: the same in every plot
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    for mark, variable in _VARIABLES.items():
-        text = re.sub(re.escape(mark), f"var({variable})", text, flags=re.IGNORECASE)
-    return text.replace("<svg", f'<svg role="img" aria-label="{escape(title)}" class="plot"', 1)
+def _legend(figure: "Figure", handles: "Sequence[Artist]", labels: Sequence[str]) -> int:
+    """The legend below the plot, in as many columns as fit. Returns how many rows it has."""
+    if not labels:
+        return 0
+    rows = next(rows for rows in range(1, len(labels) + 1) if rows == len(labels) or _width(labels, rows) <= _LINE)
+    columns = -(-len(labels) // rows)
+    figure.legend(handles, labels, loc="outside lower left", ncols=columns)
+    return rows
+
+
+def _width(labels: Sequence[str], rows: int) -> int:
+    """Of a legend with so many rows, in characters."""
+    columns = [labels[start : start + rows] for start in range(0, len(labels), rows)]
+    return sum(max(map(len, column)) + _HANDLE for column in columns)
+
+
+def _annotate(figure: "Figure", curves: Sequence[Curve], levels: Sequence[Line]) -> None:
+    """Each point's note, where it covers no other note, point or line."""
+    noted = [
+        (x, y, note, _colour(number))
+        for number, curve in enumerate(curves)
+        for x, y, note in zip(curve.x, curve.y, curve.notes, strict=False)
+        if note
+    ]
+    if not noted:
+        return
+    from textalloc import allocate
+
+    x, y, notes, colours = (list(column) for column in zip(*noted, strict=True))
+    axes = figure.axes[0]
+    lines = [(list(curve.x), list(curve.y)) for curve in curves if len(curve.x) > 1]
+    lines += [(list(axes.get_xlim()), [level.y, level.y]) for level in levels]
+    allocate(
+        axes,
+        x,
+        y,
+        notes,
+        x_scatter=[x for curve in curves for x in curve.x],
+        y_scatter=[y for curve in curves for y in curve.y],
+        x_lines=[x for x, _ in lines],
+        y_lines=[y for _, y in lines],
+        nbr_candidates=1000,
+        textsize=8,
+        linecolor=colours,
+        linewidth=0.6,
+        margin=0.012,
+        min_distance=0.015,
+        max_distance=0.15,
+    )
+
+
+def _colour(number: int) -> str:
+    return COLOURS[number % SERIES]
+
+
+def _dash(number: int) -> Any:
+    return _DASHES[number % len(_DASHES)]
+
+
+def _from_zero(axes: "Axes", *, x: bool = False, y: bool = False) -> None:
+    if x and axes.get_xlim()[0] > 0:
+        axes.set_xlim(left=0)
+    if y and axes.get_ylim()[0] > 0:
+        axes.set_ylim(bottom=0)

@@ -1,7 +1,7 @@
 """Finished cells as a Markdown page with plots beside it: what `docs/benchmarks.md` is made of.
 
 Reads cells, computes nothing that they do not say, and does not know how they were run. Every part is a function from
-cells to text; plots are SVG files that the text names.
+cells to text; plots are files that the text names.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from whispertide.evaluation import charts, plots
+from whispertide.evaluation import charts
 from whispertide.evaluation.agreement import agreement, differences
 from whispertide.evaluation.corpora.voices import HELD_OUT, TRAINED
 from whispertide.evaluation.grid import PEER
 from whispertide.evaluation.page import Table, markdown_table
+from whispertide.evaluation.plots import Drawing
 from whispertide.evaluation.report import COST, DOUBTFUL, LATENCY, QUALITY, Column, formatted, is_doubtful, percent
 from whispertide.evaluation.store import Cell
 from whispertide.evaluation.sweep import best_step, sweeps
@@ -40,19 +41,19 @@ _VOICES: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A section: its heading, its text in Markdown, and file name -> SVG of the plots that the text names."""
+    """A section: its heading, its text in Markdown, and the plots it names, by their files' names without ".png"."""
 
     title: str
     text: str
-    files: Mapping[str, str] = field(default_factory=dict)
+    plots: Mapping[str, Drawing] = field(default_factory=dict)
 
 
-def page(title: str, lead: str, parts: Iterable[Part]) -> tuple[str, dict[str, str]]:
+def page(title: str, lead: str, parts: Iterable[Part]) -> tuple[str, dict[str, Drawing]]:
     """The page, and all its plots."""
     parts = list(parts)
     sections = (f"## {part.title}\n\n{part.text.strip()}\n" for part in parts)
     return "\n".join((f"# {title}\n\n{lead.strip()}\n", *sections)), dict(
-        chain(*(part.files.items() for part in parts))
+        chain(*(part.plots.items() for part in parts))
     )
 
 
@@ -96,16 +97,16 @@ def streaming_part(title: str, note: str, cells: Sequence[Cell], name: str, fold
     text = [f"{note} {_amount(cells)}".strip(), markdown_table(_table(live, _STREAMING, marks(live)))]
     if is_doubtful(live):
         text.append(DOUBTFUL)
-    files: dict[str, str] = {}
+    plots: dict[str, Drawing] = {}
     if any(cell.score.get("confirmed_mean_s") is not None for cell in live):
-        files[f"{name}-trade-off.svg"] = plots.document(charts.trade_off_svg(live))
-        files[f"{name}-latency.svg"] = plots.document(charts.latency_svg(charts.typical(live)))
-        text.append(f"![Latency against word error rate, a point per step]({folder}/{name}-trade-off.svg)")
-        text.append(f"![How late words are confirmed, as shares]({folder}/{name}-latency.svg)")
+        plots[f"{name}-trade-off"] = charts.trade_off_plot(live)
+        plots[f"{name}-latency"] = charts.latency_plot(charts.typical(live))
+        text.append(f"![Latency against word error rate, a point per step]({folder}/{name}-trade-off.png)")
+        text.append(f"![How late words are confirmed, as shares]({folder}/{name}-latency.png)")
     if offline:
         text.append("Offline, for comparison: the same weights on the same audio, all of it at once.")
         text.append(markdown_table(_table(offline, _OFFLINE, {})))
-    return Part(title, "\n\n".join(part for part in text if part), files)
+    return Part(title, "\n\n".join(part for part in text if part), plots)
 
 
 def _place(cell: Cell) -> tuple[bool, str, float]:

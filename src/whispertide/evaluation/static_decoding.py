@@ -300,12 +300,12 @@ def static_figure(runner: "Runner") -> Outcome:
     table = Table(("tokens fed", "graphs", "ms", "graph runs", "times unrolled"), rows)
     names = list(dict.fromkeys(speed.way for speed in found))
     bars = [plots.Bar(f"{s.way}, {s.fed} tokens", s.milliseconds, colour=names.index(s.way)) for s in found]
-    svg = plots.bars(bars, x_label="time of a decode (ms)", title="static graphs")
+    drawing = plots.bars(bars, x_label="time of a decode (ms)", title="static graphs")
     note = (
         f"{checkpoint.name}, fp32, CPU provider, {options.threads} threads, {FRAMES} encoder frames of noise; medians "
         "of interleaved rounds, all with the same tokens. The paper measures a phone's NPU, which this is not."
     )
-    return Outcome((table,), (Plot(svg, "Decoding with static graphs"),), note)
+    return Outcome((table,), (Plot(drawing, "Decoding with static graphs"),), note)
 
 
 def _measure(checkpoint: Checkpoint, folder: Path, options: EngineOptions, *, quick: bool) -> list[Speed]:

@@ -119,7 +119,7 @@ class Recipe:
     All:
     hard_cap_s    windows never get longer; then words are confirmed whether they are certain or not
     no_speech     what is heard with a higher no-speech probability is dropped
-    loop_guard    cut down repetition loops before they can be confirmed
+    loop_guard    cut down repetition loops before they can be confirmed, and in the guess that is shown
     vad           whether a voice gate keeps silence out; `vad_pause_s` of it ends an utterance, `vad_pre_roll_s` before
                   the first speech is kept
     executor      "serial": one round after the other; "pipelined": a round is encoded while the one before it is

@@ -1,8 +1,9 @@
-"""The guard before confirmation: cuts down words that repeat as only a decoder in a loop repeats them.
+"""The guard against loops: cuts down words that repeat as only a decoder in a loop repeats them.
 
 Whisper in silence or noise says the same thing again and again; two rounds agree on it, and fed back as prompt it never
 ends. People repeat themselves too ("no no no", "very very good"), but in human time and not without end. So this guard
-looks at how often *and* how fast. It sees words and their times, no tokens and no audio.
+looks at how often *and* how fast. With a guess, which is there for a moment, it is stricter. It sees words and their
+times, no tokens and no audio.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from whispertide.types import SAMPLE_RATE, Word
 MAX_PHRASE = 12  # words in the longest phrase whose repetition is noticed
 MAX_RATE = 10.0  # words per second; conversation has 2 to 4, the fastest speakers 6, "no no no no" up to 8
 MIN_WORD = SAMPLE_RATE // 20  # 50 ms: a copy whose words are shorter than that on average was not spoken
-LOOP_LIKE = 3  # copies in a row that are no prompt, plausible or not
+LOOP_LIKE = 3  # copies in a row that are no prompt, and in a guess are shown once, plausible or not
 CONTEXT = 64  # confirmed words in front of the new ones that a loop may have begun in
 
 
@@ -47,17 +48,21 @@ class Guarded:
     suspect_context: tuple[bool, ...] = ()
 
 
-def cut_loops(context: Sequence[Word], words: Sequence[Word], key: Callable[[str], str]) -> Guarded:
+def cut_loops(
+    context: Sequence[Word], words: Sequence[Word], key: Callable[[str], str], *, guess: bool = False
+) -> Guarded:
     """`words` without the surplus copies of loops; the loops may have begun in `context`, the words before them.
 
-    `key` maps a word's text to what is compared.
+    `key` maps a word's text to what is compared. Of a `guess` one copy is left of whatever looks like a loop: if the
+    speaker did repeat it, the words come when they are confirmed.
     """
     context = context[-CONTEXT:]
     everything = [*context, *words]
     dropped: set[int] = set()
     suspect: set[int] = set()
     for run in _runs([key(word.text) for word in everything]):
-        allowed = _plausible_copies(everything, run)
+        begun = -(-(run.end - run.start) // run.phrase)  # copies, and the broken one behind them
+        allowed = 1 if guess and begun >= LOOP_LIKE else _plausible_copies(everything, run)
         if allowed < run.copies:
             dropped.update(range(run.start + allowed * run.phrase, run.end))
         if allowed < run.copies or run.copies >= LOOP_LIKE:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError, OutputError
+from whispertide.evaluation.plots import STYLE
 from whispertide.training.loop import LOG, Figures, read_log
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PICTURE = "log.svg"
-FORMATS = (".svg", ".png", ".pdf")
+PICTURE = "log.png"
+FORMATS = (".png", ".pdf", ".svg")
 _LOSSES = {
     "next": "next token",
     "held_out": "held out, averaged weights",
@@ -22,7 +23,7 @@ _LOSSES = {
 
 
 def plot(run: Path, output: Path | None = None) -> Path:
-    """Draw the log of a run into `output`, by default RUN/log.svg; returns it. An older picture is replaced whole.
+    """Draw the log of a run into `output`, by default RUN/log.png; returns it. An older picture is replaced whole.
 
     Raises `OptionError` where matplotlib is not installed, the log is empty or the ending is unknown; `OutputError`.
     """
@@ -33,21 +34,22 @@ def plot(run: Path, output: Path | None = None) -> Path:
     if not log:
         raise OptionError(f"expected a run with a log in {run}; there is nothing in {LOG} yet")
     try:
+        import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
         raise OptionError("expected matplotlib for plots; install it: pip install 'whispertide[bench]'") from error
-    figure = Figure(figsize=(9, 7), layout="constrained")
-    losses, gradient, rate, speed = figure.subplots(2, 2).flat
-    for name, label in _LOSSES.items():
-        _curve(losses, log, name, label)
-    _curve(gradient, log, "norm", "norm of the gradient")
-    _curve(rate, log, "rate", "learning rate")
-    _curve(speed, log, "speech_per_s", "seconds of speech per second")
-    for axes in (losses, gradient, rate, speed):
-        axes.set_xlabel("update")
-        axes.grid(alpha=0.3)
-        axes.legend(frameon=False)
-    losses.set_yscale("log")
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 7), layout="constrained")
+        losses, gradient, rate, speed = figure.subplots(2, 2).flat
+        for name, label in _LOSSES.items():
+            _curve(losses, log, name, label)
+        losses.set_yscale("log")
+        _curve(gradient, log, "norm", "norm of the gradient")
+        _curve(rate, log, "rate", "learning rate")
+        _curve(speed, log, "speech_per_s", "seconds of speech per second")
+        for axes in (losses, gradient, rate, speed):
+            axes.set_xlabel("update")
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above the curves, not on them
     figure.suptitle(run.resolve().name)
     unfinished = output.with_name(f".{output.name}.part")
     try:

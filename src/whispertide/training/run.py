@@ -3,7 +3,7 @@
     options.json   what the run does (`run_options`); written last, so that a folder with it is whole
     start/         the checkpoint it began with, without weights: configurations and tokenizer
     state.pt       weights, averages, optimiser, position (`loop`)
-    log.jsonl      figures (`loop`); log.svg draws them (`plot`)
+    log.jsonl      figures (`loop`); log.png draws them (`plot`)
 
 Needs torch. Knows nothing of command lines.
 """

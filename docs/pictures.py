@@ -1,0 +1,102 @@
+"""Make every picture of the docs: `make pictures` (about a minute, because the demo is played at its own speed).
+
+live.svg, live.png   the live view in the middle of the demo, by the bundled weights as they are today
+*/*.png, */*.pdf     plots, drawn from the numbers (*/*.csv) that `benchmarks/` wrote beside them
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import matplotlib as mpl
+from resvg_py import svg_to_bytes
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+
+from whispertide import api
+from whispertide.cli.bundled import bundled_files
+from whispertide.cli.demo import plain
+from whispertide.cli.live import LiveView
+from whispertide.cli.meter import Meter
+from whispertide.cli.pump import at_live_pace
+from whispertide.cli.source import Source
+from whispertide.evaluation import plots
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe
+from whispertide.transcript import Transcript
+from whispertide.types import FloatArray, join_words, to_samples
+
+DOCS = Path(__file__).parent
+WIDTH, HEIGHT = 80, 24  # of the terminal
+FROM_S = 16.0  # the picture is of a moment after so much audio, where ...
+WORDS = 3  # ... the guess has at least so many words, and all of them turn out to be right
+ZOOM = 2  # pixels of the PNG for one of the SVG
+
+
+def live_view(pace: Callable[[Iterable[FloatArray]], Iterable[FloatArray]], recipe: Recipe) -> str:
+    """The live view of the demo as SVG, at the first moment that is good to look at. Raises `RuntimeError`: none is."""
+    console = Console(record=True, file=io.StringIO(), width=WIDTH, height=HEIGHT, force_terminal=True, highlight=False)
+    transcriber = api.load(api.BUNDLED_MODEL)
+    with bundled_files() as (recording, transcript):
+        source = Source(str(recording))
+        view = LiveView(console, Meter(live=True), transcriber.name, recipe.name, source.probe())
+        play(view, transcriber, recipe, pace(source.blocks()), plain(transcript.read_text(encoding="utf-8")))
+    finished, rows = view.frame()
+    console.print("$ whispertide demo", style="bold")
+    for row in (*finished, *rows, ""):  # an empty one, because the picture cuts the letters of the last
+        console.print(row)
+    svg = console.export_svg(title="whispertide demo", theme=MONOKAI)
+    svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # fonts that it would fetch from elsewhere
+    return re.sub("Fira Code, monospace|arial", "monospace", svg)
+
+
+def play(
+    view: LiveView, transcriber: api.Transcriber, recipe: Recipe, blocks: Iterable[FloatArray], spoken: str
+) -> None:
+    """Feed the recording until the view shows what the picture is to be of."""
+    session = transcriber.session(recipe)
+    transcriber.warm_up()
+    for block in blocks:
+        view.meter.audio(len(block))
+        for event in session.push(block):
+            view.meter.event(event)
+            view.event(event)
+        view.meter.cpu_percent()
+        if session.received > to_samples(FROM_S) and is_right(session.transcript, spoken):
+            return
+    raise RuntimeError("expected a moment with a guess that turns out to be right; there was none")
+
+
+def is_right(transcript: Transcript, spoken: str) -> bool:
+    """Whether there is a guess of some length, and the speaker goes on so."""
+    known, guess = (plain(join_words(list(words))) for words in (transcript.words, transcript.hypothesis))
+    return len(guess.split()) >= WORDS and f"{known[-20:]} {guess} " in spoken
+
+
+def rastered(svg: str) -> bytes:
+    """As PNG, in the font that comes with matplotlib."""
+    fonts = Path(mpl.get_data_path()) / "fonts" / "ttf"
+    files = [str(fonts / f"DejaVuSansMono{style}.ttf") for style in ("", "-Bold", "-Oblique")]
+    return svg_to_bytes(svg, skip_system_fonts=True, font_files=files, monospace_family="DejaVu Sans Mono", zoom=ZOOM)
+
+
+def drawn(numbers: Path) -> plots.Drawing:
+    """The plot of a file of numbers, whose name says of what kind it is."""
+    about, curves, levels = plots.read(numbers)
+    if numbers.stem.endswith("trade-off"):
+        return plots.scatter(curves, levels=levels, **about)
+    return plots.front(*curves, **about) if numbers.stem == "search" else plots.shares(curves, **about)
+
+
+def main() -> None:
+    """Draw and save everything."""
+    svg = live_view(at_live_pace, get_recipe(DEFAULT_RECIPE))
+    (DOCS / "live.svg").write_text(svg, encoding="utf-8")
+    (DOCS / "live.png").write_bytes(rastered(svg))
+    for numbers in sorted(DOCS.glob("*/*.csv")):
+        drawn(numbers).save(numbers.with_suffix(""))
+
+
+if __name__ == "__main__":
+    main()
