@@ -23,8 +23,10 @@ from whispertide.evaluation.latency import (
     MOMENTS,
     Latencies,
     final_word_s,
+    first_shown_s,
     first_text_s,
     laal_s,
+    last_shown_s,
     summarise,
     word_latencies,
 )
@@ -48,7 +50,10 @@ class UtteranceScore:
     hits ...       words of the normalised reference that were right, and errors by kind
     char_...       the same for characters
     confirmed_s    latencies of matched words, in order; `settled_s` and `first_seen_s` alike; `unmatched_s` from an
-                   unmatched word's end to the end of the run; None without exact word times
+                   unmatched word's end to the end of the run; None without word times
+    first_text_s   from the beginning of the recording to the first text; `last_text_s` from its end until the last
+                   word is final: what can be had without word times
+    word_times     where the times come from (`Utterance.word_times`)
     final_words    words of the final text
     hallucinated   those of them where nobody spoke; None where somebody did
     cursor         latency times weight, clamped and not, and the weight, of all that was shown; `cursor_confirmed` of
@@ -73,6 +78,9 @@ class UtteranceScore:
     ttft_s: float | None = None
     final_s: float | None = None
     laal_s: float | None = None
+    first_text_s: float | None = None
+    last_text_s: float | None = None
+    word_times: str = ""
     final_words: int = 0
     revisions: int = 0
     hallucinated: int | None = None
@@ -98,7 +106,7 @@ class UtteranceScore:
 
     @property
     def latencies(self) -> Latencies | None:
-        """The latencies; None without exact word times."""
+        """The latencies; None without word times."""
         if self.confirmed_s is None:
             return None
         return Latencies(self.first_seen_s or (), self.settled_s or (), self.confirmed_s, self.unmatched_s or ())
@@ -123,9 +131,11 @@ class Score:
     """One cell. Rates are per reference word, latencies in seconds, costs per second of audio; None: not applicable.
 
     `substitutions`, `deletions` and `insertions` are numbers of words. `matched_enough` False: the latencies cover less
-    than 95 % of the reference words and are no basis for a claim. `cursor_s` is clamped as published by OpenBench,
-    `cursor_unclamped_s` is not. `avg_beam` is the mean number of hypotheses in a decoder run that looks for text,
-    `reduce_ratio` the share of those runs with one (WhisperFlow, table 4); sampling counts, alignment does not.
+    than 95 % of the reference words and are no basis for a claim. `word_times` are "exact", or "aligned by MODEL", on
+    which no claim about latency should rest, or None: there are no latencies; `first_text_s` and `last_text_s` need
+    none. `cursor_s` is clamped as published by OpenBench, `cursor_unclamped_s` is not. `avg_beam` is the mean number of
+    hypotheses in a decoder run that looks for text, `reduce_ratio` the share of those runs with one (WhisperFlow,
+    table 4); sampling counts, alignment does not.
     """
 
     recipe: str
@@ -165,6 +175,9 @@ class Score:
     ttft_s: float | None
     final_s: float | None
     laal_s: float | None
+    first_text_s: float | None
+    last_text_s: float | None
+    word_times: str | None
     cursor_s: float | None
     cursor_unclamped_s: float | None
     cursor_confirmed_s: float | None
@@ -287,6 +300,9 @@ def judge(utterance: Utterance, trace: Trace) -> UtteranceScore:
         char_errors=letters.errors,
         characters=letters.reference,
         laal_s=laal_s(trace, viewing, len(utterance.words)),
+        first_text_s=first_shown_s(viewing),
+        last_text_s=last_shown_s(viewing, trace.audio_s),
+        word_times=utterance.word_times,
         final_words=len(viewing.keyed(0)),
         revisions=revisions(viewing),
         hallucinated=None if utterance.words else hallucinated_words(viewing),
@@ -304,7 +320,7 @@ def judge(utterance: Utterance, trace: Trace) -> UtteranceScore:
         peak_mb=trace.peak_mb,
         energy_j=trace.energy_j,
     )
-    if not utterance.exact_times:
+    if not utterance.word_times:
         return score
     end = max(viewing.end_s, trace.audio_s)
     latencies = word_latencies(utterance, viewing, alignment, end_s=end)
@@ -349,6 +365,9 @@ def aggregate(results: Iterable[UtteranceScore], about: About) -> Score:
         ttft_s=_mean(result.ttft_s for result in results),
         final_s=_mean(result.final_s for result in results),
         laal_s=_mean(result.laal_s for result in results),
+        first_text_s=_mean(result.first_text_s for result in results),
+        last_text_s=_mean(result.last_text_s for result in results),
+        word_times=" and ".join(sorted({result.word_times for result in results if result.word_times})) or None,
         cursor_s=cursor.clamped_s,
         cursor_unclamped_s=cursor.unclamped_s,
         cursor_confirmed_s=confirmed_cursor.clamped_s,
