@@ -127,9 +127,8 @@ def run(
         length_s = DEFAULT_EXCERPT_S if excerpt is None and not quick else excerpt
         with _runner(output, Setup(clock, quick, length_s, seed, engine, _names(models), align)) as runner:
             able = prepare(runner, requests)
-            expected = estimate(runner, able)
-            if expected.cells or expected.unknown:
-                say(str(expected))
+            if expected := str(estimate(runner, able)):
+                say(expected)
             cells = _measure(runner, able)
         _print_cells(cells)
         if not cells:

@@ -23,7 +23,7 @@ LIVE = "live"
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`seconds` of computing for `audio_s` seconds of audio in `cells` cells, and how many cells nobody can judge."""
+    """`seconds` for `audio_s` seconds of audio in `cells` cells; `unknown` cells of other programs are not in it."""
 
     seconds: float = 0.0
     audio_s: float = 0.0
@@ -31,9 +31,13 @@ class Estimate:
     unknown: int = 0
 
     def __str__(self) -> str:
-        known = f"about {in_words(self.seconds)} on this machine" if self.cells else "nobody knows how long"
-        other = f"; {self.unknown} cells of other programs are not in it" if self.unknown else ""
-        return f"{known}: {self.cells} cells, together {in_words(self.audio_s)} of audio{other}"
+        parts = []
+        if self.cells:
+            amount = f"{_count(self.cells)} with {in_words(self.audio_s)} of audio in all"
+            parts.append(f"about {in_words(self.seconds)} on this machine: {amount}")
+        if self.unknown:
+            parts.append(f"{_count(self.unknown)} of other programs, whose time is not estimated")
+        return ", and ".join(parts)
 
 
 def estimate(runner: Runner, requests: Sequence[Request], *, now: Callable[[], float] = time.perf_counter) -> Estimate:
@@ -51,6 +55,10 @@ def estimate(runner: Runner, requests: Sequence[Request], *, now: Callable[[], f
             audio_s += length
             cells += 1
     return Estimate(seconds, audio_s, cells, unknown)
+
+
+def _count(cells: int) -> str:
+    return f"{cells} cell{'' if cells == 1 else 's'}"
 
 
 def in_words(seconds: float) -> str:
