@@ -283,7 +283,7 @@ def test_what_cannot_be_made_is_said_before_audio_is_made(
     result = run("bench", "run", *arguments)
     assert (result.exit_code, result.stdout) == (code, ""), result.stderr
     assert said in result.stderr
-    assert heard.asked == heard.sampled == []
+    assert (heard.asked, heard.sampled) == ([], [])
 
 
 def test_what_is_read_is_read_before_anything_is_made(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:

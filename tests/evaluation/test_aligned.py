@@ -33,7 +33,8 @@ def test_a_recording_is_cut_between_neighbours_that_were_both_heard() -> None:
     st.integers(0, 40),
 )
 def test_stretches_fit_into_a_window_and_do_not_overlap(words: list[tuple[bool, int, int]], rest: int) -> None:
-    at, heard = 0, {}
+    at = 0
+    heard: dict[int, Word] = {}
     for index, (known, length, pause) in enumerate(words):
         if known:
             heard |= heard_at((index, at, at + length))

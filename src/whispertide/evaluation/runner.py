@@ -17,7 +17,8 @@ from whispertide.evaluation.clips import Clip, clips_of
 from whispertide.evaluation.corpora.parts import part_label, part_of
 from whispertide.evaluation.grid import OFFLINE, PEER, Request, Setup, changes_of, text_of
 from whispertide.evaluation.peer_cells import PeerMissing, hearing, settings_of, unfit
-from whispertide.evaluation.replay import About, Recogniser, offline, run_cell, streaming
+from whispertide.evaluation.replay import Recogniser, offline, run_cell, streaming
+from whispertide.evaluation.score import About
 from whispertide.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.evaluation.trace import FREE, ClockName, Corpus, Trace, Utterance
 from whispertide.options import DecodeOptions
