@@ -489,6 +489,10 @@ def test_cells_are_compared_by_the_names_that_the_table_shows(run: Run, tmp_path
     assert "confirmed latency lower by 1.500 s" in result.stdout
     changed = run("bench", "compare", "whisper-streaming", "tide framing=pad30", *place)
     assert "confirmed latency lower by 1.300 s" in changed.stdout
+    for recogniser, step_s in (("whisper-streaming", 1.0), ("tide", 0.3)):
+        make_cell(results, recogniser=recogniser, step_s=step_s, corpus="noisy", corpus_hash="ba9876543210")
+    both = run("bench", "compare", "whisper-streaming", "tide", *place).stdout
+    assert re.findall(r"nano\.en on (\w+), simulated clock\nA: whisper", both) == ["talks", "noisy"]
 
 
 @pytest.mark.parametrize("names", [(), ("tide",), ("tide", "tyde")])

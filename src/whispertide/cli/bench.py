@@ -111,8 +111,8 @@ def run(
     """Measure every combination of recipes, models, corpora and steps. Standard output: a table, then one JSON line
     per cell.
 
-    Without options: tide and the baseline whisper-streaming, a quarter of an hour of synthetic talks. What cannot be
-    measured is said first, then about how long it takes; an interrupted run goes on where it was.
+    Without options: tide and the baseline whisper-streaming, on a quarter of an hour of synthetic talks.
+    What cannot be measured is said first, then about how long it takes. An interrupted run goes on where it was.
     """
 
     def body() -> ExitCode:
@@ -172,6 +172,8 @@ def compare(
             comparisons = [compare(*pair) for pair in pairs(*sides)]
         for comparison in comparisons:
             first, second = comparison.names
+            if len(comparisons) > 1:
+                typer.echo(comparison.place)
             typer.echo(f"A: {first}\nB: {second}\n{text_table(comparison.table)}\n{comparison.verdict}\n")
         return ExitCode.OK
 

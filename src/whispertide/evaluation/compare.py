@@ -50,6 +50,11 @@ class Comparison:
         return (a, b) if a != b else (f"{a} [{self.a.key}]", f"{b} [{self.b.key}]")
 
     @property
+    def place(self) -> str:
+        """On what they were measured: model, corpus and clock of A."""
+        return f"{self.a.spec.model} on {self.a.spec.corpus}, {self.a.spec.clock} clock"
+
+    @property
     def table(self) -> Table:
         """Both figures, the difference and its interval."""
         rows = []
