@@ -1,6 +1,6 @@
 """Before a run: what cannot be measured is said before audio is made or computed, then everything is made ready.
 
-The order is that of the price: the folder, names and tools, models and what recipes need beside them, corpora that are
+The order is that of the price: names and tools, the folder of results, models and what recipes need beside them, corpora that are
 read, and last those that are made.
 """
 
@@ -18,10 +18,11 @@ def prepare(runner: Runner, requests: Sequence[Request]) -> list[Request]:
     Raises `OutputError`, `OptionError`, `CorpusError`, `CheckpointError`, `GraphError` and `AudioFileError` for what
     cannot be had.
     """
-    runner.results.check_writable()
     for name in dict.fromkeys(request.corpus for request in requests):
         check_corpus(name)
     able = _without_missing_peers(runner, requests)
+    if able:
+        runner.results.check_writable()
     for request in reversed(able):  # so that the first model, which comes first, is the one that stays loaded
         transcriber = runner.transcriber(request.model)
         if request.recipe is not None:
