@@ -1,7 +1,7 @@
 """Before a run: what cannot be measured is said before audio is made or computed, then everything is made ready.
 
-The order is that of the price: names and tools, the folder of results, models and what recipes need beside them, corpora that are
-read, and last those that are made.
+The order is that of the price: names and tools, the folder of results, models and what recipes need beside them,
+corpora that are read, and last those that are made.
 """
 
 from collections.abc import Iterable, Sequence
