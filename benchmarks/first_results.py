@@ -27,8 +27,9 @@ from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import WhispertideError
 from whispertide.evaluation import publish
 from whispertide.evaluation.grid import OFFLINE, PEER, Request, Setup, grid, text_of
+from whispertide.evaluation.peer_cells import PeerMissing
 from whispertide.evaluation.peers import PEERS, why_not
-from whispertide.evaluation.runner import PeerMissing, Runner
+from whispertide.evaluation.runner import Runner
 from whispertide.evaluation.store import Cell
 from whispertide.evaluation.sweep import best_step
 from whispertide.evaluation.trace import Utterance

@@ -140,7 +140,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
         "What is not here",
     ]
     for row in (
-        "| manifest:clips 1200 s |",
+        "| manifest:clips |",
         "| whisper-streaming | 1 s | default |",
         "| whisper-streaming | 0.5 s | best step |",
         "| peer:whisper-streaming fallback=false | 0.5 s | best step |",

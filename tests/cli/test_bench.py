@@ -11,8 +11,9 @@ import pytest
 
 from command_line import Run
 from evaluation_cells import make_cell, make_trace
-from whispertide.evaluation import corpora, paper, peers, runner, store
-from whispertide.evaluation.corpora import parts
+from whispertide.errors import CheckpointNotFoundError, CorpusError
+from whispertide.evaluation import corpora, paper, peers, preparation, runner, store
+from whispertide.evaluation.corpora import check_corpus, parts
 from whispertide.evaluation.grid import Setup
 from whispertide.evaluation.replay import Recogniser
 from whispertide.evaluation.runner import Runner
@@ -66,14 +67,30 @@ class Corpus:
 
 
 @dataclass
+class Untimed(Corpus):
+    """The same, and nobody knows when the words are said."""
+
+    def utterances(self) -> Iterator[Utterance]:
+        for utterance in Corpus(count=self.count).utterances():
+            yield replace(utterance, words=tuple(RefWord(word.text) for word in utterance.words), exact_times=False)
+
+
+@dataclass
 class Heard:
-    """What the fake recognisers were asked; `fail_after` so many utterances the user loses patience."""
+    """What the fake recognisers were asked, beside samples for the estimate; which recipes were tried before anything
+    was made; `fail_after` so many utterances the user loses patience.
+    """
 
     asked: list[tuple[str, str]] = field(default_factory=list)
+    sampled: list[str] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)
     fail_after: int | None = None
 
     def recogniser(self, name: str, late_s: float) -> Recogniser:
         def recognise(utterance: Utterance) -> Trace:
+            if utterance.id.startswith("sample of "):
+                self.sampled.append(name)
+                return make_trace(utterance.id)
             if self.fail_after is not None and len(self.asked) >= self.fail_after:
                 raise KeyboardInterrupt
             self.asked.append((name, utterance.id))
@@ -98,18 +115,29 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
 
     def transcriber(self: Runner, model: str) -> SimpleNamespace:
         return SimpleNamespace(
-            model=SimpleNamespace(content_hash="feed" * 16),
+            model=SimpleNamespace(content_hash="feed" * 16, options=SimpleNamespace(precision="int8")),
             dims=SimpleNamespace(is_multilingual=False),
             warm_up=lambda: None,
+            session=session,
         )
+
+    def session(recipe: Recipe) -> SimpleNamespace:
+        if recipe.framing == "hush":
+            raise CheckpointNotFoundError("expected a hush word; there is none")
+        record.checked.append(recipe.name)
+        return SimpleNamespace(close=lambda: None)
 
     monkeypatch.setattr(runner, "digest_beside", lambda model: "nothing")
     monkeypatch.setattr(runner, "streaming", streaming)
     monkeypatch.setattr(runner, "offline", offline)
     monkeypatch.setattr(corpora, "open_corpus", open_corpus)
+    monkeypatch.setattr(preparation, "check_corpus", lambda spec: None)
     monkeypatch.setattr(Runner, "transcriber", transcriber)
     monkeypatch.chdir(tmp_path)
     return record
+
+
+ONE = ("bench", "run", "--recipes", "whisper-streaming")
 
 
 def lines(output: str) -> list[dict[str, object]]:
@@ -117,7 +145,7 @@ def lines(output: str) -> list[dict[str, object]]:
 
 
 def test_a_run_prints_a_table_then_a_line_per_cell(run: Run, heard: Heard) -> None:
-    result = run("bench", "run", "--steps", "0.5,2")
+    result = run(*ONE, "--steps", "0.5,2")
     assert result.exit_code == 0, result.stderr
     table, *rest = result.stdout.split("\n{")
     assert [row.split()[:2] for row in table.splitlines()[1:]] == [
@@ -135,10 +163,10 @@ def test_a_run_prints_a_table_then_a_line_per_cell(run: Run, heard: Heard) -> No
 
 
 def test_what_is_measured_is_not_measured_again(run: Run, heard: Heard) -> None:
-    first = run("bench", "run")
+    first = run(*ONE)
     asked = list(heard.asked)
     assert [name for name, _ in asked] == ["offline"] * 2 + ["whisper-streaming 1 pad30 simulated"] * 2
-    assert run("bench", "run").stdout == first.stdout
+    assert run(*ONE).stdout == first.stdout
     assert heard.asked == asked
 
 
@@ -147,35 +175,35 @@ def test_what_is_measured_is_not_measured_again(run: Run, heard: Heard) -> None:
     [("--steps", "2"), ("--set", "framing=bare"), ("--clock", "free"), ("--seed", "1"), ("--precision", "fp32")],
 )
 def test_another_setting_is_another_cell(run: Run, heard: Heard, change: tuple[str, str]) -> None:
-    before = lines(run("bench", "run").stdout)
+    before = lines(run(*ONE).stdout)
     heard.asked.clear()
-    after = lines(run("bench", "run", *change).stdout)
+    after = lines(run(*ONE, *change).stdout)
     assert before[0]["cell"] != after[0]["cell"]
     assert [utterance for name, utterance in heard.asked if name != "offline"] == ["talk/0", "talk/1"]
 
 
 def test_other_code_is_another_cell(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    run("bench", "run")
+    run(*ONE)
     count = len(heard.asked)
     monkeypatch.setattr(store, "code_version", lambda: "another")
-    run("bench", "run")
+    run(*ONE)
     assert len(heard.asked) == 2 * count
 
 
 @pytest.mark.parametrize("done", [1, 2, 3])
 def test_an_interrupted_run_goes_on_where_it_was(run: Run, heard: Heard, done: int) -> None:
     heard.fail_after = done
-    result = run("bench", "run")
+    result = run(*ONE)
     assert (result.exit_code, result.stdout) == (130, "")
     assert "same command goes on" in result.stderr
     heard.fail_after = None
-    assert run("bench", "run").exit_code == 0
+    assert run(*ONE).exit_code == 0
     assert len(heard.asked) == len(set(heard.asked)) == 4
 
 
 def test_every_combination_is_measured(run: Run, heard: Heard) -> None:
     names = ("--models", "nano.en,base.en", "--corpora", "talks,noisy", "--recipes", "whisper-streaming,offline")
-    result = run("bench", "run", *names, "--steps", "1,2")
+    result = run(*ONE, *names, "--steps", "1,2")
     found = {(cell["recipe"], cell["model"], cell["corpus"], cell["step_s"]) for cell in lines(result.stdout)}
     assert found == {
         (recipe, model, corpus, step)
@@ -196,19 +224,116 @@ def test_every_combination_is_measured(run: Run, heard: Heard) -> None:
         (("--peers", "whisperfast"), "faster-whisper"),
         (("--recipes", ","), "at least one recipe"),
         (("--excerpt", "0"), "more than 0 s"),
+        (("--excerpt", "some"), "'all'"),
     ],
 )
 def test_wrong_usage_is_said_before_anything_is_measured(
     run: Run, heard: Heard, arguments: tuple[str, str], said: str
 ) -> None:
-    result = run("bench", "run", *arguments)
+    result = run(*ONE, *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
     assert heard.asked == []
 
 
+def test_without_options_tide_stands_beside_the_baseline_on_a_quarter_of_an_hour(
+    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Corpus(count=90))
+    result = run("bench", "run")
+    assert [(cell["recipe"], cell["corpus"]) for cell in lines(result.stdout)] == [
+        ("tide", "talks 900 s"),
+        ("whisper-streaming", "talks 900 s"),
+    ]
+    for asked, audio_s in (("100", 100.0), ("all", 3600.0)):
+        cells = lines(run("bench", "run", "--excerpt", asked, "-o", f"results-{asked}").stdout)
+        assert [cell["audio_s"] for cell in cells] == [audio_s] * 2
+
+
+def test_what_is_shorter_than_the_excerpt_is_measured_whole_and_says_so(run: Run, heard: Heard) -> None:
+    (cell,) = lines(run(*ONE, "--excerpt", "900").stdout)
+    assert (cell["corpus"], cell["corpus_hash"]) == ("talks", Corpus(hash="000000000000").hash)
+
+
+def test_an_estimate_comes_before_the_first_cell(run: Run, heard: Heard) -> None:
+    said = run(*ONE, "--quick").stderr.splitlines()
+    assert re.fullmatch(r"about .* on this machine: 2 cells with 2 minutes of audio in all", said[0]), said
+    assert said[1].startswith("1/1 offline")
+    assert heard.sampled == ["offline", "whisper-streaming 1 pad30 simulated"]
+    again = run(*ONE, "--quick")
+    assert ("about" in again.stderr, len(heard.sampled)) == (False, 2), "what is measured takes no time"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--corpora", "talks,speech"), 2, "librispeech:PATH"),
+        (("--corpora", "talks,manifest:gone.jsonl"), 1, "gone.jsonl; it does not exist"),
+        (("--corpora", "manifest:gone.jsonl,talks"), 1, "gone.jsonl; it does not exist"),
+        (("--recipes", "tide,whisperflow"), 4, "hush word"),
+        (("--output", "file/results"), 5, "choose another with --output"),
+        (("--recipes", "", "--peers", "moonshine"), 2, "peer:moonshine cannot run"),
+    ],
+)
+def test_what_cannot_be_made_is_said_before_audio_is_made(
+    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    Path("file").write_text("")
+    monkeypatch.setattr(preparation, "check_corpus", lambda spec: None if spec == "talks" else check_corpus(spec))
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: pytest.fail(f"{spec} is made"))
+    result = run("bench", "run", *arguments)
+    assert (result.exit_code, result.stdout) == (code, ""), result.stderr
+    assert said in result.stderr
+    assert (heard.asked, heard.sampled) == ([], [])
+
+
+def test_what_is_read_is_read_before_anything_is_made(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_corpus(spec: str, **_: object) -> Corpus:
+        if spec == "talks":
+            pytest.fail("made")
+        raise CorpusError("line 3 cannot be scored")
+
+    monkeypatch.setattr(corpora, "open_corpus", open_corpus)
+    result = run("bench", "run", "--corpora", "talks,manifest:bad.jsonl")
+    assert (result.exit_code, "line 3 cannot be scored" in result.stderr) == (1, True)
+
+
+def test_without_word_times_the_table_says_so_and_shows_what_can_be_had(
+    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Untimed())
+    result = run(*ONE, "--corpora", "manifest:mine.jsonl")
+    (cell,) = lines(result.stdout)
+    assert (cell["word_times"], cell["confirmed_mean_s"], cell["matched"]) == (None, None, None)
+    # of a recording of 40 s a word a second, shown at its end and final a second later
+    assert (cell["first_text_s"], cell["last_text_s"]) == (1.0, 0.0)
+    head = result.stdout.splitlines()[0]
+    wanted = ("WER %", "LAAL s", "first text s", "last text s", "revisions /100")
+    assert [name for name in wanted if name not in head] == []
+    assert "confirmed" not in head
+    assert "nobody knows exactly when each word of manifest:mine.jsonl was said" in result.stderr
+    assert "--align" in result.stderr
+
+
+def test_aligned_word_times_are_marked(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    def aligned(utterance: Utterance, transcriber: object, model: str) -> Utterance:
+        timed = next(Corpus().utterances()).words
+        return replace(utterance, words=timed, aligned_by=model)
+
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Untimed())
+    monkeypatch.setattr("whispertide.evaluation.aligned.aligned", aligned)
+    result = run(*ONE, "--corpora", "manifest:mine.jsonl", "--align")
+    (cell,) = lines(result.stdout)
+    assert (cell["word_times"], cell["confirmed_mean_s"]) == ("aligned by nano.en", 1.0)
+    assert cell["corpus"] == "manifest:mine.jsonl aligned"
+    assert cell["corpus_hash"] != Untimed().hash
+    assert "1.00 ~" in result.stdout.splitlines()[1]
+    assert "aligned by nano.en (forced alignment), not exact: no claim about latency" in result.stderr
+    assert "aligning" not in run(*ONE, "--corpora", "talks", "--align", "--seed", "1").stdout
+
+
 def test_a_peer_that_cannot_run_says_why_and_the_others_go_on(run: Run, heard: Heard) -> None:
-    result = run("bench", "run", "--peers", "moonshine,faster-whisper")
+    result = run(*ONE, "--peers", "moonshine,faster-whisper")
     assert result.exit_code == 0
     assert len(lines(result.stdout)) == 1
     assert re.search(r"peer:moonshine cannot run: .*no weights", result.stderr)
@@ -234,7 +359,7 @@ def peer_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ..
 def test_peers_stand_beside_recipes(
     run: Run, heard: Heard, peer_asked: list[tuple[str, tuple[str, ...], dict[str, object]]]
 ) -> None:
-    command = ("bench", "run", "--peers", "simulstreaming,faster-whisper", "--steps", "0.5,1", "--threads", "1")
+    command = (*ONE, "--peers", "simulstreaming,faster-whisper", "--steps", "0.5,1", "--threads", "1")
     result = run(*command)
     cells = [(cell["recipe"], cell["step_s"], cell["confirmed_mean_s"]) for cell in lines(result.stdout)]
     assert cells[2:] == [
@@ -270,23 +395,13 @@ def test_a_program_that_runs_live_is_not_let_loose_on_hours(
     run: Run, heard: Heard, peer_asked: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Corpus(count=90))
-    result = run("bench", "run", "--recipes", "", "--peers", "whisperlivekit-localagreement")
+    live = ("bench", "run", "--recipes", "", "--peers", "whisperlivekit-localagreement")
+    result = run(*live, "--excerpt", "all")
     assert "--excerpt 600" in result.stderr
     assert peer_asked == []
-    result = run("bench", "run", "--recipes", "", "--peers", "whisperlivekit-localagreement", "--excerpt", "100")
+    result = run(*live, "--excerpt", "100")
     assert [cell["audio_s"] for cell in lines(result.stdout)] == [100.0, 100.0]
-    result = run(
-        "bench",
-        "run",
-        "--recipes",
-        "",
-        "--peers",
-        "whisperlivekit-localagreement",
-        "--excerpt",
-        "100",
-        "--clock",
-        "free",
-    )
+    result = run(*live, "--excerpt", "100", "--clock", "free")
     assert "real time" in result.stderr
 
 
@@ -303,7 +418,7 @@ def test_recordings_in_languages_that_the_model_does_not_write_are_left_out_and_
     run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Polyglot())
-    result = run("bench", "run")
+    result = run(*ONE)
     assert result.exit_code == 0
     assert "2 recordings of talks-seed0 in de, en+de are left out: nano.en does not write that" in result.stderr
     (cell,) = lines(result.stdout)
@@ -320,16 +435,16 @@ def test_a_peer_is_told_the_language_and_takes_no_corpus_of_several(
 ) -> None:
     monkeypatch.setattr(Runner, "_languages", lambda self, model: frozenset({"en", "de", "en+de"}))
     monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Polyglot())
-    result = run("bench", "run", "--peers", "simulstreaming")
+    result = run(*ONE, "--peers", "simulstreaming")
     assert "told one language, and talks-seed0 has de, en, en+de" in result.stderr
     monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: parts.InLanguages(Polyglot(), {"de"}))
-    assert run("bench", "run", "--peers", "simulstreaming").exit_code == 0
+    assert run(*ONE, "--peers", "simulstreaming").exit_code == 0
     assert [settings["language"] for _, _, settings in peer_asked] == ["de"]
 
 
 def test_a_model_in_a_folder_is_called_by_the_folders_name(run: Run, heard: Heard, tmp_path: Path) -> None:
     (tmp_path / "deep" / "own-model").mkdir(parents=True)
-    (cell,) = lines(run("bench", "run", "--models", tmp_path / "deep" / "own-model").stdout)
+    (cell,) = lines(run(*ONE, "--models", tmp_path / "deep" / "own-model").stdout)
     assert cell["model"] == "own-model"
 
 
@@ -341,7 +456,7 @@ def test_an_excerpt_in_which_nothing_fits_is_refused(run: Run, heard: Heard, mon
         return corpus
 
     monkeypatch.setattr(corpora, "open_corpus", untimed)
-    result = run("bench", "run", "--excerpt", "30")
+    result = run(*ONE, "--excerpt", "30")
     assert "use a longer excerpt" in result.stderr
     assert result.exit_code != 0
     assert heard.asked == []
@@ -361,8 +476,39 @@ def test_two_cells_are_compared(run: Run, tmp_path: Path) -> None:
     assert "confirmed latency lower by 1.500 s" in result.stdout
     assert result.stdout.startswith("A: whisper-streaming 1 s\nB: whisper-streaming 0.2 s\n")
     assert run("bench", "compare", slow.folder, quick.folder).stdout == result.stdout
-    missing = run("bench", "compare", slow.key, "zzz", "--output", results.folder)
-    assert (missing.exit_code, "'zzz'" in missing.stderr) == (2, True)
+
+
+def test_cells_are_compared_by_the_names_that_the_table_shows(run: Run, tmp_path: Path) -> None:
+    results = Results(tmp_path / "results")
+    make_cell(results, late_s=2.0)
+    make_cell(results, recogniser="tide", late_s=0.5, step_s=0.3)
+    make_cell(results, recogniser="tide", late_s=0.7, step_s=0.3, changes=("framing=pad30",))
+    place = ("--output", results.folder)
+    result = run("bench", "compare", "whisper-streaming", "tide", *place)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("A: whisper-streaming 1 s\nB: tide 0.3 s\n")
+    assert "confirmed latency lower by 1.500 s" in result.stdout
+    changed = run("bench", "compare", "whisper-streaming", "tide framing=pad30", *place)
+    assert "confirmed latency lower by 1.300 s" in changed.stdout
+    for recogniser, step_s in (("whisper-streaming", 1.0), ("tide", 0.3)):
+        make_cell(results, recogniser=recogniser, step_s=step_s, corpus="noisy", corpus_hash="ba9876543210")
+    both = run("bench", "compare", "whisper-streaming", "tide", *place).stdout
+    assert re.findall(r"nano\.en on (\w+), simulated clock\nA: whisper", both) == ["talks", "noisy"]
+
+
+@pytest.mark.parametrize("names", [(), ("tide",), ("tide", "tyde")])
+def test_without_names_or_with_an_unknown_one_what_there_is_is_listed(
+    run: Run, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    results = Results(tmp_path / "results")
+    cells = [make_cell(results), make_cell(results, recogniser="tide", step_s=0.3)]
+    result = run("bench", "compare", *names, "--output", results.folder)
+    listed = result.stderr if names else result.stdout
+    assert (result.exit_code, bool(result.stdout)) == ((2, False) if names else (0, True))
+    assert [part for cell in cells for part in (cell.key, cell.spec.recogniser) if part not in listed] == []
+    assert len(names) < 2 or "'tyde'" in listed
+    nothing = run("bench", "compare", *names, "--output", tmp_path / "nothing")
+    assert (nothing.exit_code, "bench run" in nothing.stderr) == (2, True)
 
 
 def test_a_report_is_written_whole_or_not_at_all(run: Run, tmp_path: Path) -> None:

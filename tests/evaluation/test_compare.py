@@ -41,6 +41,15 @@ def test_cells_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
         compare(cell, make_cell(results, utterances=3, clock="free"))
 
 
+def test_what_rests_on_aligned_word_times_says_so(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    exact, aligned = (
+        make_cell(results, utterances=3, code=times, score={"word_times": times}) for times in ("exact", "aligned by x")
+    )
+    assert "forced alignment" not in compare(exact, exact).verdict
+    assert "word times by forced alignment: no claim about latency" in compare(aligned, aligned).verdict
+
+
 def test_folders_are_compared_cell_by_cell(tmp_path: Path) -> None:
     old, new = results_in(tmp_path / "old"), results_in(tmp_path / "new")
     for step in (0.5, 1.0):

@@ -14,8 +14,10 @@ from whispertide.evaluation.latency import (
     Latencies,
     Sighting,
     final_word_s,
+    first_shown_s,
     first_text_s,
     laal_s,
+    last_shown_s,
     match_prefix,
     sightings,
     summarise,
@@ -123,6 +125,13 @@ def test_first_text_and_last_word() -> None:
     assert first_text_s(SAID, viewing) == 0.75  # the first word begins at 0.5
     assert final_word(viewing) == 2.5
     assert first_text_s(SAID, look(trace((5.0, "", "")))) is None
+
+
+def test_first_and_last_text_need_no_word_times() -> None:
+    viewing = look(trace((0.25, "", ""), (1.25, "", "a"), (3.0, "the cat", "sat"), (4.5, "sat", ""), (5.0, "", "")))
+    assert (first_shown_s(viewing), last_shown_s(viewing, 5.0)) == (1.25, -0.5)
+    nothing = look(trace((5.0, "", "")))
+    assert (first_shown_s(nothing), last_shown_s(nothing, 5.0)) == (None, None)
 
 
 def final_word(viewing: Viewing, said: Utterance = SAID) -> float | None:

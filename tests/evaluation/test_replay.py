@@ -15,15 +15,13 @@ from evaluation.traces import reference, trace
 from whispertide.audio.file import load_audio
 from whispertide.evaluation.flops import encoder_gflop
 from whispertide.evaluation.replay import (
-    About,
-    Score,
-    UtteranceScore,
     aggregate,
     judge,
     offline,
     run_cell,
     streaming,
 )
+from whispertide.evaluation.score import About, Score, UtteranceScore
 from whispertide.evaluation.trace import RefWord, RoundCost, Trace, Utterance
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipes import get_recipe

@@ -131,6 +131,38 @@ def test_latencies_of_too_few_words_are_marked(tmp_path: Path, undrawn: None) ->
     assert report.DOUBTFUL not in report.build([sure])
 
 
+def test_latencies_by_aligned_word_times_are_marked(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    exact = make_cell(results, utterances=1, score={"word_times": "exact", "matched": 1.0, "words": 9})
+    aligned = make_cell(
+        results,
+        utterances=1,
+        step_s=2.0,
+        score={"word_times": "aligned by nano.en", "matched": 1.0, "words": 9, "laal_s": 1.5, "cpu_s_per_s": 0.25},
+    )
+    rows = text_table(report.summary_table([exact, aligned])).splitlines()
+    assert "LAAL s" not in rows[0], "where there are word times, nothing else is needed"
+    assert ["~" in row for row in rows] == [False, False, True]
+    assert "0.250" in rows[2].split(), "only what rests on word times is marked"
+    assert report.notes([exact]) == []
+    assert [line[:35] for line in report.notes([exact, aligned])] == ["~ word times are aligned by nano.en"]
+    assert "~ word times are aligned by nano.en" in report.build([aligned])
+
+
+def test_what_can_be_had_without_word_times_is_shown(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    known = {"words": 9, "matched": None, "laal_s": 1.5, "first_text_s": 0.75, "last_text_s": -0.25}
+    unknown = {"confirmed_mean_s": None, "confirmed_p99_s": None}
+    untimed = make_cell(results, utterances=1, score={**known, **unknown}, corpus="manifest:mine.jsonl")
+    silent = make_cell(results, utterances=1, score={**unknown, "words": 0, "matched": None}, corpus="nonspeech")
+    head, row = text_table(report.summary_table([untimed])).splitlines()
+    assert head.split()[-8:] == ["LAAL", "s", "first", "text", "s", "last", "text", "s"]
+    assert row.split()[-3:] == ["1.50", "0.75", "-0.25"]
+    (line,) = report.notes([untimed, silent])
+    assert "each word of manifest:mine.jsonl was said" in line
+    assert report.notes([silent]) == [], "where nobody speaks there is nothing to miss"
+
+
 def test_without_cells_there_is_no_report() -> None:
     with pytest.raises(OptionError, match="bench run"):
         report.build([])

@@ -99,16 +99,10 @@ def test_a_folder_that_cannot_be_made_is_an_output_error(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="choose another"):
         Results(tmp_path / "file" / "results").begin(SPEC)
-
-
-def test_cells_are_found_by_the_beginning_of_their_key(tmp_path: Path) -> None:
-    results = results_in(tmp_path)
-    first, second = make_cell(results, utterances=1), make_cell(results, utterances=1, step_s=2.0)
-    assert results.find(first.key[:6]).key == first.key
-    with pytest.raises(OptionError, match=f"{first.key}.*got ''|{second.key}.*got ''"):
-        results.find("")
-    with pytest.raises(OptionError, match="got 'zz'"):
-        results.find("zz")
+    with pytest.raises(OutputError, match="choose another with --output"):
+        Results(tmp_path / "file" / "results").check_writable()
+    Results(tmp_path / "new" / "results").check_writable()
+    assert list((tmp_path / "new" / "results").iterdir()) == []
 
 
 def test_results_are_opened_as_a_folder_or_as_one_cell(tmp_path: Path) -> None:

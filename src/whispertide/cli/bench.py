@@ -28,9 +28,23 @@ bench = typer.Typer(
 )
 
 DEFAULT_FOLDER = Path("bench-results")
-DEFAULT_RECIPES = "whisper-streaming"
+DEFAULT_RECIPES = "tide,whisper-streaming"
 DEFAULT_MODELS = "nano.en"
 DEFAULT_CORPORA = "talks"
+DEFAULT_EXCERPT_S = 900.0
+ALL = "all"
+
+
+def _excerpt(text: str) -> float:
+    """Seconds, or infinity for "all"."""
+    try:
+        length_s = math.inf if text == ALL else float(text)
+    except ValueError:
+        length_s = math.nan
+    if not length_s > 0:
+        raise typer.BadParameter(f"expected more than 0 s, for example 900, or {ALL!r}; got {text!r}")
+    return length_s
+
 
 ModelsOption = Annotated[str, typer.Option("--models", "-m", metavar="A,B", help="Models, separated by commas.")]
 QuickOption = Annotated[
@@ -50,9 +64,17 @@ FolderOption = Annotated[
 ExcerptOption = Annotated[
     float | None,
     typer.Option(
-        "--excerpt", metavar="S", help="Only S seconds of each corpus, in as many voices as fit; live programs need it."
+        "--excerpt",
+        metavar="S",
+        parser=_excerpt,
+        help=f"Only S seconds of each corpus, in as many voices as fit, or {ALL}. bench run: "
+        f"{DEFAULT_EXCERPT_S:g}, with --quick 60. Live programs: at most 900.",
     ),
 ]
+CORPORA_HELP = (
+    "talks, noisy, nonspeech (made here), manifest:FILE (your own recordings: docs/guides/compare-your-own-audio.md), "
+    "or librispeech:, tedlium:, meanwhile:, timit:, fleurs: with a folder"
+)
 SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are made on the spot.")]
 
 
@@ -63,7 +85,7 @@ def run(
     ] = DEFAULT_RECIPES,
     models: ModelsOption = DEFAULT_MODELS,
     corpora: Annotated[
-        str, typer.Option("--corpora", "-c", metavar="A,B", help="Corpora, separated by commas.")
+        str, typer.Option("--corpora", "-c", metavar="A,B", help=f"{CORPORA_HELP}. Separated by commas.")
     ] = DEFAULT_CORPORA,
     steps: Annotated[
         str, typer.Option("--steps", "-s", metavar="S,S", help="Seconds between rounds; default: each recipe's own.")
@@ -75,6 +97,10 @@ def run(
     settings: SetOption = None,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
+    align: Annotated[
+        bool,
+        typer.Option("--align", help="Word times by forced alignment where nobody knows exact ones; they are marked."),
+    ] = False,
     clock: ClockOption = "simulated",
     output: FolderOption = DEFAULT_FOLDER,
     seed: SeedOption = 0,
@@ -84,20 +110,29 @@ def run(
 ) -> None:
     """Measure every combination of recipes, models, corpora and steps. Standard output: a table, then one JSON line
     per cell.
+
+    Without options: tide and the baseline whisper-streaming, on a quarter of an hour of synthetic talks.
+    What cannot be measured is said first, then about how long it takes. An interrupted run goes on where it was.
     """
 
     def body() -> ExitCode:
+        from whispertide.evaluation.estimate import estimate
         from whispertide.evaluation.grid import Setup, grid
+        from whispertide.evaluation.preparation import prepare
 
         requests = grid(
             _names(recipes), _names(models), _names(corpora), _numbers(steps), tuple(settings or ()), _names(peers)
         )
         engine = EngineOptions(precision, provider, threads)
-        with _runner(output, Setup(clock, quick, excerpt, seed, engine, _names(models))) as runner:
-            cells, failed = _measure(runner, requests)
+        length_s = DEFAULT_EXCERPT_S if excerpt is None and not quick else excerpt
+        with _runner(output, Setup(clock, quick, length_s, seed, engine, _names(models), align)) as runner:
+            able = prepare(runner, requests)
+            if expected := str(estimate(runner, able)):
+                say(expected)
+            cells = _measure(runner, able)
         _print_cells(cells)
         if not cells:
-            raise OptionError(f"expected at least one cell that can be measured; got none: {failed} failed, see above")
+            raise OptionError("expected at least one cell that can be measured; got none: see above")
         return ExitCode.OK
 
     guarded(body)
@@ -105,18 +140,40 @@ def run(
 
 @bench.command()
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="A cell's key (or its beginning), or a folder of results.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="What is compared with it.")],
+    a: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[A]", help="A name from the table ('tide', 'tide 0.5 s base.en'), a cell, or a folder of results."
+        ),
+    ] = None,
+    b: Annotated[str | None, typer.Argument(metavar="[B]", help="What is compared with it.")] = None,
     output: FolderOption = DEFAULT_FOLDER,
 ) -> None:
-    """Compare two cells, or two folders cell by cell: paired by utterance, with bootstrap intervals."""
+    """Compare two cells, or two folders cell by cell: paired by utterance, with bootstrap intervals.
+
+    Without names it lists what there is.
+    """
 
     def body() -> ExitCode:
-        from whispertide.evaluation.compare import compare_all
+        from whispertide.evaluation.compare import compare, compare_all
+        from whispertide.evaluation.named import find, listing, pairs
         from whispertide.evaluation.page import text_table
+        from whispertide.evaluation.store import open_results
 
-        for comparison in compare_all(_cells_of(a, output), _cells_of(b, output)):
+        if a is None:
+            typer.echo(listing(open_results(output)))
+            return ExitCode.OK
+        if b is None:
+            raise OptionError(f"expected two names; got {a!r} alone. There are:\n{listing(open_results(output))}")
+        if Path(a).is_dir() and Path(b).is_dir():
+            comparisons = compare_all(open_results(a), open_results(b))
+        else:
+            sides = [open_results(x) if Path(x).is_dir() else find(open_results(output), x) for x in (a, b)]
+            comparisons = [compare(*pair) for pair in pairs(*sides)]
+        for comparison in comparisons:
             first, second = comparison.names
+            if len(comparisons) > 1:
+                typer.echo(comparison.place)
             typer.echo(f"A: {first}\nB: {second}\n{text_table(comparison.table)}\n{comparison.verdict}\n")
         return ExitCode.OK
 
@@ -148,7 +205,7 @@ def paper(
         str, typer.Option("--items", metavar="A,B", help="Some of them: 'table 1,figure 11'. Default: all.")
     ] = "",
     models: ModelsOption = DEFAULT_MODELS,
-    corpus: Annotated[str, typer.Option("--corpus", "-c", metavar="NAME", help="The corpus.")] = DEFAULT_CORPORA,
+    corpus: Annotated[str, typer.Option("--corpus", "-c", metavar="NAME", help=f"{CORPORA_HELP}.")] = DEFAULT_CORPORA,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
     clock: ClockOption = "simulated",
@@ -193,29 +250,27 @@ def paper(
     guarded(body)
 
 
-def _measure(runner: "Runner", requests: "list[Request]") -> "tuple[list[Cell], int]":
-    """All cells that can be measured. A peer that cannot run says why, and the others go on."""
-    from whispertide.evaluation.runner import PeerMissing
+def _measure(runner: "Runner", requests: "list[Request]") -> "list[Cell]":
+    """All cells that can be measured. A peer that fails says why, and the others go on."""
+    from whispertide.evaluation.peer_cells import PeerMissing
 
     cells: list[Cell] = []
-    failed = 0
     for number, request in enumerate(requests, 1):
         try:
             cells.append(runner.run(request, place=f"{number}/{len(requests)}"))
         except PeerMissing as missing:
-            failed += 1
             say(f"{request.recogniser} cannot run: {missing}")
-    return cells, failed
+    return cells
 
 
 def _print_cells(cells: "list[Cell]") -> None:
     from whispertide.evaluation.page import text_table
-    from whispertide.evaluation.report import DOUBTFUL, is_doubtful, summary_table
+    from whispertide.evaluation.report import notes, summary_table
 
     if cells:
         typer.echo(text_table(summary_table(cells)))
-    if is_doubtful(cells):
-        say(DOUBTFUL)
+    for line in notes(cells):
+        say(line)
     for cell in cells:
         typer.echo(json.dumps(_finite({**cell.score, "cell": cell.key}), allow_nan=False))
 
@@ -281,12 +336,6 @@ def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
         except KeyboardInterrupt:
             say(f"finished utterances are kept in {folder}; the same command goes on from there")
             raise
-
-
-def _cells_of(place: str, folder: Path) -> "list[Cell]":
-    from whispertide.evaluation.store import Results, open_results
-
-    return open_results(place) if Path(place).is_dir() else [Results(folder).find(place)]
 
 
 def _write_page(path: Path, text: str) -> None:

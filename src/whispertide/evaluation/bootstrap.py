@@ -72,7 +72,7 @@ def paired(
 def compare(
     a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]], *, draws: int = DRAWS, seed: int = 0
 ) -> dict[str, Difference]:
-    """WER and the three mean latencies of two runs, from the records of their utterances (`replay.UtteranceScore`).
+    """WER and the three mean latencies of two runs, from the records of their utterances (`score.UtteranceScore`).
 
     Utterances are paired by `id`; those that only one run has are left out of both. A figure that one of them does not
     have is left out of the result.

@@ -8,7 +8,7 @@ from whispertide.evaluation import bootstrap
 from whispertide.evaluation.bootstrap import Difference
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.store import Cell
-from whispertide.evaluation.trace import FREE
+from whispertide.evaluation.trace import ALIGNED, FREE
 
 MANY = 20  # utterances; with fewer a bootstrap interval is too narrow
 
@@ -50,6 +50,11 @@ class Comparison:
         return (a, b) if a != b else (f"{a} [{self.a.key}]", f"{b} [{self.b.key}]")
 
     @property
+    def place(self) -> str:
+        """On what they were measured: model, corpus and clock of A."""
+        return f"{self.a.spec.model} on {self.a.spec.corpus}, {self.a.spec.clock} clock"
+
+    @property
     def table(self) -> Table:
         """Both figures, the difference and its interval."""
         rows = []
@@ -69,7 +74,8 @@ class Comparison:
         parts = [_said(m, self.differences[m.key]) for m in _VERDICTS if m.key in self.differences]
         count = min((found.utterances for found in self.differences.values()), default=0)
         doubt = f" (only {count} utterances: intervals are too narrow)" if count < MANY else ""
-        return f"B against A: {'; '.join(parts)}{doubt}"
+        aligned = " (word times by forced alignment: no claim about latency)" if _is_aligned(self.a, self.b) else ""
+        return f"B against A: {'; '.join(parts)}{doubt}{aligned}"
 
 
 def compare(a: Cell, b: Cell) -> Comparison:
@@ -103,6 +109,10 @@ def compare_all(a: Sequence[Cell], b: Sequence[Cell]) -> list[Comparison]:
     if not pairs:
         raise OptionError("expected cells that measured the same thing in both folders; none did: name two cells")
     return [compare(*pair) for pair in pairs]
+
+
+def _is_aligned(*cells: Cell) -> bool:
+    return any(ALIGNED in (cell.score.get("word_times") or "") for cell in cells)
 
 
 def _said(measure: Measure, found: Difference) -> str:

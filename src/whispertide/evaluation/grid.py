@@ -3,6 +3,7 @@
 Only names and settings are looked at; nothing is loaded and nothing is measured here.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -24,7 +25,11 @@ _NAMED_APART = ("name", "step_s")  # fields of a recipe that a cell shows in col
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What all cells of a run share. `excerpt_s`: only so much of each corpus; None is a minute in a quick run."""
+    """What all cells of a run share.
+
+    excerpt_s   only so much of each corpus, infinity: all of it; None: a minute in a quick run, else all
+    align       words without exact times are placed by forced alignment with the first model
+    """
 
     clock: str = "simulated"
     quick: bool = False
@@ -32,11 +37,13 @@ class Setup:
     seed: int = 0
     engine: EngineOptions = field(default_factory=EngineOptions)
     models: tuple[str, ...] = ("nano.en",)
+    align: bool = False
 
     @property
     def length_s(self) -> float | None:
         """How much of each corpus is measured; None means all."""
-        return self.excerpt_s if self.excerpt_s is not None or not self.quick else QUICK_S
+        length = QUICK_S if self.quick and self.excerpt_s is None else self.excerpt_s
+        return None if length is None or math.isinf(length) else length
 
 
 @dataclass(frozen=True, slots=True)

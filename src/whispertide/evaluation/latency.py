@@ -206,7 +206,18 @@ def first_text_s(utterance: Utterance, viewing: Viewing) -> float | None:
     start = next((word.start for word in utterance.words if word.start is not None), None)
     if start is None:
         return None
-    return next((view.at_s - seconds(start) for view in viewing.views if view.fixed or view.tail), None)
+    shown = first_shown_s(viewing)
+    return None if shown is None else shown - seconds(start)
+
+
+def first_shown_s(viewing: Viewing) -> float | None:
+    """From the beginning of the recording to the first view that shows a word; None if none ever did."""
+    return next((view.at_s for view in viewing.views if view.fixed or view.tail), None)
+
+
+def last_shown_s(viewing: Viewing, audio_s: float) -> float | None:
+    """From the end of the recording to the moment its last word was final; None if there is no word."""
+    return max(seen.confirmed for seen in sightings(viewing)) - audio_s if viewing.words else None
 
 
 def final_word_s(utterance: Utterance, viewing: Viewing, alignment: Alignment, *, end_s: float) -> float | None:

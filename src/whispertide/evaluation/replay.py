@@ -7,12 +7,10 @@ A recogniser is a function from an utterance to its trace: `streaming` and `offl
 pooled word by word. Nothing is dropped on the way; what does not apply is None.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 from functools import reduce
 from operator import add
-from typing import Any
 
 from whispertide.api import Transcriber
 from whispertide.evaluation import clock as clocks
@@ -23,12 +21,15 @@ from whispertide.evaluation.latency import (
     MOMENTS,
     Latencies,
     final_word_s,
+    first_shown_s,
     first_text_s,
     laal_s,
+    last_shown_s,
     summarise,
     word_latencies,
 )
 from whispertide.evaluation.revisions import hallucinated_words, revisions
+from whispertide.evaluation.score import About, Score, UtteranceScore
 from whispertide.evaluation.store import commit, machine
 from whispertide.evaluation.trace import FREE, ClockName, Corpus, RoundCost, Shown, Trace, Utterance
 from whispertide.evaluation.views import look
@@ -38,160 +39,6 @@ from whispertide.streaming.recipe import Recipe
 
 Recogniser = Callable[[Utterance], Trace]
 Progress = Callable[[float], None]  # told how many seconds of audio are done
-
-
-@dataclass(frozen=True, slots=True)
-class UtteranceScore:
-    """All that is kept of one utterance under one recogniser; `asdict` of it is JSON-ready, `from_record` reads it.
-
-    seconds        of audio
-    hits ...       words of the normalised reference that were right, and errors by kind
-    char_...       the same for characters
-    confirmed_s    latencies of matched words, in order; `settled_s` and `first_seen_s` alike; `unmatched_s` from an
-                   unmatched word's end to the end of the run; None without exact word times
-    final_words    words of the final text
-    hallucinated   those of them where nobody spoke; None where somebody did
-    cursor         latency times weight, clamped and not, and the weight, of all that was shown; `cursor_confirmed` of
-                   confirmed text
-    """
-
-    id: str
-    seconds: float
-    group: str = ""
-    hits: int = 0
-    substitutions: int = 0
-    deletions: int = 0
-    insertions: int = 0
-    words: int = 0
-    errors: int = 0
-    char_errors: int = 0
-    characters: int = 0
-    first_seen_s: tuple[float, ...] | None = None
-    settled_s: tuple[float, ...] | None = None
-    confirmed_s: tuple[float, ...] | None = None
-    unmatched_s: tuple[float, ...] | None = None
-    ttft_s: float | None = None
-    final_s: float | None = None
-    laal_s: float | None = None
-    final_words: int = 0
-    revisions: int = 0
-    hallucinated: int | None = None
-    cursor: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    cursor_confirmed: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    rounds: int = 0
-    compute_s: float = 0.0
-    decoder_runs: int = 0
-    search_runs: int = 0
-    search_rows: int = 0
-    narrow_runs: int = 0
-    tokens: int = 0
-    encoder_gflop: float = 0.0
-    cpu_s: float = 0.0
-    peak_mb: float = 0.0
-    energy_j: float | None = None
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "UtteranceScore":
-        """The inverse of `asdict`, also after JSON."""
-        values: dict[str, Any] = {key: tuple(item) if isinstance(item, list) else item for key, item in record.items()}
-        return cls(**values)
-
-    @property
-    def latencies(self) -> Latencies | None:
-        """The latencies; None without exact word times."""
-        if self.confirmed_s is None:
-            return None
-        return Latencies(self.first_seen_s or (), self.settled_s or (), self.confirmed_s, self.unmatched_s or ())
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a cell measured, for its line."""
-
-    recipe: str
-    model: str
-    corpus: str
-    corpus_hash: str
-    clock: ClockName = "simulated"
-    step_s: float | None = None
-    threads: int | None = None
-    wer_offline: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """One cell. Rates are per reference word, latencies in seconds, costs per second of audio; None: not applicable.
-
-    `substitutions`, `deletions` and `insertions` are numbers of words. `matched_enough` False: the latencies cover less
-    than 95 % of the reference words and are no basis for a claim. `cursor_s` is clamped as published by OpenBench,
-    `cursor_unclamped_s` is not. `avg_beam` is the mean number of hypotheses in a decoder run that looks for text,
-    `reduce_ratio` the share of those runs with one (WhisperFlow, table 4); sampling counts, alignment does not.
-    """
-
-    recipe: str
-    model: str
-    corpus: str
-    corpus_hash: str
-    clock: ClockName
-    step_s: float | None
-    threads: int | None
-    utterances: int
-    audio_s: float
-    words: int
-    wer: float | None
-    wer_offline: float | None
-    wer_minus_offline: float | None
-    cer: float | None
-    substitutions: int
-    deletions: int
-    insertions: int
-    confirmed_mean_s: float | None
-    confirmed_median_s: float | None
-    confirmed_p90_s: float | None
-    confirmed_p99_s: float | None
-    confirmed_p99_matched_s: float | None
-    settled_mean_s: float | None
-    settled_median_s: float | None
-    settled_p90_s: float | None
-    settled_p99_s: float | None
-    settled_p99_matched_s: float | None
-    first_seen_mean_s: float | None
-    first_seen_median_s: float | None
-    first_seen_p90_s: float | None
-    first_seen_p99_s: float | None
-    first_seen_p99_matched_s: float | None
-    matched: float | None
-    matched_enough: bool | None
-    ttft_s: float | None
-    final_s: float | None
-    laal_s: float | None
-    cursor_s: float | None
-    cursor_unclamped_s: float | None
-    cursor_confirmed_s: float | None
-    cursor_confirmed_unclamped_s: float | None
-    gflop_per_s: float | None
-    decoder_runs_per_s: float | None
-    tokens_per_s: float | None
-    rounds_per_s: float | None
-    compute_s_per_s: float | None
-    cpu_s_per_s: float | None
-    energy_j_per_s: float | None
-    peak_mb: float | None
-    revisions_per_100: float | None
-    hallucinated_per_min: float | None
-    avg_beam: float | None
-    reduce_ratio: float | None
-    machine: str
-    commit: str
-
-    def line(self) -> str:
-        """The score as one line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_line(cls, line: str) -> "Score":
-        """The inverse of `line`. Raises `ValueError` or `TypeError` where it is none."""
-        return cls(**json.loads(line))
 
 
 def streaming(
@@ -287,6 +134,9 @@ def judge(utterance: Utterance, trace: Trace) -> UtteranceScore:
         char_errors=letters.errors,
         characters=letters.reference,
         laal_s=laal_s(trace, viewing, len(utterance.words)),
+        first_text_s=first_shown_s(viewing),
+        last_text_s=last_shown_s(viewing, trace.audio_s),
+        word_times=utterance.word_times,
         final_words=len(viewing.keyed(0)),
         revisions=revisions(viewing),
         hallucinated=None if utterance.words else hallucinated_words(viewing),
@@ -304,7 +154,7 @@ def judge(utterance: Utterance, trace: Trace) -> UtteranceScore:
         peak_mb=trace.peak_mb,
         energy_j=trace.energy_j,
     )
-    if not utterance.exact_times:
+    if not utterance.word_times:
         return score
     end = max(viewing.end_s, trace.audio_s)
     latencies = word_latencies(utterance, viewing, alignment, end_s=end)
@@ -349,6 +199,9 @@ def aggregate(results: Iterable[UtteranceScore], about: About) -> Score:
         ttft_s=_mean(result.ttft_s for result in results),
         final_s=_mean(result.final_s for result in results),
         laal_s=_mean(result.laal_s for result in results),
+        first_text_s=_mean(result.first_text_s for result in results),
+        last_text_s=_mean(result.last_text_s for result in results),
+        word_times=" and ".join(sorted({result.word_times for result in results if result.word_times})) or None,
         cursor_s=cursor.clamped_s,
         cursor_unclamped_s=cursor.unclamped_s,
         cursor_confirmed_s=confirmed_cursor.clamped_s,

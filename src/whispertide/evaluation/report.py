@@ -14,7 +14,7 @@ from whispertide.evaluation import page
 from whispertide.evaluation.charts import charts, step_text
 from whispertide.evaluation.page import Table
 from whispertide.evaluation.store import Cell
-from whispertide.evaluation.trace import FREE
+from whispertide.evaluation.trace import ALIGNED, FREE
 
 TIMED = "timed"  # live or simulated
 SYNTHETIC = (
@@ -22,6 +22,7 @@ SYNTHETIC = (
     "Times are from the moment a word ended in the audio to the moment it was shown; nothing is clamped or rounded."
 )
 DOUBT = " !"
+ALIGNED_MARK = " ~"
 DOUBTFUL = "! fewer than 95 % of the words were matched: the latencies beside it are no basis for a claim."
 CLOCKS = {
     FREE: "Computing counts as instant, which leaves the delay that the policy itself causes.",
@@ -72,6 +73,8 @@ LATENCY = (
     Column("ttft_s", "TTFT s", decimals(2)),
     Column("final_s", "final word s", decimals(2)),
     Column("laal_s", "LAAL s", decimals(2)),
+    Column("first_text_s", "first text s", decimals(2)),
+    Column("last_text_s", "last text s", decimals(2)),
     Column("cursor_s", "cursor s", decimals(2)),
     Column("matched", "matched %", percent),
 )
@@ -84,15 +87,14 @@ COST = (
     Column("reduce_ratio", "reduce ratio", decimals(2)),
     Column("threads", "threads", str),
 )
+UNTIMED = ("laal_s", "first_text_s", "last_text_s", "revisions_per_100")  # what can be had without word times
 GLANCE = (
-    "wer",
-    "wer_offline",
-    "confirmed_mean_s",
-    "confirmed_p99_s",
-    "first_seen_mean_s",
-    "matched",
+    *("wer", "wer_offline"),
+    *("confirmed_mean_s", "confirmed_p99_s", "first_seen_mean_s", "matched"),
+    *UNTIMED,
     "cpu_s_per_s",
 )
+_TIMED_COLUMNS = frozenset(column.key for column in LATENCY) - {*UNTIMED, "matched"}
 
 
 def group_of(cell: Cell) -> tuple[str, ...]:
@@ -112,8 +114,18 @@ def cells_table(cells: Sequence[Cell], columns: Iterable[Column], title: str = "
 
 
 def summary_table(cells: Sequence[Cell]) -> Table:
-    """What `bench run` prints: the few figures that matter, with model and corpus."""
-    columns = [column for column in (*QUALITY, *LATENCY, *COST) if column.key in GLANCE]
+    """What `bench run` prints: the few figures that matter, with model and corpus.
+
+    Columns that no cell has are left out; what needs no word times is there only if some cell has none.
+    """
+    untimed = bool(_untimed(cells))
+    columns = [
+        column
+        for column in (*QUALITY, *LATENCY, *COST)
+        if column.key in GLANCE
+        and (untimed or column.key not in UNTIMED)
+        and any(_known(cell.score.get(column.key)) for cell in cells)
+    ]
     columns.sort(key=lambda column: GLANCE.index(column.key))
     rows = tuple(
         (
@@ -126,6 +138,35 @@ def summary_table(cells: Sequence[Cell]) -> Table:
         for cell in cells
     )
     return Table(("recogniser", "step", "model", "corpus", *(column.heading for column in columns)), rows)
+
+
+def notes(cells: Sequence[Cell]) -> list[str]:
+    """What has to be said below a table of these cells, a line each."""
+    found = [DOUBTFUL] if is_doubtful(cells) else []
+    if untimed := _untimed(cells):
+        corpora = ", ".join(dict.fromkeys(cell.spec.corpus for cell in untimed))
+        found.append(
+            f"No latency of words: nobody knows exactly when each word of {corpora} was said. LAAL, first text (from "
+            "the beginning of a recording), last text (from its end) and revisions need no word times; --align makes "
+            "word times by forced alignment."
+        )
+    if sources := sorted({str(cell.score["word_times"]) for cell in cells if _is_aligned(cell.score)}):
+        found.append(
+            f"~ word times are {', '.join(sources)} (forced alignment), not exact: no claim about latency should rest "
+            "on these figures."
+        )
+    return found
+
+
+def _untimed(cells: Iterable[Cell]) -> list[Cell]:
+    """Cells in which something is said and shown as it is heard, and nobody knows when it was said."""
+    return [
+        cell for cell in cells if cell.spec.streaming and cell.score.get("words") and cell.score.get("matched") is None
+    ]
+
+
+def _is_aligned(score: Mapping[str, Any]) -> bool:
+    return ALIGNED in (score.get("word_times") or "")
 
 
 def is_doubtful(cells: Iterable[Cell]) -> bool:
@@ -149,7 +190,7 @@ def build(cells: Sequence[Cell], title: str = "whispertide benchmark") -> str:
             "At a glance",
             page.html_table(summary_table(_streamed(cells))),
             page.paragraph(SYNTHETIC, "note"),
-            page.paragraph(DOUBTFUL, "note") if is_doubtful(cells) else "",
+            *(page.paragraph(line, "note") for line in notes(cells)),
         ),
         *(_group_section(_ordered(group)) for group in groups.values()),
         page.section("Where these figures come from", page.html_table(provenance(cells))),
@@ -230,11 +271,15 @@ def _known(value: object) -> bool:
 
 
 def formatted(column: Column, score: Mapping[str, Any]) -> str | None:
-    """The figure as it is written, None where it is not known; a share of matched words that is too small is marked."""
+    """The figure as it is written, None where it is not known.
+
+    A share of matched words that is too small is marked, and so is a latency that rests on aligned word times.
+    """
     value = score.get(column.key)
     if not _known(value):
         return None
-    return column.format(value) + (DOUBT if column.key == "matched" and score.get("matched_enough") is False else "")
+    doubt = DOUBT if column.key == "matched" and score.get("matched_enough") is False else ""
+    return column.format(value) + doubt + (ALIGNED_MARK if column.key in _TIMED_COLUMNS and _is_aligned(score) else "")
 
 
 def _count(number: int, noun: str) -> str:

@@ -5,16 +5,20 @@ are others' affairs. Offline transcription of the same model with the same beam 
 cell of its own, because streaming is judged against it.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
 from whispertide.errors import OptionError
 from whispertide.evaluation import store
+from whispertide.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
 from whispertide.evaluation.clips import Clip, clips_of
+from whispertide.evaluation.corpora.parts import part_label, part_of
 from whispertide.evaluation.grid import OFFLINE, PEER, Request, Setup, changes_of, text_of
-from whispertide.evaluation.replay import About, Recogniser, offline, run_cell, streaming
+from whispertide.evaluation.peer_cells import PeerMissing, hearing, settings_of, unfit
+from whispertide.evaluation.replay import Recogniser, offline, run_cell, streaming
+from whispertide.evaluation.score import About
 from whispertide.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.evaluation.trace import FREE, ClockName, Corpus, Trace, Utterance
 from whispertide.options import DecodeOptions
@@ -25,15 +29,17 @@ from whispertide.types import seconds
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-    from whispertide.evaluation.peers import Peer
 
-LONGEST_LIVE_S = 900.0  # what runs in real time is not let loose on more audio than this
-_PEER_BATCH_S = 300.0  # audio that a peer hears in one go, because it loads its model anew each time
 T = TypeVar("T")
 
 
-class PeerMissing(Exception):  # noqa: N818  it is no error of the run: the others go on
-    """A peer cannot run here; the message says why."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A cell that can be measured. `recogniser` is called only if something is left to be measured."""
+
+    spec: CellSpec
+    corpus: Corpus
+    recogniser: Callable[[], Recogniser]
 
 
 class Watch(Protocol):
@@ -97,17 +103,27 @@ class Runner:
         languages = self._languages(model)
         if (name, languages) not in self._corpora:
             from whispertide.evaluation.corpora import open_corpus
-            from whispertide.evaluation.corpora.parts import Excerpt, InLanguages
 
             corpus: Corpus = open_corpus(name, quick=self.quick, seed=self.setup.seed)
-            others = [item.language for item in corpus.utterances() if item.language not in languages]
-            if others:
-                left_out = f"{len(others)} recordings of {corpus.name} in {', '.join(sorted(set(others)))} are left out"
-                self.watch.say(f"{left_out}: {Path(model).name} does not write that")
-                corpus = InLanguages(corpus, languages)
-            length = self.setup.length_s
-            self._corpora[name, languages] = corpus if length is None else Excerpt(corpus, length)
+            part, left_out = part_of(corpus, languages, self.setup.length_s, writer=Path(model).name)
+            for line in left_out:
+                self.watch.say(line)
+            self._corpora[name, languages] = self._aligned(part) if self.setup.align else part
         return self._corpora[name, languages]
+
+    def _aligned(self, corpus: Corpus) -> Corpus:
+        """With a time for every word, if the first model can give it; as it is where all times are known."""
+        waiting = [utterance for utterance in corpus.utterances() if lacks_times(utterance)]
+        if not waiting:
+            return corpus
+        model = self.models[0]
+        self.watch.begin(f"aligning {corpus.name} with {model}", sum(utterance.seconds for utterance in waiting))
+        try:
+            return align_corpus(
+                corpus, self.transcriber(model), Path(model).name, self._languages(model), self.watch.advance
+            )
+        finally:
+            self.watch.end()
 
     def transcriber(self, model: str) -> "Transcriber":
         """A model, loaded with the engine's options; the one before is let go."""
@@ -184,30 +200,36 @@ class Runner:
 
     def run(self, request: Request, *, place: str = "") -> Cell:
         """Measure a cell, or find it measured. Raises what loading and computing raise, and `PeerMissing`."""
+        *beside, job = self.jobs(request)
+        offline = [self._measure(reference, place).score["wer"] for reference in beside]
+        return self._measure(job, place, *offline)
+
+    def jobs(self, request: Request) -> list[Job]:
+        """What has to be measured for a cell: itself, after what it is judged against. Nothing is computed yet.
+
+        Makes the corpus if need be. Raises what loading raises, and `PeerMissing` for a peer that cannot run here.
+        """
         corpus = self.open_corpus(request.corpus, request.model)
         if request.recipe is not None:
-            return self._streaming_cell(request, request.recipe, corpus, place)
+            recipe = request.recipe
+            return [
+                self._offline_job(request.model, corpus, recipe.hypotheses),
+                self._streaming_job(request, recipe, corpus),
+            ]
         if request.recogniser == OFFLINE:
-            return self._offline_cell(request.model, corpus, DecodeOptions().beam, place)
-        return self._peer_cell(request, corpus, place)
+            return [self._offline_job(request.model, corpus, DecodeOptions().beam)]
+        return [self._peer_job(request, corpus)]
 
-    def _streaming_cell(self, request: Request, recipe: Recipe, corpus: Corpus, place: str) -> Cell:
+    def _streaming_job(self, request: Request, recipe: Recipe, corpus: Corpus) -> Job:
         spec = replace(
             self._spec(request.recogniser, request.model, corpus),
             step_s=recipe.step_s,
             changes=changes_of(recipe),
             settings={name: str(getattr(recipe, name)) for name in field_types()},
         )
-        beam = recipe.hypotheses
-        reference = self._offline_cell(request.model, corpus, beam, place)
+        return Job(spec, corpus, lambda: streaming(self.transcriber(request.model), recipe, clock=self.clock))
 
-        def recogniser() -> Recogniser:
-            return streaming(self.transcriber(request.model), recipe, clock=self.clock)
-
-        about = self._about(spec, wer_offline=reference.score["wer"])
-        return self._measure(spec, corpus, recogniser, about, place)
-
-    def _offline_cell(self, model: str, corpus: Corpus, beam: int, place: str) -> Cell:
+    def _offline_job(self, model: str, corpus: Corpus, beam: int) -> Job:
         changes = () if beam == 1 else (f"beam={beam}",)
         spec = replace(
             self._spec(OFFLINE, model, corpus), changes=changes, streaming=False, settings={"beam": str(beam)}
@@ -223,15 +245,15 @@ class Runner:
 
             return recognise
 
-        return self._measure(spec, corpus, recogniser, self._about(spec), place)
+        return Job(spec, corpus, recogniser)
 
-    def _peer_cell(self, request: Request, corpus: Corpus, place: str) -> Cell:
-        from whispertide.evaluation.peers import PeerUnavailable, get_peer, why_not
+    def _peer_job(self, request: Request, corpus: Corpus) -> Job:
+        from whispertide.evaluation.peers import get_peer, why_not
 
         peer = get_peer(request.recogniser.removeprefix(PEER))
-        if reason := why_not(peer) or self._unfit(peer, corpus):
+        if reason := why_not(peer) or unfit(peer, corpus, self.clock):
             raise PeerMissing(reason)
-        settings = self._peer_settings(peer, request, corpus)
+        settings = settings_of(peer, request, corpus, self.setup)
         step = settings.get("step_s")
         spec = replace(
             self._spec(request.recogniser, request.model, corpus),
@@ -243,77 +265,20 @@ class Runner:
             code=store.code_version("evaluation"),
         )
         changes = {name: settings[name] for name in peer.defaults}
-        try:
-            return self._measure(
-                spec, corpus, lambda: self._peer(peer, request.model, spec, corpus, changes), self._about(spec), place
-            )
-        except PeerUnavailable as unavailable:
-            raise PeerMissing(str(unavailable)) from unavailable
+        return Job(spec, corpus, lambda: hearing(peer, request.model, spec, corpus, self.results, changes))
 
-    def _unfit(self, peer: "Peer", corpus: Corpus) -> str:
-        if len(languages := _spoken(corpus)) > 1:
-            return f"it is told one language, and {corpus.name} has {', '.join(languages)}"
-        if peer.clock != "live":
-            return ""
-        if self.clock == FREE:
-            return "it runs in real time, so its computing cannot be left out"
-        length = sum(utterance.seconds for utterance in corpus.utterances())
-        if length > LONGEST_LIVE_S:
-            return f"it runs in real time, and {corpus.name} is {length / 60:.0f} minutes long: use --excerpt 600"
-        return ""
-
-    def _peer_settings(self, peer: "Peer", request: Request, corpus: Corpus) -> "dict[str, str | int | float | bool]":
-        from whispertide.model.runtime import thread_count
-
-        wanted = {**request.settings, "threads": thread_count(self.setup.engine)}
-        for language in _spoken(corpus):
-            wanted["language"] = language
-        if request.step_s is not None:
-            wanted["step_s"] = request.step_s
-        if self.clock == FREE:
-            wanted["clock"] = FREE
-        return peer.settings({name: value for name, value in wanted.items() if name in peer.defaults})
-
-    def _peer(
-        self,
-        peer: "Peer",
-        model: str,
-        spec: CellSpec,
-        corpus: Corpus,
-        settings: "Mapping[str, str | int | float | bool]",
-    ) -> Recogniser:
-        """A peer that hears several utterances in one go; those that it hears ahead are kept in the store."""
-        from whispertide.checkpoint import hub
-        from whispertide.evaluation.peers import run_peer_over
-
-        folder = hub.path(model)
-        waiting = [item for item in corpus.utterances() if self.results.trace(spec, item.id) is None]
-
-        def recognise(utterance: Utterance) -> Trace:
-            while waiting and waiting[0].id != utterance.id:
-                waiting.pop(0)
-            batch = [waiting.pop(0)]
-            while waiting and sum(item.seconds for item in (*batch, waiting[0])) <= _PEER_BATCH_S:
-                batch.append(waiting.pop(0))
-            traces = run_peer_over(peer.name, folder, batch, settings)
-            for trace in traces:
-                self.results.save_trace(spec, trace)
-            return traces[0]
-
-        return recognise
-
-    def _measure(
-        self, spec: CellSpec, corpus: Corpus, recogniser: Callable[[], Recogniser], about: About, place: str
-    ) -> Cell:
-        """The cell from the store, or measured from where it was left. `recogniser` is called only if need be."""
+    def _measure(self, job: Job, place: str, wer_offline: float | None = None) -> Cell:
+        """The cell from the store, or measured from where it was left."""
+        spec, corpus = job.spec, job.corpus
         if (done := self.results.cell(spec)) is not None:
             return done
         self.results.begin(spec)
         total = sum(utterance.seconds for utterance in corpus.utterances())
-        recognise = _remembering(self.results, spec, recogniser)
+        recognise = _remembering(self.results, spec, job.recogniser)
         label = " ".join(part for part in (place, spec.label, _step(spec), spec.model, spec.corpus) if part)
         self.watch.begin(label, total)
         try:
+            about = self._about(spec, wer_offline=wer_offline)
             score, records = run_cell(recognise, corpus, about, progress=self.watch.advance)
         finally:
             self.watch.end()
@@ -350,8 +315,7 @@ class Runner:
         """A short name: as it was asked for, of a folder only the last part, and how much of it."""
         asked = next(name for (name, _), known in self._corpora.items() if known is corpus)
         kind, colon, path = asked.partition(":")
-        length = self.setup.length_s
-        part = "" if length is None else f" {length:g} s"
+        part = f"{part_label(corpus.of)} aligned" if isinstance(corpus, AlignedCorpus) else part_label(corpus)
         return kind + colon + Path(path).name + part
 
     def _about(self, spec: CellSpec, **more: float | None) -> About:
@@ -383,11 +347,6 @@ def _remembering(results: Results, spec: CellSpec, make: Callable[[], Recogniser
         return trace
 
     return recognise
-
-
-def _spoken(corpus: Corpus) -> list[str]:
-    """The languages of a corpus; recordings in which nobody speaks are in none."""
-    return sorted({utterance.language for utterance in corpus.utterances() if utterance.words})
 
 
 def _step(spec: CellSpec) -> str:

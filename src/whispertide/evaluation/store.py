@@ -39,8 +39,9 @@ _IRRELEVANT = ("cli", "server", "training")
 _IRRELEVANT_FILES = frozenset(
     f"{name}.py"
     for name in (
-        *("agreement", "allocation_items", "charts", "clips", "compare", "grid", "guard_items", "padding_items"),
-        *("page", "paper", "paper_items", "plots", "publish", "report", "runner", "static_decoding", "store", "sweep"),
+        *("agreement", "allocation_items", "charts", "clips", "compare", "estimate", "grid", "guard_items", "named"),
+        *("padding_items", "page", "paper", "paper_items", "peer_cells", "plots", "preparation", "publish", "report"),
+        *("runner", "static_decoding", "store", "sweep"),
         *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
     )
 )
@@ -127,6 +128,17 @@ class Results:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def check_writable(self) -> None:
+        """Make the folder if it is not there. Raises `OutputError` where nothing can be written into it."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder):
+                pass
+        except OSError as error:
+            raise OutputError(
+                f"expected a folder that can be written; got {error} for {self.folder}: choose another with --output"
+            ) from error
+
     def begin(self, spec: CellSpec) -> None:
         """Note what is going to be measured."""
         _write(self.folder / spec.key / "spec.json", asdict(spec))
@@ -164,14 +176,6 @@ class Results:
         """All finished cells, oldest first."""
         found = (_read_cell(path.parent) for path in sorted(self.folder.glob("*/cell.json")))
         return sorted((cell for cell in found if cell is not None), key=lambda cell: (cell.date, cell.key))
-
-    def find(self, prefix: str) -> Cell:
-        """The one finished cell whose key begins like that. Raises `OptionError` if there is none, or several."""
-        matching = [cell for cell in self.cells() if cell.key.startswith(prefix)]
-        if len(matching) != 1:
-            have = ", ".join(cell.key for cell in matching or self.cells()) or "none"
-            raise OptionError(f"expected the key of one finished cell in {self.folder} ({have}); got {prefix!r}")
-        return matching[0]
 
 
 def open_results(place: str | Path) -> list[Cell]:

@@ -13,6 +13,7 @@ from whispertide.types import FloatArray
 
 ClockName = Literal["simulated", "free", "live"]
 FREE: ClockName = "free"
+ALIGNED = "aligned"  # word times by forced alignment, no basis for a claim about latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Utterance:
     """One recording to be recognised, from a sentence to a talk. `audio` loads it: 16 kHz mono float32.
 
     exact_times   whether every word has the synthesizer's or hand-labelled times; only then latency may be claimed
+    aligned_by    the model that placed the words by forced alignment, if nobody knows exact times; empty if none did
     group         recordings of one speaker, voice or session, for breakdowns
     """
 
@@ -39,6 +41,12 @@ class Utterance:
     exact_times: bool = False
     group: str = ""
     language: str = "en"
+    aligned_by: str = ""
+
+    @property
+    def word_times(self) -> str:
+        """Where the words' times come from: "exact", "aligned by MODEL", or empty where nobody knows them."""
+        return "exact" if self.exact_times else f"{ALIGNED} by {self.aligned_by}" if self.aligned_by else ""
 
 
 class Corpus(Protocol):

@@ -1,10 +1,12 @@
+import shutil
+from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
 
 from evaluation.corpora.layouts import librispeech
 from whispertide.errors import CorpusError, OptionError
-from whispertide.evaluation.corpora import MADE, READ, open_corpus
+from whispertide.evaluation.corpora import MADE, READ, check_corpus, open_corpus
 
 
 @pytest.mark.parametrize("spec", ["", "talk", "speech:/tmp", "LIBRISPEECH"])
@@ -38,9 +40,31 @@ def test_what_is_made_has_no_folder(kind: str) -> None:
 def test_missing_synthesizers_are_said(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     monkeypatch.setattr("whispertide.evaluation.corpora.espeak.find_library", lambda name: "libnot-there.so.9")
-    with pytest.raises(CorpusError, match="apt-get install espeak-ng flite"):
-        open_corpus(kind, quick=True)
+    for checked in (check_corpus, open_corpus):
+        with pytest.raises(CorpusError, match="apt-get install espeak-ng flite"):
+            checked(kind)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not shutil.which("flite"), reason="flite is not installed")
+def test_a_missing_voice_is_said_before_any_other_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(name: str) -> str | None:
+        return "libnot-there.so.9" if name == "flite_cmu_us_kal" else find_library(name)
+
+    monkeypatch.setattr("whispertide.evaluation.corpora.talks.espeak_version", lambda: "1.51")
+    monkeypatch.setattr("whispertide.evaluation.corpora.flite.find_library", find)
+    with pytest.raises(CorpusError, match=r"libnot-there.*apt-get install espeak-ng flite"):
+        check_corpus("talks")
+
+
+def test_a_check_makes_and_reads_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="librispeech:PATH"):
+        check_corpus("talk")
+    with pytest.raises(CorpusError, match=r"gone\.jsonl; it does not exist"):
+        check_corpus(f"manifest:{tmp_path / 'gone.jsonl'}")
+    (tmp_path / "broken.jsonl").write_text("no manifest")
+    check_corpus(f"manifest:{tmp_path / 'broken.jsonl'}")
+    check_corpus("nonspeech")
 
 
 def test_a_path_with_a_colon(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whispertide.errors import CorpusError, OptionError
-from whispertide.evaluation.corpora.parts import SHORTEST_S, Excerpt, InLanguages, by_turns
+from whispertide.evaluation.corpora.parts import SHORTEST_S, Excerpt, InLanguages, by_turns, part_label, part_of
 from whispertide.evaluation.trace import RefWord, Utterance
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -103,6 +103,26 @@ def test_languages() -> None:
     assert [item.id for item in english.utterances()] == ["talk/0", "talk/2"]
     assert (english.name, len(english.hash)) == ("talks-en", 12)
     assert english.hash != InLanguages(corpus, {"en", "de"}).hash != corpus.hash
+
+
+def test_a_part_is_the_whole_where_there_is_no_more() -> None:
+    corpus = Talks((40, 20))
+    for length in (None, 60.0, 900.0):
+        part, left_out = part_of(corpus, {"en"}, length, writer="nano.en")
+        assert (part, left_out, part_label(part)) == (corpus, [], "")
+    part, left_out = part_of(corpus, {"en"}, 50.0, writer="nano.en")
+    assert (part_label(part), left_out) == (" 50 s", [])
+
+
+def test_what_a_part_leaves_out_is_told() -> None:
+    corpus = Talks((30, 300, 25), timed=False)
+    part, left_out = part_of(corpus, {"en"}, 60.0, writer="nano.en")
+    assert [item.seconds for item in part.utterances()] == [30.0, 25.0]
+    (line,) = left_out
+    assert "1 recordings of talks are longer than 60 s and, without word times, cannot be cut" in line
+    assert "--excerpt all" in line
+    _, (line,) = part_of(corpus, {"de"}, None, writer="nano.en")
+    assert line == "3 recordings of talks in en are left out: nano.en does not write that"
 
 
 def test_by_turns() -> None:

@@ -5,12 +5,14 @@ utterances with their reference. Does not know recognisers or scores.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from whispertide.errors import CorpusError, OptionError
 from whispertide.evaluation.trace import Corpus
 
-MADE = ("talks", "noisy", "nonspeech")
+SPOKEN = ("talks", "noisy")  # made with speech synthesizers
+MADE = (*SPOKEN, "nonspeech")
 READ = ("manifest", "librispeech", "tedlium", "meanwhile", "timit", "fleurs")
 
 
@@ -28,17 +30,34 @@ def open_corpus(spec: str, *, quick: bool = False, seed: int = 0) -> Corpus:
     Raises `OptionError` for a name that is not known or a path that is missing or one too many, `CorpusError` where a
     tool or a folder is missing or not as expected, `AudioFileError` for a file that is no audio.
     """
-    kind, colon, path = spec.partition(":")
+    kind, path = _parsed(spec)
     if kind in MADE:
-        if colon:
-            raise OptionError(f"expected {kind!r} alone; got {spec!r}: this corpus is made, not read from a folder")
         return _maker(kind)(quick=quick, seed=seed)
-    if kind in READ:
-        if not path:
-            raise OptionError(f"expected the folder of this corpus: '{kind}:PATH'; got {spec!r}")
-        return _reader(kind)(path, quick=quick, seed=seed)
-    known = ", ".join((*MADE, *(f"{name}:PATH" for name in READ)))
-    raise OptionError(f"expected a corpus, one of {known}; got {spec!r}")
+    return _reader(kind)(path, quick=quick, seed=seed)
+
+
+def check_corpus(spec: str) -> None:
+    """Raise now what `open_corpus` would raise for want of a name, a path or a tool; makes and reads nothing."""
+    kind, path = _parsed(spec)
+    if kind in SPOKEN:
+        from whispertide.evaluation.corpora.talks import check_synthesizers
+
+        check_synthesizers()
+    if kind in READ and not Path(path).expanduser().exists():
+        raise CorpusError(f"expected the files of the corpus {kind} at {path}; it does not exist: check the path")
+
+
+def _parsed(spec: str) -> tuple[str, str]:
+    """The kind of a corpus, and its path; none for one that is made. Raises `OptionError`."""
+    kind, colon, path = spec.partition(":")
+    if kind in MADE and colon:
+        raise OptionError(f"expected {kind!r} alone; got {spec!r}: this corpus is made, not read from a folder")
+    if kind in READ and not path:
+        raise OptionError(f"expected the folder of this corpus: '{kind}:PATH'; got {spec!r}")
+    if kind not in (*MADE, *READ):
+        known = ", ".join((*MADE, *(f"{name}:PATH" for name in READ)))
+        raise OptionError(f"expected a corpus, one of {known}; got {spec!r}")
+    return kind, path
 
 
 def _maker(kind: str) -> Callable[..., Corpus]:
@@ -69,4 +88,4 @@ def _reader(kind: str) -> _Reader:
     return readers[kind]
 
 
-__all__ = ["MADE", "READ", "Corpus", "CorpusError", "open_corpus"]
+__all__ = ["MADE", "READ", "Corpus", "CorpusError", "check_corpus", "open_corpus"]

@@ -11,7 +11,7 @@ Knows nothing of talks. The library's state is global: one process, one voice.
 import ctypes
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ctypes.util import find_library
 
 import numpy as np
@@ -20,6 +20,7 @@ from whispertide.errors import CorpusError
 from whispertide.evaluation.corpora.voices import INSTALL, Spoken, Timed, at_16k
 from whispertide.types import to_samples
 
+_LIBRARIES = ("flite", "flite_usenglish", "flite_cmulex")  # in this order: one needs those before it
 _FIRST = b"R:SylStructure.daughter1.daughter1.R:Segment.p.end"  # the end of the segment before the word's first
 _LAST = b"R:SylStructure.daughtern.daughtern.R:Segment.end"
 
@@ -62,6 +63,12 @@ def flite_version() -> str:
     return found.group(1) if found else "unknown"
 
 
+def check_voices(names: Iterable[str]) -> None:
+    """Raise `CorpusError` if flite's libraries, or that of one of these voices, cannot be loaded."""
+    for name in (*_LIBRARIES, *(f"flite_cmu_us_{voice}" for voice in names)):
+        _library(name)
+
+
 def _library(name: str) -> ctypes.CDLL:
     file = find_library(name) or f"lib{name}.so.1"
     try:
@@ -76,12 +83,10 @@ class FliteSpeaker:
     """A voice of flite; `stretch` 1 is its own speed, more is slower; `shift` 2 is an octave above its own pitch."""
 
     def __init__(self, voice: str, *, stretch: float, shift: float = 1.0) -> None:
-        self._library = _library("flite")
+        self._library, *_ = [_library(name) for name in _LIBRARIES]
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(self._library, name)
             function.restype, function.argtypes = result, arguments
-        _library("flite_usenglish")
-        _library("flite_cmulex")
         register = getattr(_library(f"flite_cmu_us_{voice}"), f"register_cmu_us_{voice}")
         register.restype, register.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
         self._library.flite_init()

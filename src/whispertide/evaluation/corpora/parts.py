@@ -27,6 +27,7 @@ class Excerpt:
         if length_s <= 0:
             raise OptionError(f"expected an excerpt of more than 0 s; got {length_s:g}")
         self._corpus = corpus
+        self.length_s = length_s
         self._length = to_samples(length_s)
         self.name = f"{corpus.name}-{length_s:g}s"
         self.hash = _hash(corpus, self._length, PIECES, SHORTEST_S)
@@ -64,6 +65,36 @@ class InLanguages:
         return (utterance for utterance in self._corpus.utterances() if utterance.language in self._languages)
 
 
+def part_of(
+    corpus: Corpus, languages: Collection[str], length_s: float | None, *, writer: str
+) -> tuple[Corpus, list[str]]:
+    """What is in some languages, and of that so many seconds (None, or no more than there is: all); and what is left
+    out, a line each. `writer` is the name of the model that writes these languages.
+    """
+    left_out: list[str] = []
+    every = list(corpus.utterances())
+    others = [item.language for item in every if item.language not in languages]
+    if others:
+        what = f"{len(others)} recordings of {corpus.name} in {', '.join(sorted(set(others)))} are left out"
+        left_out.append(f"{what}: {writer} does not write that")
+        corpus = InLanguages(corpus, languages)
+        every = [item for item in every if item.language in languages]
+    if length_s is None or sum(item.seconds for item in every) <= length_s:
+        return corpus, left_out
+    whole = [item for item in every if item.seconds > length_s and not _can_be_cut(item)]
+    if whole:
+        left_out.append(
+            f"{len(whole)} recordings of {corpus.name} are longer than {length_s:g} s and, without word times, cannot "
+            "be cut: they are left out; --excerpt all takes everything"
+        )
+    return Excerpt(corpus, length_s), left_out
+
+
+def part_label(corpus: Corpus) -> str:
+    """How much of a corpus it is, to stand after its name."""
+    return f" {corpus.length_s:g} s" if isinstance(corpus, Excerpt) else ""
+
+
 def by_turns(groups: Sequence[str]) -> list[int]:
     """Places, the first of every group before the second of any."""
     seen: Counter[str] = Counter()
@@ -91,11 +122,11 @@ def _part(utterance: Utterance, samples: int, most: int) -> Utterance | None:
     longer.
     """
     length = to_samples(utterance.seconds)
-    ends = [word.end for word in utterance.words if word.end is not None]
-    if len(ends) < len(utterance.words):
+    if not _can_be_cut(utterance):
         return utterance if length <= most else None
     if length <= samples:
         return utterance
+    ends = [word.end for word in utterance.words if word.end is not None]
     count = sum(end <= samples for end in ends)
     end = ends[count - 1] if count and count < len(ends) else samples
     return replace(
@@ -105,3 +136,7 @@ def _part(utterance: Utterance, samples: int, most: int) -> Utterance | None:
         seconds=seconds(end),
         audio=lambda: utterance.audio()[:end],
     )
+
+
+def _can_be_cut(utterance: Utterance) -> bool:
+    return all(word.end is not None for word in utterance.words)

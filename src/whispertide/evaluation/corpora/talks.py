@@ -22,7 +22,7 @@ import numpy as np
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.evaluation.corpora.cached import CachedCorpus, cached_corpus, make_apart, write_recording
 from whispertide.evaluation.corpora.espeak import EspeakSpeaker, espeak_version
-from whispertide.evaluation.corpora.flite import FliteSpeaker, flite_version
+from whispertide.evaluation.corpora.flite import FliteSpeaker, check_voices, flite_version
 from whispertide.evaluation.corpora.text import TEXT_VERSION, reserved_sentences
 from whispertide.evaluation.corpora.voices import HELD_OUT, TRAINED, Int16Array, Speaker, Spoken, Voice
 from whispertide.types import to_samples
@@ -70,7 +70,7 @@ def talk_plan(seed: int, number: int, *, quick: bool = False) -> TalkPlan:
 
 def open_talks(*, quick: bool = False, seed: int = 0) -> CachedCorpus:
     """The corpus of talks; makes it first where it is not in the cache. Raises `CorpusError` without synthesizers."""
-    versions = f"espeak-ng{espeak_version()}-flite{flite_version()}"
+    versions = check_synthesizers()
     name = f"talks-{versions}-seed{seed}" + ("-quick" if quick else "")
     version = f"talks {VERSION} text {TEXT_VERSION} seed {seed} {versions}"
     folder = cache_dir() / "corpora" / f"{name}-v{VERSION}.{TEXT_VERSION}"
@@ -86,6 +86,13 @@ def open_talks(*, quick: bool = False, seed: int = 0) -> CachedCorpus:
         for plan in plans
     }
     return cached_corpus(name, version, folder, makers)
+
+
+def check_synthesizers() -> str:
+    """Both synthesizers' versions. Raises `CorpusError`, which says how to install what is missing."""
+    versions = f"espeak-ng{espeak_version()}-flite{flite_version()}"
+    check_voices(voice.name for voice in (*TRAINED, *HELD_OUT) if voice.synthesizer == "flite")
+    return versions
 
 
 def make_talk(folder: Path, plan: TalkPlan) -> None:
