@@ -1,8 +1,11 @@
 import json
 import os
+import subprocess
+import sys
 import threading
 import wave
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -336,6 +339,20 @@ def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["transcribe", str(talk), "-m", "nano.en", "-o", f"{tmp_path}/out.{form}"])
         assert result.exit_code == 0
         FORMATS[form].parse((tmp_path / f"out.{form}").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [(), *(("--recipe", recipe, "--pace", "max") for recipe in ("tide", "whisperflow"))])
+def test_beside_a_busy_process_the_real_model_says_the_same_every_time(mode: tuple[str, ...]) -> None:
+    command = ["transcribe", str(files("whispertide") / "bundled" / "audio" / "demo.flac"), "-m", "nano.en", *mode]
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            results = [CliRunner().invoke(app, [*command, "-f", "srt"]) for _ in range(4)]
+        finally:
+            busy.kill()
+    assert all(result.exit_code == 0 for result in results)
+    assert len({result.stdout for result in results}) == 1
+    assert results[0].stdout.count("-->") > 3
 
 
 # --- standard input --------------------------------------------------------------------------------------------------
