@@ -46,9 +46,9 @@ class Model:
         """Whatever the recipe: nothing is computed."""
         return True
 
-    def session(self, recipe: Any, *, options: Any = None, vad: bool | None = None) -> Session:
+    def session(self, recipe: Any, *, options: Any = None, vad: bool | None = None, live: bool = False) -> Session:
         """Without a voice gate."""
-        return Session(recipe, Instant(), None, options=options)
+        return Session(recipe, Instant(), None, options=options, live=live)
 
 
 @contextlib.asynccontextmanager

@@ -41,6 +41,7 @@ def announce_words() -> None:
 @dataclass
 class FakeSession:
     options: DecodeOptions
+    live: bool = False
     delay_s: float = 0.0
     fail_at: float | None = None
     samples: int = 0
@@ -112,14 +113,23 @@ class FakeTranscriber:
         return recipe.framing != "hush"
 
     def session(
-        self, recipe: str | Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None
+        self,
+        recipe: str | Recipe,
+        *,
+        options: DecodeOptions | None = None,
+        vad: bool | None = None,
+        live: bool = False,
     ) -> FakeSession:
+        options = self._checked(options)
+        self.recipes.append(get_recipe(recipe) if isinstance(recipe, str) else recipe)
+        self.sessions.append(FakeSession(options, live, self.delay_s, self.fail_at))
+        return self.sessions[-1]
+
+    def _checked(self, options: DecodeOptions | None) -> DecodeOptions:
         options = options or DecodeOptions()
         if options.language not in (None, "en"):
             raise UnknownLanguageError(f"{self.name} knows English only; got {options.language!r}")
-        self.recipes.append(get_recipe(recipe) if isinstance(recipe, str) else recipe)
-        self.sessions.append(FakeSession(options, self.delay_s, self.fail_at))
-        return self.sessions[-1]
+        return options
 
     def transcribe_segments(
         self,
@@ -129,7 +139,7 @@ class FakeTranscriber:
         progress: Callable[[int, int], None] | None = None,
         framing: str = "pad30",
     ) -> Iterator[OfflineSegment]:
-        self.offline_options.append(options or DecodeOptions())
+        self.offline_options.append(self._checked(options))
         total = sum(len(block) for block in audio)
         for number, start in enumerate(range(0, total, 2 * SAMPLE_RATE)):
             time.sleep(self.delay_s)

@@ -69,9 +69,11 @@ class KnowingModel:
     def can_stream(self, recipe: Recipe) -> bool:
         return recipe.framing != "hush"
 
-    def session(self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None) -> Session:
+    def session(
+        self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None, live: bool = False
+    ) -> Session:
         gate = make_gate(self.words) if self.gated and vad is not False else None
-        return Session(recipe, WatchedOracle(self.words, self), gate, options=options)
+        return Session(recipe, WatchedOracle(self.words, self), gate, options=options, live=live)
 
 
 @dataclass

@@ -1,6 +1,9 @@
 """The public face, on the bundled model and the shortest clips."""
 
 import asyncio
+import itertools
+import random
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -84,6 +87,22 @@ def test_astream_says_the_same_and_leaves_the_loop_free(model: whispertide.Trans
     events, ticks = asyncio.run(run())
     assert unstamped(events) == unstamped(list(model.stream(blocks, FAST)))
     assert ticks > 5
+
+
+def test_the_speed_of_the_machine_does_not_matter_unless_audio_is_live(
+    model: whispertide.Transcriber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine whose clock leaps by up to a quarter of a second whenever it is asked."""
+
+    def said(seed: int, *, live: bool = False) -> list[dict[str, object]]:
+        leaps, now = random.Random(seed), itertools.accumulate(iter(lambda: leaps.random() / 4, None))
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "perf_counter", lambda: next(now))
+            return unstamped(list(model.stream(decode_blocks(CLIP, block=1600), live=live)))
+
+    once = said(0)
+    assert said(1) == said(2) == once
+    assert said(1, live=True) != once
 
 
 def nothing_said() -> Iterator[FloatArray]:

@@ -146,8 +146,12 @@ class Transcriber:
         *,
         options: DecodeOptions | None = None,
         vad: bool | None = None,
+        live: bool = False,
     ) -> Session:
         """A session for one stream. `vad` overrides the recipe's voice gate.
+
+        `live`: what is pushed has just been spoken, so how long rounds take counts, and a machine that is too slow for
+        the recipe's steps takes longer ones. Otherwise what comes out does not depend on the machine's speed.
 
         What the recipe needs besides the model is found or made now: the word-truncation detector beside the
         checkpoint (`truncate=detector`), the hush word (`framing=hush`), static graphs (`search=unrolled`). Raises
@@ -165,7 +169,7 @@ class Transcriber:
         if key not in self._executors:
             self._executors[key] = make_executor(self.model, recipe, hush=self.hush, allocation=allocation)
         executor = self._executors[key]
-        return Session(recipe, executor, make_gate(recipe), options=options)
+        return Session(recipe, executor, make_gate(recipe), options=options, live=live)
 
     def stream(
         self,
@@ -174,13 +178,19 @@ class Transcriber:
         *,
         options: DecodeOptions | None = None,
         vad: bool | None = None,
+        live: bool = False,
     ) -> Iterator[Event]:
-        """Events of a stream of blocks [n] of 16 kHz samples, the last one being `End`."""
-        session = self.session(recipe, options=options, vad=vad)
+        """Events of a stream of blocks [n] of 16 kHz samples, the last one being `End`.
+
+        `live`: the blocks come from a microphone or the like, see `session`. Otherwise the text is a function of the
+        blocks.
+        """
+        session = self.session(recipe, options=options, vad=vad, live=live)
         try:
             for block in blocks:
                 yield from session.push(block)
-                yield from session.collect()
+                if live:
+                    yield from session.collect()
             yield from session.finish()
         finally:
             session.close()
@@ -192,12 +202,14 @@ class Transcriber:
         *,
         options: DecodeOptions | None = None,
         vad: bool | None = None,
+        live: bool = False,
     ) -> AsyncIterator[Event]:
         """Like `stream`, for asyncio: the model computes in a worker thread and the event loop stays free."""
-        session = self.session(recipe, options=options, vad=vad)
+        session = self.session(recipe, options=options, vad=vad, live=live)
         try:
             async for block in blocks:
-                for event in [*await asyncio.to_thread(session.push, block), *session.collect()]:
+                events = await asyncio.to_thread(session.push, block)
+                for event in [*events, *session.collect()] if live else events:
                     yield event
             for event in await asyncio.to_thread(session.finish):
                 yield event

@@ -5,6 +5,10 @@
 
 The floor depends on the loudest cell of whatever the encoder is about to see, so a stream caches raw frames and applies
 the floor per window. (openai/whisper, audio.py; ALGORITHMS 0.) Knows nothing of models beyond the number of mels.
+
+On one machine a raw frame depends on its 400 samples alone, to the last bit, not on the frames computed beside it or on
+the number of threads. A matrix product cannot promise that: a BLAS sums in another order where the matrix has another
+width. So each mel is summed bin by bin, with operations that treat every frame by itself.
 """
 
 from copy import copy
@@ -21,7 +25,7 @@ DoubleArray = npt.NDArray[np.float64]
 RAW_SILENCE = -10.0  # log10 of the smallest power that is told apart from nothing, 1e-10
 FLOOR_DEPTH = 8.0  # the floor lies this far (in log10 power) below the loudest cell
 _EDGE = N_FFT // 2  # a frame is centred: it looks 200 samples back and 200 ahead
-_BATCH = 2000  # frames transformed at once: bounds memory on long recordings
+_BATCH = 128  # frames transformed at once: what they need stays in the processor's cache
 
 # The Slaney mel scale: linear below 1 kHz, logarithmic above (Slaney, Auditory Toolbox, 1998).
 _LINEAR_HZ = 200.0 / 3.0
@@ -49,6 +53,32 @@ def mel_filters(n_mels: int) -> FloatArray:
     return (np.clip(np.minimum(rising, falling), 0.0, None) * area[:, None]).astype(np.float32)
 
 
+@dataclass(frozen=True, slots=True)
+class _Taps:
+    """The filters' weights that are not zero, tap after tap: tap j of a filter is its weight of its j-th bin.
+
+    bins, weights   [taps] and [taps, 1]: tap 0 of all filters, then tap 1 of the filters from `first[1]` on, and so on;
+                    a filter among them that has no such bin weighs it with zero
+    first           the first filter that has a tap j; higher filters are wider
+    """
+
+    bins: npt.NDArray[np.int64]
+    weights: FloatArray
+    first: tuple[int, ...]
+
+
+@lru_cache
+def _taps(n_mels: int) -> _Taps:
+    filters = mel_filters(n_mels)
+    counts = (filters > 0).sum(axis=1)
+    first = (0, *(int(np.argmax(counts > tap)) for tap in range(1, counts.max())))
+    rows = np.concatenate([np.arange(start, n_mels) for start in first])
+    taps = np.repeat(np.arange(len(first)), n_mels - np.array(first))
+    bins = np.minimum(np.argmax(filters > 0, axis=1)[rows] + taps, filters.shape[1] - 1)
+    weights = np.where(taps < counts[rows], filters[rows, bins], np.float32(0))
+    return _Taps(bins, weights[:, None], first)
+
+
 @lru_cache
 def _hann() -> DoubleArray:
     return np.asarray(0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(N_FFT) / N_FFT))
@@ -64,9 +94,21 @@ def _raw_frames(samples: FloatArray, n_mels: int) -> FloatArray:
         # In double precision: a quiet cell beside a loud one is what single precision leaves of it.
         spectrum = np.fft.rfft(stretches[first : first + _BATCH] * _hann(), axis=1)
         power = spectrum.real**2 + spectrum.imag**2
-        mels = mel_filters(n_mels) @ power.T.astype(np.float32)
+        mels = _mels(np.ascontiguousarray(power.T, np.float32), n_mels)
         raw[:, first : first + _BATCH] = np.log10(np.maximum(mels, 1e-10))
     return raw
+
+
+def _mels(power: FloatArray, n_mels: int) -> FloatArray:
+    """Power [201, frames] in each filter, [n_mels, frames]: each column a function of that column alone."""
+    taps = _taps(n_mels)
+    weighted = power.take(taps.bins, axis=0)
+    weighted *= taps.weights
+    mels, at = weighted[:n_mels], n_mels
+    for first in taps.first[1:]:
+        mels[first:] += weighted[at : at + n_mels - first]
+        at += n_mels - first
+    return mels
 
 
 def raw_log_mel(samples: FloatArray, n_mels: int, padding: int = 0) -> FloatArray:

@@ -1,8 +1,8 @@
 """Transcription of a whole recording, window after window, each beginning where the last one's segments end.
 
 Segments come as soon as their window is done, so whoever stops early keeps what there is. This is the quality reference
-for the streaming recipes and what `--offline` runs. Source: `transcribe` in openai/whisper, transcribe.py, without its
-hallucination skipping.
+for the streaming recipes and what `whispertide transcribe FILE` runs. Source: `transcribe` in openai/whisper,
+transcribe.py, without its hallucination skipping.
 """
 
 from __future__ import annotations

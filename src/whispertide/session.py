@@ -9,10 +9,13 @@
         events = session.apply(result)
     events = session.drain()
 
-A session does no I/O and has no clock and no thread: what comes out is a function of the audio, of where its rounds
-ended and under what load (`boundaries` and `loads`, which `streaming.schedule.Recorded` replays), and of where the
-caller flushed, cleared or configured. An event's `at` is the audio that had been taken into account when it was made,
-not what may have arrived since.
+A session does no I/O and has no clock and no thread: what comes out is a function of the audio, of the portions in
+which it is pushed, and of where the caller flushed, cleared or configured. An event's `at` is the audio that had been
+taken into account when it was made, not what may have arrived since.
+
+Only where audio is said to arrive `live` does it matter how long a round was computed: the schedule then leaves the
+machine room. What comes out is then a function of the audio, of where its rounds ended and under what load
+(`boundaries` and `loads`, which `streaming.schedule.Recorded` replays).
 
 An executor that overlaps rounds (`streaming.stages`) begins each as it comes due, and `push` takes the result of a
 round only where it could not begin another one without: so still nothing depends on a clock. Whoever streams live calls
@@ -111,10 +114,13 @@ class Session:
         options: DecodeOptions | None = None,
         schedule: Schedule | None = None,
         policy: AnyPolicy | None = None,
+        live: bool = False,
         max_in_flight: int | None = None,
     ) -> None:
         """`gate` None: the whole stream is one utterance, whatever the recipe says (`recipes.make_gate` makes one).
 
+        `live`: the audio arrives as it is spoken, so the schedule counts how long rounds were computed and a machine
+        that is too slow can keep up. Otherwise nobody waits, and the result does not depend on the machine's speed.
         `schedule` and `policy` replace those of the recipe. `max_in_flight` is how many rounds may be planned before
         the first of them comes back; None: as many as the executor overlaps. Raises `UnknownRecipeError`.
         """
@@ -130,6 +136,7 @@ class Session:
             policy or make_policy(recipe),
             self._emit,
             gated=gate is not None,
+            live=live,
             max_in_flight=depth_of(executor) if max_in_flight is None else max_in_flight,
         )
         self._connect()

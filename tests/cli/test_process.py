@@ -80,13 +80,13 @@ def test_ctrl_c_keeps_what_is_confirmed(long_talk: Path, number: int, pace: str)
     assert not document.complete
 
 
-@pytest.mark.parametrize("offline", [[], ["--offline"]])
-def test_an_interrupted_file_does_not_look_whole(long_talk: Path, tmp_path: Path, offline: list[str]) -> None:
+@pytest.mark.parametrize("mode", [(), ("--pace", "max")])
+def test_an_interrupted_file_does_not_look_whole(long_talk: Path, tmp_path: Path, mode: tuple[str, ...]) -> None:
     out = tmp_path / "out.json"
     out.write_text("the whole one of yesterday")
     sign = tmp_path / "sign" / "words"
     sign.parent.mkdir()
-    with started("transcribe", long_talk, "-o", out, *offline, FAKE_DELAY_S="0.1", FAKE_HAS_WORDS=str(sign)) as program:
+    with started("transcribe", long_talk, "-o", out, *mode, FAKE_DELAY_S="0.1", FAKE_HAS_WORDS=str(sign)) as program:
         deadline = time.monotonic() + 20
         while not sign.exists() and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -94,6 +94,7 @@ def test_an_interrupted_file_does_not_look_whole(long_talk: Path, tmp_path: Path
         program.process.send_signal(signal.SIGINT)
         code, _, err = program.finish()
     assert code == 130
+    assert b"interrupted after 0:" in err
     assert b"out.partial.json" in err
     assert out.read_text() == "the whole one of yesterday"
     partial = parse_json((tmp_path / "out.partial.json").read_text())
@@ -103,7 +104,7 @@ def test_an_interrupted_file_does_not_look_whole(long_talk: Path, tmp_path: Path
 
 
 def test_ctrl_c_while_waiting_for_input() -> None:
-    with started("transcribe", "-", "--rate", "16000") as program:
+    with started("transcribe", "-", "--rate", "16000", "--pace", "max") as program:
         program.send(12)
         assert program.stdout.readline().startswith(b"word0")
         program.process.send_signal(signal.SIGINT)

@@ -1,8 +1,11 @@
 import json
 import os
+import subprocess
+import sys
 import threading
 import wave
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +22,9 @@ from whispertide.types import SAMPLE_RATE
 
 Loads = list[tuple[str, dict[str, object]]]
 SIX = "word0 word1 word2 word3 word4 word5"
+LINES = "word0 word1 word2 word3\nword4 word5\n"  # as segments
+STREAMED = ("--pace", "max")
+MODES = [(), STREAMED]
 
 
 def pcm(duration_s: float) -> bytes:
@@ -27,13 +33,33 @@ def pcm(duration_s: float) -> bytes:
 
 def test_text_goes_to_standard_output_and_nothing_else_does(run: Run, talk: Path) -> None:
     result = run("transcribe", talk)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, LINES, "")
+    result = run("transcribe", talk, *STREAMED)
     assert (result.exit_code, result.stdout, result.stderr) == (0, SIX + "\n", "")
 
 
+@pytest.mark.parametrize(
+    "option", [("--recipe", "tide"), ("--set", "step_s=1"), ("--pace", "max"), ("--no-vad",), ("--executor", "serial")]
+)
+def test_a_file_is_streamed_only_where_that_is_asked_for(
+    run: Run, talk: Path, transcriber: FakeTranscriber, option: tuple[str, ...]
+) -> None:
+    run("transcribe", talk, "--framing", "bare")
+    assert (len(transcriber.sessions), len(transcriber.offline_options)) == (0, 1)
+    run("transcribe", talk, *option)
+    assert (len(transcriber.sessions), len(transcriber.offline_options)) == (1, 1)
+
+
+@pytest.mark.parametrize("pace", ["max", "live"])
+def test_seconds_count_only_at_live_pace(run: Run, tmp_path: Path, transcriber: FakeTranscriber, pace: str) -> None:
+    run("transcribe", write_wav(tmp_path / "short.wav", 0.5), "--pace", pace)
+    assert [session.live for session in transcriber.sessions] == [pace == "live"]
+
+
 @pytest.mark.parametrize("form", sorted(FORMATS))
-@pytest.mark.parametrize("offline", [False, True])
-def test_every_format_says_the_same(run: Run, talk: Path, form: str, offline: bool) -> None:
-    result = run("transcribe", talk, "--format", form, *(["--offline"] if offline else []))
+@pytest.mark.parametrize("mode", MODES)
+def test_every_format_says_the_same(run: Run, talk: Path, form: str, mode: tuple[str, ...]) -> None:
+    result = run("transcribe", talk, "--format", form, *mode)
     assert result.exit_code == 0
     assert " ".join(FORMATS[form].parse(result.stdout).text.split()) == SIX
 
@@ -58,7 +84,7 @@ def test_json_carries_words_and_figures(run: Run, talk: Path) -> None:
 
 
 def test_jsonl_is_the_events(run: Run, talk: Path) -> None:
-    result = run("transcribe", talk, "-f", "jsonl")
+    result = run("transcribe", talk, "-f", "jsonl", *STREAMED)
     events = [from_dict(json.loads(line)) for line in result.stdout.splitlines()]
     assert [event.seq for event in events] == list(range(len(events)))
     assert {"hypothesis", "confirmed", "turn_end", "end", "language"} == {event.kind for event in events}
@@ -66,7 +92,7 @@ def test_jsonl_is_the_events(run: Run, talk: Path) -> None:
 
 
 def test_offline_json_carries_whispers_figures(run: Run, talk: Path) -> None:
-    data = json.loads(run("transcribe", talk, "-f", "json", "--offline").stdout)
+    data = json.loads(run("transcribe", talk, "-f", "json").stdout)
     assert data["recipe"] == "offline"
     assert data["segments"][0]["avg_logprob"] == -0.2
     assert [segment["words"] for segment in data["segments"]] == [[0, 4], [4, 6]]
@@ -76,7 +102,7 @@ def test_offline_json_carries_whispers_figures(run: Run, talk: Path) -> None:
 def test_at_full_speed_audio_comes_in_the_portions_of_a_live_run(
     run: Run, talk: Path, transcriber: FakeTranscriber
 ) -> None:
-    run("transcribe", talk)
+    run("transcribe", talk, *STREAMED)
     assert transcriber.sessions[0].pushes == [SAMPLE_RATE // 10] * 30
 
 
@@ -112,7 +138,7 @@ def test_the_bundled_model_says_what_it_is(run: Run, talk: Path, transcriber: Fa
     transcriber.is_bundled = True
     result = run("transcribe", talk)
     assert "synthetic speech" in result.stderr
-    assert result.stdout == SIX + "\n"
+    assert result.stdout == LINES
 
 
 # --- output ----------------------------------------------------------------------------------------------------------
@@ -170,7 +196,7 @@ def test_a_failing_engine_leaves_what_was_confirmed(
     run: Run, talk: Path, tmp_path: Path, transcriber: FakeTranscriber
 ) -> None:
     transcriber.fail_at = 2.0
-    result = run("transcribe", talk, "-o", tmp_path / "out.json")
+    result = run("transcribe", talk, *STREAMED, "-o", tmp_path / "out.json")
     assert (result.exit_code, result.stderr) == (4, "error: the graph decoder.onnx failed\n")
     partial = parse_json((tmp_path / "out.partial.json").read_text())
     assert (partial.text, partial.complete) == ("word0 word1", False)
@@ -207,10 +233,12 @@ BAD = [empty_file, no_audio_in_it, text_file, missing, a_folder]
 
 
 @pytest.mark.parametrize("make", BAD)
-@pytest.mark.parametrize("offline", [[], ["--offline"]])
-def test_bad_audio_is_a_clear_error(run: Run, tmp_path: Path, make: Callable[[Path], Path], offline: list[str]) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_bad_audio_is_a_clear_error(
+    run: Run, tmp_path: Path, make: Callable[[Path], Path], mode: tuple[str, ...]
+) -> None:
     out = tmp_path / "out.txt"
-    result = run("transcribe", make(tmp_path), "-o", out, *offline)
+    result = run("transcribe", make(tmp_path), "-o", out, *mode)
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.startswith("error: ")
     assert "bad.wav" in result.stderr
@@ -232,16 +260,16 @@ def test_one_bad_file_does_not_keep_the_others(
     run: Run, talk: Path, tmp_path: Path, make: Callable[[Path], Path]
 ) -> None:
     result = run("transcribe", talk, make(tmp_path), talk)
-    assert (result.exit_code, result.stdout) == (3, f"{SIX}\n{SIX}\n")
+    assert (result.exit_code, result.stdout) == (3, LINES + LINES)
 
 
-@pytest.mark.parametrize("offline", [[], ["--offline"]])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_truncated_file_is_transcribed_as_far_as_it_goes(
-    run: Run, talk: Path, tmp_path: Path, offline: list[str]
+    run: Run, talk: Path, tmp_path: Path, mode: tuple[str, ...]
 ) -> None:
     cut = tmp_path / "cut.wav"
     cut.write_bytes(talk.read_bytes()[: 44 + 2 * 2 * SAMPLE_RATE])
-    result = run("transcribe", cut, "-o", tmp_path / "out.json", *offline)
+    result = run("transcribe", cut, "-o", tmp_path / "out.json", *mode)
     assert result.exit_code == 6
     assert "cut off" in result.stderr
     document = parse_json((tmp_path / "out.json").read_text())
@@ -279,9 +307,6 @@ def test_any_rate_and_any_number_of_channels(run: Run, tmp_path: Path, rate: int
         (["--provider", "abacus"], 2, "abacus"),
         (["--task", "sing"], 2, "sing"),
         (["--threads", "-1"], 2, "--threads"),
-        (["--offline", "--recipe", "whisper-streaming"], 2, "--offline"),
-        (["--offline", "--no-vad"], 2, "--offline"),
-        (["--offline", "--pace", "live"], 2, "--offline"),
         (["--rate", "16000"], 2, "standard input"),
     ],
 )
@@ -316,6 +341,20 @@ def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path) -> None:
         FORMATS[form].parse((tmp_path / f"out.{form}").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [(), *(("--recipe", recipe, "--pace", "max") for recipe in ("tide", "whisperflow"))])
+def test_beside_a_busy_process_the_real_model_says_the_same_every_time(mode: tuple[str, ...]) -> None:
+    command = ["transcribe", str(files("whispertide") / "bundled" / "audio" / "demo.flac"), "-m", "nano.en", *mode]
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            results = [CliRunner().invoke(app, [*command, "-f", "srt"]) for _ in range(4)]
+        finally:
+            busy.kill()
+    assert all(result.exit_code == 0 for result in results)
+    assert len({result.stdout for result in results}) == 1
+    assert results[0].stdout.count("-->") > 3
+
+
 # --- standard input --------------------------------------------------------------------------------------------------
 
 
@@ -324,9 +363,9 @@ def test_raw_audio_on_standard_input(run: Run) -> None:
     assert run("transcribe", "-", "--rate", 8000, "--channels", 2, stdin=pcm(2)).stdout == "word0 word1 word2 word3\n"
 
 
-@pytest.mark.parametrize("extra", [[], ["--offline"], ["--pace", "live"]])
-def test_a_file_on_standard_input(run: Run, talk: Path, extra: list[str]) -> None:
-    assert run("transcribe", "-", *extra, stdin=talk.read_bytes()).stdout.split() == SIX.split()
+@pytest.mark.parametrize("mode", [*MODES, ("--pace", "live")])
+def test_a_file_on_standard_input(run: Run, talk: Path, mode: tuple[str, ...]) -> None:
+    assert run("transcribe", "-", *mode, stdin=talk.read_bytes()).stdout.split() == SIX.split()
 
 
 @pytest.mark.parametrize("arguments", [["--rate", "16000"], []])
@@ -346,11 +385,11 @@ def test_half_a_sample_at_the_end_of_standard_input_is_told(run: Run) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-@pytest.mark.parametrize("pace", ["max", "live"])
-def test_a_named_pipe_is_read_as_it_is_written(run: Run, talk: Path, tmp_path: Path, pace: str) -> None:
+@pytest.mark.parametrize("mode", [*MODES, ("--pace", "live")])
+def test_a_named_pipe_is_read_as_it_is_written(run: Run, talk: Path, tmp_path: Path, mode: tuple[str, ...]) -> None:
     pipe = tmp_path / "pipe.wav"
     os.mkfifo(pipe)
     writer = threading.Thread(target=lambda: pipe.write_bytes(talk.read_bytes()), daemon=True)
     writer.start()
-    assert run("transcribe", pipe, "--pace", pace).stdout == SIX + "\n"
+    assert run("transcribe", pipe, *mode).stdout.split() == SIX.split()
     writer.join(timeout=10)

@@ -100,7 +100,7 @@ def test_a_schedule_that_looks_at_the_load_sees_the_clocks(compute: float | None
             return replace(result, stats=replace(result.stats, encode_s=0.37, decode_s=0.2))
 
     recipe = replace(FIXED, schedule="adaptive", step_s=0.5, longest_step_s=2.0)
-    session = Session(recipe, Timed(numbered(12)))
+    session = Session(recipe, Timed(numbered(12)), live=True)
     if compute is None:
         trace = free(session, audio(12))
     else:

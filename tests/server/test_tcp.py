@@ -42,10 +42,12 @@ class KnowingModel:
     def can_stream(self, recipe: Recipe) -> bool:
         return recipe.framing != "hush"
 
-    def session(self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None) -> Session:
+    def session(
+        self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None, live: bool = False
+    ) -> Session:
         if self.failing:
             raise RuntimeError("a defect")
-        return Session(recipe, KnowingOracle(self.words, jitter=0), make_gate(self.words), options=options)
+        return Session(recipe, KnowingOracle(self.words, jitter=0), make_gate(self.words), options=options, live=live)
 
 
 @asynccontextmanager

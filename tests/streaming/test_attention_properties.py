@@ -45,7 +45,7 @@ RECIPES = ALIGN_ATT | GROUNDED
 def build(talk: Talk, recipe: Recipe, *, gated: bool = False, shifts: float = 0.0, **more: Any) -> Session:
     about = {name: more.pop(name) for name in ("sees_cut", "slow_s") if name in more}
     oracle = ListeningOracle(talk.words, talk.seed, shifts=shifts, **about)
-    return Session(recipe, oracle, make_gate(talk.words) if gated else None, **more)
+    return Session(recipe, oracle, make_gate(talk.words) if gated else None, **{"live": True, **more})
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -93,6 +93,18 @@ def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gat
     again = build(talk, RECIPES[name], gated=gated, schedule=Recorded(live.boundaries, live.loads))
     repeated = play(again, data.draw(st.composite(portions)(talk.duration)))
     assert said_by(repeated) == said_by(happened)
+
+
+@quick
+@given(data=st.data(), gated=st.booleans(), name=st.sampled_from(sorted(RECIPES)), slow_s=st.sampled_from([0.2, 4.0]))
+def test_where_audio_is_not_live_it_does_not_matter_how_long_rounds_take(
+    data: st.DataObject, gated: bool, name: str, slow_s: float
+) -> None:
+    talk = data.draw(talks())
+    sizes = data.draw(st.composite(portions)(talk.duration))
+    quick, slow = (build(talk, RECIPES[name], gated=gated, slow_s=each, live=False) for each in (0.0, slow_s))
+    assert without_stats(play(slow, sizes)) == without_stats(play(quick, sizes))
+    assert (slow.boundaries, slow.loads) == (quick.boundaries, quick.loads)
 
 
 @quick
@@ -219,7 +231,7 @@ def test_overload_lengthens_steps_then_ends_the_guess_then_shortens_windows_and_
         "after": (150, 0.05),
     }
     oracle = Burdened(steady(180), costs=tuple(phases.values()))
-    session = Session(TIDE, oracle)
+    session = Session(TIDE, oracle, live=True)
     events = live(session, 181)
     assert said(session.transcript.words) == said(oracle.words)
     assert confirmed(events) == session.transcript.words
@@ -243,7 +255,7 @@ def test_overload_lengthens_steps_then_ends_the_guess_then_shortens_windows_and_
 
 @pytest.mark.parametrize(("portion_s", "step_s"), [(1.0, 0.3), (2.0, 0.3), (0.1, 2.0)])
 def test_large_portions_and_long_steps_are_no_overload(portion_s: float, step_s: float) -> None:
-    session = Session(TIDE.replace(step_s=step_s), Burdened(steady(20)))
+    session = Session(TIDE.replace(step_s=step_s), Burdened(steady(20)), live=True)
     events = play(session, [to_samples(portion_s)] * round(21 / portion_s))
     assert not any(isinstance(event, Lag) for event in events)
     assert any(isinstance(event, Hypothesis) and event.words for event in events)
@@ -251,7 +263,7 @@ def test_large_portions_and_long_steps_are_no_overload(portion_s: float, step_s:
 
 def test_rounds_that_wait_while_others_are_computed_are_late() -> None:
     """As in a server: audio comes in small portions, and rounds when there is time for them."""
-    session, late = Session(TIDE, Burdened(steady(20))), []
+    session, late = Session(TIDE, Burdened(steady(20)), live=True), []
     for _ in range(6):
         for _ in range(25):
             session.ingest(audio_between(session.received, session.received + SAMPLE_RATE // 10))

@@ -55,11 +55,11 @@ def save(writer: Writer, target: Target, document: Document, *, whole: bool, as_
     return "standard output" if place is None else str(place)
 
 
-def conclude(heard: Heard, document: Document, place: str, *, duration_s: float | None) -> ExitCode:
-    """Tell how an incomplete run ended, and its exit code."""
+def conclude(heard: Heard, place: str, *, done: int, duration_s: float | None) -> ExitCode:
+    """Tell how an incomplete run ended, after `done` samples, and its exit code."""
     if heard.interrupted:
         of = f" of {clock_text(duration_s)}" if duration_s else ""
-        say(f"interrupted after {clock_text(seconds(document.duration))}{of}; what was confirmed went to {place}")
+        say(f"interrupted after {clock_text(seconds(done))}{of}; what was confirmed went to {place}")
         return ExitCode.INTERRUPTED
     if heard.broken is not None:
         say(f"warning: {heard.broken}")

@@ -2,10 +2,10 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.interrupt import Interrupts
@@ -61,6 +61,7 @@ class OfflineJob:
     duration_s: float | None = None
     framing: str = "pad30"
     _heard: Heard = field(default_factory=Heard)
+    _done: int = 0
     _began: float = field(default_factory=time.perf_counter)
     _first_s: float | None = None
     _cpu: float = field(default_factory=time.process_time)
@@ -79,11 +80,16 @@ class OfflineJob:
             self._heard.broken = audio.broken
             document = self._document(audio)
             place = save(writer, self.target, document, whole=not self._heard.interrupted, as_it_came=AS_IT_COMES)
-        return document, conclude(self._heard, document, place, duration_s=self.duration_s)
+        return document, conclude(self._heard, place, done=self._done, duration_s=self.duration_s)
 
     def _transcribe(self, audio: Tolerant, writer: Writer) -> None:
         lines = TextLines(writer) if self.target.format == "txt" else Watcher()
-        with Interrupts() as interrupts, self._bar() as progress:
+        with Interrupts() as interrupts, self._bar() as show:
+
+            def progress(done: int, _: int) -> None:
+                self._done = done
+                show(done)
+
             try:
                 with interrupts.waiting():
                     for segment in self.transcriber.transcribe_segments(
@@ -97,15 +103,15 @@ class OfflineJob:
                 self._heard.interrupted = True
 
     @contextmanager
-    def _bar(self) -> Iterator[Any]:
-        """What is told of the progress: a bar on standard error where that is a terminal."""
+    def _bar(self) -> Iterator[Callable[[int], None]]:
+        """What is told how many samples are done: a bar on standard error where that is a terminal."""
         console = terminal(sys.stderr)
         if console is None or (sys.stdout.isatty() and self.target.path is None and self.target.format == "txt"):
-            yield None  # the lines that appear are progress enough
+            yield lambda _: None  # the lines that appear are progress enough
             return
         bar = ProgressBar(console, self.source, self.duration_s).open()
         try:
-            yield lambda done, _: bar.show(seconds(done), time.perf_counter() - self._began)
+            yield lambda done: bar.show(seconds(done), time.perf_counter() - self._began)
         finally:
             bar.close()
 

@@ -48,7 +48,7 @@ class StreamJob:
         Raises `AudioError` where there was no audio, `OutputError`, and whatever the engine raises; what was confirmed
         before that is kept as a partial transcript.
         """
-        session = self.transcriber.session(self.recipe, options=self.options, vad=self.vad)
+        session = self.transcriber.session(self.recipe, options=self.options, vad=self.vad, live=self.live)
         if self.live:
             self.transcriber.warm_up()
         pump = Pump(session, Meter(self.live), rest=self.rest)
@@ -62,7 +62,7 @@ class StreamJob:
                 raise
             document = self._document(pump)
             place = save(writer, self.target, document, whole=not pump.heard.interrupted, as_it_came=AS_IT_COMES)
-        return document, conclude(pump.heard, document, place, duration_s=self.duration_s)
+        return document, conclude(pump.heard, place, done=document.duration, duration_s=self.duration_s)
 
     @contextmanager
     def _shown(self, pump: Pump, writer: Writer) -> Iterator[None]:

@@ -132,7 +132,10 @@ def resume(
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> None:
-    """Go on with a run where it was saved last. On one machine's CPU the result is the same to the bit."""
+    """Go on with a run where it was saved last.
+
+    On one machine's CPU, with as many threads, the result is the same to the bit.
+    """
 
     def body() -> ExitCode:
         where = train_device(device)

@@ -73,15 +73,19 @@ def transcribe(
         ),
     ] = None,
     form: FormatOption = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Whole recording at once instead of streaming.")] = False,
-    pace: Annotated[
-        Pace, typer.Option("--pace", help="max: as fast as it goes; live: at the speed of speech.")
-    ] = "max",
     language: LanguageOption = None,
     task: TaskOption = "transcribe",
     prompt: PromptOption = "",
     recipe: RecipeOption = None,
     changes: SetOption = None,
+    pace: Annotated[
+        Pace | None,
+        typer.Option(
+            "--pace",
+            help="max (default): as fast as it goes; live: at the speed of speech.",
+            rich_help_panel="Streaming",
+        ),
+    ] = None,
     vad: VadOption = None,
     framing: FramingOption = None,
     hush: HushOption = None,
@@ -97,18 +101,22 @@ def transcribe(
     channels: Annotated[int, typer.Option("--channels", min=1, rich_help_panel=_INPUT)] = 1,
     sample_format: Annotated[SampleFormat, typer.Option("--sample-format", rich_help_panel=_INPUT)] = "s16le",
 ) -> None:
-    """Transcribe audio files. Only the transcript goes to standard output; everything else to standard error."""
+    """Transcribe audio files, each as a whole. Only the transcript goes to standard output; the rest to standard error.
+
+    With --recipe, --set, --pace, --vad or --executor the audio is streamed instead, as from a microphone.
+    """
 
     def body() -> ExitCode:
         pcm = None if rate is None else PcmFormat(rate, channels, sample_format)
-        _check_usage(files, pcm, offline=offline, streaming=(recipe, changes, vad, executor), pace=pace)
+        _check_usage(files, pcm)
+        streams = any(choice is not None for choice in (recipe, changes, pace, vad, executor))
         word, framed = hush_word(hush, framing)
         request = Request(
             sources=tuple(Source(name, pcm) for name in files),
             targets=tuple(plan_targets(files, output, form)),
             model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
             options=decode_options(language, task, prompt),
-            recipe=None if offline else StreamChoice(recipe, recipe_changes(changes, framed, executor)).resolve(),
+            recipe=StreamChoice(recipe, recipe_changes(changes, framed, executor)).resolve() if streams else None,
             vad=vad,
             live=pace == "live",
             framing="hush" if word else framing or "pad30",
@@ -119,19 +127,11 @@ def transcribe(
     guarded(body)
 
 
-def _check_usage(
-    files: Sequence[str], pcm: PcmFormat | None, *, offline: bool, streaming: tuple[object, ...], pace: Pace
-) -> None:
+def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
     if pcm is not None and STDIN not in files:
         raise OptionError("--rate describes raw audio on standard input; add - to the files, or leave --rate out")
     if files.count(STDIN) > 1:
         raise OptionError("standard input can be read once; expected one - among the files")
-    if offline and any(choice is not None for choice in streaming):
-        raise OptionError(
-            "--offline has no recipe: leave out --recipe, --set, --vad, --executor, or leave out --offline"
-        )
-    if offline and pace == "live":
-        raise OptionError("--offline needs the whole recording and cannot run at live pace; choose one of them")
 
 
 def run(request: Request) -> ExitCode:

@@ -58,7 +58,8 @@ def streaming(
     play = {"simulated": clocks.simulate, "free": clocks.free, "live": clocks.live}[clock]
 
     def recognise(utterance: Utterance) -> Trace:
-        session = transcriber.session(recipe, options=options or DecodeOptions(language=utterance.language))
+        asked = options or DecodeOptions(language=utterance.language)
+        session = transcriber.session(recipe, options=asked, live=True)
         return play(
             session,
             utterance.audio(),

@@ -163,7 +163,7 @@ class Hub:
     def build(self, identity: str, owner: str, model: str, settings: Settings, protocol: str) -> LiveSession:
         """A session that nobody knows of yet. Raises `WhispertideError` or `TypeError` for settings that cannot be."""
         recipe, options = self._choices(settings)
-        session = self.models[model].session(recipe, options=options, vad=settings.vad)
+        session = self.models[model].session(recipe, options=options, vad=settings.vad, live=True)
         limits, languages = self.options.limits, _languages(self.models[model])
         outbox = Outbox(limit=limits.unacked)
         return LiveSession(

@@ -35,7 +35,7 @@ class Utterance:
     last_end   where the newest planned round ends; at first, where the utterance begins
     end        its last sample, once that is known; `closed_at` is how much audio it took to know
     spoken     whether any of its words is confirmed
-    spent      how long the newest round that came back was computed, in samples
+    spent      how long the newest round that came back was computed, in samples; 0 where audio does not come live
     due_at     how much audio there was when its next round came due; None: it has not yet
     """
 
@@ -123,13 +123,16 @@ class TurnState:
 class Turns:
     """Plans the rounds of a session. `schedule`, `policy` and `state` may be exchanged between calls."""
 
-    def __init__(self, schedule: Schedule, policy: AnyPolicy, emit: Emit, *, gated: bool, max_in_flight: int) -> None:
-        """`gated` False: there is no gate, and what is not flushed is one utterance."""
+    def __init__(
+        self, schedule: Schedule, policy: AnyPolicy, emit: Emit, *, gated: bool, live: bool, max_in_flight: int
+    ) -> None:
+        """`gated` False: there is no gate, and what is not flushed is one utterance. `live`: see `Session`."""
         self.schedule = schedule
         self.policy = policy
         self.state = TurnState()
         self._emit = emit
         self._gated = gated
+        self._live = live
         self._max_in_flight = max_in_flight
 
     def receive(self, samples: int, gate_events: Iterable[GateEvent] = ()) -> None:
@@ -175,8 +178,9 @@ class Turns:
         commit = self.policy.apply(utterance.policy, result)
         utterance.keep_from = commit.keep_from
         utterance.spoken = utterance.spoken or bool(commit.confirmed)
-        stats = result.stats
-        utterance.spent = to_samples(stats.encode_s + stats.decode_s + stats.align_s)
+        if self._live:
+            stats = result.stats
+            utterance.spent = to_samples(stats.encode_s + stats.decode_s + stats.align_s)
         return state.in_flight.pop(0), commit
 
     def land(self, flight: Flight) -> None:
