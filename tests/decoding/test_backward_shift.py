@@ -34,6 +34,15 @@ def test_one_leftward_jump_fires_at_that_token() -> None:
     assert watching.halt == Halt("backward-shift", 3, 4)
 
 
+def test_attention_that_stays_where_it_is_does_not_fire() -> None:
+    """Then nothing has changed anywhere: what comes and what goes are in the same place."""
+    watching = guard()
+    still = looking_at([0, 20, 20], FRAMES)
+    still[:, 2] = still[:, 1]
+    assert [watching.check([1, 2][:count], still[:, : count + 1]) for count in (1, 2)] == [None, None]
+    assert watching.shifts == [(1, 0, 0)]
+
+
 def test_with_the_published_row_the_token_is_judged_one_step_later() -> None:
     """Query i + 1 is where token i was fed in; here it is that query that jumps."""
     watching = guard(row="fed")

@@ -56,6 +56,13 @@ def test_the_margin_counts_from_the_end_of_the_audio(margin: int, kept: int | No
     assert asked(guard(margin=margin), list(range(18)), ramp(190), FRAMES) == kept
 
 
+def test_a_token_just_at_the_margin_is_dropped() -> None:
+    places = [0, 100]
+    away = FRAMES - attended_frame(looking_at(places, FRAMES), FRAMES)
+    assert asked(guard(margin=away - 1), [1], places, FRAMES) is None
+    assert asked(guard(margin=away), [1], places, FRAMES) == 0
+
+
 def test_a_jump_far_back_voids_the_round() -> None:
     watching = guard(margin=4, rewind=60)
     assert asked(watching, [1, 2, 3, 4], [0, 100, 120, 130, 50], FRAMES) == 0

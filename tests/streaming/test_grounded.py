@@ -105,6 +105,13 @@ def test_words_whose_times_cannot_be_trusted_are_speculative() -> None:
     assert play.plan(6).prefix == prefix  # the old one
 
 
+@pytest.mark.parametrize(("last", "trusted"), [(0.9, False), (1.15, False), (1.2, True), (1.3, True)])
+def test_words_count_that_reach_three_tenths_of_the_window(last: float, trusted: bool) -> None:
+    """Of these four seconds, 1.2."""
+    commit = Play(carry=2).round(4, word("one", 0.1, 0.4), word("two", 0.5, last))
+    assert texts(commit.confirmed) == (["one"] if trusted else [])
+
+
 def test_nothing_heard_carries_everything_up_to_a_limit() -> None:
     play = Play(carry=2, most=4 * S)
     play.round(2)

@@ -75,6 +75,14 @@ def test_a_doubtful_word_near_the_end_is_not_confirmed_by_agreement_alone() -> N
     assert texts(script.hear(1.4, (doubtful,), is_last=True).confirmed) == "wall"
 
 
+@pytest.mark.parametrize(("before", "now", "confirmed"), [(0.4, 0.6, "wall"), (0.6, 0.4, "")])
+def test_doubt_is_about_the_new_copy(before: float, now: float, confirmed: str) -> None:
+    script = Script(LocalAgreement(doubt=Doubt(0.5, S)))
+    heard = [Word(" wall", round(0.8 * S), round(1.2 * S), probability=each) for each in (before, now)]
+    script.hear(1.3, (heard[0],))
+    assert texts(script.hear(1.4, (heard[1],)).confirmed) == confirmed
+
+
 def test_the_new_copy_counts() -> None:
     script = Script()
     script.hear(1.7, speech(("we", 0.4, 0.7)))

@@ -52,6 +52,11 @@ def test_nobody_says_it_that_fast(phrase: str) -> None:
     assert kept(loop) == phrase
 
 
+def test_ten_words_in_a_second_may_be_said_and_more_may_not() -> None:
+    for pace, copies in ((0.1, 4), (0.098, 1)):
+        assert kept(said("thank you " * 4, pace=pace)) == " ".join(["thank you"] * copies)
+
+
 def test_words_piled_up_in_one_place_are_not_spoken() -> None:
     spoken = said("thank you")
     piled = tuple(Word(word.text, 11_200, 11_210) for _ in range(2) for word in spoken)
