@@ -1,13 +1,14 @@
 """What every policy's state must do: a session takes a copy before it may have to go back."""
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from whispertide.streaming.align_att import AlignAttState
-from whispertide.streaming.grounded import GroundedState
-from whispertide.streaming.local_agreement import AgreementState
+from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.grounded import Grounded
+from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.turns import TurnState, Utterance
 
 MARK = object()
@@ -21,9 +22,9 @@ def mutable(state: Any) -> list[Any]:
     return own + [value for one in inner for value in mutable(one)]
 
 
-@pytest.mark.parametrize("state", [AlignAttState(0), GroundedState(0), AgreementState(0, 0)])
-def test_a_copy_shares_nothing_that_can_change(state: Any) -> None:
-    kept = TurnState(utterance=Utterance(0, 0, policy=state, keep_from=0, last_end=0))
+@pytest.mark.parametrize("start", [AlignAtt().start, Grounded().start, LocalAgreement().start])
+def test_a_copy_shares_nothing_that_can_change(start: Callable[[int], Any]) -> None:
+    kept = TurnState(utterance=Utterance(0, 0, policy=start(0), keep_from=0, last_end=0))
     copied = kept.copy()
     lists = mutable(kept)
     assert len(lists) >= 6
