@@ -239,6 +239,8 @@ def test_clear_drops_what_is_not_confirmed() -> None:
     assert session.transcript.hypothesis
     events = session.clear()
     assert kinds(events) == ["hypothesis", "turn_end"]
+    assert [event.at for event in events] == [2 * S, 2 * S]
+    assert events[1] == TurnEnd(events[1].seq, 2 * S, 2 * S)
     assert session.transcript.hypothesis == ()
     assert session.buffered == 0
     events = push(session, 4.0) + session.finish()
@@ -253,7 +255,7 @@ def test_clear_of_nothing_is_nothing() -> None:
 def test_clear_in_speech_closes_the_gate() -> None:
     session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
     assert kinds(push(session, 0.5)) == ["speech_start"]
-    assert kinds(session.clear()) == ["speech_stop"]
+    assert session.clear() == [SpeechStop(1, S // 2, S // 2)]
     events = push(session, 12.0) + session.finish()
     assert said(session.transcript.words) == "two three four five six seven eight"
     starts = [event.start for event in events if isinstance(event, SpeechStart)]

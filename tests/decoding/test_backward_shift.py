@@ -88,6 +88,7 @@ def test_near_the_end_a_word_is_finished() -> None:
     assert asked(finishing(), [1, 2, PIECE, MARK, 4], [0, 30, 130, 135, 140, 141], FRAMES) == 4
     assert asked(finishing(), [1, 2, 4], [0, 30, 130, 135], FRAMES) == 2
     assert asked(finishing(row="fed"), [1, 2, PIECE, 4], [0, 9, 30, 130, 140], FRAMES) == 3
+    assert asked(finishing(row="fed"), [1, 2, 4], [0, 9, 30, 130], FRAMES) == 2  # it was whole
     search_ends_by_itself = asked(finishing(), [1, 2, PIECE], [0, 30, 130, 135], FRAMES)
     assert search_ends_by_itself is None
 

@@ -97,6 +97,7 @@ def test_a_word_that_looks_back_ends_the_decode() -> None:
     assert asked(watching, [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) == 3
     assert watching.halt == Halt("backward-shift", 3, 4)
     assert watching.last_frame == pytest.approx(140, abs=SLACK)  # the dropped word counts for nothing
+    assert asked(guard(margin=4, back=15, beyond=9), [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) == 3  # no guess
 
 
 def test_a_glance_back_does_not() -> None:

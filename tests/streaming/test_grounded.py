@@ -95,6 +95,21 @@ def test_one_word_alone_is_speculative() -> None:
     assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["won"], ["two"])
 
 
+def test_one_word_that_is_long_over_is_carried_by_the_paper_alone() -> None:
+    """What may be carried is four seconds, and it ended more than two ago."""
+    for carry, confirmed in ((1, ["one"]), (2, []), (3, [])):
+        play = Play(carry=carry)
+        commit = play.round(3, word("one", 0.4, 0.9, 11))
+        assert (texts(commit.confirmed), texts(commit.hypothesis)) == (confirmed, [] if confirmed else ["one"])
+        assert play.plan(4).prefix == ((11,) if confirmed else ())
+
+
+def test_loops_are_cut_down_unless_that_is_switched_off() -> None:
+    loop = [word("you", 1 + i * 0.05, 1.04 + i * 0.05) for i in range(8)]
+    for guarded, count in ((True, 1), (False, 8)):
+        assert len(Play(loop_guard=guarded).round(2, *loop, is_last=True).confirmed) == count
+
+
 def test_words_whose_times_cannot_be_trusted_are_speculative() -> None:
     play = Play(carry=2)
     play.round(2, *THREE)
@@ -190,6 +205,27 @@ def test_a_padded_decode_repeats_no_words_and_starts_anew() -> None:
     commit = play.round(4, *again, halt=SHIFT, retried=True)
     assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["three"], ["four"])
     assert play.state.halt is None
+
+
+def test_at_most_two_words_of_a_padded_decode_are_taken_for_repeated_ones() -> None:
+    """Its window begins shortly before the carried word."""
+    new = word("four", 2.2, 2.6, 14), word("five", 3.0, 3.4, 15)
+    for again, repeated in (((), 0), (THREE[2:], 1), (THREE[1:], 2), (THREE, 0)):
+        play = Play(carry=1)
+        play.round(2, *THREE)
+        commit = play.round(4, *again, *new, retried=True)
+        assert texts(commit.confirmed) == texts(item.word for item in (*again[repeated:], *new))
+
+
+def test_a_window_that_would_leave_no_room_is_let_go_of() -> None:
+    """Words are heard, but none that moves the window: then what it may carry is what stays of it."""
+    play = Play(carry=2, most=4 * S, hard_cap=10 * S)
+    crowded = [word(text, 0.1, 0.2) for text in ("a", "b")]
+    for end in (4, 6):
+        commit = play.round(end, *crowded)
+        assert (texts(commit.hypothesis), play.state.start) == (["a", "b"], 0)
+    commit = play.round(7, *crowded)
+    assert (texts(commit.confirmed), commit.hypothesis, play.state.start) == (["a", "b"], (), 3 * S)
 
 
 def test_impossible_settings_are_refused() -> None:

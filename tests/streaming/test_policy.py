@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from whispertide.audio.vad import SpeechStarted
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
-from whispertide.streaming.turns import TurnState, Utterance
+from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.turns import Flight, Request, TurnState, Utterance
+from whispertide.types import Span
 
 MARK = object()
 
@@ -24,8 +27,18 @@ def mutable(state: Any) -> list[Any]:
 
 @pytest.mark.parametrize("start", [AlignAtt().start, Grounded().start, LocalAgreement().start])
 def test_a_copy_shares_nothing_that_can_change(start: Callable[[int], Any]) -> None:
-    kept = TurnState(utterance=Utterance(0, 0, policy=start(0), keep_from=0, last_end=0))
+    plan = RoundPlan(0, Span(0, 320))
+    kept = TurnState(
+        gate_events=[SpeechStarted(0, 1)],
+        utterance=Utterance(0, 0, policy=start(0), keep_from=0, last_end=0),
+        in_flight=[Flight(plan, 0, 0, recorded=True)],
+        stale={7},
+        requests=[Request("flush", 0)],
+        boundaries=[320],
+        loads=[0],
+    )
     copied = kept.copy()
+    assert copied == kept
     lists = mutable(kept)
     assert len(lists) >= 6
     for values in lists:

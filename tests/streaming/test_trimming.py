@@ -35,6 +35,7 @@ def test_there_is_no_segment_to_cut_at() -> None:
 def test_the_cut_is_at_the_end_of_the_last_sentence_but_one() -> None:
     words = speech(("One.", 0, 1), ("Two", 1, 2), ("three.”", 2, 3), ("Four", 3, 4), ("five", 4, 5))
     assert sentence_cut(words) == 3 * S
+    assert sentence_cut(words[:4]) == 3 * S
     assert sentence_cut(words[:3]) == 1 * S  # the sentence that just ended counts as the last
     assert sentence_cut(words[3:]) is None
     assert sentence_cut(words[2:3]) is None
