@@ -93,7 +93,7 @@ def test_near_the_end_a_word_is_finished() -> None:
     assert search_ends_by_itself is None
 
 
-@pytest.mark.parametrize(("median", "average"), [(1, 1), (7, 10), (3, 1), (1, 4), (15, 20)])
+@pytest.mark.parametrize(("median", "average"), [(1, 1), (7, 10), (3, 1), (1, 2), (1, 4), (15, 20)])
 def test_filters_agree_with_their_definition(median: int, average: int) -> None:
     change = np.random.default_rng(7).normal(size=60).astype(np.float32)
     half = median // 2
@@ -102,6 +102,13 @@ def test_filters_agree_with_their_definition(median: int, average: int) -> None:
     taps = range(-(average // 2), average - average // 2)  # ten: i - 5 to i + 4
     expected = [sum(middle[i + tap] for tap in taps if 0 <= i + tap < 60) / average for i in range(60)]
     np.testing.assert_allclose(smooth(change, median, average), expected, atol=1e-5)
+
+
+def test_a_window_that_the_median_does_not_fit_into_twice_is_left_as_it_is() -> None:
+    """There is too little of it to be mirrored."""
+    change = np.array([5.0, 1.0, 9.0, 2.0], np.float32)
+    np.testing.assert_array_equal(smooth(change[:3], 7, 1), change[:3])
+    assert smooth(change, 7, 1)[0] != change[0]
 
 
 def test_short_windows_are_no_error() -> None:
