@@ -105,6 +105,20 @@ def test_a_glance_back_does_not() -> None:
     assert asked(guard(margin=4), [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) is None
 
 
+def test_a_word_may_look_back_just_so_far() -> None:
+    places = [0, 150, 100]
+    first, second = (attended_frame(looking_at(places[:count], FRAMES), FRAMES) for count in (2, 3))
+    assert asked(guard(margin=4, back=first - second), [1, 2], places, FRAMES) is None
+    assert asked(guard(margin=4, back=first - second - 1), [1, 2], places, FRAMES) == 1
+
+
+def test_the_rewind_has_a_bound_too() -> None:
+    places = [0, 150, 100]
+    first, second = (attended_frame(looking_at(places[:count], FRAMES), FRAMES) for count in (2, 3))
+    assert asked(guard(margin=4, rewind=first - second), [1, 2], places, FRAMES) is None
+    assert asked(guard(margin=4, rewind=first - second - 1), [1, 2], places, FRAMES) == 0
+
+
 def test_only_words_are_compared() -> None:
     """Pieces of words and punctuation may look anywhere, and the word behind them is compared with the word before."""
     assert asked(guard(margin=4, back=15), [1, 201, 101, 2], [0, 100, 60, 50, 120], FRAMES) is None

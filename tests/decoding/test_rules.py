@@ -136,6 +136,12 @@ class TestTimestampMass:
 def test_log_softmax_keeps_the_impossible_impossible() -> None:
     logprobs = log_softmax(np.array([[0.0, -np.inf, np.log(3.0)]], np.float32))
     np.testing.assert_allclose(np.exp(logprobs), [[0.25, 0.0, 0.75]], rtol=1e-6)
+    assert logprobs.dtype == np.float32
+
+
+def test_log_softmax_of_a_row_does_not_depend_on_the_others() -> None:
+    logits = np.array([[1.0, 2.0, 3.0], [-500.0, -499.0, -498.0]], np.float32)
+    np.testing.assert_allclose(log_softmax(logits)[1], log_softmax(logits[:1])[0], rtol=1e-6)
 
 
 class TestSuppressedTokens:

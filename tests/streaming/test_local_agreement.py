@@ -278,6 +278,16 @@ def test_the_cap_prefers_a_cut_at_what_is_confirmed() -> None:
     assert words[18].start < script.state.start <= words[19].start
 
 
+def test_a_full_window_that_a_segments_end_makes_room_in_is_cut_no_further() -> None:
+    script = Script(LocalAgreement(trim=60 * S, hard_cap=28 * S))  # an eighth of it is room enough: 3.5 s
+    first, second = many(7), many(20, start=4.0, text="v")
+    for end in (27, 28):
+        script.hear(end, segment(first, end=round(3.5 * S)), segment(second))
+    assert script.state.start == round(3.5 * S)
+    assert len(script.state.confirmed) == 27
+    assert script.state.earlier == ((),)
+
+
 def test_silence_without_end_is_let_go() -> None:
     script = Script()
     for end in range(1, 29):

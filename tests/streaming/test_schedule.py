@@ -79,6 +79,7 @@ def test_recorded_rounds_have_the_load_of_then() -> None:
 
 
 def test_adaptive_needs_possible_steps() -> None:
+    assert Adaptive(1, 1).frontier(0, 0, 1) == 1
     for least, most in ((0, 5), (6, 5)):
         with pytest.raises(OptionError, match="least <= most"):
             Adaptive(least, most)

@@ -49,6 +49,9 @@ def test_a_full_window_is_cut_at_its_widest_pause() -> None:
     assert (cut.confirm, cut.cut) == (5, 10 * S - MARGIN)
     cut = forced_cut(words[:4], Span(0, 28 * S), least=3 * S)
     assert (cut.confirm, cut.cut) == (4, round(9.5 * S) - MARGIN)
+    pause_early = (*words[:3], *speech(*((str(i), i + 0.5, i + 1.5) for i in range(9, 27))))
+    cut = forced_cut(pause_early, Span(0, 28 * S), least=3 * S)
+    assert (cut.confirm, cut.cut) == (3, 7 * S - MARGIN)
     even = speech(*((str(i), i, i + 1) for i in range(28)))
     assert forced_cut(even, Span(0, 28 * S), least=3 * S).confirm == 21  # the last quarter is not settled
 
