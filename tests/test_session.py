@@ -9,6 +9,7 @@ import pytest
 
 from oracle import Oracle, audio_between, make_gate, plain, speech
 from whispertide.audio.vad import GateEvent
+from whispertide.decoding.guards import SameToken
 from whispertide.decoding.search import Guard
 from whispertide.errors import AudioError, OptionError, SessionError, UnknownRecipeError
 from whispertide.events import (
@@ -204,10 +205,11 @@ def test_flush_confirms_everything_and_goes_on() -> None:
 @pytest.mark.parametrize("gated", [False, True])
 def test_every_flush_is_answered_by_one_turn_end(gated: bool) -> None:
     session = Session(RECIPE, exact(), make_gate(TALK) if gated else None)
-    assert kinds(session.flush()) == ["turn_end"]
+    assert session.flush() == [TurnEnd(0, 0, 0)]
     push(session, 2.0)
     assert kinds(session.flush()).count("turn_end") == 1
-    assert kinds(session.flush()) == ["turn_end"]
+    (answer,) = session.flush()
+    assert answer == TurnEnd(answer.seq, 2 * S, 2 * S)
     push(session, 8.0)
     assert kinds(session.flush()).count("turn_end") == 1
 
@@ -301,6 +303,16 @@ def test_the_first_word_is_heard_from_its_beginning() -> None:
     assert 3.9 * S < oracle.plans[0].window.start < 4.1 * S
 
 
+@pytest.mark.parametrize("close", [Session.flush, Session.finish])
+def test_the_callers_end_is_a_stop_of_speech_too(close: Callable[[Session], list[Event]]) -> None:
+    session = Session(RECIPE, exact(), make_gate(TALK))
+    push(session, 2.0)
+    events = close(session)
+    (stop,) = [event for event in events if isinstance(event, SpeechStop)]
+    assert (stop.at, stop.end) == (2 * S, 2 * S)
+    assert confirmed(events) == "two three"
+
+
 def test_speech_that_goes_on_behind_a_flush_is_another_turn() -> None:
     session = Session(RECIPE, exact(), make_gate(TALK))
     push(session, 2.0)
@@ -373,6 +385,32 @@ def test_rounds_can_be_run_elsewhere() -> None:
     assert kinds(events)[-2:] == ["turn_end", "end"]
     with pytest.raises(SessionError, match="this one has ended"):
         session.ingest(audio_between(0, 1))
+
+
+def test_the_policy_says_what_watches_a_round() -> None:
+    class Watched(LocalAgreement):
+        def guards(self, plan: RoundPlan) -> Sequence[Guard]:
+            return (SameToken(plan.id + 2),)
+
+    session = Session(RECIPE, policy=Watched())
+    for at in (0, 1):
+        session.ingest(audio_between(at * S, (at + 1) * S))
+        plan = session.due()
+        assert plan is not None
+        assert session.guards(plan) == (SameToken(at + 2),)
+        session.apply(RoundResult(plan, ()))
+
+
+def test_a_round_took_what_all_its_stages_took() -> None:
+    session = Session(RECIPE.replace(schedule="adaptive", step_s=0.5, longest_step_s=5.0))
+    session.ingest(audio_between(0, S))
+    plan = session.due()
+    assert plan is not None
+    session.apply(RoundResult(plan, (), stats=RoundStats(encode_s=0.2, decode_s=0.3, align_s=0.4)))
+    session.ingest(audio_between(S, round(2.79 * S)))  # twice as long must pass
+    assert session.due() is None
+    session.ingest(audio_between(session.received, round(2.8 * S)))
+    assert session.due() is not None
 
 
 def test_audio_behind_a_flush_waits_for_it() -> None:
@@ -641,6 +679,11 @@ def test_falling_behind_is_told_and_so_is_catching_up() -> None:
         rounds(arrived)
     # Late by more than 2 s, by more than 4 s, less than 2 s (not worth a word yet), at most 1 s.
     assert told == [(2.5, 1), (4.5, 2), (0.9, 0)]
+    session.ingest(audio_between(session.received, session.received + S))
+    rounds(3.0)
+    session.request_flush()  # behind this there is nothing to be late for
+    rounds(0.0)
+    assert told[3:] == [(3.0, 1), (0.0, 0)]
 
 
 def test_a_replay_is_never_late() -> None:

@@ -160,5 +160,6 @@ def test_it_needs_attention_and_possible_settings() -> None:
         guard().check([1], None)
     with pytest.raises(OptionError, match="rewind >= 1"):
         Frontier(rewind=0)
-    with pytest.raises(OptionError, match="back and floor >= 0"):
-        Frontier(back=-1)
+    for least in ({"margin": -1}, {"beyond": -1}, {"back": -1}, {"floor": -0.1}):
+        with pytest.raises(OptionError, match="back and floor >= 0"):
+            Frontier(**least)  # type: ignore[arg-type]

@@ -91,8 +91,9 @@ def test_near_the_end_is_what_attends_to_it_not_a_word_before_a_pause() -> None:
     policy = AlignAtt(truncate="near-end", hold=S // 2)
     before_a_pause = TokenWord(Word(" one", S, 2 * S), (1,), attended=S)
     assert texts(Play(policy).round(2, before_a_pause).confirmed) == ["one"]
-    still_spoken = TokenWord(Word(" one", S, 2 * S), (1,), attended=round(1.9 * S))
-    assert texts(Play(policy).round(2, still_spoken).confirmed) == []
+    for attended, confirmed in ((round(1.9 * S), []), (round(1.5 * S) + 1, []), (round(1.5 * S), ["one"])):
+        spoken_there = TokenWord(Word(" one", S, 2 * S), (1,), attended=attended)
+        assert texts(Play(policy).round(2, spoken_there).confirmed) == confirmed
 
 
 def test_a_doubtful_word_waits_until_it_is_settled_and_keeps_those_behind_it_waiting() -> None:
@@ -130,6 +131,11 @@ def test_words_behind_the_frontier_are_a_guess_that_can_be_verified() -> None:
     plan = play.plan(2)
     assert plan.reference is not None
     assert plan.reference.tokens == (12, 13)
+    unverified = Play(AlignAtt(truncate="none", beyond=9))
+    assert unverified.plan(1).reference is None
+    unverified.round(1.5, *words, firm=1)
+    assert unverified.plan(2).reference is None
+    assert Play(AlignAtt(verify=True)).plan(1).reference is None
 
 
 def test_a_rewind_voids_the_round_and_the_memory_of_attention() -> None:
@@ -168,6 +174,20 @@ def test_the_oldest_rounds_leave_the_window_and_their_words_become_context() -> 
     assert plan.prefix == tuple(range(first, 12))
     assert plan.prompt.split() == [f"w{n}" for n in range(1, first)]
     assert play.policy.plan(play.state, 12 * S, round_id=0, is_last=False).window.start % 320 == 0
+
+
+@pytest.mark.parametrize(
+    ("step", "starts"), [(1.5, [0, 0, 0, 0, 1.5, 3, 4.5, 6]), (1, [0, 0, 0, 0, 0, 0, 0, 2, 2, 4, 4, 6, 6])]
+)
+def test_a_window_of_segments_leaves_room_for_a_step_and_for_two_where_it_is_full(
+    step: float, starts: list[float]
+) -> None:
+    play, found = Play(AlignAtt(truncate="none", hard_cap=8 * S)), []
+    for number in range(1, len(starts) + 1):
+        end = number * step
+        play.round(end, word(f"w{number}", end - 0.9, end - 0.6, number))
+        found.append(play.state.start / S)
+    assert found == starts
 
 
 def test_segments_fill_the_window_before_the_oldest_goes() -> None:

@@ -52,6 +52,11 @@ def test_nobody_says_it_that_fast(phrase: str) -> None:
     assert kept(loop) == phrase
 
 
+@pytest.mark.parametrize(("phrase", "copies"), [("no", 2), ("thank you", 2), ("thanks for watching", 1)])
+def test_two_copies_of_a_word_or_two_may_come_as_fast_as_they_like(phrase: str, copies: int) -> None:
+    assert kept(said(" ".join([phrase] * 2), pace=0.04)) == " ".join([phrase] * copies)
+
+
 def test_ten_words_in_a_second_may_be_said_and_more_may_not() -> None:
     for pace, copies in ((0.1, 4), (0.098, 1)):
         assert kept(said("thank you " * 4, pace=pace)) == " ".join(["thank you"] * copies)
