@@ -686,6 +686,13 @@ def test_falling_behind_is_told_and_so_is_catching_up() -> None:
     assert told[3:] == [(3.0, 1), (0.0, 0)]
 
 
+def test_a_schedule_of_ones_own_stays_when_settings_change() -> None:
+    session = Session(RECIPE, exact(), schedule=Recorded((S // 2, 3 * S)))
+    session.configure(language="de")
+    session.push(audio_between(0, 4 * S))
+    assert session.boundaries == (S // 2, 3 * S)
+
+
 def test_a_replay_is_never_late() -> None:
     oracle = exact()
     session = Session(RECIPE.replace(lag_s=1), oracle, schedule=Recorded((S, 2 * S)))
