@@ -139,7 +139,7 @@ def heard_again(rng: np.random.Generator) -> tuple[list[Word], list[Word], int, 
 
 
 def test_old_and_new_are_told_apart_nearly_always() -> None:
-    """Of a thousand such cases `fresh_by_time` gets 898 right, and the alignment 981, for which its costs are weighed."""
+    """Of these thousand cases `fresh_by_time` gets 898 right, and the alignment 981: its costs are weighed for them."""
     rng = np.random.default_rng(7)
     right = 0
     for _ in range(1000):
