@@ -362,6 +362,16 @@ def test_audio_that_a_round_has_seen_stays_in_its_utterance() -> None:
     assert [plan.window for plan in oracle.plans if plan.is_last] == [Span(0, 32_000), Span(32_000, 48_000)]
 
 
+def test_an_utterance_without_audio_has_no_round_and_the_next_one_follows_at_once() -> None:
+    from whispertide.audio.vad import SpeechStarted, SpeechStopped
+
+    gate = ScriptedGate([SpeechStarted(3_200, 4_000), SpeechStopped(3_200, 5_000), SpeechStarted(6_400, 8_000)])
+    oracle = exact(())
+    session = Session(RECIPE, oracle, gate)
+    assert kinds(session.push(audio_between(0, 2 * S))) == ["speech_start", "speech_stop", "speech_start"]
+    assert [plan.window for plan in oracle.plans] == [Span(6_400, 2 * S)]
+
+
 # --- taken apart ----------------------------------------------------------------------------------------------------
 
 
@@ -402,7 +412,14 @@ def test_the_policy_says_what_watches_a_round() -> None:
 
 
 def test_a_round_took_what_all_its_stages_took() -> None:
-    session = Session(RECIPE.replace(schedule="adaptive", step_s=0.5, longest_step_s=5.0))
+    loads = []
+
+    class Loaded(LocalAgreement):
+        def plan(self, *args: Any, load: int = 0, **more: Any) -> RoundPlan:
+            loads.append(load)
+            return super().plan(*args, load=load, **more)
+
+    session = Session(RECIPE.replace(schedule="adaptive", step_s=0.5, longest_step_s=5.0), policy=Loaded())
     session.ingest(audio_between(0, S))
     plan = session.due()
     assert plan is not None
@@ -410,7 +427,14 @@ def test_a_round_took_what_all_its_stages_took() -> None:
     session.ingest(audio_between(S, round(2.79 * S)))  # twice as long must pass
     assert session.due() is None
     session.ingest(audio_between(session.received, round(2.8 * S)))
+    plan = session.due()
+    assert plan is not None
+    session.apply(RoundResult(plan, (), stats=RoundStats(decode_s=0.9)))
+    session.ingest(audio_between(session.received, 6 * S))
+    session.request_finish()
     assert session.due() is not None
+    assert loads == [0, round(1.8 * S), 0]  # the last round looks at what is left, late or not
+    assert session.loads == (0, round(1.8 * S))
 
 
 def test_audio_behind_a_flush_waits_for_it() -> None:
@@ -427,6 +451,16 @@ def test_audio_behind_a_flush_waits_for_it() -> None:
     plan = session.due()
     assert plan is not None
     assert (plan.window, plan.is_last) == (Span(2 * S, 4 * S), False)
+
+
+def test_audio_behind_a_flush_of_nothing_does_not_wait() -> None:
+    session = Session(RECIPE)
+    session.request_flush()
+    session.ingest(audio_between(0, 2 * S))
+    plan = session.due()
+    assert plan is not None
+    assert plan.window == Span(0, 2 * S)
+    assert session.drain() == [TurnEnd(0, 0, 0)]
 
 
 def test_after_a_request_to_finish_no_audio_is_taken() -> None:

@@ -288,6 +288,17 @@ def test_a_full_window_that_a_segments_end_makes_room_in_is_cut_no_further() -> 
     assert script.state.earlier == ((),)
 
 
+@pytest.mark.parametrize(
+    ("chars", "prompt"), [(0, ""), (1, "w6"), (3, "w6"), (4, "w5 w6"), (6, "w5 w6"), (7, "w4 w5 w6")]
+)
+def test_the_prompt_is_as_long_as_is_asked_for_and_no_longer(chars: int, prompt: str) -> None:
+    script = Script(LocalAgreement(prompt_chars=chars))
+    for end in (7, 8):
+        script.hear(end, many(7))
+    script.state.start = 7 * S
+    assert script.policy.prompt(script.state) == prompt  # a word is two characters and a space
+
+
 def test_silence_without_end_is_let_go() -> None:
     script = Script()
     for end in range(1, 29):
