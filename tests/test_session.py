@@ -538,6 +538,35 @@ def test_without_an_executor_simple_use_is_refused() -> None:
         session.finish()
 
 
+# --- snapshots ---
+
+
+def test_from_a_snapshot_the_same_audio_gives_the_same_events_again() -> None:
+    session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
+    push(session, 2.0)
+    kept = session.snapshot()
+    futures = []
+    for _ in range(2):
+        futures.append(push(session, 12.0) + session.finish())
+        assert session.ended
+        session.restore(kept)
+        assert (session.received, session.ended) == (2 * S, False)
+        assert said(session.transcript.words) == "one"
+    assert futures[0] == futures[1]
+    assert confirmed(futures[0]) == "two three four five six seven eight"
+
+
+def test_a_snapshot_has_the_events_that_nobody_took() -> None:
+    session = Session(RECIPE)
+    session.request_flush()
+    assert session.due() is None
+    kept = session.snapshot()
+    for _ in range(2):
+        assert session.drain() == [TurnEnd(0, 0, 0)]
+        assert session.drain() == []
+        session.restore(kept)
+
+
 # --- failures -------------------------------------------------------------------------------------------------------
 
 
