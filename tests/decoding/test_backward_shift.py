@@ -60,6 +60,10 @@ def test_the_first_word_is_compared_with_the_carried_one() -> None:
     places = [0, 60, 20]  # the query that predicts the forced token, then the one that predicts token 1
     assert asked(guard(forced=(9,), opening=3), [1], places, FRAMES, opening=3) == 0
     assert asked(guard(forced=(MARK,), opening=3), [1], places, FRAMES, opening=3) is None
+    assert asked(guard(forced=(9,)), [1], places[1:], FRAMES) == 0
+    alone = guard(forced=(9, MARK))  # nothing came before the forced tokens, so no query predicted the first
+    assert asked(alone, [1], places[1:], FRAMES) is None
+    assert alone.shifts == []
 
 
 def test_arrival_is_looked_for_from_a_frame_on() -> None:
@@ -81,6 +85,9 @@ def test_near_the_end_the_token_is_kept() -> None:
     watching = guard(near_end=30)
     assert asked(watching, [1, 2, 3, 4], [0, 30, 80, 130, 140], FRAMES) == 3
     assert watching.halt == Halt("near-end", 2, 3)
+    before_the_end = FRAMES - watching.shifts[-1][1]
+    assert asked(guard(near_end=before_the_end), [1, 2, 3], [0, 30, 80, 130], FRAMES) is None
+    assert asked(guard(near_end=before_the_end + 1), [1, 2, 3], [0, 30, 80, 130], FRAMES) == 3
 
 
 def test_near_the_end_a_word_is_finished() -> None:
@@ -117,7 +124,8 @@ def test_short_windows_are_no_error() -> None:
 
 
 def test_impossible_settings_are_refused() -> None:
-    for rule in ({"median": 4}, {"average": 0}, {"row": "next"}):
+    assert BackwardShift(median=1, average=1, search_from=0).median == 1
+    for rule in ({"median": 4}, {"median": -1}, {"average": 0}, {"search_from": -1}, {"row": "next"}):
         with pytest.raises(OptionError):
             BackwardShift(**rule)
     with pytest.raises(ValueError, match="last layer"):

@@ -245,6 +245,23 @@ def test_silence_is_let_go_of() -> None:
         assert second * S - play.state.start <= 4 * S
 
 
+def test_audio_in_which_nothing_was_heard_yet_stays_for_a_while() -> None:
+    """The margin, and a second more."""
+    play = Play(AlignAtt(memory="words", window=S // 2, margin=10))
+    for second in range(1, 5):
+        play.round(second)
+    assert play.state.start == 4 * S - 3_200 - S
+
+
+@pytest.mark.parametrize(("end", "start"), [(7.1, 2.4), (7.3, 3.3)])
+def test_a_cut_in_a_pause_keeps_away_from_the_word_before_it(end: float, start: float) -> None:
+    """By a fifth of a second, or else the word stays, too."""
+    play = Play(AlignAtt(truncate="none", memory="words", window=4 * S, margin=10))
+    play.round(3.5, word("one", 2.5, 3.0))
+    play.round(end)
+    assert play.state.start == pytest.approx(start * S, abs=320)
+
+
 def test_audio_of_an_unconfirmed_word_stays() -> None:
     play = Play(AlignAtt(memory="words", window=2 * S, hard_cap=20 * S))
     for second in range(2, 10):

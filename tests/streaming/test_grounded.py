@@ -153,6 +153,31 @@ def test_a_carried_word_that_would_be_cut_is_left_out_whole() -> None:
     assert plan.window.start == pytest.approx(1.8 * S, abs=320)
 
 
+def test_a_carried_word_may_lose_a_tenth_of_a_second() -> None:
+    play = Play(carry=1, most=4 * S)
+    play.round(2, *THREE)
+    play.round(5.35)
+    assert play.plan(6).prefix == (13,)
+
+
+def test_the_audio_of_a_word_confirmed_because_it_would_be_cut_goes_whole() -> None:
+    play = Play(carry=2, most=4 * S)
+    play.round(2, *THREE)
+    assert texts(play.round(5.5).confirmed) == ["three"]  # four seconds begin at 1.5
+    assert play.state.start == round(1.8 * S)
+
+
+def test_a_round_too_short_to_be_heard_moves_nothing() -> None:
+    play = Play(carry=2, most=S)
+    commit = play.policy.apply(play.state, RoundResult(play.plan(3), (), stop="aborted"))
+    assert (commit.confirmed, play.state.start) == ((), 0)
+
+
+def test_words_all_in_one_place_are_speculative() -> None:
+    heap = [word(text, 1.5, 1.5) for text in ("a", "b")]
+    assert Play(carry=2).round(2, *heap).confirmed == ()
+
+
 def test_the_near_end_stop_is_off_in_the_last_round() -> None:
     play = Play(watch=BackwardShift(near_end=30))
     for is_last, near_end in ((False, 30), (True, None)):
