@@ -164,6 +164,7 @@ def test_other_sample_types_are_converted() -> None:
     audio = session.window(plan)
     assert audio.dtype == np.float32
     np.testing.assert_array_equal(audio, np.array([-1, 0, 0.5, 0.25, -0.5], np.float32))
+    assert session.replaced == 0
 
 
 def test_what_are_no_numbers_becomes_silence_and_is_counted() -> None:
@@ -276,6 +277,7 @@ def test_pauses_end_turns() -> None:
     assert isinstance(start, SpeechStart)
     assert isinstance(stop, SpeechStop)
     assert isinstance(turn, TurnEnd)
+    assert 0 < start.at <= S // 2  # the gate knew within the first portion
     assert start.start == 0  # the pre-roll would reach back further than the stream
     assert 3.9 * S < stop.end == turn.end < 4.3 * S
     assert 4.3 * S < stop.at == turn.at < 4.5 * S
@@ -409,6 +411,16 @@ def test_the_policy_says_what_watches_a_round() -> None:
         assert plan is not None
         assert session.guards(plan) == (SameToken(at + 2),)
         session.apply(RoundResult(plan, ()))
+
+    given: list[object] = []
+
+    class Noting(Oracle):
+        def run(self, *args: Any) -> RoundResult:
+            given.append(args[3])
+            return super().run(*args)
+
+    push(Session(RECIPE, Noting(TALK), policy=Watched()), 2.0)
+    assert given == [(SameToken(2),), (SameToken(3),)]
 
 
 def test_a_round_took_what_all_its_stages_took() -> None:
@@ -735,7 +747,9 @@ def test_falling_behind_is_told_and_so_is_catching_up() -> None:
         assert plan is not None
         session.ingest(audio_between(session.received, session.received + round(arrived_meanwhile * S)))
         events = session.apply(oracle.run(plan, session.window(plan), session.options))
-        told.extend((event.behind / S, event.level) for event in events if isinstance(event, Lag))
+        lags = [event for event in events if isinstance(event, Lag)]
+        assert all(event.at == plan.window.end for event in lags)
+        told.extend((event.behind / S, event.level) for event in lags)
 
     session.ingest(audio_between(0, S))
     for arrived in (1.0, 1.9, 2.5, 3.0, 4.5, 1.5, 0.9):
@@ -744,8 +758,8 @@ def test_falling_behind_is_told_and_so_is_catching_up() -> None:
     assert told == [(2.5, 1), (4.5, 2), (0.9, 0)]
     session.ingest(audio_between(session.received, session.received + S))
     rounds(3.0)
-    session.request_flush()  # behind this there is nothing to be late for
-    rounds(0.0)
+    session.request_flush()
+    rounds(2.5)  # what comes behind a flush is not late
     assert told[3:] == [(3.0, 1), (0.0, 0)]
 
 

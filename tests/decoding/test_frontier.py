@@ -158,6 +158,7 @@ def test_frames_that_nobody_looks_at_do_not_count() -> None:
 def test_it_needs_attention_and_possible_settings() -> None:
     with pytest.raises(ValueError, match="alignment heads"):
         guard().check([1], None)
+    assert Frontier(rewind=1).rewind == 1
     with pytest.raises(OptionError, match="rewind >= 1"):
         Frontier(rewind=0)
     for least in ({"margin": -1}, {"beyond": -1}, {"back": -1}, {"floor": -0.1}):

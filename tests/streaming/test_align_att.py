@@ -131,6 +131,7 @@ def test_words_behind_the_frontier_are_a_guess_that_can_be_verified() -> None:
     plan = play.plan(2)
     assert plan.reference is not None
     assert plan.reference.tokens == (12, 13)
+    assert plan.reference.span == plan.window
     unverified = Play(AlignAtt(truncate="none", beyond=9))
     assert unverified.plan(1).reference is None
     unverified.round(1.5, *words, firm=1)
@@ -286,6 +287,20 @@ def test_loops_are_cut_down() -> None:
     loop = [word("you", 1 + i * 0.02, 1.02 + i * 0.02, 5) for i in range(12)]
     assert len(play.round(2, *loop).confirmed) == 1
     assert len(Play(AlignAtt(truncate="none", loop_guard=False)).round(2, *loop).confirmed) == 12
+
+
+def test_a_loop_is_followed_over_rounds() -> None:
+    play = Play(AlignAtt(truncate="none"))
+    assert len(play.round(3, *(word("you", i * 0.4, i * 0.4 + 0.3) for i in range(6))).confirmed) == 6
+    assert play.round(4, *(word("you", i * 0.4, i * 0.4 + 0.3) for i in (6, 7))).confirmed == ()
+
+
+def test_a_short_window_leaves_an_eighth_of_the_longest_free_however_short_the_steps_are() -> None:
+    play = Play(AlignAtt(memory="words", window=2 * S, hard_cap=8 * S))
+    held = word("slow", 0.5, 0.7), word("slower", 3.0, 3.3)
+    for quarter in range(4, 60):
+        play.round(quarter / 4, *(item for item in held if item.start >= play.state.start), firm=0)
+        assert quarter / 4 * S - play.state.start <= 7 * S
 
 
 def test_late_rounds_are_cheaper_in_declared_steps() -> None:

@@ -288,6 +288,15 @@ def test_a_full_window_that_a_segments_end_makes_room_in_is_cut_no_further() -> 
     assert script.state.earlier == ((),)
 
 
+def test_what_turns_out_to_be_a_loop_is_not_trusted_any_more() -> None:
+    script = Script()
+    for end in (2.0, 3.0):
+        script.hear(end, speech(("oh", 0.2, 0.5), ("no", 0.6, 0.9), ("no", 1.0, 1.3)))
+    assert [kept.trusted for kept in script.state.confirmed] == [True, True, True]
+    script.hear(4.0, speech(("oh", 0.2, 0.5), *(("no", at, at + 0.3) for at in (0.6, 1.0, 2.0, 2.4))))
+    assert [kept.trusted for kept in script.state.confirmed] == [True, False, False]
+
+
 @pytest.mark.parametrize(
     ("chars", "prompt"), [(0, ""), (1, "w6"), (3, "w6"), (4, "w5 w6"), (6, "w5 w6"), (7, "w4 w5 w6")]
 )

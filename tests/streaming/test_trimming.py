@@ -18,6 +18,7 @@ def segments(*ends: float) -> list[Heard]:
 def test_the_cut_is_at_the_end_of_the_last_segment_but_one() -> None:
     assert segment_cut(segments(4, 9, 14), last_time=10 * S) == 9 * S
     assert segment_cut(segments(4, 9), last_time=10 * S) == 4 * S
+    assert segment_cut(segments(4, 9, 14), last_time=9 * S) == 9 * S
 
 
 def test_segments_that_end_behind_the_confirmed_words_are_passed_over() -> None:
