@@ -163,4 +163,4 @@ def test_it_needs_attention_and_possible_settings() -> None:
         Frontier(rewind=0)
     for least in ({"margin": -1}, {"beyond": -1}, {"back": -1}, {"floor": -0.1}):
         with pytest.raises(OptionError, match="back and floor >= 0"):
-            Frontier(**least)  # type: ignore[arg-type]
+            Frontier(**least)

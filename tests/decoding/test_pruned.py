@@ -93,7 +93,7 @@ def test_the_truth_prunes_everything(seed: int, timed: bool, beam: int, reuse: R
     ranking=RANKINGS,
 )
 def test_nothing_heard_is_the_full_beam(
-    seed: int, timed: bool, beam: int, nothing: list[int], ranking: dict[str, float]
+    seed: int, timed: bool, beam: int, nothing: list[int], ranking: dict[str, Any]
 ) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, spread=1.5, eot_bonus=2.0)
     full = run_search(BeamSearch(PROMPT, rules, beam=beam, **ranking), ScriptedDecoder(script))

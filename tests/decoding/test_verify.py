@@ -182,7 +182,7 @@ def test_blocks_change_nothing_but_the_number_of_runs(
     beam: int,
     reuse: Reuse,
     opening: int | None,
-    ranking: dict[str, float],
+    ranking: dict[str, Any],
 ) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, eot_bonus=2.0)
     greedy = run_search(GreedySearch(PROMPT, rules), ScriptedDecoder(script)).best.tokens

@@ -143,12 +143,14 @@ def test_compute_time_delays_what_is_shown() -> None:
 
 def test_the_sessions_own_work_delays_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here the voice gate takes 10 ms for each second of audio, on a clock that nothing else moves."""
-    clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now, process_time=lambda: 0.0)
-    monkeypatch.setattr("whispertide.evaluation.clock.time", clock)
+    now = 0.0
+    still = SimpleNamespace(perf_counter=lambda: now, process_time=lambda: 0.0)
+    monkeypatch.setattr("whispertide.evaluation.clock.time", still)
 
     class Thorough(AlwaysOpen):
         def feed(self, samples: FloatArray) -> list[GateEvent]:
-            clock.now += 0.01 * len(samples) / SAMPLE_RATE
+            nonlocal now
+            now += 0.01 * len(samples) / SAMPLE_RATE
             return super().feed(samples)
 
     trace = simulate(Session(FIXED, Slow(numbered(3)), Thorough()), audio(3), block=SAMPLE_RATE)
