@@ -77,6 +77,8 @@ def test_what_follows_a_loop_is_kept() -> None:
 def test_a_broken_last_copy_goes_with_the_loop() -> None:
     words = said("thanks for watching " * 9 + "thanks for")
     assert kept(words) == " ".join(["thanks for watching"] * 4)
+    going_on = said("thanks for watching " * 9 + "thanks for coming")  # in mid-text it may begin something else
+    assert kept(going_on) == " ".join(["thanks for watching"] * 4) + " thanks for coming"
 
 
 def test_a_loop_is_followed_over_rounds() -> None:
