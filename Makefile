@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check bench soak slow pictures screenshots clean
+.PHONY: demo test check bench soak slow pictures screenshots mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
@@ -33,6 +33,11 @@ soak: $(VENV)/.test
 # Pictures of the page for README and docs/page.md; needs Chromium.
 screenshots: $(VENV)/.test
 	PYTHONPATH=tests $(BIN)/python docs/page_screenshots.py
+# Hours. It goes on where it was interrupted; with FILE=src/whispertide/session.py that file alone is done, again.
+mutants: $(VENV)/.mutants
+	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false nice $(BIN)/mutmut run --max-children $(or $(JOBS),1) \
+		$(if $(FILE),'$(subst /,.,$(FILE:src/%.py=%)).*')
+	$(BIN)/python benchmarks/mutants.py $(FILE)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -47,8 +52,12 @@ $(VENV)/.test: pyproject.toml $(VENV)/.base
 	$(BIN)/pip install --quiet --editable '.[test]'
 	@touch $@
 
+$(VENV)/.mutants: pyproject.toml $(VENV)/.test
+	$(BIN)/pip install --quiet --editable '.[mutants]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # One virtual environment per peer program; one that cannot be installed here does not keep the others from it.
 PEERS := $(basename $(notdir $(wildcard src/whispertide/evaluation/peers/requirements/*.txt)))

@@ -54,12 +54,14 @@ class ScriptedDecoder:
         ids, best = _top(logprobs)
         if request.need == "top":
             return DecodeOutput(ids, best, attention=attention)
+        assert request.need == "times"
         time_ids, time_best = _top(logprobs[..., TIME:])
         with np.errstate(divide="ignore"):
             mass = np.log(np.exp(logprobs[..., TIME:]).sum(axis=-1))
         return DecodeOutput(ids, best, time_ids + TIME, time_best, mass, attention=attention)
 
     def rewind(self, drop: int) -> None:
+        assert drop <= self.requests[-1].draft  # only these were said to be a guess
         assert all(len(row) >= drop for row in self.cache)
         self.cache = [row[: len(row) - drop] for row in self.cache]
 

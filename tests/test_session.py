@@ -9,6 +9,7 @@ import pytest
 
 from oracle import Oracle, audio_between, make_gate, plain, speech
 from whispertide.audio.vad import GateEvent
+from whispertide.decoding.guards import SameToken
 from whispertide.decoding.search import Guard
 from whispertide.errors import AudioError, OptionError, SessionError, UnknownRecipeError
 from whispertide.events import (
@@ -182,6 +183,7 @@ def test_other_sample_types_are_converted() -> None:
     audio = session.window(plan)
     assert audio.dtype == np.float32
     np.testing.assert_array_equal(audio, np.array([-1, 0, 0.5, 0.25, -0.5], np.float32))
+    assert session.replaced == 0
 
 
 def test_what_are_no_numbers_becomes_silence_and_is_counted() -> None:
@@ -223,10 +225,11 @@ def test_flush_confirms_everything_and_goes_on() -> None:
 @pytest.mark.parametrize("gated", [False, True])
 def test_every_flush_is_answered_by_one_turn_end(gated: bool) -> None:
     session = Session(RECIPE, exact(), make_gate(TALK) if gated else None)
-    assert kinds(session.flush()) == ["turn_end"]
+    assert session.flush() == [TurnEnd(0, 0, 0)]
     push(session, 2.0)
     assert kinds(session.flush()).count("turn_end") == 1
-    assert kinds(session.flush()) == ["turn_end"]
+    (answer,) = session.flush()
+    assert answer == TurnEnd(answer.seq, 2 * S, 2 * S)
     push(session, 8.0)
     assert kinds(session.flush()).count("turn_end") == 1
 
@@ -258,6 +261,8 @@ def test_clear_drops_what_is_not_confirmed() -> None:
     assert session.transcript.hypothesis
     events = session.clear()
     assert kinds(events) == ["hypothesis", "turn_end"]
+    assert [event.at for event in events] == [2 * S, 2 * S]
+    assert events[1] == TurnEnd(events[1].seq, 2 * S, 2 * S)
     assert session.transcript.hypothesis == ()
     assert session.buffered == 0
     events = push(session, 4.0) + session.finish()
@@ -272,7 +277,7 @@ def test_clear_of_nothing_is_nothing() -> None:
 def test_clear_in_speech_closes_the_gate() -> None:
     session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
     assert kinds(push(session, 0.5)) == ["speech_start"]
-    assert kinds(session.clear()) == ["speech_stop"]
+    assert session.clear() == [SpeechStop(1, S // 2, S // 2)]
     events = push(session, 12.0) + session.finish()
     assert said(session.transcript.words) == "two three four five six seven eight"
     starts = [event.start for event in events if isinstance(event, SpeechStart)]
@@ -291,6 +296,7 @@ def test_pauses_end_turns() -> None:
     assert isinstance(start, SpeechStart)
     assert isinstance(stop, SpeechStop)
     assert isinstance(turn, TurnEnd)
+    assert 0 < start.at <= S // 2  # the gate knew within the first portion
     assert start.start == 0  # the pre-roll would reach back further than the stream
     assert 3.9 * S < stop.end == turn.end < 4.3 * S
     assert 4.3 * S < stop.at == turn.at < 4.5 * S
@@ -316,6 +322,16 @@ def test_the_first_word_is_heard_from_its_beginning() -> None:
     push(session, 8.0, step=0.1)
     assert said(session.transcript.words) == "hello there"
     assert 3.9 * S < oracle.plans[0].window.start < 4.1 * S
+
+
+@pytest.mark.parametrize("close", [Session.flush, Session.finish])
+def test_the_callers_end_is_a_stop_of_speech_too(close: Callable[[Session], list[Event]]) -> None:
+    session = Session(RECIPE, exact(), make_gate(TALK))
+    push(session, 2.0)
+    events = close(session)
+    (stop,) = [event for event in events if isinstance(event, SpeechStop)]
+    assert (stop.at, stop.end) == (2 * S, 2 * S)
+    assert confirmed(events) == "two three"
 
 
 def test_speech_that_goes_on_behind_a_flush_is_another_turn() -> None:
@@ -367,6 +383,16 @@ def test_audio_that_a_round_has_seen_stays_in_its_utterance() -> None:
     assert [plan.window for plan in oracle.plans if plan.is_last] == [Span(0, 32_000), Span(32_000, 48_000)]
 
 
+def test_an_utterance_without_audio_has_no_round_and_the_next_one_follows_at_once() -> None:
+    from whispertide.audio.vad import SpeechStarted, SpeechStopped
+
+    gate = ScriptedGate([SpeechStarted(3_200, 4_000), SpeechStopped(3_200, 5_000), SpeechStarted(6_400, 8_000)])
+    oracle = exact(())
+    session = Session(RECIPE, oracle, gate)
+    assert kinds(session.push(audio_between(0, 2 * S))) == ["speech_start", "speech_stop", "speech_start"]
+    assert [plan.window for plan in oracle.plans] == [Span(6_400, 2 * S)]
+
+
 # --- taken apart ----------------------------------------------------------------------------------------------------
 
 
@@ -392,6 +418,56 @@ def test_rounds_can_be_run_elsewhere() -> None:
         session.ingest(audio_between(0, 1))
 
 
+def test_the_policy_says_what_watches_a_round() -> None:
+    class Watched(LocalAgreement):
+        def guards(self, plan: RoundPlan) -> Sequence[Guard]:
+            return (SameToken(plan.id + 2),)
+
+    session = Session(RECIPE, policy=Watched())
+    for at in (0, 1):
+        session.ingest(audio_between(at * S, (at + 1) * S))
+        plan = session.due()
+        assert plan is not None
+        assert session.guards(plan) == (SameToken(at + 2),)
+        session.apply(RoundResult(plan, ()))
+
+    given: list[object] = []
+
+    class Noting(Oracle):
+        def run(self, *args: Any) -> RoundResult:
+            given.append(args[3])
+            return super().run(*args)
+
+    push(Session(RECIPE, Noting(TALK), policy=Watched()), 2.0)
+    assert given == [(SameToken(2),), (SameToken(3),)]
+
+
+def test_a_round_took_what_all_its_stages_took() -> None:
+    loads = []
+
+    class Loaded(LocalAgreement):
+        def plan(self, *args: Any, load: int = 0, **more: Any) -> RoundPlan:
+            loads.append(load)
+            return super().plan(*args, load=load, **more)
+
+    session = Session(RECIPE.replace(schedule="adaptive", step_s=0.5, longest_step_s=5.0), policy=Loaded())
+    session.ingest(audio_between(0, S))
+    plan = session.due()
+    assert plan is not None
+    session.apply(RoundResult(plan, (), stats=RoundStats(encode_s=0.2, decode_s=0.3, align_s=0.4)))
+    session.ingest(audio_between(S, round(2.79 * S)))  # twice as long must pass
+    assert session.due() is None
+    session.ingest(audio_between(session.received, round(2.8 * S)))
+    plan = session.due()
+    assert plan is not None
+    session.apply(RoundResult(plan, (), stats=RoundStats(decode_s=0.9)))
+    session.ingest(audio_between(session.received, 6 * S))
+    session.request_finish()
+    assert session.due() is not None
+    assert loads == [0, round(1.8 * S), 0]  # the last round looks at what is left, late or not
+    assert session.loads == (0, round(1.8 * S))
+
+
 def test_audio_behind_a_flush_waits_for_it() -> None:
     oracle = exact()
     session = Session(RECIPE)
@@ -406,6 +482,16 @@ def test_audio_behind_a_flush_waits_for_it() -> None:
     plan = session.due()
     assert plan is not None
     assert (plan.window, plan.is_last) == (Span(2 * S, 4 * S), False)
+
+
+def test_audio_behind_a_flush_of_nothing_does_not_wait() -> None:
+    session = Session(RECIPE)
+    session.request_flush()
+    session.ingest(audio_between(0, 2 * S))
+    plan = session.due()
+    assert plan is not None
+    assert plan.window == Span(0, 2 * S)
+    assert session.drain() == [TurnEnd(0, 0, 0)]
 
 
 def test_after_a_request_to_finish_no_audio_is_taken() -> None:
@@ -481,6 +567,35 @@ def test_without_an_executor_simple_use_is_refused() -> None:
     session.due()
     with pytest.raises(SessionError, match="no round in flight"):
         session.finish()
+
+
+# --- snapshots ---
+
+
+def test_from_a_snapshot_the_same_audio_gives_the_same_events_again() -> None:
+    session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
+    push(session, 2.0)
+    kept = session.snapshot()
+    futures = []
+    for _ in range(2):
+        futures.append(push(session, 12.0) + session.finish())
+        assert session.ended
+        session.restore(kept)
+        assert (session.received, session.ended) == (2 * S, False)
+        assert said(session.transcript.words) == "one"
+    assert futures[0] == futures[1]
+    assert confirmed(futures[0]) == "two three four five six seven eight"
+
+
+def test_a_snapshot_has_the_events_that_nobody_took() -> None:
+    session = Session(RECIPE)
+    session.request_flush()
+    assert session.due() is None
+    kept = session.snapshot()
+    for _ in range(2):
+        assert session.drain() == [TurnEnd(0, 0, 0)]
+        assert session.drain() == []
+        session.restore(kept)
 
 
 # --- failures -------------------------------------------------------------------------------------------------------
@@ -651,13 +766,27 @@ def test_falling_behind_is_told_and_so_is_catching_up() -> None:
         assert plan is not None
         session.ingest(audio_between(session.received, session.received + round(arrived_meanwhile * S)))
         events = session.apply(oracle.run(plan, session.window(plan), session.options))
-        told.extend((event.behind / S, event.level) for event in events if isinstance(event, Lag))
+        lags = [event for event in events if isinstance(event, Lag)]
+        assert all(event.at == plan.window.end for event in lags)
+        told.extend((event.behind / S, event.level) for event in lags)
 
     session.ingest(audio_between(0, S))
     for arrived in (1.0, 1.9, 2.5, 3.0, 4.5, 1.5, 0.9):
         rounds(arrived)
     # Late by more than 2 s, by more than 4 s, less than 2 s (not worth a word yet), at most 1 s.
     assert told == [(2.5, 1), (4.5, 2), (0.9, 0)]
+    session.ingest(audio_between(session.received, session.received + S))
+    rounds(3.0)
+    session.request_flush()
+    rounds(2.5)  # what comes behind a flush is not late
+    assert told[3:] == [(3.0, 1), (0.0, 0)]
+
+
+def test_a_schedule_of_ones_own_stays_when_settings_change() -> None:
+    session = Session(RECIPE, exact(), schedule=Recorded((S // 2, 3 * S)))
+    session.configure(language="de")
+    session.push(audio_between(0, 4 * S))
+    assert session.boundaries == (S // 2, 3 * S)
 
 
 def test_a_replay_is_never_late() -> None:

@@ -34,6 +34,15 @@ def test_one_leftward_jump_fires_at_that_token() -> None:
     assert watching.halt == Halt("backward-shift", 3, 4)
 
 
+def test_attention_that_stays_where_it_is_does_not_fire() -> None:
+    """Then nothing has changed anywhere: what comes and what goes are in the same place."""
+    watching = guard()
+    still = looking_at([0, 20, 20], FRAMES)
+    still[:, 2] = still[:, 1]
+    assert [watching.check([1, 2][:count], still[:, : count + 1]) for count in (1, 2)] == [None, None]
+    assert watching.shifts == [(1, 0, 0)]
+
+
 def test_with_the_published_row_the_token_is_judged_one_step_later() -> None:
     """Query i + 1 is where token i was fed in; here it is that query that jumps."""
     watching = guard(row="fed")
@@ -51,6 +60,10 @@ def test_the_first_word_is_compared_with_the_carried_one() -> None:
     places = [0, 60, 20]  # the query that predicts the forced token, then the one that predicts token 1
     assert asked(guard(forced=(9,), opening=3), [1], places, FRAMES, opening=3) == 0
     assert asked(guard(forced=(MARK,), opening=3), [1], places, FRAMES, opening=3) is None
+    assert asked(guard(forced=(9,)), [1], places[1:], FRAMES) == 0
+    alone = guard(forced=(9, MARK))  # nothing came before the forced tokens, so no query predicted the first
+    assert asked(alone, [1], places[1:], FRAMES) is None
+    assert alone.shifts == []
 
 
 def test_arrival_is_looked_for_from_a_frame_on() -> None:
@@ -72,6 +85,9 @@ def test_near_the_end_the_token_is_kept() -> None:
     watching = guard(near_end=30)
     assert asked(watching, [1, 2, 3, 4], [0, 30, 80, 130, 140], FRAMES) == 3
     assert watching.halt == Halt("near-end", 2, 3)
+    before_the_end = FRAMES - watching.shifts[-1][1]
+    assert asked(guard(near_end=before_the_end), [1, 2, 3], [0, 30, 80, 130], FRAMES) is None
+    assert asked(guard(near_end=before_the_end + 1), [1, 2, 3], [0, 30, 80, 130], FRAMES) == 3
 
 
 def test_near_the_end_a_word_is_finished() -> None:
@@ -79,11 +95,12 @@ def test_near_the_end_a_word_is_finished() -> None:
     assert asked(finishing(), [1, 2, PIECE, MARK, 4], [0, 30, 130, 135, 140, 141], FRAMES) == 4
     assert asked(finishing(), [1, 2, 4], [0, 30, 130, 135], FRAMES) == 2
     assert asked(finishing(row="fed"), [1, 2, PIECE, 4], [0, 9, 30, 130, 140], FRAMES) == 3
+    assert asked(finishing(row="fed"), [1, 2, 4], [0, 9, 30, 130], FRAMES) == 2  # it was whole
     search_ends_by_itself = asked(finishing(), [1, 2, PIECE], [0, 30, 130, 135], FRAMES)
     assert search_ends_by_itself is None
 
 
-@pytest.mark.parametrize(("median", "average"), [(1, 1), (7, 10), (3, 1), (1, 4), (15, 20)])
+@pytest.mark.parametrize(("median", "average"), [(1, 1), (7, 10), (3, 1), (1, 2), (1, 4), (15, 20)])
 def test_filters_agree_with_their_definition(median: int, average: int) -> None:
     change = np.random.default_rng(7).normal(size=60).astype(np.float32)
     half = median // 2
@@ -94,13 +111,21 @@ def test_filters_agree_with_their_definition(median: int, average: int) -> None:
     np.testing.assert_allclose(smooth(change, median, average), expected, atol=1e-5)
 
 
+def test_a_window_that_the_median_does_not_fit_into_twice_is_left_as_it_is() -> None:
+    """There is too little of it to be mirrored."""
+    change = np.array([5.0, 1.0, 9.0, 2.0], np.float32)
+    np.testing.assert_array_equal(smooth(change[:3], 7, 1), change[:3])
+    assert smooth(change, 7, 1)[0] != change[0]
+
+
 def test_short_windows_are_no_error() -> None:
     watching = BackwardShiftGuard(BackwardShift(), scene(2), [0, 1])
     assert watching.check([1], looking_at([0, 1], 2)) is None
 
 
 def test_impossible_settings_are_refused() -> None:
-    for rule in ({"median": 4}, {"average": 0}, {"row": "next"}):
+    assert BackwardShift(median=1, average=1, search_from=0).median == 1
+    for rule in ({"median": 4}, {"median": -1}, {"average": 0}, {"search_from": -1}, {"row": "next"}):
         with pytest.raises(OptionError):
             BackwardShift(**rule)
     with pytest.raises(ValueError, match="last layer"):

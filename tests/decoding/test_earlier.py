@@ -119,6 +119,7 @@ def test_marks_between_two_words_do_not_keep_a_search_from_coming_back() -> None
     assert not place.find([1, 7, 2])
     assert not place.find([1, 7, 2, STOP])
     assert place.find([1, 7, 2, STOP, 3])
+    assert not tracker(1, 2).find([STOP, 2])  # one piece is no pair
 
 
 def test_without_recovery_a_search_has_left_for_good() -> None:

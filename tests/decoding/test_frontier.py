@@ -56,6 +56,13 @@ def test_the_margin_counts_from_the_end_of_the_audio(margin: int, kept: int | No
     assert asked(guard(margin=margin), list(range(18)), ramp(190), FRAMES) == kept
 
 
+def test_a_token_just_at_the_margin_is_dropped() -> None:
+    places = [0, 100]
+    away = FRAMES - attended_frame(looking_at(places, FRAMES), FRAMES)
+    assert asked(guard(margin=away - 1), [1], places, FRAMES) is None
+    assert asked(guard(margin=away), [1], places, FRAMES) == 0
+
+
 def test_a_jump_far_back_voids_the_round() -> None:
     watching = guard(margin=4, rewind=60)
     assert asked(watching, [1, 2, 3, 4], [0, 100, 120, 130, 50], FRAMES) == 0
@@ -90,11 +97,26 @@ def test_a_word_that_looks_back_ends_the_decode() -> None:
     assert asked(watching, [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) == 3
     assert watching.halt == Halt("backward-shift", 3, 4)
     assert watching.last_frame == pytest.approx(140, abs=SLACK)  # the dropped word counts for nothing
+    assert asked(guard(margin=4, back=15, beyond=9), [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) == 3  # no guess
 
 
 def test_a_glance_back_does_not() -> None:
     assert asked(guard(margin=4, back=15), [1, 2, 3, 4], [0, 100, 120, 140, 135], FRAMES) is None
     assert asked(guard(margin=4), [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) is None
+
+
+def test_a_word_may_look_back_just_so_far() -> None:
+    places = [0, 150, 100]
+    first, second = (attended_frame(looking_at(places[:count], FRAMES), FRAMES) for count in (2, 3))
+    assert asked(guard(margin=4, back=first - second), [1, 2], places, FRAMES) is None
+    assert asked(guard(margin=4, back=first - second - 1), [1, 2], places, FRAMES) == 1
+
+
+def test_the_rewind_has_a_bound_too() -> None:
+    places = [0, 150, 100]
+    first, second = (attended_frame(looking_at(places[:count], FRAMES), FRAMES) for count in (2, 3))
+    assert asked(guard(margin=4, rewind=first - second), [1, 2], places, FRAMES) is None
+    assert asked(guard(margin=4, rewind=first - second - 1), [1, 2], places, FRAMES) == 0
 
 
 def test_only_words_are_compared() -> None:
@@ -136,7 +158,9 @@ def test_frames_that_nobody_looks_at_do_not_count() -> None:
 def test_it_needs_attention_and_possible_settings() -> None:
     with pytest.raises(ValueError, match="alignment heads"):
         guard().check([1], None)
+    assert Frontier(rewind=1).rewind == 1
     with pytest.raises(OptionError, match="rewind >= 1"):
         Frontier(rewind=0)
-    with pytest.raises(OptionError, match="back and floor >= 0"):
-        Frontier(back=-1)
+    for least in ({"margin": -1}, {"beyond": -1}, {"back": -1}, {"floor": -0.1}):
+        with pytest.raises(OptionError, match="back and floor >= 0"):
+            Frontier(**least)

@@ -63,6 +63,12 @@ def test_only_truncates_and_only_at_real_loops(tokens: list[int]) -> None:
     assert periods or any(tail[size:] == tail[:-size] for tail in tails for size in range(1, len(tail) // 4 + 1))
 
 
+def test_how_much_must_repeat_and_what_is_kept_can_be_chosen() -> None:
+    assert stopped([1, *[7, 8] * 9], RepetitionGuard(TEXT_END, copies=2, run=4, keep=1)) == [1, 7, 8]
+    assert stopped([*range(9)] * 9, RepetitionGuard(TEXT_END, longest=8)) is None
+    assert stopped([*range(8)] * 9, RepetitionGuard(TEXT_END, longest=8)) == [*range(8)] * 2
+
+
 @pytest.mark.parametrize("settings", [{"copies": 1}, {"keep": 0}, {"keep": 4}])
 def test_senseless_settings_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(OptionError, match="keep"):

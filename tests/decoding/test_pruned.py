@@ -37,6 +37,9 @@ TIMED = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,), timestamps=True, ma
 CAPITAL, MARK = 8, 16  # 0 to 7 are pieces, 8 to 15 the same ones with a capital letter, 16 to 19 punctuation
 
 ALIGNMENTS: tuple[Align, ...] = ("bigram", "time", "first")
+RANKINGS = st.fixed_dictionaries(
+    {"patience": st.sampled_from([1.0, 1.6]), "length_penalty": st.sampled_from([None, 0.0, 1.0])}
+)
 REUSES = st.builds(Reuse, st.sampled_from(ALIGNMENTS), st.booleans())
 
 
@@ -87,12 +90,14 @@ def test_the_truth_prunes_everything(seed: int, timed: bool, beam: int, reuse: R
     timed=st.booleans(),
     beam=st.integers(1, 5),
     nothing=st.lists(st.integers(MARK, 19), max_size=2),
-    patience=st.sampled_from([1.0, 1.6]),
+    ranking=RANKINGS,
 )
-def test_nothing_heard_is_the_full_beam(seed: int, timed: bool, beam: int, nothing: list[int], patience: float) -> None:
+def test_nothing_heard_is_the_full_beam(
+    seed: int, timed: bool, beam: int, nothing: list[int], ranking: dict[str, Any]
+) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, spread=1.5, eot_bonus=2.0)
-    full = run_search(BeamSearch(PROMPT, rules, beam=beam, patience=patience), ScriptedDecoder(script))
-    found, _ = pruned(script, heard(nothing), rules, beam, patience=patience)
+    full = run_search(BeamSearch(PROMPT, rules, beam=beam, **ranking), ScriptedDecoder(script))
+    found, _ = pruned(script, heard(nothing), rules, beam, **ranking)
     same(found, full)
     assert found.steps == full.steps
     assert [other.tokens for other in found.others] == [other.tokens for other in full.others]
@@ -203,27 +208,31 @@ def test_guards_watch_the_one_row() -> None:
         def check(self, tokens: Any, attention: FloatArray | None) -> int | None:
             return 2 if len(tokens) == 3 else None
 
-    found, _ = pruned(telling(PROMPT.tokens, [3, 1, 4, 5]), heard([3, 1, 4, 5]), guards=[KeepTwo()])
-    assert found.best.tokens == (3, 1)
-    assert found.best.stop == "guard"
+    story, was = telling(PROMPT.tokens, [3, 1, 4, 5]), heard([3, 1, 4, 5])
+    for found, _ in (pruned(story, was, guards=[KeepTwo()]), sampled(PrunedSampling, story, was, guards=[KeepTwo()])):
+        assert found.best.tokens == (3, 1)
+        assert found.best.stop == "guard"
 
 
 # --- sampling ---------------------------------------------------------------------------------------------------------
 
 
-def sampled(kind: Any, script: Script, *earlier: EarlierText, seed: int = 0) -> tuple[SearchResult, list[int]]:
+def sampled(
+    kind: Any, script: Script, *earlier: EarlierText, seed: int = 0, **options: Any
+) -> tuple[SearchResult, list[int]]:
     decoder = ScriptedDecoder(script)
     rng = np.random.default_rng(seed)
-    result = run_search(kind(PROMPT, PLAIN, *earlier, temperature=1.0, rows=4, rng=rng), decoder)
+    result = run_search(kind(PROMPT, PLAIN, *earlier, temperature=1.0, rows=4, rng=rng, **options), decoder)
     return result, [len(request.tokens) for request in decoder.requests]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_sampling_with_nothing_heard_is_plain_sampling(seed: int) -> None:
     script = random_script(11, eot_bonus=4.0)
-    found, rows = sampled(PrunedSampling, script, heard([]), seed=seed)
-    plain, expected = sampled(SamplingSearch, script, seed=seed)
-    assert (found.best.tokens, rows) == (plain.best.tokens, expected)
+    for penalty in (None, 0.0, 1.0):
+        found, rows = sampled(PrunedSampling, script, heard([]), seed=seed, length_penalty=penalty)
+        plain, expected = sampled(SamplingSearch, script, seed=seed, length_penalty=penalty)
+        assert (found.best.tokens, rows) == (plain.best.tokens, expected)
 
 
 def test_sampling_takes_one_row_along_what_was_heard() -> None:

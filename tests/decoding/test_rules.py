@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from scripted_decoder import EOT, NO_TIMESTAMPS, SIZE, SPECIALS, TIME, TIMES, VOCABULARY
 from whispertide.decoding.rules import (
+    NON_SPEECH,
     Rules,
+    build_rules,
     initial,
     log_softmax,
     monotone,
@@ -18,6 +20,7 @@ from whispertide.decoding.rules import (
     suppressed_tokens,
     timestamp_outweighs_text,
 )
+from whispertide.options import DecodeOptions
 
 ALL_TIMES = (TIME, SIZE)
 
@@ -37,6 +40,7 @@ class TestPairing:
 
     def test_no_text_follows_a_closing_timestamp(self) -> None:
         assert pairing([TIME, 3, TIME + 2], VOCABULARY) == ((0, EOT),)
+        assert pairing([3, TIME + 2], VOCABULARY) == ((0, EOT),)  # also where the prompt opened the segment
 
 
 class TestMonotone:
@@ -45,6 +49,7 @@ class TestMonotone:
 
     def test_a_segment_may_begin_where_the_last_one_ended(self) -> None:
         assert monotone([TIME, 3, TIME + 4], VOCABULARY) == ((TIME, TIME + 4),)
+        assert monotone([3, TIME + 4], VOCABULARY) == ((TIME, TIME + 4),)
 
     def test_a_segment_may_not_end_where_it_began(self) -> None:
         assert monotone([TIME, 3, TIME + 4, TIME + 4, 5], VOCABULARY) == ((TIME, TIME + 5),)
@@ -131,6 +136,12 @@ class TestTimestampMass:
 def test_log_softmax_keeps_the_impossible_impossible() -> None:
     logprobs = log_softmax(np.array([[0.0, -np.inf, np.log(3.0)]], np.float32))
     np.testing.assert_allclose(np.exp(logprobs), [[0.25, 0.0, 0.75]], rtol=1e-6)
+    assert logprobs.dtype == np.float32
+
+
+def test_log_softmax_of_a_row_does_not_depend_on_the_others() -> None:
+    logits = np.array([[1.0, 2.0, 3.0], [-500.0, -499.0, -498.0]], np.float32)
+    np.testing.assert_allclose(log_softmax(logits)[1], log_softmax(logits[:1])[0], rtol=1e-6)
 
 
 class TestSuppressedTokens:
@@ -140,7 +151,7 @@ class TestSuppressedTokens:
     always = (100, 101, 102, 103, 104, 105)
 
     def test_the_users_list_comes_first(self) -> None:
-        assert suppressed_tokens(self.tokenizer, (9,), (8,)) == (9, *self.always)
+        assert suppressed_tokens(self.tokenizer, (9, 0), (8,)) == (0, 9, *self.always)
         assert suppressed_tokens(self.tokenizer, (), (8,)) == self.always
 
     def test_then_the_checkpoints_even_if_it_is_empty(self) -> None:
@@ -152,6 +163,37 @@ class TestSuppressedTokens:
 
     def test_minus_one_stands_for_what_nobody_says(self) -> None:
         assert suppressed_tokens(self.tokenizer, (-1, 9), None) == (1, 2, 9, *self.always)
+
+
+class TestBuildRules:
+    """From a model with a window of 30 encoder frames, hence one a second."""
+
+    model: Any = SimpleNamespace(
+        dims=SimpleNamespace(n_audio_ctx=30, n_vocab=SIZE),
+        generation=SimpleNamespace(suppress_tokens=(4,)),
+        tokenizer=SimpleNamespace(
+            eot=EOT, no_speech=SPECIALS[2], no_timestamps=NO_TIMESTAMPS, timestamp_begin=TIME, blank_tokens=(7, EOT),
+            transcribe=SPECIALS[0], translate=SPECIALS[0], sot=SPECIALS[0], sot_prev=SPECIALS[1], sot_lm=SPECIALS[0],
+            non_speech_tokens=(1, 2),
+        ),
+    )  # fmt: skip
+
+    def rules(self, **options: Any) -> Rules:
+        return build_rules(self.model, DecodeOptions(**options))
+
+    def test_they_know_the_vocabulary(self) -> None:
+        assert self.rules().vocabulary == VOCABULARY
+
+    def test_the_first_timestamp_has_a_limit_in_seconds(self) -> None:
+        assert allowed(self.rules(max_initial_timestamp=5.0)) == set(range(TIME, TIME + 6))
+        assert allowed(self.rules(max_initial_timestamp=None)) == set(range(TIME, SIZE))
+
+    def test_without_timestamps_text_may_come_first_but_no_blank(self) -> None:
+        never = {4, *SPECIALS}
+        assert allowed(self.rules(timestamps=False)) == set(range(SIZE)) - never - {7, EOT}
+        assert allowed(self.rules(timestamps=False, suppress_blank=False)) == set(range(SIZE)) - never
+        mine = self.rules(timestamps=False, suppress_blank=False, suppress_tokens=(NON_SPEECH,))
+        assert allowed(mine) == set(range(SIZE)) - {1, 2, *SPECIALS}
 
 
 sampled_tokens = st.lists(st.integers(0, SIZE - 1), max_size=6)

@@ -1,5 +1,7 @@
 """Words and their times from the attention of a decode."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,19 @@ def test_without_a_further_query_a_uniform_one_ends_the_last_word(heads_first: b
     words = read_words(sampled(" The cat sat", [20, 60, 100]), TOKENIZER, WINDOW, heads_first=heads_first)
     assert len(words) == 3
     assert all(WINDOW.start <= word.start <= word.end <= WINDOW.end for word in words)
+
+
+def test_heads_that_are_averaged_first_count_by_their_strength() -> None:
+    """One head looks hard at one place, two others but glance at another: as many heads, or as much attention."""
+    strong, weak = (
+        looking_at([0, 20, 60, 100, 150], FRAMES, heads=1),
+        looking_at([0, 50, 90, 130, 180], FRAMES, heads=2),
+    )
+    attention = np.concatenate([strong, (weak + 0.5) / (1 + 0.5 * FRAMES)])
+    given = replace(sampled(" The cat sat", [20, 60, 100, 150]), attention=attention)
+    for heads_first, places in ((True, [20, 60, 100]), (False, [50, 90, 130])):
+        words = read_words(given, TOKENIZER, WINDOW, times="attended", heads_first=heads_first)
+        assert [start for start, _ in frames(words)] == [pytest.approx(place, abs=SLACK) for place in places]
 
 
 def test_punctuation_goes_with_its_word() -> None:

@@ -173,9 +173,16 @@ def blocks(decoder: ScriptedDecoder) -> list[list[int]]:
     beam=st.integers(1, 9),
     reuse=st.builds(Reuse, st.sampled_from(ALIGNMENTS), st.booleans()),
     opening=st.none() | st.integers(TIME, SIZE - 1),
+    ranking=st.sampled_from([{}, {"patience": 1.6}, {"length_penalty": 0.0}, {"length_penalty": 1.0}]),
 )
 def test_blocks_change_nothing_but_the_number_of_runs(
-    data: st.DataObject, seed: int, timed: bool, beam: int, reuse: Reuse, opening: int | None
+    data: st.DataObject,
+    seed: int,
+    timed: bool,
+    beam: int,
+    reuse: Reuse,
+    opening: int | None,
+    ranking: dict[str, Any],
 ) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, eot_bonus=2.0)
     greedy = run_search(GreedySearch(PROMPT, rules), ScriptedDecoder(script)).best.tokens
@@ -183,8 +190,10 @@ def test_blocks_change_nothing_but_the_number_of_runs(
     before, after = (data.draw(st.lists(st.integers(0, 19), max_size=3)) for _ in range(2))
     was = [*before, *right, *after, *right][:14]
     earlier = heard(was, reuse, data.draw(TIMES), opening)
-    found = run_search(VerifySearch(PROMPT, rules, earlier, beam=beam), ScriptedDecoder(script))
-    expected = run_search(PrunedSearch(PROMPT, rules, earlier, beam=beam), ScriptedDecoder(script))
+    found, expected = (
+        run_search(kind(PROMPT, rules, earlier, beam=beam, **ranking), ScriptedDecoder(script))
+        for kind in (VerifySearch, PrunedSearch)
+    )
     assert found.best.tokens == expected.best.tokens
     assert found.best.stop == expected.best.stop
     assert found.no_speech_prob == pytest.approx(expected.no_speech_prob)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import Oracle, audio_between, make_gate, speech
+from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.checkpoint import ModelDims
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.search import Guard
@@ -57,6 +59,28 @@ class Slow:
             for segment in result.segments
         )
         return replace(result, segments=heard, costs=(Cost("encode", 0.0, frames=100),))
+
+
+class AlwaysOpen:
+    """A gate that takes everything for one utterance."""
+
+    needed_from = 0
+
+    def __init__(self) -> None:
+        self.fed = 0
+
+    def feed(self, samples: FloatArray) -> list[GateEvent]:
+        first, self.fed = self.fed == 0, self.fed + len(samples)
+        return [SpeechStarted(0, self.fed)] if first else []
+
+    def finish(self) -> list[GateEvent]:
+        return [SpeechStopped(self.fed, self.fed)]
+
+    def snapshot(self) -> int:
+        return self.fed
+
+    def restore(self, state: int) -> None:
+        self.fed = state
 
 
 def numbered(seconds: int) -> tuple[Word, ...]:
@@ -115,6 +139,22 @@ def test_compute_time_delays_what_is_shown() -> None:
     assert first_seen_at(trace) == {f"w{at}": at + 1.25 for at in range(5)}
     assert confirmed_at(trace) == {"w0": 2.25, "w1": 3.25, "w2": 4.25, "w3": 5.25, "w4": 5.5}
     assert [cost.seconds for cost in trace.rounds] == [0.25] * 6
+
+
+def test_the_sessions_own_work_delays_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the voice gate takes 10 ms for each second of audio, on a clock that nothing else moves."""
+    now = 0.0
+    still = SimpleNamespace(perf_counter=lambda: now, process_time=lambda: 0.0)
+    monkeypatch.setattr("whispertide.evaluation.clock.time", still)
+
+    class Thorough(AlwaysOpen):
+        def feed(self, samples: FloatArray) -> list[GateEvent]:
+            nonlocal now
+            now += 0.01 * len(samples) / SAMPLE_RATE
+            return super().feed(samples)
+
+    trace = simulate(Session(FIXED, Slow(numbered(3)), Thorough()), audio(3), block=SAMPLE_RATE)
+    assert first_seen_at(trace) == pytest.approx({f"w{at}": at + 1.01 for at in range(3)})
 
 
 def test_processor_time_is_of_computing_and_not_of_waiting() -> None:

@@ -91,8 +91,9 @@ def test_near_the_end_is_what_attends_to_it_not_a_word_before_a_pause() -> None:
     policy = AlignAtt(truncate="near-end", hold=S // 2)
     before_a_pause = TokenWord(Word(" one", S, 2 * S), (1,), attended=S)
     assert texts(Play(policy).round(2, before_a_pause).confirmed) == ["one"]
-    still_spoken = TokenWord(Word(" one", S, 2 * S), (1,), attended=round(1.9 * S))
-    assert texts(Play(policy).round(2, still_spoken).confirmed) == []
+    for attended, confirmed in ((round(1.9 * S), []), (round(1.5 * S) + 1, []), (round(1.5 * S), ["one"])):
+        spoken_there = TokenWord(Word(" one", S, 2 * S), (1,), attended=attended)
+        assert texts(Play(policy).round(2, spoken_there).confirmed) == confirmed
 
 
 def test_a_doubtful_word_waits_until_it_is_settled_and_keeps_those_behind_it_waiting() -> None:
@@ -130,6 +131,12 @@ def test_words_behind_the_frontier_are_a_guess_that_can_be_verified() -> None:
     plan = play.plan(2)
     assert plan.reference is not None
     assert plan.reference.tokens == (12, 13)
+    assert plan.reference.span == plan.window
+    unverified = Play(AlignAtt(truncate="none", beyond=9))
+    assert unverified.plan(1).reference is None
+    unverified.round(1.5, *words, firm=1)
+    assert unverified.plan(2).reference is None
+    assert Play(AlignAtt(verify=True)).plan(1).reference is None
 
 
 def test_a_rewind_voids_the_round_and_the_memory_of_attention() -> None:
@@ -168,6 +175,20 @@ def test_the_oldest_rounds_leave_the_window_and_their_words_become_context() -> 
     assert plan.prefix == tuple(range(first, 12))
     assert plan.prompt.split() == [f"w{n}" for n in range(1, first)]
     assert play.policy.plan(play.state, 12 * S, round_id=0, is_last=False).window.start % 320 == 0
+
+
+@pytest.mark.parametrize(
+    ("step", "starts"), [(1.5, [0, 0, 0, 0, 1.5, 3, 4.5, 6]), (1, [0, 0, 0, 0, 0, 0, 0, 2, 2, 4, 4, 6, 6])]
+)
+def test_a_window_of_segments_leaves_room_for_a_step_and_for_two_where_it_is_full(
+    step: float, starts: list[float]
+) -> None:
+    play, found = Play(AlignAtt(truncate="none", hard_cap=8 * S)), []
+    for number in range(1, len(starts) + 1):
+        end = number * step
+        play.round(end, word(f"w{number}", end - 0.9, end - 0.6, number))
+        found.append(play.state.start / S)
+    assert found == starts
 
 
 def test_segments_fill_the_window_before_the_oldest_goes() -> None:
@@ -225,6 +246,23 @@ def test_silence_is_let_go_of() -> None:
         assert second * S - play.state.start <= 4 * S
 
 
+def test_audio_in_which_nothing_was_heard_yet_stays_for_a_while() -> None:
+    """The margin, and a second more."""
+    play = Play(AlignAtt(memory="words", window=S // 2, margin=10))
+    for second in range(1, 5):
+        play.round(second)
+    assert play.state.start == 4 * S - 3_200 - S
+
+
+@pytest.mark.parametrize(("end", "start"), [(7.1, 2.4), (7.3, 3.3)])
+def test_a_cut_in_a_pause_keeps_away_from_the_word_before_it(end: float, start: float) -> None:
+    """By a fifth of a second, or else the word stays, too."""
+    play = Play(AlignAtt(truncate="none", memory="words", window=4 * S, margin=10))
+    play.round(3.5, word("one", 2.5, 3.0))
+    play.round(end)
+    assert play.state.start == pytest.approx(start * S, abs=320)
+
+
 def test_audio_of_an_unconfirmed_word_stays() -> None:
     play = Play(AlignAtt(memory="words", window=2 * S, hard_cap=20 * S))
     for second in range(2, 10):
@@ -249,6 +287,20 @@ def test_loops_are_cut_down() -> None:
     loop = [word("you", 1 + i * 0.02, 1.02 + i * 0.02, 5) for i in range(12)]
     assert len(play.round(2, *loop).confirmed) == 1
     assert len(Play(AlignAtt(truncate="none", loop_guard=False)).round(2, *loop).confirmed) == 12
+
+
+def test_a_loop_is_followed_over_rounds() -> None:
+    play = Play(AlignAtt(truncate="none"))
+    assert len(play.round(3, *(word("you", i * 0.4, i * 0.4 + 0.3) for i in range(6))).confirmed) == 6
+    assert play.round(4, *(word("you", i * 0.4, i * 0.4 + 0.3) for i in (6, 7))).confirmed == ()
+
+
+def test_a_short_window_leaves_an_eighth_of_the_longest_free_however_short_the_steps_are() -> None:
+    play = Play(AlignAtt(memory="words", window=2 * S, hard_cap=8 * S))
+    held = word("slow", 0.5, 0.7), word("slower", 3.0, 3.3)
+    for quarter in range(4, 60):
+        play.round(quarter / 4, *(item for item in held if item.start >= play.state.start), firm=0)
+        assert quarter / 4 * S - play.state.start <= 7 * S
 
 
 def test_late_rounds_are_cheaper_in_declared_steps() -> None:

@@ -95,6 +95,21 @@ def test_one_word_alone_is_speculative() -> None:
     assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["won"], ["two"])
 
 
+def test_one_word_that_is_long_over_is_carried_by_the_paper_alone() -> None:
+    """What may be carried is four seconds, and it ended more than two ago."""
+    for carry, confirmed in ((1, ["one"]), (2, []), (3, [])):
+        play = Play(carry=carry)
+        commit = play.round(3, word("one", 0.4, 0.9, 11))
+        assert (texts(commit.confirmed), texts(commit.hypothesis)) == (confirmed, [] if confirmed else ["one"])
+        assert play.plan(4).prefix == ((11,) if confirmed else ())
+
+
+def test_loops_are_cut_down_unless_that_is_switched_off() -> None:
+    loop = [word("you", 1 + i * 0.05, 1.04 + i * 0.05) for i in range(8)]
+    for guarded, count in ((True, 1), (False, 8)):
+        assert len(Play(loop_guard=guarded).round(2, *loop, is_last=True).confirmed) == count
+
+
 def test_words_whose_times_cannot_be_trusted_are_speculative() -> None:
     play = Play(carry=2)
     play.round(2, *THREE)
@@ -103,6 +118,13 @@ def test_words_whose_times_cannot_be_trusted_are_speculative() -> None:
     commit = play.round(4, *crowded)
     assert (commit.confirmed, texts(commit.hypothesis)) == ((), ["a", "b", "c"])
     assert play.plan(6).prefix == prefix  # the old one
+
+
+@pytest.mark.parametrize(("last", "trusted"), [(0.9, False), (1.15, False), (1.2, True), (1.3, True)])
+def test_words_count_that_reach_three_tenths_of_the_window(last: float, trusted: bool) -> None:
+    """Of these four seconds, 1.2."""
+    commit = Play(carry=2).round(4, word("one", 0.1, 0.4), word("two", 0.5, last))
+    assert texts(commit.confirmed) == (["one"] if trusted else [])
 
 
 def test_nothing_heard_carries_everything_up_to_a_limit() -> None:
@@ -129,6 +151,31 @@ def test_a_carried_word_that_would_be_cut_is_left_out_whole() -> None:
     plan = play.plan(6)
     assert plan.prefix == ()
     assert plan.window.start == pytest.approx(1.8 * S, abs=320)
+
+
+def test_a_carried_word_may_lose_a_tenth_of_a_second() -> None:
+    play = Play(carry=1, most=4 * S)
+    play.round(2, *THREE)
+    play.round(5.35)
+    assert play.plan(6).prefix == (13,)
+
+
+def test_the_audio_of_a_word_confirmed_because_it_would_be_cut_goes_whole() -> None:
+    play = Play(carry=2, most=4 * S)
+    play.round(2, *THREE)
+    assert texts(play.round(5.5).confirmed) == ["three"]  # four seconds begin at 1.5
+    assert play.state.start == round(1.8 * S)
+
+
+def test_a_round_too_short_to_be_heard_moves_nothing() -> None:
+    play = Play(carry=2, most=S)
+    commit = play.policy.apply(play.state, RoundResult(play.plan(3), (), stop="aborted"))
+    assert (commit.confirmed, play.state.start) == ((), 0)
+
+
+def test_words_all_in_one_place_are_speculative() -> None:
+    heap = [word(text, 1.5, 1.5) for text in ("a", "b")]
+    assert Play(carry=2).round(2, *heap).confirmed == ()
 
 
 def test_the_near_end_stop_is_off_in_the_last_round() -> None:
@@ -183,6 +230,27 @@ def test_a_padded_decode_repeats_no_words_and_starts_anew() -> None:
     commit = play.round(4, *again, halt=SHIFT, retried=True)
     assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["three"], ["four"])
     assert play.state.halt is None
+
+
+def test_at_most_two_words_of_a_padded_decode_are_taken_for_repeated_ones() -> None:
+    """Its window begins shortly before the carried word."""
+    new = word("four", 2.2, 2.6, 14), word("five", 3.0, 3.4, 15)
+    for again, repeated in (((), 0), (THREE[2:], 1), (THREE[1:], 2), (THREE, 0)):
+        play = Play(carry=1)
+        play.round(2, *THREE)
+        commit = play.round(4, *again, *new, retried=True)
+        assert texts(commit.confirmed) == texts(item.word for item in (*again[repeated:], *new))
+
+
+def test_a_window_that_would_leave_no_room_is_let_go_of() -> None:
+    """Words are heard, but none that moves the window: then what it may carry is what stays of it."""
+    play = Play(carry=2, most=4 * S, hard_cap=10 * S)
+    crowded = [word(text, 0.1, 0.2) for text in ("a", "b")]
+    for end in (4, 6):
+        commit = play.round(end, *crowded)
+        assert (texts(commit.hypothesis), play.state.start) == (["a", "b"], 0)
+    commit = play.round(7, *crowded)
+    assert (texts(commit.confirmed), commit.hypothesis, play.state.start) == (["a", "b"], (), 3 * S)
 
 
 def test_impossible_settings_are_refused() -> None:

@@ -75,6 +75,14 @@ def test_a_doubtful_word_near_the_end_is_not_confirmed_by_agreement_alone() -> N
     assert texts(script.hear(1.4, (doubtful,), is_last=True).confirmed) == "wall"
 
 
+@pytest.mark.parametrize(("before", "now", "confirmed"), [(0.4, 0.6, "wall"), (0.6, 0.4, "")])
+def test_doubt_is_about_the_new_copy(before: float, now: float, confirmed: str) -> None:
+    script = Script(LocalAgreement(doubt=Doubt(0.5, S)))
+    heard = [Word(" wall", round(0.8 * S), round(1.2 * S), probability=each) for each in (before, now)]
+    script.hear(1.3, (heard[0],))
+    assert texts(script.hear(1.4, (heard[1],)).confirmed) == confirmed
+
+
 def test_the_new_copy_counts() -> None:
     script = Script()
     script.hear(1.7, speech(("we", 0.4, 0.7)))
@@ -268,6 +276,36 @@ def test_the_cap_prefers_a_cut_at_what_is_confirmed() -> None:
     commit = script.hear(28, (*words, *many(20, start=18, text="new")))
     assert commit.confirmed == ()
     assert words[18].start < script.state.start <= words[19].start
+
+
+def test_a_full_window_that_a_segments_end_makes_room_in_is_cut_no_further() -> None:
+    script = Script(LocalAgreement(trim=60 * S, hard_cap=28 * S))  # an eighth of it is room enough: 3.5 s
+    first, second = many(7), many(20, start=4.0, text="v")
+    for end in (27, 28):
+        script.hear(end, segment(first, end=round(3.5 * S)), segment(second))
+    assert script.state.start == round(3.5 * S)
+    assert len(script.state.confirmed) == 27
+    assert script.state.earlier == ((),)
+
+
+def test_what_turns_out_to_be_a_loop_is_not_trusted_any_more() -> None:
+    script = Script()
+    for end in (2.0, 3.0):
+        script.hear(end, speech(("oh", 0.2, 0.5), ("no", 0.6, 0.9), ("no", 1.0, 1.3)))
+    assert [kept.trusted for kept in script.state.confirmed] == [True, True, True]
+    script.hear(4.0, speech(("oh", 0.2, 0.5), *(("no", at, at + 0.3) for at in (0.6, 1.0, 2.0, 2.4))))
+    assert [kept.trusted for kept in script.state.confirmed] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("chars", "prompt"), [(0, ""), (1, "w6"), (3, "w6"), (4, "w5 w6"), (6, "w5 w6"), (7, "w4 w5 w6")]
+)
+def test_the_prompt_is_as_long_as_is_asked_for_and_no_longer(chars: int, prompt: str) -> None:
+    script = Script(LocalAgreement(prompt_chars=chars))
+    for end in (7, 8):
+        script.hear(end, many(7))
+    script.state.start = 7 * S
+    assert script.policy.prompt(script.state) == prompt  # a word is two characters and a space
 
 
 def test_silence_without_end_is_let_go() -> None:

@@ -1,14 +1,18 @@
 """What every policy's state must do: a session takes a copy before it may have to go back."""
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from whispertide.streaming.align_att import AlignAttState
-from whispertide.streaming.grounded import GroundedState
-from whispertide.streaming.local_agreement import AgreementState
-from whispertide.streaming.turns import TurnState, Utterance
+from whispertide.audio.vad import SpeechStarted
+from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.grounded import Grounded
+from whispertide.streaming.local_agreement import LocalAgreement
+from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.turns import Flight, Request, TurnState, Utterance
+from whispertide.types import Span
 
 MARK = object()
 
@@ -21,10 +25,20 @@ def mutable(state: Any) -> list[Any]:
     return own + [value for one in inner for value in mutable(one)]
 
 
-@pytest.mark.parametrize("state", [AlignAttState(0), GroundedState(0), AgreementState(0, 0)])
-def test_a_copy_shares_nothing_that_can_change(state: Any) -> None:
-    kept = TurnState(utterance=Utterance(0, 0, policy=state, keep_from=0, last_end=0))
+@pytest.mark.parametrize("start", [AlignAtt().start, Grounded().start, LocalAgreement().start])
+def test_a_copy_shares_nothing_that_can_change(start: Callable[[int], Any]) -> None:
+    plan = RoundPlan(0, Span(0, 320))
+    kept = TurnState(
+        gate_events=[SpeechStarted(0, 1)],
+        utterance=Utterance(0, 0, policy=start(0), keep_from=0, last_end=0),
+        in_flight=[Flight(plan, 0, 0, recorded=True)],
+        stale={7},
+        requests=[Request("flush", 0)],
+        boundaries=[320],
+        loads=[0],
+    )
     copied = kept.copy()
+    assert copied == kept
     lists = mutable(kept)
     assert len(lists) >= 6
     for values in lists:

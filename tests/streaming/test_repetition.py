@@ -52,6 +52,16 @@ def test_nobody_says_it_that_fast(phrase: str) -> None:
     assert kept(loop) == phrase
 
 
+@pytest.mark.parametrize(("phrase", "copies"), [("no", 2), ("thank you", 2), ("thanks for watching", 1)])
+def test_two_copies_of_a_word_or_two_may_come_as_fast_as_they_like(phrase: str, copies: int) -> None:
+    assert kept(said(" ".join([phrase] * 2), pace=0.04)) == " ".join([phrase] * copies)
+
+
+def test_ten_words_in_a_second_may_be_said_and_more_may_not() -> None:
+    for pace, copies in ((0.1, 4), (0.098, 1)):
+        assert kept(said("thank you " * 4, pace=pace)) == " ".join(["thank you"] * copies)
+
+
 def test_words_piled_up_in_one_place_are_not_spoken() -> None:
     spoken = said("thank you")
     piled = tuple(Word(word.text, 11_200, 11_210) for _ in range(2) for word in spoken)
@@ -67,6 +77,8 @@ def test_what_follows_a_loop_is_kept() -> None:
 def test_a_broken_last_copy_goes_with_the_loop() -> None:
     words = said("thanks for watching " * 9 + "thanks for")
     assert kept(words) == " ".join(["thanks for watching"] * 4)
+    going_on = said("thanks for watching " * 9 + "thanks for coming")  # in mid-text it may begin something else
+    assert kept(going_on) == " ".join(["thanks for watching"] * 4) + " thanks for coming"
 
 
 def test_a_loop_is_followed_over_rounds() -> None:

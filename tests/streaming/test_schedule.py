@@ -29,6 +29,7 @@ def test_a_record_is_replayed_boundary_by_boundary_however_much_has_arrived() ->
     assert schedule.frontier(last=20, known=0, received=34) is None
     assert schedule.frontier(last=20, known=0, received=35) == 35
     assert schedule.frontier(last=35, known=0, received=100) is None
+    assert Recorded((10, 11)).frontier(last=10, known=0, received=100) == 11
 
 
 def test_boundaries_before_an_utterance_was_known_of_belong_to_no_round() -> None:
@@ -78,6 +79,7 @@ def test_recorded_rounds_have_the_load_of_then() -> None:
 
 
 def test_adaptive_needs_possible_steps() -> None:
+    assert Adaptive(1, 1).frontier(0, 0, 1) == 1
     for least, most in ((0, 5), (6, 5)):
         with pytest.raises(OptionError, match="least <= most"):
             Adaptive(least, most)

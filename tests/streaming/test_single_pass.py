@@ -230,6 +230,13 @@ def test_silence_behind_the_last_window_counts_for_nothing_but_the_end(executor:
     assert closed.attention.shape[-1] == plain.attention.shape[-1]  # padded to 30 s both
 
 
+def test_only_the_last_window_is_followed_by_silence(model: WhisperModel) -> None:
+    executor = SinglePassExecutor(model, bare)
+    for is_last, encoded in ((False, 125), (True, 150)):  # 2.5 s, and half a second of silence
+        result = hear(executor, Listening(silence=8_000), count=40_000, is_last=is_last)
+        assert [cost.frames for cost in result.costs if cost.stage == "encode"] == [encoded]
+
+
 def test_silence_is_left_out_where_the_window_is_full(model: WhisperModel) -> None:
     executor = SinglePassExecutor(model, bare)
     samples = np.tile(load_audio(CLIP), 5)[: 30 * 16_000 - 100]
@@ -249,10 +256,14 @@ def test_the_prompt_comes_before(executor: SinglePassExecutor) -> None:
     assert none.segments[0].avg_logprob == plain
 
 
-def test_an_unlikely_decode_is_tried_again_with_beams(executor: SinglePassExecutor) -> None:
-    plain, rescued = hear(executor, Listening()), hear(executor, Listening(rescue=-0.001, rescue_beam=3))
-    assert rescued.stats.decoder_runs > plain.stats.decoder_runs
-    assert rescued.segments[0].avg_logprob >= plain.segments[0].avg_logprob
+def test_an_unlikely_decode_is_tried_again_with_beams_and_the_better_one_counts(executor: SinglePassExecutor) -> None:
+    rescue = Listening(rescue=-0.001, rescue_beam=3)
+    ways = (Listening(), 1), (Listening(), 3), (rescue, 1)
+    greedy, beams, rescued = (hear(executor, listen, count=40_000, beam=beam) for listen, beam in ways)
+    assert rescued.stats.decoder_runs == greedy.stats.decoder_runs + beams.stats.decoder_runs
+    better, worse = rescued.segments[0].avg_logprob, greedy.segments[0].avg_logprob
+    assert worse + 0.1 < better == beams.segments[0].avg_logprob
+    assert listened(rescued).words == listened(beams).words
 
 
 def test_a_text_that_was_not_watched_while_beams_found_it_is_watched_afterwards(

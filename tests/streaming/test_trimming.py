@@ -18,6 +18,7 @@ def segments(*ends: float) -> list[Heard]:
 def test_the_cut_is_at_the_end_of_the_last_segment_but_one() -> None:
     assert segment_cut(segments(4, 9, 14), last_time=10 * S) == 9 * S
     assert segment_cut(segments(4, 9), last_time=10 * S) == 4 * S
+    assert segment_cut(segments(4, 9, 14), last_time=9 * S) == 9 * S
 
 
 def test_segments_that_end_behind_the_confirmed_words_are_passed_over() -> None:
@@ -35,6 +36,7 @@ def test_there_is_no_segment_to_cut_at() -> None:
 def test_the_cut_is_at_the_end_of_the_last_sentence_but_one() -> None:
     words = speech(("One.", 0, 1), ("Two", 1, 2), ("three.”", 2, 3), ("Four", 3, 4), ("five", 4, 5))
     assert sentence_cut(words) == 3 * S
+    assert sentence_cut(words[:4]) == 3 * S
     assert sentence_cut(words[:3]) == 1 * S  # the sentence that just ended counts as the last
     assert sentence_cut(words[3:]) is None
     assert sentence_cut(words[2:3]) is None
@@ -48,6 +50,9 @@ def test_a_full_window_is_cut_at_its_widest_pause() -> None:
     assert (cut.confirm, cut.cut) == (5, 10 * S - MARGIN)
     cut = forced_cut(words[:4], Span(0, 28 * S), least=3 * S)
     assert (cut.confirm, cut.cut) == (4, round(9.5 * S) - MARGIN)
+    pause_early = (*words[:3], *speech(*((str(i), i + 0.5, i + 1.5) for i in range(9, 27))))
+    cut = forced_cut(pause_early, Span(0, 28 * S), least=3 * S)
+    assert (cut.confirm, cut.cut) == (3, 7 * S - MARGIN)
     even = speech(*((str(i), i, i + 1) for i in range(28)))
     assert forced_cut(even, Span(0, 28 * S), least=3 * S).confirm == 21  # the last quarter is not settled
 

@@ -36,7 +36,7 @@ class RepetitionGuard:
         text = [tokens[place] for place in places]
         for size in range(1, min(self.longest, len(text) // self.copies) + 1):
             copies = max(self.copies, -(-self.run // size))
-            if size * copies <= len(text) and _ends_in_copies(text, size, copies):
+            if _ends_in_copies(text, size, copies):
                 first = len(text) - size * copies
                 return places[first + size * self.keep - 1] + 1
         return None

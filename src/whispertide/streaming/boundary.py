@@ -50,8 +50,8 @@ def first_fresh(
         return 0
     edits = _edits(heard, confirmed, window_start, last_time, key)
     if_old = accumulate((_late(word, last_time) for word in heard), initial=0.0)
-    if_new = list(accumulate((_early(word, last_time) for word in heard), initial=0.0))
-    totals = [edit + late + if_new[-1] - not_new for edit, late, not_new in zip(edits, if_old, if_new, strict=True)]
+    if_new = accumulate((_early(word, last_time) for word in heard), initial=0.0)  # saved by taking them for old
+    totals = [edit + late - saved for edit, late, saved in zip(edits, if_old, if_new, strict=True)]
     # Where words and times leave it open, the original's rule decides.
     by_time = sum(word.start <= last_time - TOLERANCE for word in heard)
     return min(range(len(totals)), key=lambda k: (totals[k], abs(k - by_time)))

@@ -326,8 +326,8 @@ class Turns:
 
     def _end_turn(self, utterance: Utterance, at: int) -> None:
         """The utterance is done. If its end is what a flush asked for, the flush is done too."""
-        state = self.state
-        end = utterance.last_end if utterance.end is None else utterance.end
+        state, end = self.state, utterance.end
+        assert end is not None
         flushed = bool(state.requests) and state.requests[0] == Request("flush", utterance.closed_at)
         state.utterance, state.floor = None, end
         if flushed:
