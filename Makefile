@@ -33,6 +33,7 @@ soak: $(VENV)/.test
 # Pictures of the page for README and docs/page.md; needs Chromium.
 screenshots: $(VENV)/.test
 	PYTHONPATH=tests $(BIN)/python docs/page_screenshots.py
+
 # Hours. It goes on where it was interrupted; with FILE=src/whispertide/session.py that file alone is done, again.
 mutants: $(VENV)/.mutants
 	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false nice $(BIN)/mutmut run --max-children $(or $(JOBS),1) \
