@@ -15,6 +15,7 @@ import typer
 from whispertide.cli.arguments import PrecisionOption, ProviderOption, SetOption, ThreadsOption
 from whispertide.cli.exit import ExitCode, guarded, say, speaking_through
 from whispertide.errors import OptionError, OutputError
+from whispertide.extras import require
 from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def run(
     """
 
     def body() -> ExitCode:
+        require("bench", "measuring")
         from whispertide.evaluation.grid import Setup, grid
 
         requests = grid(
@@ -112,6 +114,7 @@ def compare(
     """Compare two cells, or two folders cell by cell: paired by utterance, with bootstrap intervals."""
 
     def body() -> ExitCode:
+        require("bench", "measuring")
         from whispertide.evaluation.compare import compare_all
         from whispertide.evaluation.page import text_table
 
@@ -132,6 +135,7 @@ def report(
     """Write one self-contained HTML page with plots and tables of everything in a folder of results."""
 
     def body() -> ExitCode:
+        require("bench", "measuring")
         from whispertide.evaluation.report import build
         from whispertide.evaluation.store import open_results
 
@@ -164,6 +168,7 @@ def paper(
     """Make the tables and figures of a paper again, as far as they can be made; the others say what they lack."""
 
     def body() -> ExitCode:
+        require("bench", "measuring")
         from whispertide.evaluation import paper as papers
         from whispertide.evaluation.grid import Setup
         from whispertide.evaluation.page import text_table

@@ -21,6 +21,7 @@ from whispertide.cli.arguments import (
 )
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError
+from whispertide.extras import require
 from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def serve(
     """Serve live sessions. Ctrl-C or SIGTERM ends it, after every client got its last words."""
 
     def body() -> ExitCode:
-        _require_extra()
+        require("server", "the server")
         from whispertide.model.runtime import physical_cores
         from whispertide.server.access import read_keys
         from whispertide.server.options import Access, Limits, ServerOptions, Work
@@ -210,17 +211,6 @@ def run(request: Request) -> ExitCode:
     finally:
         close()
     return ExitCode.OK if server.started else ExitCode.FAILURE
-
-
-def _require_extra() -> None:
-    try:
-        import prometheus_client  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise OptionError(
-            f"the server needs packages that are not installed ({error.name}): pip install 'whispertide[server]'"
-        ) from error
 
 
 def _check_exposure(host: str, keys: tuple[str, ...], open_to_all: bool) -> None:

@@ -23,14 +23,16 @@ def group() -> None:
 
     Your own recordings, from a manifest to a measured model (docs/training.md):
 
-        whispertide train prepare mine.jsonl --output mine      # test.jsonl lists others, to measure with
-        whispertide train fit mine --from base.en --lora 16 --steps 1000 --run run
+        whispertide train prepare mine.jsonl -o mine
+        whispertide train fit mine --from base.en --lora 16 --run run
         whispertide train resume run
-        whispertide train export run --output my-model
-        whispertide train card my-model --against base.en --manifest test.jsonl --output card.md
+        whispertide train export run -o my-model
+        whispertide train card my-model --manifest test.jsonl -o card.md
         whispertide transcribe talk.wav --model ./my-model
 
-    It needs the extra: pip install 'whispertide\\[train]'.
+    test.jsonl lists other recordings, to measure with. Training needs an extra; in the checkout of whispertide run:
+
+        pip install '.\\[train]'
     """
 
 

@@ -7,12 +7,11 @@ import typer
 
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError
+from whispertide.extras import how_to_install
 
 if TYPE_CHECKING:
     from whispertide.training.run import Run
     from whispertide.training.run_options import Moved
-
-INSTALL = "pip install 'whispertide[train]'"
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of the run.")]
 DeviceOption = Annotated[
@@ -241,7 +240,9 @@ def train_device(name: str) -> str:
     try:
         from whispertide.training.device import choose_device
     except ModuleNotFoundError as error:
-        raise OptionError(f"expected PyTorch for training; it is missing ({error}): {INSTALL}") from error
+        raise OptionError(
+            f"expected PyTorch for training; it is missing ({error}): {how_to_install('train')}"
+        ) from error
     return choose_device(name)
 
 

@@ -7,6 +7,7 @@ import typer
 
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError, OutputError
+from whispertide.extras import how_to_install
 
 
 def truncation(
@@ -41,7 +42,9 @@ def truncation(
         try:
             from whispertide.training.truncation import TruncationOptions, train_truncation
         except ModuleNotFoundError as error:
-            raise OptionError(f"expected PyTorch for training; it is missing ({error}): pip install torch") from error
+            raise OptionError(
+                f"expected PyTorch for training; it is missing ({error}): {how_to_install('train')}"
+            ) from error
         from whispertide.training.shards import open_shards
         from whispertide.training.timed_speech import make_speech
 

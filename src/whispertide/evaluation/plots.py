@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from whispertide.errors import OptionError
 from whispertide.evaluation.page import COLOURS
+from whispertide.extras import how_to_install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -271,9 +272,7 @@ def _figure(
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise OptionError(
-            "expected matplotlib for plots; it is not installed: pip install 'whispertide[bench]'"
-        ) from error
+        raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('bench')}") from error
     style: Any = {**_STYLE, "svg.hashsalt": title}
     with mpl.rc_context(style):
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")

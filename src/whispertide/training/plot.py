@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError, OutputError
+from whispertide.extras import how_to_install
 from whispertide.training.loop import LOG, Figures, read_log
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def plot(run: Path, output: Path | None = None) -> Path:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise OptionError("expected matplotlib for plots; install it: pip install 'whispertide[bench]'") from error
+        raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('bench')}") from error
     figure = Figure(figsize=(9, 7), layout="constrained")
     losses, gradient, rate, speed = figure.subplots(2, 2).flat
     for name, label in _LOSSES.items():
