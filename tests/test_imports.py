@@ -24,7 +24,7 @@ LAYERS = (
     ("streaming",),
     ("transcript",),
     ("session", "offline"),
-    ("api", "document"),
+    ("api", "document", "subtitles"),
     ("formats", "doctor", "profile"),
     ("cli", "server", "training", "compress", "evaluation"),
 )
