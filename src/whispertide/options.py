@@ -9,6 +9,8 @@ from typing import Literal, get_args
 
 from whispertide.errors import OptionError
 
+DEFAULT_RECIPE = "tide"  # streaming.recipes has it, and the others
+
 Precision = Literal["int8", "int8-weights", "fp32", "fp16"]
 Task = Literal["transcribe", "translate"]
 ProviderName = Literal["auto", "cpu", "cuda", "coreml", "qnn", "directml", "openvino", "torch"]

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whispertide.cli import completion
 from whispertide.cli.arguments import PrecisionOption, ProviderOption, SetOption, ThreadsOption
 from whispertide.cli.exit import ExitCode, guarded, say, speaking_through
+from whispertide.cli.progress import above
 from whispertide.errors import OptionError, OutputError
 from whispertide.extras import require
 from whispertide.options import EngineOptions
@@ -33,7 +35,16 @@ DEFAULT_RECIPES = "whisper-streaming"
 DEFAULT_MODELS = "nano.en"
 DEFAULT_CORPORA = "talks"
 
-ModelsOption = Annotated[str, typer.Option("--models", "-m", metavar="A,B", help="Models, separated by commas.")]
+ModelsOption = Annotated[
+    str,
+    typer.Option(
+        "--models",
+        "-m",
+        metavar="A,B",
+        help="Models, separated by commas.",
+        autocompletion=completion.listed(completion.models),
+    ),
+]
 QuickOption = Annotated[
     bool, typer.Option("--quick", help="A small part of each corpus: shows that it works, within two minutes.")
 ]
@@ -60,11 +71,25 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are mad
 @bench.command()
 def run(
     recipes: Annotated[
-        str, typer.Option("--recipes", "-r", metavar="A,B", help="Recipes, separated by commas; none: only peers.")
+        str,
+        typer.Option(
+            "--recipes",
+            "-r",
+            metavar="A,B",
+            help="Recipes, separated by commas; none: only peers.",
+            autocompletion=completion.listed(completion.recipes),
+        ),
     ] = DEFAULT_RECIPES,
     models: ModelsOption = DEFAULT_MODELS,
     corpora: Annotated[
-        str, typer.Option("--corpora", "-c", metavar="A,B", help="Corpora, separated by commas.")
+        str,
+        typer.Option(
+            "--corpora",
+            "-c",
+            metavar="A,B",
+            help="Corpora, separated by commas.",
+            autocompletion=completion.listed(completion.corpora),
+        ),
     ] = DEFAULT_CORPORA,
     steps: Annotated[
         str, typer.Option("--steps", "-s", metavar="S,S", help="Seconds between rounds; default: each recipe's own.")
@@ -152,7 +177,9 @@ def paper(
         str, typer.Option("--items", metavar="A,B", help="Some of them: 'table 1,figure 11'. Default: all.")
     ] = "",
     models: ModelsOption = DEFAULT_MODELS,
-    corpus: Annotated[str, typer.Option("--corpus", "-c", metavar="NAME", help="The corpus.")] = DEFAULT_CORPORA,
+    corpus: Annotated[
+        str, typer.Option("--corpus", "-c", metavar="NAME", help="The corpus.", autocompletion=completion.corpora)
+    ] = DEFAULT_CORPORA,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
     clock: ClockOption = "simulated",
@@ -277,10 +304,7 @@ def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
             """A line above it."""
             say(message)
 
-    def above(message: str) -> None:
-        console.print(message, markup=False, highlight=False, soft_wrap=True)
-
-    with speaking_through(above):
+    with speaking_through(above(console)):
         try:
             yield Runner(folder, setup, Bar())
         except KeyboardInterrupt:

@@ -51,11 +51,21 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
             raise OptionError(
                 f"expected --output to be a folder (ending with /) for {len(inputs)} files; got {output!r}"
             )
-        suffix = folder.suffix.lstrip(".").lower()
-        targets = [Target(folder, form or (suffix if suffix in EXTENSIONS else "txt"))]
+        targets = [Target(folder, form or _format_of(folder))]
     for target in targets:
         _check_target(target.path, inputs)
     return targets
+
+
+def _format_of(path: Path) -> str:
+    """The format that a file's extension names; text without one. An unknown extension is an `OptionError`."""
+    suffix = path.suffix.lstrip(".").lower()
+    if suffix and suffix not in EXTENSIONS:
+        raise OptionError(
+            f"expected an output that ends with .{', .'.join(EXTENSIONS)}; got {path.name!r}: choose one of them, or "
+            "say with --format what to write into it"
+        )
+    return suffix or "txt"
 
 
 def _names(inputs: Sequence[str], folder: Path, form: str) -> list[Path]:

@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from whispertide.cli.arguments import PrecisionOption, ProviderOption, ThreadsOption
+from whispertide.cli.arguments import ModelArgument, PrecisionOption, ProviderOption, ThreadsOption
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError, OutputError
 from whispertide.extras import require
 from whispertide.options import EngineOptions
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name such as nano.en, or a folder.")]
 ManifestOption = Annotated[
     Path | None,
     typer.Option(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from whispertide.cli import completion
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError
 from whispertide.extras import how_to_install
@@ -48,7 +49,13 @@ def fit(
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--from", metavar="MODEL", help="From a checkpoint, or from another run's folder.")
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="MODEL",
+            help="From a checkpoint, or from another run's folder.",
+            autocompletion=completion.models,
+        ),
     ] = None,
     lora: Annotated[
         int, typer.Option("--lora", metavar="RANK", min=0, help="Train adapters of this rank, not every weight.")
@@ -89,7 +96,7 @@ def fit(
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> None:
-    """Begin a training run, and train. Ctrl-C saves and stops; `train resume` goes on, on another machine too.
+    """Begin a training run, and train. Ctrl-C saves; `train resume` goes on, on another machine too.
 
     From scratch (--shape), from a checkpoint (--from MODEL), from one that is grown into a larger shape (both), or only
     adapters of it (--from MODEL --lora 16).
@@ -175,11 +182,12 @@ def export(
         import numpy as np
 
         from whispertide.checkpoint.download import format_size
+        from whispertide.checkpoint.names import as_argument
         from whispertide.training.run import export as write
 
         folder = write(run, output, np.float16 if dtype == "float16" else np.float32)
         say(f"{format_size(sum(file.stat().st_size for file in folder.iterdir()))} of averaged weights and tokenizer")
-        typer.echo(folder)
+        typer.echo(as_argument(folder))
         return ExitCode.OK
 
     guarded(body)
