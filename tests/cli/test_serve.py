@@ -56,8 +56,9 @@ def test_one_port_for_two_protocols_is_refused(run: Run) -> None:
     assert "choose another --lines-port" in result.stderr
 
 
-def test_a_host_that_is_not_there_is_told(run: Run) -> None:
-    result = run("serve", "--host", "no.such.host.invalid", "--no-api-keys")
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
+def test_a_host_that_is_not_this_machine_is_told(run: Run, host: str) -> None:
+    result = run("serve", "--host", host, "--port", "0", "--no-api-keys")
     assert result.exit_code == 7
     assert "choose another --host" in result.stderr
 

@@ -328,6 +328,10 @@ def test_any_rate_and_any_number_of_channels(run: Run, tmp_path: Path, rate: int
         (["--provider", "abacus"], 2, "abacus"),
         (["--task", "sing"], 2, "sing"),
         (["--threads", "-1"], 2, "--threads"),
+        (["--threads", "9999"], 2, "--threads"),
+        (["--recipe", ""], 2, "expected a recipe among"),
+        (["-o", ""], 2, "--output; got an empty name"),
+        ([""], 2, "got an empty one"),
         (["--offline", "--recipe", "whisper-streaming"], 2, "--offline"),
         (["--offline", "--no-vad"], 2, "--offline"),
         (["--offline", "--pace", "live"], 2, "--offline"),
@@ -383,6 +387,12 @@ def test_nothing_on_standard_input_is_an_error(run: Run, arguments: list[str]) -
     result = run("transcribe", "-", *arguments, stdin=b"")
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.startswith("error: ")
+
+
+def test_an_address_is_not_taken_for_a_path(run: Run) -> None:
+    result = run("transcribe", "https://example.com/talk.mp3")
+    assert result.exit_code == 3
+    assert "download it first" in result.stderr
 
 
 def test_raw_audio_without_its_rate_says_what_is_missing(run: Run, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import typer
 from whispertide.cli import completion
 from whispertide.options import (
     DEFAULT_RECIPE,
+    MOST_THREADS,
     PRECISIONS,
     PROVIDERS,
     DecodeOptions,
@@ -61,7 +62,8 @@ ProviderOption = Annotated[
     ProviderName, typer.Option("--provider", metavar="NAME", help=f"{', '.join(PROVIDERS)}.", rich_help_panel=_ENGINE)
 ]
 ThreadsOption = Annotated[
-    int, typer.Option("--threads", min=0, help="0 = one per core, at most 4.", rich_help_panel=_ENGINE)
+    int,
+    typer.Option("--threads", min=0, max=MOST_THREADS, help="0 = one per core, at most 4.", rich_help_panel=_ENGINE),
 ]
 LanguageOption = Annotated[
     str | None,
@@ -171,7 +173,7 @@ class StreamChoice:
         from whispertide.streaming.recipe import parse_overrides
         from whispertide.streaming.recipes import get_recipe
 
-        return parse_overrides(get_recipe(self.recipe or DEFAULT_RECIPE), self.changes)
+        return parse_overrides(get_recipe(DEFAULT_RECIPE if self.recipe is None else self.recipe), self.changes)
 
 
 def recipe_changes(changes: list[str] | None, framed: tuple[str, ...], executor: str | None) -> tuple[str, ...]:

@@ -21,7 +21,8 @@ def with_folders_opened(names: Iterable[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        found += _recordings(Path(name)) or [name] if Path(name).is_dir() else [name]
+        is_folder = name != "" and Path(name).is_dir()  # Path("") is the working directory
+        found += (is_folder and _recordings(Path(name))) or [name]
     return found
 
 

@@ -42,6 +42,8 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
         if len(inputs) > 1 and chosen not in _JOINABLE:
             raise OptionError(f"several {chosen} files do not fit into one output; use --output FOLDER/")
         return [Target(None, chosen, shared=len(inputs) > 1)] * len(inputs)
+    if not output:
+        raise OptionError("expected a file or a folder for --output; got an empty name")
     folder = Path(output)
     if output.endswith(("/", os.sep)) or folder.is_dir():
         targets = [Target(path, form or "txt") for path in _names(inputs, folder, form or "txt")]

@@ -55,6 +55,8 @@ class Source:
         from whispertide.audio.file import probe
         from whispertide.errors import AudioFileError
 
+        if "://" in self.name and not Path(self.name).exists():
+            raise AudioFileError(f"{self.name}: expected a file; addresses are not opened: download it first")
         if Path(self.name).is_dir():
             raise AudioFileError(
                 f"{self.name}: expected recordings in this folder; there are none (folders inside it are left out)"

@@ -131,6 +131,8 @@ def transcribe(
 def _check_usage(
     files: Sequence[str], pcm: PcmFormat | None, *, offline: bool, streaming: tuple[object, ...], pace: Pace
 ) -> None:
+    if "" in files:
+        raise OptionError("expected the name of a file, a folder, or - for standard input; got an empty one")
     if pcm is not None and STDIN not in files:
         raise OptionError("--rate describes raw audio on standard input; add - to the files, or leave --rate out")
     if files.count(STDIN) > 1:

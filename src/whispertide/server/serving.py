@@ -6,7 +6,9 @@ sockets close. A second signal ends at once.
 
 import asyncio
 import contextlib
+import errno
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -130,10 +132,10 @@ def check_ports(host: str, ports: Mapping[str, int | None]) -> None:
                 for family, _, _, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
                     taken.enter_context(socket.create_server(place[:2], family=family))
             except OSError as error:
-                advice = "another --host" if isinstance(error, socket.gaierror) else f"another {option}, 0 = any"
-                raise AddressError(
-                    f"expected to listen on port {port} of {host}; {error.strerror or error}: choose {advice}"
-                ) from error
+                of_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
+                reason = os.strerror(error.errno) if of_port and error.errno else error.strerror or str(error)
+                advice = f"another {option}, 0 = any" if of_port else "another --host"
+                raise AddressError(f"expected to listen on port {port} of {host}; {reason}: choose {advice}") from error
 
 
 def assemble(
