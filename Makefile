@@ -43,14 +43,17 @@ mutants: $(VENV)/.mutants
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "whispertide needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "Making a virtual environment in $(VENV) (a few seconds) ..."
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable .
+	@echo "Installing whispertide and what it needs into $(VENV): up to 125 MB to download, half a minute or more ..."
+	@$(BIN)/pip install --quiet --editable .
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(VENV)/.base
-	$(BIN)/pip install --quiet --editable '.[test]'
+	@echo "Installing what the tests need into $(VENV), torch among it: gigabytes to download, some minutes ..."
+	@$(BIN)/pip install --quiet --editable '.[test]'
 	@touch $@
 
 $(VENV)/.mutants: pyproject.toml $(VENV)/.test
@@ -68,6 +71,7 @@ peers: $(PEERS:%=.venv-peers/%/.ready)
 
 .venv-peers/%/.ready: src/whispertide/evaluation/peers/requirements/%.txt
 	@mkdir -p .venv-peers && echo '*' > .venv-peers/.gitignore
-	$(PYTHON) -m venv .venv-peers/$*
-	.venv-peers/$*/bin/pip install --quiet --requirement $< && touch $@ || \
+	@echo "Installing $* into .venv-peers/$*: up to some minutes, and up to gigabytes to download ..."
+	@$(PYTHON) -m venv .venv-peers/$*
+	@.venv-peers/$*/bin/pip install --quiet --requirement $< && touch $@ || \
 		echo "$* cannot be installed here: the benchmarks will say so"

@@ -28,7 +28,8 @@ import whispertide
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.events import Confirmed
-from whispertide.streaming.recipes import DEFAULT_RECIPE, RECIPES
+from whispertide.options import DEFAULT_RECIPE
+from whispertide.streaming.recipes import RECIPES
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
 ROOT = Path(__file__).parents[1]

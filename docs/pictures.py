@@ -22,8 +22,9 @@ from whispertide.cli.meter import Meter
 from whispertide.cli.pump import at_live_pace
 from whispertide.cli.source import Source
 from whispertide.evaluation import plots
+from whispertide.options import DEFAULT_RECIPE
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe
+from whispertide.streaming.recipes import get_recipe
 from whispertide.transcript import Transcript
 from whispertide.types import FloatArray, join_words, to_samples
 

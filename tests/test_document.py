@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.document import CUES, SENTENCES, Document, Limits, Segmenter, TextSegment, cues, segment_words
+from whispertide.document import SENTENCES, Document, Limits, Segmenter, TextSegment, segment_words
 from whispertide.types import SAMPLE_RATE, Word
 
 
@@ -39,6 +39,15 @@ def test_a_pause_of_a_second_ends_a_segment() -> None:
     assert len(segment_words([first, Word(" two", 7999 + SAMPLE_RATE, 40000)])) == 1
 
 
+def test_no_pause_is_measured_from_a_word_without_length() -> None:
+    """Its place in the silence is not known, so it stays with what it belongs to: here "A" begins a sentence."""
+    rests, a = Word(" rests.", 0, 8000), Word(" A", 16_000, 16_000)
+    bird, sings = Word(" bird", 33_000, 40_000), Word(" sings", 40_000, 44_000)
+    assert texts(segment_words([rests, a, bird, sings])) == ["rests.", "A bird sings"]
+    of, late = Word(" of", 44_000, 44_000), Word(" late", 70_000, 78_000)
+    assert texts(segment_words([bird, sings, of, late])) == ["bird sings of", "late"]
+
+
 def test_a_long_sentence_is_cut_at_a_clause_of_its_second_half() -> None:
     limits = Limits(chars=30, span=100 * SAMPLE_RATE)
     found = texts(segment_words(words("one, two three four five, six seven eight nine"), limits))
@@ -61,7 +70,7 @@ def test_the_end_of_a_turn_ends_a_segment() -> None:
     parts=st.lists(st.sampled_from([" word", " end.", " clause,", "glued", " x" * 30, " ?"]), max_size=40),
     gaps=st.lists(st.integers(0, 2 * SAMPLE_RATE), min_size=40, max_size=40),
     cuts=st.lists(st.integers(1, 7), min_size=40, max_size=40),
-    limits=st.sampled_from([SENTENCES, CUES]),
+    limits=st.sampled_from([SENTENCES, Limits(chars=84, span=7 * SAMPLE_RATE)]),
 )
 def test_segments_do_not_depend_on_how_words_arrive(
     parts: list[str], gaps: list[int], cuts: list[int], limits: Limits
@@ -78,19 +87,6 @@ def test_segments_do_not_depend_on_how_words_arrive(
     assert tuple(segments) == segment_words(said, limits)
     assert [word for segment in segments for word in segment.words] == said
     assert "".join(segment.text for segment in segments) == "".join(parts)
-
-
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=60))
-def test_cues_keep_the_limits_of_subtitles(lengths: list[int]) -> None:
-    document = Document(segment_words(words(" ".join("x" * length for length in lengths))))
-    found = list(cues(document))
-    assert all(len(cue.text.strip()) <= CUES.chars and cue.end - cue.start <= CUES.span for cue in found)
-    assert tuple(word for cue in found for word in cue.words) == document.words
-
-
-def test_a_segment_without_words_is_one_cue() -> None:
-    segment = TextSegment(0, 60 * SAMPLE_RATE, " x" * 100)
-    assert list(cues(Document((segment,)))) == [segment]
 
 
 def test_the_text_of_a_document_is_what_was_written() -> None:

@@ -14,7 +14,7 @@ SOURCE = Path(whispertide.__file__).parent
 
 # docs/architecture.md; a module may import its own layer and those before it
 LAYERS = (
-    ("types", "errors", "options", "events"),
+    ("types", "errors", "extras", "options", "events"),
     ("audio",),
     ("features",),
     ("checkpoint",),
@@ -24,7 +24,7 @@ LAYERS = (
     ("streaming",),
     ("transcript",),
     ("session", "offline"),
-    ("api", "document"),
+    ("api", "document", "subtitles"),
     ("formats", "doctor", "profile"),
     ("cli", "server", "training", "compress", "evaluation"),
 )

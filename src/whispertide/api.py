@@ -24,7 +24,7 @@ from whispertide.document import Document, TextSegment
 from whispertide.events import Event
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.offline import transcribe_blocks
-from whispertide.options import DecodeOptions, EngineOptions, Precision, ProviderName
+from whispertide.options import DEFAULT_RECIPE, DecodeOptions, EngineOptions, Precision, ProviderName
 from whispertide.session import Session
 from whispertide.streaming.allocation import Allocation, allocate
 from whispertide.streaming.executor import ExecutorKey, executor_key, make_executor
@@ -32,7 +32,7 @@ from whispertide.streaming.framing import HUSH, get_framing
 from whispertide.streaming.hush import DEFAULT_S, HushWord, has_word, suffix_for
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe, make_gate
+from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.types import FloatArray
 
 DEFAULT_MODEL = "base.en"

@@ -1,9 +1,9 @@
-"""A finished transcript as a value, and how a growing list of words becomes its segments and subtitle cues.
+"""A finished transcript as a value, and how a growing list of words becomes its segments.
 
 Pure: this module knows nothing of models, sessions, file formats or where a text goes. Time is in samples.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,6 @@ SENTENCE_ENDS = ".?!…。？！"
 CLAUSE_ENDS = ",;:—、，；："
 CLOSING = "\"'”’»)]"
 PAUSE = SAMPLE_RATE  # a second without speech ends a line
-LINE_CHARS = 42  # two lines of 42 characters, at most 7 s: the usual limits for subtitles (BBC, Netflix guides)
 
 _NO_SCORES: Mapping[str, float] = MappingProxyType({})
 
@@ -74,7 +73,6 @@ class Limits:
 
 
 SENTENCES = Limits(chars=400, span=30 * SAMPLE_RATE)
-CUES = Limits(chars=2 * LINE_CHARS, span=7 * SAMPLE_RATE)
 
 
 @dataclass(slots=True)
@@ -91,7 +89,7 @@ class Segmenter:
         """Take more words; return the segments that they finished."""
         done: list[TextSegment] = []
         for word in words:
-            if self.held and _starts_new(self.held[-1], word):
+            if self.held and _starts_new(self.held, word):
                 done += self._take(len(self.held))
             while self.held and self._too_long(word):
                 done += self._take(_cut(self.held))
@@ -115,11 +113,16 @@ def _segment(words: tuple[Word, ...]) -> TextSegment:
     return TextSegment(words[0].start, max(words[-1].end, words[0].start), "".join(w.text for w in words), words)
 
 
-def _starts_new(last: Word, word: Word) -> bool:
-    """Whether `word` begins a new segment. A word without a leading space after a sentence end ("3." "5") does not."""
-    spaced = word.text[:1].isspace() or last.text.rstrip(CLOSING)[-1:] in "。？！"
-    ended = last.text.rstrip(CLOSING).endswith(tuple(SENTENCE_ENDS))
-    return (ended and spaced) or word.start - last.end >= PAUSE
+def _starts_new(held: Sequence[Word], word: Word) -> bool:
+    """Whether `word` begins a new segment. A word without a leading space after a sentence end ("3." "5") does not.
+
+    Nobody knows where a word without length lies in the silence around it, so a pause is measured from the last word
+    that has one, and what is held is not cut off where none has.
+    """
+    last = held[-1].text.rstrip(CLOSING)
+    spaced = word.text[:1].isspace() or last[-1:] in "。？！"
+    spoken = next((other.end for other in reversed(held) if other.end > other.start), word.start)
+    return (last.endswith(tuple(SENTENCE_ENDS)) and spaced) or word.start - spoken >= PAUSE
 
 
 def _cut(words: list[Word]) -> int:
@@ -134,9 +137,3 @@ def segment_words(words: Iterable[Word], limits: Limits = SENTENCES) -> tuple[Te
     """All of `words` as segments."""
     segmenter = Segmenter(limits)
     return (*segmenter.push(words), *segmenter.end_turn())
-
-
-def cues(document: Document) -> Iterator[TextSegment]:
-    """The segments as subtitles want them: those with words are cut to two lines of 42 characters and 7 s."""
-    for segment in document.segments:
-        yield from segment_words(segment.words, CUES) if segment.words else (segment,)

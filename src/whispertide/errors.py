@@ -17,7 +17,8 @@
     ├── SessionError (RuntimeError)          a session was used after its end, or out of order
     ├── TranscriptError (ValueError)         a transcript file is not in the format it should be in
     ├── CorpusError (OSError)                an evaluation corpus cannot be made or read
-    └── OutputError (OSError)                a transcript cannot be written where it should go
+    ├── OutputError (OSError)                a transcript cannot be written where it should go
+    └── AddressError (OSError)               a server cannot listen where it should
 
 Every message says what was expected, what came, and what to do. Each error is also a builtin, so callers
 that do not know this package can still handle it.
@@ -97,3 +98,7 @@ class CorpusError(WhispertideError, OSError):
 
 class OutputError(WhispertideError, OSError):
     """A transcript cannot be written where it should go."""
+
+
+class AddressError(WhispertideError, OSError):
+    """A server cannot listen where it should: the port is in use, or may not be used."""

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from whispertide.document import LINE_CHARS, Document, Segmenter, TextSegment, cues
+from whispertide.document import Document, Segmenter, TextSegment
 from whispertide.errors import OptionError, TranscriptError
 from whispertide.events import Confirmed, End, Event, Language, TurnEnd, from_dict, to_dict
+from whispertide.subtitles import cues
 from whispertide.types import SAMPLE_RATE, Word, seconds, to_samples
 
 
@@ -28,15 +29,6 @@ def _from_ms(value: int) -> int:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _two_lines(text: str) -> str:
-    """`text` broken once, at the space nearest to its middle, if it is wider than a subtitle line."""
-    spaces = [match.start() for match in re.finditer(" ", text)]
-    if len(text) <= LINE_CHARS or not spaces:
-        return text
-    middle = min(spaces, key=lambda at: abs(2 * at - len(text)))
-    return text[:middle] + "\n" + text[middle + 1 :]
 
 
 # --- txt -------------------------------------------------------------------------------------------------------------
@@ -57,14 +49,6 @@ def parse_txt(text: str) -> Document:
 _TIME = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{2})[.,](\d{3})")
 
 
-def _cues_ms(document: Document) -> Iterator[tuple[int, int, str]]:
-    """Cues as `(start ms, end ms, text)`, each at least a millisecond long: readers drop or reject an empty one."""
-    for cue in cues(document):
-        if text := _one_line(cue.text):
-            start = _ms(cue.start)
-            yield start, max(_ms(cue.end), start + 1), text
-
-
 def _stamp(ms: int, mark: str) -> str:
     rest, millis = divmod(ms, 1000)
     minutes, secs = divmod(rest, 60)
@@ -80,11 +64,16 @@ def _parse_stamp(text: str, line: int) -> int:
     return ((hours * 60 + minutes) * 60 + secs) * 1000 + millis
 
 
+def _without_arrow(text: str) -> str:
+    """ "-->" inside a text would end the header line for some readers of SubRip, so it loses a dash."""
+    return re.sub("-{2,}>", "->", text)
+
+
 def render_srt(document: Document) -> str:
-    """SubRip: numbered cues. "-->" inside a text would end the header line for some readers, so it loses a dash."""
+    """SubRip: numbered cues."""
     blocks = (
-        f"{number}\n{_stamp(start, ',')} --> {_stamp(end, ',')}\n{_two_lines(text.replace('-->', '->'))}\n"
-        for number, (start, end, text) in enumerate(_cues_ms(document), 1)
+        f"{number}\n{_stamp(_ms(cue.start), ',')} --> {_stamp(_ms(cue.end), ',')}\n{cue.text}\n"
+        for number, cue in enumerate(cues(document, _without_arrow), 1)
     )
     return "\n".join(blocks)
 
@@ -93,8 +82,8 @@ def render_vtt(document: Document) -> str:
     """WebVTT (W3C): `&`, `<` and `>` are escaped; an incomplete transcript says so in a NOTE."""
     head = "WEBVTT\n\n" if document.complete else "WEBVTT\n\nNOTE This transcript is incomplete.\n\n"
     blocks = (
-        f"{_stamp(start, '.')} --> {_stamp(end, '.')}\n{html.escape(_two_lines(text), quote=False)}\n"
-        for start, end, text in _cues_ms(document)
+        f"{_stamp(_ms(cue.start), '.')} --> {_stamp(_ms(cue.end), '.')}\n{html.escape(cue.text, quote=False)}\n"
+        for cue in cues(document)
     )
     return head + "\n".join(blocks)
 

@@ -9,6 +9,8 @@ from typing import Literal, get_args
 
 from whispertide.errors import OptionError
 
+DEFAULT_RECIPE = "tide"  # streaming.recipes has it, and the others
+
 Precision = Literal["int8", "int8-weights", "fp32", "fp16"]
 Task = Literal["transcribe", "translate"]
 ProviderName = Literal["auto", "cpu", "cuda", "coreml", "qnn", "directml", "openvino", "torch"]
@@ -16,6 +18,8 @@ ProviderName = Literal["auto", "cpu", "cuda", "coreml", "qnn", "directml", "open
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 TASKS: tuple[str, ...] = get_args(Task)
 PROVIDERS: tuple[str, ...] = get_args(ProviderName)
+
+MOST_THREADS = 256  # with thousands of them ONNX Runtime does not get as far as its first step
 
 
 def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
@@ -35,8 +39,8 @@ class EngineOptions:
     def __post_init__(self) -> None:
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("provider", self.provider, PROVIDERS)
-        if self.threads < 0:
-            raise OptionError(f"expected threads >= 0 (0 = automatic); got {self.threads}")
+        if not 0 <= self.threads <= MOST_THREADS:
+            raise OptionError(f"expected 0 to {MOST_THREADS} threads (0 = automatic); got {self.threads}")
 
 
 @dataclass(frozen=True, slots=True)

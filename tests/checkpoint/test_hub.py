@@ -305,23 +305,28 @@ def test_remove(online: FakeHub, repo: dict[str, bytes]) -> None:
     online.repos[REPO]["v1"] = {**repo, "generation_config.json": b"{}"}
     hub.pull("base.en")
     hub.pull("base.en@v1")
-    assert hub.remove("base.en@v1") == len(b"{}")  # the other files belong to both
+    planned = hub.removal("base.en@v1")
+    assert planned.size == len(b"{}")  # the other files belong to both
+    assert hub.path("base.en@v1").is_dir(), "nothing is deleted before it is told to"
+    planned.execute()
     assert hub.path("base.en").is_dir()
     with pytest.raises(CheckpointNotFoundError):
         hub.path("base.en@v1")
     size = sum(len(repo[name]) for name in ("config.json", "model.safetensors", "tokenizer.json"))
-    assert hub.remove("base.en") == size
+    planned = hub.removal("base.en")
+    assert planned.size == size
+    planned.execute()
     assert not list(hub_cache().rglob("*.safetensors"))
     with pytest.raises(CheckpointNotFoundError, match="nothing to remove"):
-        hub.remove("base.en")
+        hub.removal("base.en")
 
 
 def test_what_cannot_be_removed(write_model: WriteModel) -> None:
     with pytest.raises(OptionError, match="part of whispertide"):
-        hub.remove("nano.en")
+        hub.removal("nano.en")
     folder = write_model()
     with pytest.raises(OptionError, match="delete it yourself"):
-        hub.remove(str(folder))
+        hub.removal(str(folder))
     assert (folder / "model.safetensors").is_file()
 
 

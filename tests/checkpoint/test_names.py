@@ -2,7 +2,16 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.checkpoint.names import ALIASES, BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, display_name, find
+from whispertide.checkpoint.names import (
+    ALIASES,
+    BUNDLED_DIR,
+    SHORT_NAMES,
+    HubModel,
+    as_argument,
+    bundled_names,
+    display_name,
+    find,
+)
 from whispertide.errors import CheckpointNotFoundError, OptionError
 
 
@@ -69,6 +78,9 @@ def test_a_name_comes_before_a_folder_of_the_same_name(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert find("base.en") == HubModel("openai/whisper-base.en")
     assert find("./base.en") == Path("base.en")
+    assert find(Path("base.en")) == Path("base.en"), "a path is a path"
+    assert find(as_argument(Path("base.en"))) == Path("base.en")
+    assert as_argument(Path("mine/base.en")) == "mine/base.en"
     assert find("folder@home") == Path("folder@home")
 
 

@@ -2,7 +2,7 @@ import pytest
 import typer
 
 from whispertide import errors
-from whispertide.cli.exit import HELP, ExitCode, code_for, combine, guarded, report, say, speaking_through
+from whispertide.cli.exit import HELP, ExitCode, code_for, combine, guarded, report, say, speaking_through, wrapped
 
 
 def test_every_error_has_the_code_of_its_kind() -> None:
@@ -21,6 +21,7 @@ def test_every_error_has_the_code_of_its_kind() -> None:
         errors.UnknownRecipeError: 2,
         errors.UnknownLanguageError: 2,
         errors.OutputError: 5,
+        errors.AddressError: 7,
         errors.SessionError: 1,
         errors.TranscriptError: 1,
         errors.CorpusError: 1,
@@ -109,3 +110,13 @@ def test_whoever_draws_can_take_the_lines(capsys: pytest.CaptureFixture[str]) ->
         say("inside")
     say("outside")
     assert (heard, capsys.readouterr().err) == (["inside"], "outside\n")
+
+
+def test_a_message_on_a_terminal_does_not_break_inside_words() -> None:
+    message = "error: expected one of " + ", ".join(f"long-name-{n}" for n in range(20)) + "\nand a second line"
+    assert wrapped(message, None) == message
+    lines = wrapped(message, 40).splitlines()
+    assert all(len(line) < 40 for line in lines)
+    assert " ".join(lines).split() == message.split()
+    path = "/a/path/that/is/longer/than/the/terminal/is/wide/talk.wav"
+    assert f"{path}:" in wrapped(f"error: {path}: there is no such file", 30).splitlines(), "a path stays whole"

@@ -4,12 +4,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
+import typer
+from typer import rich_utils
 
 from command_line import Run
 from whispertide.cli import main
 from whispertide.cli.exit import HELP
+from whispertide.options import DEFAULT_RECIPE
+from whispertide.streaming.recipes import RECIPES
 
 
 def plain(text: str) -> str:
@@ -85,3 +90,40 @@ def signals_put_back() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command and group from this one down, with how it is called. (Whose classes they are depends on typer.)"""
+    yield path, command
+    for name, other in getattr(command, "commands", {}).items():
+        yield from commands(other, (*path, name))
+
+
+COMMANDS = dict(commands(typer.main.get_command(main.app)))
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_breaks_no_example(run: Run, path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 columns. An example is an indented line, or what stands between backquotes."""
+    monkeypatch.setattr(rich_utils, "MAX_WIDTH", 80)
+    shown = re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", run(*path, "--help").stdout)
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    command = COMMANDS[path]
+    texts = [command.help or "", *(getattr(option, "help", None) or "" for option in command.params)]
+    texts += [(other.help or "").split("\n\n")[0] for other in getattr(command, "commands", {}).values()]
+    examples = [line.strip() for text in texts for line in text.splitlines() if line.startswith("    ")]
+    examples += [example for text in texts for example in re.findall(r"`([^`]+)`", text)]
+    for example in examples:
+        text = " ".join(example.replace("\\[", "[").split())
+        assert 0 < sum(line.count(text) for line in lines) == " ".join(lines).count(text), text
+
+
+def test_there_are_examples_to_break() -> None:
+    assert any("\n    " in (command.help or "") for command in COMMANDS.values())
+    assert len(COMMANDS) > 25
+
+
+@pytest.mark.parametrize("command", ["transcribe", "listen", "demo", "serve", "profile"])
+def test_help_names_the_default_recipe(run: Run, command: str) -> None:
+    assert f"Streaming recipe; default: {DEFAULT_RECIPE}." in plain(run(command, "--help").stdout)
+    assert DEFAULT_RECIPE in RECIPES

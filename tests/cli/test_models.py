@@ -72,32 +72,43 @@ def test_a_failed_pull_is_a_model_problem(run: Run, monkeypatch: pytest.MonkeyPa
     assert (result.exit_code, result.stderr) == (4, f"error: {error}\n")
 
 
-def test_removing_asks_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    removed: list[str] = []
+@pytest.fixture
+def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was removed; every model is there."""
+    names: list[str] = []
 
-    def remove(name: str, revision: str | None) -> int:
-        removed.append(name)
-        return 290_000_000
+    def removal(name: str, revision: str | None) -> hub.Removal:
+        return hub.Removal(name, 290_000_000, lambda: names.append(name))
 
-    monkeypatch.setattr(hub, "remove", remove)
-    assert run("models", "remove", "base.en", stdin=b"n\n").exit_code == 1
-    assert removed == []
+    monkeypatch.setattr(hub, "removal", removal)
+    return names
+
+
+def test_removing_asks_first_and_says_how_much(run: Run, removed: list[str]) -> None:
+    refused = run("models", "remove", "base.en", stdin=b"n\n")
+    assert (refused.exit_code, removed) == (1, [])
+    assert "base.en (290 MB)" in refused.stderr
     result = run("models", "remove", "base.en", stdin=b"y\n")
     assert (result.exit_code, removed) == (0, ["base.en"])
-    assert "290 MB" in result.stderr
+    assert "290 MB are free again" in result.stderr
     assert run("models", "remove", "base.en", "--yes").exit_code == 0
 
 
-def test_without_an_answer_nothing_is_removed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "remove", lambda name, revision: pytest.fail("removed"))
+def test_without_an_answer_nothing_is_removed(run: Run, removed: list[str]) -> None:
     result = run("models", "remove", "base.en", stdin=b"")
-    assert result.exit_code == 1
+    assert (result.exit_code, removed) == (1, [])
     assert "bug" not in result.stderr
 
 
-def test_the_bundled_model_cannot_be_removed(run: Run) -> None:
-    result = run("models", "remove", "nano.en", "--yes")
-    assert (result.exit_code, "part of whispertide" in result.stderr) == (2, True)
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [("base.en", 4, "nothing to remove"), ("nosuch", 4, "known names"), ("nano.en", 2, "part of whispertide")],
+)
+def test_what_cannot_be_removed_is_told_without_a_question(run: Run, name: str, code: int, words: str) -> None:
+    result = run("models", "remove", name, stdin=b"")
+    assert result.exit_code == code
+    assert words in result.stderr
+    assert "[y/N]" not in result.stderr
 
 
 def test_preloading_loads_the_model(run: Run, loads: list[tuple[str, dict[str, object]]]) -> None:

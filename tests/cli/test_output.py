@@ -24,7 +24,7 @@ def test_the_default_is_text_on_standard_output() -> None:
     [
         ("a.srt", None, "srt"),
         ("a.VTT", None, "vtt"),
-        ("a.out", None, "txt"),
+        ("a.out", "txt", "txt"),
         ("a", None, "txt"),
         ("a.srt", "json", "json"),
     ],
@@ -33,6 +33,13 @@ def test_the_format_follows_from_the_name_unless_it_is_given(
     tmp_path: Path, name: str, form: str | None, expected: str
 ) -> None:
     assert plan_targets(["x.wav"], str(tmp_path / name), form) == [Target(tmp_path / name, expected)]
+
+
+@pytest.mark.parametrize("name", ["x.docx", "x.md", "x.SRTX"])
+def test_an_unknown_extension_is_refused_unless_the_format_is_said(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OptionError, match=r"ends with \.txt, .*--format"):
+        plan_targets(["x.wav"], str(tmp_path / name), None)
+    assert plan_targets(["x.wav"], str(tmp_path / name), "srt") == [Target(tmp_path / name, "srt")]
 
 
 def test_a_folder_gets_a_file_per_input(tmp_path: Path) -> None:

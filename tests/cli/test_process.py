@@ -184,3 +184,19 @@ def test_a_terminal_gets_the_live_view(tmp_path: Path) -> None:
 def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:
     out = run_in_a_terminal("transcribe", write_wav(tmp_path / "talk.wav", 1), "--pace", "live", TERM="dumb")
     assert out == b"word0 word1\r\n"
+
+
+def test_a_message_on_a_terminal_does_not_break_inside_words() -> None:
+    lines = run_in_a_terminal("transcribe", "talk.wav", "--set", "qqq=1").decode().splitlines()
+    assert len(lines) > 5
+    assert all(len(line) < 60 for line in lines)
+    assert "hard_cap_s," in " ".join(lines).split()
+
+
+def test_the_bar_says_which_of_several_files_it_is_at(tmp_path: Path) -> None:
+    (tmp_path / "talks").mkdir()
+    for name in ("a", "b"):
+        write_wav(tmp_path / "talks" / f"{name}.wav", 1)
+    out = run_in_a_terminal("transcribe", tmp_path / "talks", "-o", tmp_path / "out", FAKE_DELAY_S="0.05")
+    assert b"1/2 a.wav" in out
+    assert b"2/2 b.wav" in out

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -34,6 +35,32 @@ def test_what_cannot_be_served(
     assert result.exit_code == 2
     assert words in result.stderr
     assert not loads, "a model was loaded before the options were checked"
+
+
+@pytest.mark.parametrize("option", ["--port", "--wyoming-port"])
+def test_a_busy_port_names_the_option_to_change(run: Run, loads: list[object], option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        result = run("serve", "--port", 0, option, port)
+    assert result.exit_code == 7
+    assert f"port {port} of 127.0.0.1" in result.stderr
+    assert f"choose another {option}" in result.stderr
+    assert not loads, "a model was loaded for nothing"
+
+
+def test_one_port_for_two_protocols_is_refused(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    result = run("serve", "--port", port, "--lines-port", port)
+    assert result.exit_code == 7
+    assert "choose another --lines-port" in result.stderr
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
+def test_a_host_that_is_not_this_machine_is_told(run: Run, host: str) -> None:
+    result = run("serve", "--host", host, "--port", "0", "--no-api-keys")
+    assert result.exit_code == 7
+    assert "choose another --host" in result.stderr
 
 
 def test_help_names_every_part(run: Run) -> None:

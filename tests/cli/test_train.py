@@ -139,7 +139,7 @@ def test_help_shows_the_way() -> None:
     shown = re.sub(r"\s+", " ", run("train", "--help").stdout)
     steps = [shown.index(f"whispertide train {name}") for name in ("prepare", "fit", "resume", "export", "card")]
     assert steps == sorted(steps)
-    assert "whispertide[train]" in shown
+    assert "pip install '.[train]'" in shown
 
 
 def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
     arguments = ["train", "fit", "x", "--shape", "nano.en", "--run", str(tmp_path / "run")]
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "pip install 'whispertide[train]'" in done.stderr
+    assert "pip install '.[train]'" in done.stderr
 
 
 @pytest.mark.slow

@@ -203,6 +203,52 @@ def test_a_failing_engine_leaves_what_was_confirmed(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.partial.json", "talk.wav"]
 
 
+# --- a folder --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two recordings, and what else lies in folders."""
+    folder = tmp_path / "talks"
+    (folder / "deeper").mkdir(parents=True)
+    write_wav(folder / "b.wav", 2)
+    write_wav(folder / "a.WAV", 1)
+    write_wav(folder / ".hidden.wav", 1)
+    write_wav(folder / "deeper" / "c.wav", 1)
+    (folder / "notes.txt").write_text("about the talks")
+    (folder / "video.mp4").mkdir()
+    return folder
+
+
+def test_a_folder_stands_for_the_recordings_in_it(run: Run, folder: Path, tmp_path: Path) -> None:
+    result = run("transcribe", folder, "-f", "srt", "-o", tmp_path / "out")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    written = {path.name: parse_srt(path.read_text()).text for path in (tmp_path / "out").iterdir()}
+    assert written == {"a.srt": "word0 word1", "b.srt": "word0 word1 word2 word3"}
+
+
+def test_a_folder_with_one_recording_gives_a_folder_all_the_same(run: Run, folder: Path, tmp_path: Path) -> None:
+    assert run("transcribe", folder / "deeper", "-o", tmp_path / "out").exit_code == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["c.txt"]
+
+
+@pytest.mark.parametrize("offline", [[], ["--offline"]])
+def test_a_bad_file_in_a_folder_is_told_at_the_end(run: Run, folder: Path, tmp_path: Path, offline: list[str]) -> None:
+    (folder / "aa.mp3").write_text("no audio")
+    write_wav(folder / "ab.wav", 0)  # found out only when it is decoded
+    result = run("transcribe", folder, "-o", f"{tmp_path}/out/", *offline)
+    assert result.exit_code == 3
+    assert result.stderr.splitlines()[-1] == "2 of 4 inputs could not be transcribed: aa.mp3, ab.wav"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.txt", "b.txt"]
+
+
+def test_a_folder_without_recordings_says_so(run: Run, tmp_path: Path, loads: Loads) -> None:
+    (tmp_path / "empty").mkdir()
+    result = run("transcribe", tmp_path / "empty")
+    assert (result.exit_code, result.stdout, loads) == (3, "", [])
+    assert "expected recordings in this folder; there are none" in result.stderr
+
+
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -298,15 +344,22 @@ def test_any_rate_and_any_number_of_channels(run: Run, tmp_path: Path, rate: int
     ("arguments", "code", "message"),
     [
         (["--recipe", "tsunami"], 2, "tsunami"),
-        (["--set", "step=1"], 2, "step_s"),
+        (["--set", "step=1"], 2, "got 'step'; did you mean step_s"),
+        (["--set", "margn_s=1"], 2, "did you mean margin_s"),
+        (["--set", "qqq=1"], 2, "there are: schedule, step_s, "),
         (["--set", "step_s=fast"], 2, "fast"),
-        (["--language", "klingon"], 2, "klingon"),
+        (["--language", "klingon"], 2, "got 'klingon'; there are: afrikaans, albanian, "),
+        (["-o", "x.docx"], 2, ".txt, .srt, .vtt, .json, .jsonl, .tsv; got 'x.docx'"),
         (["--language", "german"], 2, "English only"),
         (["--format", "docx"], 2, "docx"),
         (["--precision", "int3"], 2, "int3"),
         (["--provider", "abacus"], 2, "abacus"),
         (["--task", "sing"], 2, "sing"),
         (["--threads", "-1"], 2, "--threads"),
+        (["--threads", "9999"], 2, "--threads"),
+        (["--recipe", ""], 2, "expected a recipe among"),
+        (["-o", ""], 2, "--output; got an empty name"),
+        ([""], 2, "got an empty one"),
         (["--rate", "16000"], 2, "standard input"),
     ],
 )
@@ -373,6 +426,23 @@ def test_nothing_on_standard_input_is_an_error(run: Run, arguments: list[str]) -
     result = run("transcribe", "-", *arguments, stdin=b"")
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.startswith("error: ")
+
+
+def test_an_address_is_not_taken_for_a_path(run: Run) -> None:
+    result = run("transcribe", "https://example.com/talk.mp3")
+    assert result.exit_code == 3
+    assert "download it first" in result.stderr
+
+
+def test_raw_audio_without_its_rate_says_what_is_missing(run: Run, tmp_path: Path) -> None:
+    noise = np.random.default_rng(1).integers(0, 256, 40_000, np.uint8).tobytes()
+    result = run("transcribe", "-", stdin=noise)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "raw PCM" in result.stderr
+    assert "--rate 16000" in result.stderr
+    (tmp_path / "talk.pcm").write_bytes(noise)
+    result = run("transcribe", tmp_path / "talk.pcm")
+    assert f"whispertide transcribe - --rate 16000 < {tmp_path / 'talk.pcm'}" in result.stderr
 
 
 def test_standard_input_is_read_once(run: Run) -> None:

@@ -6,14 +6,13 @@ from whispertide.audio.vad import SpeechGate
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.earlier import Reuse
 from whispertide.errors import UnknownRecipeError
-from whispertide.options import DecodeOptions
+from whispertide.options import DEFAULT_RECIPE, DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.recipes import (
     ABOUT,
-    DEFAULT_RECIPE,
     RECIPES,
     decode_options,
     get_recipe,

@@ -264,3 +264,10 @@ def test_command(tmp_path: Path) -> None:
     assert load_checkpoint(folder).dims == Widening(NARROW.dims, plan_widening(NARROW.dims, "base.en").target).target
     unknown = CliRunner().invoke(app, ["train", "widen", "nano.en", "--to", "tiny", "--output", str(tmp_path / "x")])
     assert unknown.exit_code == 2
+
+
+def test_a_folder_may_be_called_like_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["train", "widen", "nano.en", "--to", "base.en", "-o", "base"])
+    assert (result.exit_code, result.stdout) == (0, "./base\n"), result.output
+    assert load_checkpoint("./base").name == "base"

@@ -4,7 +4,7 @@ A model that is in the Hugging Face cache is used as it is, without asking the h
 does not know how checkpoints are read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -88,11 +88,27 @@ def path(name: str, revision: str | None = None) -> Path:
     return cached
 
 
-def remove(name: str, revision: str | None = None) -> int:
-    """Delete a model, or one revision of it, from the Hugging Face cache; returns the bytes that became free.
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What is deleted from the Hugging Face cache, once it is told to; `size` is the bytes that become free."""
+
+    name: str
+    size: int
+    _delete: Callable[[], None]
+
+    def execute(self) -> None:
+        """Delete it. Raises `CheckpointError` when that cannot be."""
+        try:
+            self._delete()
+        except OSError as error:
+            raise CheckpointError(f"{self.name} cannot be removed from {hub_cache()}: {error}") from error
+
+
+def removal(name: str, revision: str | None = None) -> Removal:
+    """What removing a model, or one revision of it, from the Hugging Face cache means; deletes nothing yet.
 
     Other programs share that cache. Raises `OptionError` for a bundled model or a path, `CheckpointNotFoundError` when
-    the model is not in the cache, and `CheckpointError` when it cannot be deleted.
+    the model is not in the cache.
     """
     place = find(name, revision)
     if isinstance(place, Path):
@@ -104,12 +120,8 @@ def remove(name: str, revision: str | None = None) -> int:
         raise CheckpointNotFoundError(f"{name} is not in the cache {hub_cache()}; there is nothing to remove")
     from huggingface_hub import scan_cache_dir
 
-    try:
-        plan = scan_cache_dir(hub_cache()).delete_revisions(*commits)
-        plan.execute()
-    except OSError as error:
-        raise CheckpointError(f"{name} cannot be removed from {hub_cache()}: {error}") from error
-    return int(plan.expected_freed_size)
+    plan = scan_cache_dir(hub_cache()).delete_revisions(*commits)
+    return Removal(name, int(plan.expected_freed_size), plan.execute)
 
 
 def list_models() -> list[ModelInfo]:

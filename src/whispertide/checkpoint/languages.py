@@ -48,7 +48,7 @@ UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
 def language_code(language: str) -> str:
     """The code of a language given by code or English name, in any case: "German" -> "de".
 
-    Raises `UnknownLanguageError`, with the nearest known names, when Whisper has no such language.
+    Raises `UnknownLanguageError`, with the nearest known names or else all of them, when Whisper has no such language.
     """
     wanted = language.strip().lower()
     if wanted in LANGUAGES:
@@ -56,7 +56,7 @@ def language_code(language: str) -> str:
     if wanted in _CODES:
         return _CODES[wanted]
     near = get_close_matches(wanted, [*LANGUAGES, *_CODES], n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "see `whispertide.checkpoint.languages.LANGUAGES`"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(sorted(LANGUAGES.values()))}"
     raise UnknownLanguageError(
         f"expected the code or English name of a language that Whisper knows, such as 'en' or 'german'; "
         f"got {language!r}; {hint}"

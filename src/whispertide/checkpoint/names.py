@@ -65,12 +65,13 @@ def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubMod
     """Where the model of this name is.
 
     A name of this program comes before a folder of the same name in the working directory ("./base.en" means the
-    folder); an existing path comes before a hub id. Raises `CheckpointNotFoundError` when the name means nothing or
-    the path does not exist, and `OptionError` when a revision is given twice, or for a model that has none.
+    folder), unless it comes as a `Path`; an existing path comes before a hub id. Raises `CheckpointNotFoundError` when
+    the name means nothing or the path does not exist, and `OptionError` when a revision is given twice, or for a model
+    that has none.
     """
     name, at, pinned = str(name_or_path).partition("@")
     path = Path(name_or_path).expanduser()
-    if str(name_or_path) and path.exists() and not _is_known(name):
+    if str(name_or_path) and path.exists() and (isinstance(name_or_path, Path) or not _is_known(name)):
         path = path.parent if path.suffix == ".safetensors" and path.is_file() else path
         return _unversioned(path, revision)
     if at and revision is not None:
@@ -97,6 +98,11 @@ def display_name(name_or_path: str | Path) -> str:
         return str(name_or_path)
     place = place.resolve()
     return place.stem if place.is_file() else place.name
+
+
+def as_argument(folder: Path) -> str:
+    """How to name a folder where a model is asked for: "./base" where "base" alone means another model."""
+    return f"./{folder}" if _is_known(str(folder)) else str(folder)
 
 
 def _is_known(name: str) -> bool:

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from whispertide.options import PRECISIONS, PROVIDERS, DecodeOptions, EngineOptions, Precision, ProviderName, Task
+from whispertide.cli import completion
+from whispertide.options import (
+    DEFAULT_RECIPE,
+    MOST_THREADS,
+    PRECISIONS,
+    PROVIDERS,
+    DecodeOptions,
+    EngineOptions,
+    Precision,
+    ProviderName,
+    Task,
+)
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -25,7 +36,21 @@ _TEXT = "What is written"
 
 ModelOption = Annotated[
     str,
-    typer.Option("--model", "-m", help="A name such as base.en, a hub id, a folder or a .pt file.", metavar="MODEL"),
+    typer.Option(
+        "--model",
+        "-m",
+        help="A name such as base.en, a hub id, a folder or a .pt file.",
+        metavar="MODEL",
+        autocompletion=completion.models,
+    ),
+]
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A name such as base.en, a hub id, a folder or a .pt file.",
+        autocompletion=completion.models,
+    ),
 ]
 RevisionOption = Annotated[
     str | None, typer.Option("--revision", help="Branch, tag or commit of a model on the hub.", rich_help_panel=_ENGINE)
@@ -37,7 +62,8 @@ ProviderOption = Annotated[
     ProviderName, typer.Option("--provider", metavar="NAME", help=f"{', '.join(PROVIDERS)}.", rich_help_panel=_ENGINE)
 ]
 ThreadsOption = Annotated[
-    int, typer.Option("--threads", min=0, help="0 = one per core, at most 4.", rich_help_panel=_ENGINE)
+    int,
+    typer.Option("--threads", min=0, max=MOST_THREADS, help="0 = one per core, at most 4.", rich_help_panel=_ENGINE),
 ]
 LanguageOption = Annotated[
     str | None,
@@ -52,12 +78,24 @@ PromptOption = Annotated[
     str, typer.Option("--prompt", help="Text that sets spelling and style, e.g. names.", rich_help_panel=_TEXT)
 ]
 RecipeOption = Annotated[
-    str | None, typer.Option("--recipe", "-r", help="Streaming recipe; default: the engine's.", rich_help_panel=_STREAM)
+    str | None,
+    typer.Option(
+        "--recipe",
+        "-r",
+        metavar="NAME",
+        help=f"Streaming recipe; default: {DEFAULT_RECIPE}.",
+        rich_help_panel=_STREAM,
+        autocompletion=completion.recipes,
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="FIELD=VALUE", help="Change one field of the recipe; repeatable.", rich_help_panel=_STREAM
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Change one field of the recipe; repeatable.",
+        rich_help_panel=_STREAM,
+        autocompletion=completion.settings,
     ),
 ]
 VadOption = Annotated[
@@ -133,9 +171,9 @@ class StreamChoice:
     def resolve(self) -> "Recipe":
         """The recipe. Raises `UnknownRecipeError` or `OptionError`, so call it before anything is downloaded."""
         from whispertide.streaming.recipe import parse_overrides
-        from whispertide.streaming.recipes import DEFAULT_RECIPE, get_recipe
+        from whispertide.streaming.recipes import get_recipe
 
-        return parse_overrides(get_recipe(self.recipe or DEFAULT_RECIPE), self.changes)
+        return parse_overrides(get_recipe(DEFAULT_RECIPE if self.recipe is None else self.recipe), self.changes)
 
 
 def recipe_changes(changes: list[str] | None, framed: tuple[str, ...], executor: str | None) -> tuple[str, ...]:

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whispertide.cli import completion
 from whispertide.cli.arguments import PrecisionOption, ProviderOption, SetOption, ThreadsOption
 from whispertide.cli.exit import ExitCode, guarded, say, speaking_through
+from whispertide.cli.progress import above
 from whispertide.errors import OptionError, OutputError
+from whispertide.extras import require
 from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
@@ -46,7 +49,16 @@ def _excerpt(text: str) -> float:
     return length_s
 
 
-ModelsOption = Annotated[str, typer.Option("--models", "-m", metavar="A,B", help="Models, separated by commas.")]
+ModelsOption = Annotated[
+    str,
+    typer.Option(
+        "--models",
+        "-m",
+        metavar="A,B",
+        help="Models, separated by commas.",
+        autocompletion=completion.listed(completion.models),
+    ),
+]
 QuickOption = Annotated[
     bool, typer.Option("--quick", help="A small part of each corpus: shows that it works, within two minutes.")
 ]
@@ -81,11 +93,25 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are mad
 @bench.command()
 def run(
     recipes: Annotated[
-        str, typer.Option("--recipes", "-r", metavar="A,B", help="Recipes, separated by commas; none: only peers.")
+        str,
+        typer.Option(
+            "--recipes",
+            "-r",
+            metavar="A,B",
+            help="Recipes, separated by commas; none: only peers.",
+            autocompletion=completion.listed(completion.recipes),
+        ),
     ] = DEFAULT_RECIPES,
     models: ModelsOption = DEFAULT_MODELS,
     corpora: Annotated[
-        str, typer.Option("--corpora", "-c", metavar="A,B", help=f"{CORPORA_HELP}. Separated by commas.")
+        str,
+        typer.Option(
+            "--corpora",
+            "-c",
+            metavar="A,B",
+            help=f"{CORPORA_HELP}. Separated by commas.",
+            autocompletion=completion.listed(completion.corpora),
+        ),
     ] = DEFAULT_CORPORA,
     steps: Annotated[
         str, typer.Option("--steps", "-s", metavar="S,S", help="Seconds between rounds; default: each recipe's own.")
@@ -116,6 +142,7 @@ def run(
     """
 
     def body() -> ExitCode:
+        require("bench", "measuring")
         from whispertide.evaluation.estimate import estimate
         from whispertide.evaluation.grid import Setup, grid
         from whispertide.evaluation.preparation import prepare
@@ -155,6 +182,7 @@ def compare(
     """
 
     def body() -> ExitCode:
+        require("bench", "measuring")
         from whispertide.evaluation.compare import compare, compare_all
         from whispertide.evaluation.named import find, listing, pairs
         from whispertide.evaluation.page import text_table
@@ -189,6 +217,7 @@ def report(
     """Write one self-contained HTML page with plots and tables of everything in a folder of results."""
 
     def body() -> ExitCode:
+        require("bench", "measuring")
         from whispertide.evaluation.report import build
         from whispertide.evaluation.store import open_results
 
@@ -205,7 +234,9 @@ def paper(
         str, typer.Option("--items", metavar="A,B", help="Some of them: 'table 1,figure 11'. Default: all.")
     ] = "",
     models: ModelsOption = DEFAULT_MODELS,
-    corpus: Annotated[str, typer.Option("--corpus", "-c", metavar="NAME", help=f"{CORPORA_HELP}.")] = DEFAULT_CORPORA,
+    corpus: Annotated[
+        str, typer.Option("--corpus", "-c", metavar="NAME", help=f"{CORPORA_HELP}.", autocompletion=completion.corpora)
+    ] = DEFAULT_CORPORA,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
     clock: ClockOption = "simulated",
@@ -221,6 +252,7 @@ def paper(
     """Make the tables and figures of a paper again, as far as they can be made; the others say what they lack."""
 
     def body() -> ExitCode:
+        require("bench", "measuring")
         from whispertide.evaluation import paper as papers
         from whispertide.evaluation.grid import Setup
         from whispertide.evaluation.page import text_table
@@ -327,10 +359,7 @@ def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
             """A line above it."""
             say(message)
 
-    def above(message: str) -> None:
-        console.print(message, markup=False, highlight=False, soft_wrap=True)
-
-    with speaking_through(above):
+    with speaking_through(above(console)):
         try:
             yield Runner(folder, setup, Bar())
         except KeyboardInterrupt:

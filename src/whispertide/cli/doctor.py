@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whispertide.cli import completion
 from whispertide.cli.arguments import (
     BUNDLED_MODEL,
     ModelChoice,
@@ -61,7 +62,10 @@ class Diagnosis:
 
 def doctor(
     model: Annotated[
-        str, typer.Argument(help="The model to measure and check; base.en for what `listen` uses.")
+        str,
+        typer.Argument(
+            help="The model to measure and check; base.en for what `listen` uses.", autocompletion=completion.models
+        ),
     ] = BUNDLED_MODEL,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     precision: PrecisionOption = "int8",

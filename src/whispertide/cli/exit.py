@@ -5,7 +5,9 @@ Knows the error tree and nothing else. `docs/cli.md` documents the codes.
 
 import errno
 import os
+import shutil
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ from typing import NoReturn
 import typer
 
 from whispertide.errors import (
+    AddressError,
     AudioError,
     CheckpointError,
     GraphError,
@@ -36,12 +39,14 @@ class ExitCode(IntEnum):
     MODEL = 4
     OUTPUT = 5
     TRUNCATED = 6
+    ADDRESS = 7
     INTERRUPTED = 130
 
 
 HELP = (
     "Exit codes: 0 all went well; 1 failure; 2 wrong usage; 3 the audio cannot be used; 4 the model cannot be used; "
-    "5 the output cannot be written; 6 the audio ended too early, its transcript was written; 130 interrupted."
+    "5 the output cannot be written; 6 the audio ended too early, its transcript was written; 7 the port is in use; "
+    "130 interrupted."
 )
 
 # The first match counts, so a kind stands before its parent.
@@ -52,6 +57,7 @@ _CODES: tuple[tuple[type[WhispertideError], ExitCode], ...] = (
     (GraphError, ExitCode.MODEL),
     (OptionError, ExitCode.USAGE),
     (OutputError, ExitCode.OUTPUT),
+    (AddressError, ExitCode.ADDRESS),
 )
 
 
@@ -72,7 +78,16 @@ def combine(codes: list[ExitCode]) -> ExitCode:
 
 def _print(message: str) -> None:
     with suppress(OSError):  # nobody is there to read it; the exit code still tells
-        print(message, file=sys.stderr, flush=True)  # noqa: T201
+        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+        print(wrapped(message, width), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def wrapped(message: str, width: int | None) -> str:
+    """A message for a terminal so wide, which would break inside words; one line for whatever is no terminal."""
+    if width is None:
+        return message
+    wrapper = textwrap.TextWrapper(max(20, width - 1), break_long_words=False, break_on_hyphens=False)
+    return "\n".join(map(wrapper.fill, message.split("\n")))
 
 
 _speaker: list[Callable[[str], None]] = [_print]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from whispertide.cli.arguments import RevisionOption
+from whispertide.cli.arguments import ModelArgument, RevisionOption
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError
 
@@ -19,9 +19,7 @@ def group() -> None:
 
 @export.command()
 def npu(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A name such as base.en, a hub id, a folder or a .pt file.")
-    ],
+    model: ModelArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder for the graphs.")],
     precision: Annotated[
         Literal["fp32", "fp16"], typer.Option("--precision", metavar="NAME", help="fp32 or fp16.")

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from whispertide.cli.exit import wrapped
 from whispertide.cli.meter import Meter
 from whispertide.cli.pump import Watcher
 from whispertide.document import PAUSE
@@ -190,7 +191,8 @@ class LiveView(Watcher):
         with self._lock:
             if last:
                 self.captions.suppose(())
-            finished = [Text(note, style="yellow") for note in self._notes]
+            notes = "\n".join(wrapped(note, width) for note in self._notes)
+            finished = [Text(row, style="yellow") for row in notes.splitlines()]
             self._notes.clear()
             finished += [Text(row) for row in self.captions.take_finished(width)]
             rows = [Text.assemble(known, (guess, "dim italic")) for known, guess in self.captions.rows(width)]

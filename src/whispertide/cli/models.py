@@ -4,13 +4,17 @@ from typing import Annotated
 
 import typer
 
+from whispertide.cli import completion
 from whispertide.cli.arguments import ModelChoice, PrecisionOption, ProviderOption, RevisionOption, ThreadsOption
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.options import EngineOptions
 
 models = typer.Typer(help="List, download, find and remove models.", no_args_is_help=True)
 
-NameArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name such as base.en, or a hub id.")]
+NameArgument = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="A name such as base.en, or a hub id.", autocompletion=completion.models),
+]
 
 
 @models.command("list")
@@ -73,11 +77,13 @@ def remove(
         from whispertide.checkpoint import hub
         from whispertide.checkpoint.download import format_size
 
-        if not yes and not typer.confirm(f"remove {name} from the Hugging Face cache?", err=True):
+        removal = hub.removal(name, revision)
+        size = format_size(removal.size)
+        if not yes and not typer.confirm(f"remove {name} ({size}) from the Hugging Face cache?", err=True):
             say("nothing was removed")
             return ExitCode.FAILURE
-        freed = hub.remove(name, revision)
-        say(f"removed {name}; {format_size(freed)} are free again")
+        removal.execute()
+        say(f"removed {name}; {size} are free again")
         return ExitCode.OK
 
     guarded(body)

@@ -60,6 +60,7 @@ class OfflineJob:
     source: str
     duration_s: float | None = None
     framing: str = "pad30"
+    place: str = ""  # of several, before the name on the bar: "2/12 "
     _heard: Heard = field(default_factory=Heard)
     _done: int = 0
     _began: float = field(default_factory=time.perf_counter)
@@ -109,7 +110,7 @@ class OfflineJob:
         if console is None or (sys.stdout.isatty() and self.target.path is None and self.target.format == "txt"):
             yield lambda _: None  # the lines that appear are progress enough
             return
-        bar = ProgressBar(console, self.source, self.duration_s).open()
+        bar = ProgressBar(console, self.place + self.source, self.duration_s).open()
         try:
             yield lambda done: bar.show(seconds(done), time.perf_counter() - self._began)
         finally:

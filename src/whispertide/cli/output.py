@@ -42,6 +42,8 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
         if len(inputs) > 1 and chosen not in _JOINABLE:
             raise OptionError(f"several {chosen} files do not fit into one output; use --output FOLDER/")
         return [Target(None, chosen, shared=len(inputs) > 1)] * len(inputs)
+    if not output:
+        raise OptionError("expected a file or a folder for --output; got an empty name")
     folder = Path(output)
     if output.endswith(("/", os.sep)) or folder.is_dir():
         targets = [Target(path, form or "txt") for path in _names(inputs, folder, form or "txt")]
@@ -51,11 +53,21 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
             raise OptionError(
                 f"expected --output to be a folder (ending with /) for {len(inputs)} files; got {output!r}"
             )
-        suffix = folder.suffix.lstrip(".").lower()
-        targets = [Target(folder, form or (suffix if suffix in EXTENSIONS else "txt"))]
+        targets = [Target(folder, form or _format_of(folder))]
     for target in targets:
         _check_target(target.path, inputs)
     return targets
+
+
+def _format_of(path: Path) -> str:
+    """The format that a file's extension names; text without one. An unknown extension is an `OptionError`."""
+    suffix = path.suffix.lstrip(".").lower()
+    if suffix and suffix not in EXTENSIONS:
+        raise OptionError(
+            f"expected an output that ends with .{', .'.join(EXTENSIONS)}; got {path.name!r}: choose one of them, or "
+            "say with --format what to write into it"
+        )
+    return suffix or "txt"
 
 
 def _names(inputs: Sequence[str], folder: Path, form: str) -> list[Path]:

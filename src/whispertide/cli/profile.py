@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whispertide.cli import completion
 from whispertide.cli.arguments import (
     BUNDLED_MODEL,
     ModelChoice,
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 
 def profile(
-    model: Annotated[str, typer.Argument(help="The model to measure; base.en for what `listen` uses.")] = BUNDLED_MODEL,
+    model: Annotated[
+        str,
+        typer.Argument(help="The model to measure; base.en for what `listen` uses.", autocompletion=completion.models),
+    ] = BUNDLED_MODEL,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
     recipe: RecipeOption = None,
     changes: SetOption = None,

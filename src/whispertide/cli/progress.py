@@ -2,10 +2,24 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from whispertide.cli.exit import say, speaking_through
+from whispertide.cli.exit import say, speaking_through, wrapped
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Advance = Callable[[str, int, int], None]  # what is running, steps done, and in all
+
+
+def above(console: "Console") -> Callable[[str], None]:
+    """Lines for the user above whatever bar `console` draws."""
+
+    def speak(message: str) -> None:
+        text = wrapped(message, console.width if console.is_terminal else None)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    return speak
 
 
 @contextmanager
@@ -19,9 +33,6 @@ def counting(unit: str) -> Iterator[Advance]:
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(), TimeRemainingColumn())
     last = ""
 
-    def above(message: str) -> None:
-        console.print(message, markup=False, highlight=False, soft_wrap=True)
-
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=None)
 
@@ -32,5 +43,5 @@ def counting(unit: str) -> Iterator[Advance]:
             last = label
             progress.update(task, description=label, completed=done, total=total)
 
-        with speaking_through(above):
+        with speaking_through(above(console)):
             yield advance

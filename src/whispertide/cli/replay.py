@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whispertide.cli import completion
 from whispertide.cli.arguments import (
     ModelChoice,
     PrecisionOption,
     ProviderOption,
-    RecipeOption,
     SetOption,
     StreamChoice,
     ThreadsOption,
@@ -37,9 +37,21 @@ def replay(
         list[Path], typer.Argument(metavar="DIR...", help="A recording of `serve --record`, or a folder of them.")
     ],
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="MODEL", help="Default: the one that was served.")
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="Default: the one that was served.",
+            autocompletion=completion.models,
+        ),
     ] = None,
-    recipe: RecipeOption = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            "--recipe", "-r", metavar="NAME", help="Default: as it was recorded.", autocompletion=completion.recipes
+        ),
+    ] = None,
     changes: SetOption = None,
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",

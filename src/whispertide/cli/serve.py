@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whispertide.cli import completion
 from whispertide.cli.arguments import (
     DEFAULT_MODEL,
     ModelChoice,
@@ -20,7 +21,8 @@ from whispertide.cli.arguments import (
     VadOption,
 )
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.errors import OptionError
+from whispertide.errors import AddressError, OptionError
+from whispertide.extras import require
 from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
@@ -51,7 +53,13 @@ class Request:
 def serve(
     models: Annotated[
         list[str] | None,
-        typer.Option("--model", "-m", metavar="MODEL", help=f"Repeatable; default: {DEFAULT_MODEL}."),
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help=f"Repeatable; default: {DEFAULT_MODEL}.",
+            autocompletion=completion.models,
+        ),
     ] = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.", rich_help_panel=_WHERE)] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 = any.", rich_help_panel=_WHERE)] = 8000,
@@ -141,7 +149,7 @@ def serve(
     """Serve live sessions. Ctrl-C or SIGTERM ends it, after every client got its last words."""
 
     def body() -> ExitCode:
-        _require_extra()
+        require("server", "the server")
         from whispertide.model.runtime import physical_cores
         from whispertide.server.access import read_keys
         from whispertide.server.options import Access, Limits, ServerOptions, Work
@@ -191,6 +199,8 @@ def run(request: Request) -> ExitCode:
     from whispertide.server import logs, serving
 
     logs.set_up(request.log_level)
+    options = {"--port": request.address.port, **{f"--{name}-port": port for name, port in request.ports.items()}}
+    serving.check_ports(request.address.host, options)  # before a model is loaded, or even downloaded
     transcribers = {}
     for choice in request.models:
         transcriber = choice.load()
@@ -207,20 +217,11 @@ def run(request: Request) -> ExitCode:
             serving.tcp_listeners(hub, request.address.host, request.ports, trusted=request.trusts_network),
         )
         server.run()
+    except SystemExit as left:  # uvicorn's way to say that the port was taken meanwhile
+        raise AddressError(f"expected to listen on port {request.address.port}; it has just been taken") from left
     finally:
         close()
     return ExitCode.OK if server.started else ExitCode.FAILURE
-
-
-def _require_extra() -> None:
-    try:
-        import prometheus_client  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise OptionError(
-            f"the server needs packages that are not installed ({error.name}): pip install 'whispertide[server]'"
-        ) from error
 
 
 def _check_exposure(host: str, keys: tuple[str, ...], open_to_all: bool) -> None:

@@ -12,6 +12,8 @@ from whispertide.cli.output import STDIN
 if TYPE_CHECKING:
     from whispertide.types import FloatArray
 
+_RAW = (".pcm", ".raw")
+
 
 @dataclass(frozen=True, slots=True)
 class PcmFormat:
@@ -51,8 +53,22 @@ class Source:
         if self.is_pipe:
             return None
         from whispertide.audio.file import probe
+        from whispertide.errors import AudioFileError
 
-        return probe(self.name).duration_s
+        if "://" in self.name and not Path(self.name).exists():
+            raise AudioFileError(f"{self.name}: expected a file; addresses are not opened: download it first")
+        if Path(self.name).is_dir():
+            raise AudioFileError(
+                f"{self.name}: expected recordings in this folder; there are none (folders inside it are left out)"
+            )
+        try:
+            return probe(self.name).duration_s
+        except AudioFileError as error:
+            if Path(self.name).suffix.lower() not in _RAW:
+                raise
+            raise AudioFileError(
+                f"{error}; raw PCM comes by standard input: whispertide transcribe - --rate 16000 < {self.name}"
+            ) from error
 
     def blocks(self) -> "Iterator[FloatArray]":
         """16 kHz mono blocks. Raises what `audio.file` raises, while it is read."""
@@ -61,10 +77,20 @@ class Source:
         if self.name != STDIN:
             return decode_blocks(self.name)
         if self.pcm is None:
-            return decode_blocks(stdin_bytes())
+            return _file_on_stdin()
         return pcm_blocks(
             stdin_bytes(), self.pcm.rate, channels=self.pcm.channels, sample_format=self.pcm.sample_format
         )
+
+
+def _file_on_stdin() -> "Iterator[FloatArray]":
+    from whispertide.audio.file import decode_blocks
+    from whispertide.errors import AudioFileError
+
+    try:
+        yield from decode_blocks(stdin_bytes())
+    except AudioFileError as error:
+        raise AudioFileError(f"{error}; if it is raw PCM, say so with its rate, such as --rate 16000") from error
 
 
 def stdin_bytes() -> BinaryIO:

@@ -41,6 +41,7 @@ class StreamJob:
     vad: bool | None = None
     duration_s: float | None = None
     rest: Callable[[], FloatArray] | None = None
+    place: str = ""  # of several, before the name on the bar: "2/12 "
 
     def run(self, blocks: Iterable[FloatArray]) -> tuple[Document, ExitCode]:
         """Transcribe `blocks`; afterwards the transcript is in its place, or on standard output.
@@ -73,7 +74,7 @@ class StreamJob:
         )
         view: LiveView | ProgressBar | None = None
         if name == "progress" and err is not None:
-            view = ProgressBar(err, self.source, self.duration_s)
+            view = ProgressBar(err, self.place + self.source, self.duration_s)
         elif name != "none" and (console := out if name == "live on stdout" else err) is not None:
             view = LiveView(console, pump.meter, self.transcriber.name, self.recipe.name, self.duration_s)
         watchers: list[Watcher] = [Warnings()] if not isinstance(view, LiveView) else []

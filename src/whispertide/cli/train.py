@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from whispertide.cli.arguments import ModelArgument
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_card import card, curve
 from whispertide.cli.train_fit import export, fit, plot, resume
@@ -23,14 +24,16 @@ def group() -> None:
 
     Your own recordings, from a manifest to a measured model (docs/training.md):
 
-        whispertide train prepare mine.jsonl --output mine      # test.jsonl lists others, to measure with
-        whispertide train fit mine --from base.en --lora 16 --steps 1000 --run run
+        whispertide train prepare mine.jsonl -o mine
+        whispertide train fit mine --from base.en --lora 16 --run run
         whispertide train resume run
-        whispertide train export run --output my-model
-        whispertide train card my-model --against base.en --manifest test.jsonl --output card.md
+        whispertide train export run -o my-model
+        whispertide train card my-model --manifest test.jsonl -o card.md
         whispertide transcribe talk.wav --model ./my-model
 
-    It needs the extra: pip install 'whispertide\\[train]'.
+    test.jsonl lists other recordings, to measure with. Training needs an extra; in the checkout of whispertide run:
+
+        pip install '.\\[train]'
     """
 
 
@@ -49,7 +52,7 @@ train.command()(hush)
 
 @train.command()
 def widen(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A small model, such as nano.en, or a folder.")],
+    model: ModelArgument,
     to: Annotated[str, typer.Option("--to", help="The shape to take: base.en, small.en or medium.en.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A new folder for the checkpoint.")],
 ) -> None:
@@ -57,12 +60,13 @@ def widen(
 
     def body() -> ExitCode:
         from whispertide.checkpoint.download import format_size
+        from whispertide.checkpoint.names import as_argument
         from whispertide.training.widen import widen as make
 
         folder = make(model, to, output, announce=say)
         size = sum(file.stat().st_size for file in folder.iterdir())
         say(f"{model} in the shape of {to}: {format_size(size)}")
-        typer.echo(folder)
+        typer.echo(as_argument(folder))
         return ExitCode.OK
 
     guarded(body)

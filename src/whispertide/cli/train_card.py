@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from whispertide.cli.arguments import PrecisionOption, ProviderOption, ThreadsOption
+from whispertide.cli.arguments import ModelArgument, PrecisionOption, ProviderOption, ThreadsOption
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError, OutputError
+from whispertide.extras import require
 from whispertide.options import EngineOptions
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name such as nano.en, or a folder.")]
 ManifestOption = Annotated[
     Path | None,
     typer.Option(
@@ -44,6 +44,7 @@ def card(
     """
 
     def body() -> ExitCode:
+        require("bench", "measuring")
         from whispertide.cli.progress import counting
         from whispertide.evaluation.card import CardOptions, make_card, previous_card, write_card
 

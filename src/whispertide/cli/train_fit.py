@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from whispertide.cli import completion
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError
+from whispertide.extras import how_to_install
 
 if TYPE_CHECKING:
     from whispertide.training.run import Run
     from whispertide.training.run_options import Moved
-
-INSTALL = "pip install 'whispertide[train]'"
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of the run.")]
 DeviceOption = Annotated[
@@ -49,7 +49,13 @@ def fit(
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--from", metavar="MODEL", help="From a checkpoint, or from another run's folder.")
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="MODEL",
+            help="From a checkpoint, or from another run's folder.",
+            autocompletion=completion.models,
+        ),
     ] = None,
     lora: Annotated[
         int, typer.Option("--lora", metavar="RANK", min=0, help="Train adapters of this rank, not every weight.")
@@ -90,7 +96,7 @@ def fit(
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> None:
-    """Begin a training run, and train. Ctrl-C saves and stops; `train resume` goes on, on another machine too.
+    """Begin a training run, and train. Ctrl-C saves; `train resume` goes on, on another machine too.
 
     From scratch (--shape), from a checkpoint (--from MODEL), from one that is grown into a larger shape (both), or only
     adapters of it (--from MODEL --lora 16).
@@ -179,11 +185,12 @@ def export(
         import numpy as np
 
         from whispertide.checkpoint.download import format_size
+        from whispertide.checkpoint.names import as_argument
         from whispertide.training.run import export as write
 
         folder = write(run, output, np.float16 if dtype == "float16" else np.float32)
         say(f"{format_size(sum(file.stat().st_size for file in folder.iterdir()))} of averaged weights and tokenizer")
-        typer.echo(folder)
+        typer.echo(as_argument(folder))
         return ExitCode.OK
 
     guarded(body)
@@ -244,7 +251,9 @@ def train_device(name: str) -> str:
     try:
         from whispertide.training.device import choose_device
     except ModuleNotFoundError as error:
-        raise OptionError(f"expected PyTorch for training; it is missing ({error}): {INSTALL}") from error
+        raise OptionError(
+            f"expected PyTorch for training; it is missing ({error}): {how_to_install('train')}"
+        ) from error
     return choose_device(name)
 
 

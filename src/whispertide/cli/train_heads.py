@@ -4,11 +4,12 @@ from typing import Annotated
 
 import typer
 
+from whispertide.cli.arguments import ModelArgument
 from whispertide.cli.exit import ExitCode, guarded, say
 
 
 def heads(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A name such as nano.en, or a folder.")],
+    model: ModelArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the scores; write nothing.")] = False,
 ) -> None:
     """Choose the attention heads that word times are taken from: those whose times agree best with the exact ones of

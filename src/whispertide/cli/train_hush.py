@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whispertide.cli import completion
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_fit import DeviceOption, WorkersOption, train_device, train_workers
 from whispertide.cli.train_prepare import prepared
@@ -21,7 +22,14 @@ _MINUTES = 30.0  # of synthetic speech
 
 def hush(
     model: Annotated[
-        str, typer.Option("--model", "-m", metavar="MODEL", help="A name such as base.en, a hub id or a folder.")
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="A name such as base.en, a hub id or a folder.",
+            autocompletion=completion.models,
+        ),
     ],
     data: Annotated[
         list[Path] | None,

@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 
 import typer
 
+from whispertide.cli.arguments import ModelArgument
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError, OutputError
+from whispertide.extras import how_to_install
 
 
 def truncation(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A name such as base.en, a hub id, a folder or a .pt file.")
-    ],
+    model: ModelArgument,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: beside the checkpoint.")
     ] = None,
@@ -41,7 +41,9 @@ def truncation(
         try:
             from whispertide.training.truncation import TruncationOptions, train_truncation
         except ModuleNotFoundError as error:
-            raise OptionError(f"expected PyTorch for training; it is missing ({error}): pip install torch") from error
+            raise OptionError(
+                f"expected PyTorch for training; it is missing ({error}): {how_to_install('train')}"
+            ) from error
         from whispertide.training.shards import open_shards
         from whispertide.training.timed_speech import make_speech
 

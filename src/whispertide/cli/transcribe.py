@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -29,7 +30,8 @@ from whispertide.cli.arguments import (
     hush_word,
     recipe_changes,
 )
-from whispertide.cli.exit import ExitCode, combine, guarded, report
+from whispertide.cli.exit import ExitCode, combine, guarded, report, say
+from whispertide.cli.folder import with_folders_opened
 from whispertide.cli.output import STDIN, Target, plan_targets
 from whispertide.cli.source import PcmFormat, Source
 from whispertide.errors import AudioError, OptionError
@@ -63,7 +65,11 @@ class Request:
 
 def transcribe(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="Audio or video files of any kind; - is standard input.")
+        list[str],
+        typer.Argument(
+            metavar="FILE|DIR",
+            help="Audio or video files of any kind; a folder: those in it, not deeper; -: standard input.",
+        ),
     ],
     model: ModelOption = DEFAULT_MODEL,
     output: Annotated[
@@ -108,12 +114,15 @@ def transcribe(
 
     def body() -> ExitCode:
         pcm = None if rate is None else PcmFormat(rate, channels, sample_format)
-        _check_usage(files, pcm)
+        names = with_folders_opened(files)
+        # A folder gives a folder, also where it holds one recording, or is yet to be made.
+        folder = output if output is None or names == files or Path(output).suffix else f"{output}/"
+        _check_usage(names, pcm)
         streams = any(choice is not None for choice in (recipe, changes, pace, vad, executor))
         word, framed = hush_word(hush, framing)
         request = Request(
-            sources=tuple(Source(name, pcm) for name in files),
-            targets=tuple(plan_targets(files, output, form)),
+            sources=tuple(Source(name, pcm) for name in names),
+            targets=tuple(plan_targets(names, folder, form)),
             model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
             options=decode_options(language, task, prompt),
             recipe=StreamChoice(recipe, recipe_changes(changes, framed, executor)).resolve() if streams else None,
@@ -128,6 +137,8 @@ def transcribe(
 
 
 def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
+    if "" in files:
+        raise OptionError("expected the name of a file, a folder, or - for standard input; got an empty one")
     if pcm is not None and STDIN not in files:
         raise OptionError("--rate describes raw audio on standard input; add - to the files, or leave --rate out")
     if files.count(STDIN) > 1:
@@ -144,7 +155,7 @@ def run(request: Request) -> ExitCode:
         except AudioError as error:
             codes[number] = report(error)
     if not durations:
-        return combine(list(codes.values()))
+        return _told(request.sources, codes)
     transcriber = request.model.load(request.hush)
     from whispertide.cli.job import warn_of_synthetic
 
@@ -153,6 +164,15 @@ def run(request: Request) -> ExitCode:
         codes[number] = _run_one(request, transcriber, number, duration_s)
         if codes[number] is ExitCode.INTERRUPTED:
             break
+    return _told(request.sources, codes)
+
+
+def _told(sources: Sequence[Source], codes: dict[int, ExitCode]) -> ExitCode:
+    """One code for all; of several inputs, those that came to nothing are named once more at the end."""
+    fine = (ExitCode.OK, ExitCode.TRUNCATED, ExitCode.INTERRUPTED)
+    bad = [sources[number].label for number in sorted(codes) if codes[number] not in fine]
+    if bad and len(sources) > 1:
+        say(f"{len(bad)} of {len(sources)} inputs could not be transcribed: {', '.join(bad)}")
     return combine([codes[number] for number in sorted(codes)])
 
 
@@ -162,10 +182,11 @@ def _run_one(request: Request, transcriber: "Transcriber", number: int, duration
     from whispertide.cli.stream import StreamJob
     from whispertide.types import to_samples
 
-    source, target = request.sources[number], request.targets[number]
+    source, target, count = request.sources[number], request.targets[number], len(request.sources)
+    place = f"{number + 1}/{count} " if count > 1 else ""
     try:
         if request.recipe is None:
-            job = OfflineJob(transcriber, request.options, target, source.label, duration_s, request.framing)
+            job = OfflineJob(transcriber, request.options, target, source.label, duration_s, request.framing, place)
             return job.run(source.blocks())[1]
         blocks = source.blocks()
         if not request.live:
@@ -181,6 +202,7 @@ def _run_one(request: Request, transcriber: "Transcriber", number: int, duration
             source=source.label,
             vad=request.vad,
             duration_s=duration_s,
+            place=place,
         )
         return stream.run(blocks)[1]
     except AudioError as error:

@@ -15,6 +15,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from whispertide.errors import OptionError
+from whispertide.extras import how_to_install
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -295,9 +296,7 @@ def _figure(
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise OptionError(
-            "expected matplotlib for plots; it is not installed: pip install 'whispertide[bench]'"
-        ) from error
+        raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('bench')}") from error
     heading = fill(title, _LINE)
     with mpl.rc_context(STYLE):
         figure = Figure(layout="constrained")

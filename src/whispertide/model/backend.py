@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from whispertide.errors import ProviderError
+from whispertide.extras import how_to_install
 from whispertide.model.request import DecoderRun, Head
 from whispertide.types import FloatArray
 
@@ -71,7 +72,8 @@ def check_installed(name: str) -> None:
     """Raise `ProviderError` where the backend of that name cannot be loaded; loads nothing."""
     if not is_installed(name):
         raise ProviderError(
-            f'expected the backend {name!r} to be installed; it is not: pip install "whispertide[train]" brings torch'
+            f"expected the backend {name!r} to be installed; it is not. The extra 'train' brings torch: "
+            f"{how_to_install('train')}"
         )
 
 

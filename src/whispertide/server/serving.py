@@ -6,7 +6,10 @@ sockets close. A second signal ends at once.
 
 import asyncio
 import contextlib
+import errno
 import logging
+import os
+import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +21,7 @@ from typing import Any
 import uvicorn
 
 from whispertide.api import Transcriber
+from whispertide.errors import AddressError
 from whispertide.server.app import make_app
 from whispertide.server.batching import batched
 from whispertide.server.hub import Hub
@@ -113,6 +117,25 @@ class Server(uvicorn.Server):
         if self.should_exit:
             self.force_exit = True
         self.should_exit = True
+
+
+def check_ports(host: str, ports: Mapping[str, int | None]) -> None:
+    """Try to listen on every port, named by the option that sets it; those without a number are left out.
+
+    Raises `AddressError`, which says which option to change.
+    """
+    with contextlib.ExitStack() as taken:  # held until the last is tried: two options may name the same port
+        for option, port in ports.items():
+            if port is None:
+                continue
+            try:
+                for family, _, _, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+                    taken.enter_context(socket.create_server(place[:2], family=family))
+            except OSError as error:
+                of_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
+                reason = os.strerror(error.errno) if of_port and error.errno else error.strerror or str(error)
+                advice = f"another {option}, 0 = any" if of_port else "another --host"
+                raise AddressError(f"expected to listen on port {port} of {host}; {reason}: choose {advice}") from error
 
 
 def assemble(

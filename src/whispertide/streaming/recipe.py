@@ -8,6 +8,7 @@ nothing.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from dataclasses import replace as replace_fields
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -250,9 +251,7 @@ class Recipe:
     def replace(self, **changes: Any) -> "Recipe":
         """The recipe with some fields changed. Raises `OptionError` for an unknown field or an impossible value."""
         if unknown := changes.keys() - field_types().keys():
-            raise OptionError(
-                f"expected fields of a recipe ({', '.join(field_types())}); got {', '.join(sorted(unknown))}"
-            )
+            raise _unknown_field(min(unknown))
         return replace_fields(self, **changes)
 
 
@@ -277,9 +276,17 @@ def parse_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
         if not equals:
             raise OptionError(f"expected FIELD=VALUE, for example step_s=0.5; got {setting!r}")
         if name not in field_types():
-            raise OptionError(f"expected a field of a recipe ({', '.join(field_types())}); got {name!r}")
+            raise _unknown_field(name)
         changes[name] = _parse(name, field_types()[name], text.strip())
     return recipe.replace(**changes)
+
+
+def _unknown_field(name: str) -> OptionError:
+    """Names the fields that are spelt like it, or all of them where none is."""
+    names = [known for known in field_types() if known != "name"]
+    near = get_close_matches(name, names, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
+    return OptionError(f"expected a field of a recipe; got {name!r}; {hint}")
 
 
 _SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}

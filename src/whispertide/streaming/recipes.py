@@ -97,7 +97,6 @@ _TIDE = Recipe(
     shed_s=1.5,
     hard_cap_s=20.0,
 )
-DEFAULT_RECIPE = "tide"
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {recipe.name: recipe for recipe in (_WHISPER_STREAMING, _WHISPERFLOW, _SIMULSTREAMING, _NPUSPER, _TIDE)}
 )

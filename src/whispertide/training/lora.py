@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from whispertide.errors import OptionError
+from whispertide.extras import how_to_install
 
 if TYPE_CHECKING:
     from whispertide.training.network import Whisper
@@ -27,7 +28,7 @@ def add_adapters(network: "Whisper", rank: int, seed: int) -> None:
     try:
         from peft import LoraConfig, LoraModel
     except ImportError as error:
-        raise OptionError("expected peft for LoRA; it is not installed: pip install 'whispertide[train]'") from error
+        raise OptionError(f"expected peft for LoRA; it is not installed: {how_to_install('train')}") from error
     torch.manual_seed(seed)
     LoraModel(network, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=list(ADAPTED)), "default")
 

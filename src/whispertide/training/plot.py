@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError, OutputError
 from whispertide.evaluation.plots import STYLE
+from whispertide.extras import how_to_install
 from whispertide.training.loop import LOG, Figures, read_log
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def plot(run: Path, output: Path | None = None) -> Path:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise OptionError("expected matplotlib for plots; install it: pip install 'whispertide[bench]'") from error
+        raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('bench')}") from error
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9, 7), layout="constrained")
         losses, gradient, rate, speed = figure.subplots(2, 2).flat

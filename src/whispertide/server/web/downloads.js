@@ -1,6 +1,7 @@
 // The transcript as files: txt, srt, vtt and json, the same as the command line writes, saving and copying them.
 
-import { cues, LINE_CHARS, RATE } from "./transcript.js";
+import { cues } from "./subtitles.js";
+import { RATE } from "./transcript.js";
 
 const oneLine = (text) => text.split(/\s+/u).filter(Boolean).join(" ");
 const ms = (samples) => halfEven((samples * 1000) / RATE);
@@ -12,27 +13,10 @@ function halfEven(value) {
   return value - floor === 0.5 ? floor + (floor % 2) : Math.round(value);
 }
 
-/** Broken once, at the space nearest to the middle, if it is wider than a subtitle line. */
-function twoLines(text) {
-  const letters = [...text];
-  if (letters.length <= LINE_CHARS) return text;
-  const spaces = letters.flatMap((letter, index) => (letter === " " ? [index] : []));
-  if (!spaces.length) return text;
-  const far = (at) => Math.abs(2 * at - letters.length);
-  const middle = spaces.reduce((best, at) => (far(at) < far(best) ? at : best));
-  return `${letters.slice(0, middle).join("")}\n${letters.slice(middle + 1).join("")}`;
-}
-
 function stamp(value, mark) {
   const two = (number) => String(Math.floor(number)).padStart(2, "0");
   const rest = String(value % 1000).padStart(3, "0");
   return `${two(value / 3600000)}:${two((value / 60000) % 60)}:${two((value / 1000) % 60)}${mark}${rest}`;
-}
-
-function timed(transcript) {
-  return cues(transcript.all)
-    .map(({ start, end, text }) => ({ start: ms(start), end: Math.max(ms(end), ms(start) + 1), text: oneLine(text) }))
-    .filter(({ text }) => text);
 }
 
 function txt(transcript) {
@@ -40,19 +24,16 @@ function txt(transcript) {
 }
 
 function srt(transcript) {
-  return timed(transcript)
-    .map(({ start, end, text }, index) => {
-      const body = twoLines(text.replaceAll("-->", "->"));
-      return `${index + 1}\n${stamp(start, ",")} --> ${stamp(end, ",")}\n${body}\n`;
-    })
+  return cues(transcript.all, (text) => text.replace(/-{2,}>/gu, "->"))
+    .map(({ start, end, text }, index) => `${index + 1}\n${stamp(ms(start), ",")} --> ${stamp(ms(end), ",")}\n${text}\n`)
     .join("\n");
 }
 
 function vtt(transcript) {
   const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const head = transcript.complete ? "WEBVTT\n\n" : "WEBVTT\n\nNOTE This transcript is incomplete.\n\n";
-  return head + timed(transcript)
-    .map(({ start, end, text }) => `${stamp(start, ".")} --> ${stamp(end, ".")}\n${escaped(twoLines(text))}\n`)
+  return head + cues(transcript.all)
+    .map(({ start, end, text }) => `${stamp(ms(start), ".")} --> ${stamp(ms(end), ".")}\n${escaped(text)}\n`)
     .join("\n");
 }
 

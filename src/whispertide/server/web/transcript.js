@@ -1,17 +1,15 @@
-// What was said so far, as data: confirmed words that never change, the guess behind them, segments as subtitles want them.
+// What was said so far, as data: confirmed words that never change, the guess behind them, segments.
 //
-// The rules for segments and cues are those of the package's `document` module, so that a download here and a file
-// written by the command line are cut alike. Time is in samples at 16 kHz.
+// The rules for segments are those of the package's `document` module, so that a download here and a file written by
+// the command line are cut alike. Time is in samples at 16 kHz.
 
 export const RATE = 16000;
 const PAUSE = RATE; // a second without speech ends a line
-export const LINE_CHARS = 42;
 const SENTENCE_ENDS = /[.?!…。？！]$/u;
 const FULL_WIDTH_ENDS = /[。？！]$/u;
 const CLAUSE_ENDS = /[,;:—、，；：]$/u;
-const CLOSING = /["'”’»)\]]+$/u;
+export const CLOSING = /["'”’»)\]]+$/u;
 const SENTENCES = { chars: 400, span: 30 * RATE };
-const CUES = { chars: 2 * LINE_CHARS, span: 7 * RATE };
 
 const length = (text) => [...text].length;
 export const joined = (words) => words.map((word) => word.text).join("");
@@ -27,7 +25,7 @@ export class Segmenter {
   push(words) {
     const done = [];
     for (const word of words) {
-      if (this.held.length && startsNew(this.held.at(-1), word)) done.push(...this.#take(this.held.length));
+      if (this.held.length && startsNew(this.held, word)) done.push(...this.#take(this.held.length));
       while (this.held.length && this.#tooLong(word)) done.push(...this.#take(cut(this.held)));
       this.held.push(word);
     }
@@ -54,10 +52,12 @@ function segment(words) {
   return { start, end: Math.max(words.at(-1).end, start), text: joined(words), words };
 }
 
-function startsNew(last, word) {
-  const bare = last.text.replace(CLOSING, "");
+// Nobody knows where a word without length lies in the silence around it: a pause is measured from the last with one.
+function startsNew(held, word) {
+  const bare = held.at(-1).text.replace(CLOSING, "");
   const spaced = /^\s/u.test(word.text) || FULL_WIDTH_ENDS.test(bare);
-  return (SENTENCE_ENDS.test(bare) && spaced) || word.start - last.end >= PAUSE;
+  const spoken = held.findLast(({ start, end }) => end > start)?.end ?? word.start;
+  return (SENTENCE_ENDS.test(bare) && spaced) || word.start - spoken >= PAUSE;
 }
 
 function cut(words) {
@@ -65,14 +65,6 @@ function cut(words) {
     if (CLAUSE_ENDS.test(words[count - 1].text)) return count;
   }
   return words.length;
-}
-
-/** The segments, cut to two lines of 42 characters and 7 s. */
-export function cues(segments) {
-  return segments.flatMap(({ words }) => {
-    const segmenter = new Segmenter(CUES);
-    return [...segmenter.push(words), ...segmenter.endTurn()];
-  });
 }
 
 export class Transcript {

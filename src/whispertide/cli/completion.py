@@ -1,0 +1,57 @@
+"""What the shell is told when it completes an option: recipes and their fields, models, corpora.
+
+The modules that know the names are imported when the shell asks. Where nothing here matches, it completes files.
+"""
+
+from collections.abc import Callable, Iterable
+
+Complete = Callable[[str], list[str]]
+
+
+def recipes(incomplete: str) -> list[str]:
+    """Names of recipes."""
+    from whispertide.streaming.recipes import RECIPES
+
+    return _starting(RECIPES, incomplete)
+
+
+def settings(incomplete: str) -> list[str]:
+    """Fields of a recipe, each with its equals sign; behind it the values, where they have names."""
+    from typing import get_args
+
+    from whispertide.streaming.recipe import field_types
+
+    name, equals, _ = incomplete.partition("=")
+    if not equals:
+        return _starting((f"{field}=" for field in field_types() if field != "name"), incomplete)
+    kind = field_types().get(name)
+    values = ("true", "false") if kind is bool else get_args(kind)
+    return _starting((f"{name}={value}" for value in values), incomplete)
+
+
+def models(incomplete: str) -> list[str]:
+    """Names of models; a path is left to the shell."""
+    from whispertide.checkpoint.names import ALIASES, SHORT_NAMES, bundled_names
+
+    return _starting((*bundled_names(), *SHORT_NAMES, *ALIASES), incomplete)
+
+
+def corpora(incomplete: str) -> list[str]:
+    """Names of corpora; those that are read from a folder end with the colon before its path."""
+    from whispertide.evaluation.corpora import MADE, READ
+
+    return _starting((*MADE, *(f"{name}:" for name in READ)), incomplete)
+
+
+def listed(complete: Complete) -> Complete:
+    """For several names separated by commas: the last of them is completed."""
+
+    def last(incomplete: str) -> list[str]:
+        before, comma, name = incomplete.rpartition(",")
+        return [before + comma + found for found in complete(name)]
+
+    return last
+
+
+def _starting(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]

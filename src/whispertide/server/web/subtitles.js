@@ -1,0 +1,181 @@
+// A transcript as subtitle cues, by the rules of the package's `subtitles` module, which explains them; so a download
+// here and a file written by the command line are the same. Time is in samples at 16 kHz.
+
+import { CLOSING, RATE, Segmenter } from "./transcript.js";
+
+const LINE_WIDTH = 42;
+const SHORTEST = RATE;
+const LONGEST = 7 * RATE;
+const LEAST = RATE / 10;
+const BREATH = (3 * RATE) / 10;
+const PHRASES = { chars: Infinity, span: Infinity };
+
+const AT_COMMA = 1.0;
+const AT_BREATH = 1.5;
+const ANYWHERE = 4.0;
+const AFTER_SHORT_WORD = 3.0;
+const TWO_PHRASES = 3.0;
+const TOO_SHORT = 8.0;
+const UNSPACED = "\u0e00";
+
+const ENDS = /[,;:—、，；：.?!…。？！]$/u;
+const NOT_FIRST = /^[,;:—、，；：.?!…。？！"'”’»)\]]/u;
+const MARK = /[\p{Mn}\p{Me}]/u;
+const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{20000}-\u{3fffd}]/u;
+
+const sized = (unit) => unit.end > unit.start;
+const endsClause = (unit) => ENDS.test(unit.text.replace(CLOSING, ""));
+
+function isShort({ text }) {
+  const letters = [...text];
+  return letters.length <= 3 && /\p{L}/u.test(letters.at(-1)) && letters.at(-1) < UNSPACED;
+}
+
+/** Cues `{ start, end, text }`; `clean` takes out of a text what its file format cannot hold. */
+export function cues(segments, clean = (text) => text) {
+  const run = segments.flatMap(({ words }) => {
+    const segmenter = new Segmenter(PHRASES);
+    const phrases = [...segmenter.push(words), ...segmenter.endTurn()];
+    return phrases.flatMap((phrase) => unitsOf(phrase.words, clean));
+  });
+  return timed(cut(run));
+}
+
+// --- words -> units
+
+function unitsOf(words, clean) {
+  const units = [];
+  for (const part of parts(words)) {
+    const before = units.at(-1);
+    if (before && !part.spaced && !mayBreak(before.text, part.text)) {
+      const known = [before, part].filter(sized);
+      const [first, last] = known.length ? [known[0], known.at(-1)] : [before, before];
+      units[units.length - 1] = { ...before, text: before.text + part.text, start: first.start, end: last.end };
+    } else {
+      units.push(part);
+    }
+  }
+  const cleaned = units.map((unit) => ({ ...unit, text: clean(unit.text) })).filter(({ text }) => text);
+  if (cleaned.length) cleaned.at(-1).closes = true;
+  return cleaned;
+}
+
+function* parts(words) {
+  let spaced = true;
+  for (const { text, start, end } of words) {
+    const pieces = text.split(/\s+/u).filter(Boolean);
+    spaced ||= /^\s/u.test(text);
+    const total = [...pieces.join("")].length;
+    const length = Math.max(end - start, 0);
+    let at = 0;
+    for (const piece of pieces) {
+      const first = start + Math.floor((length * at) / total);
+      at += [...piece].length;
+      yield { text: piece, spaced, start: first, end: start + Math.floor((length * at) / total), closes: false };
+      spaced = true;
+    }
+    spaced = /\s$/u.test(text) || (spaced && !pieces.length);
+  }
+}
+
+function mayBreak(before, after) {
+  return [...before].at(-1) >= UNSPACED && after >= UNSPACED && !NOT_FIRST.test(after);
+}
+
+function widthOf(text) {
+  let width = 0;
+  for (const letter of text) width += MARK.test(letter) ? 0 : WIDE.test(letter) ? 2 : 1;
+  return width;
+}
+
+const joined = (units) => units.map(({ text, spaced }, index) => (spaced && index ? ` ${text}` : text)).join("");
+
+// --- units -> cues
+
+function cut(units) {
+  const width = measure(units);
+  const best = [[0, 0]];
+  for (let end = 1; end <= units.length; end++) {
+    let least = null;
+    for (const start of starts(units, width, end)) {
+      const cost = best[start][0] + costOf(units, width, start, end);
+      if (!least || cost <= least[0]) least = [cost, start]; // of equals the earlier start, which comes later here
+    }
+    best.push(least);
+  }
+  const found = [];
+  for (let end = units.length; end; end = best[end][1]) found.unshift(units.slice(best[end][1], end));
+  return found;
+}
+
+/** How wide a line of `units[first..last]` is, without the last. */
+function measure(units) {
+  const edges = [0];
+  for (const unit of units) edges.push(edges.at(-1) + widthOf(unit.text) + unit.spaced);
+  return (first, last) => edges[last] - edges[first] - units[first].spaced;
+}
+
+function* starts(units, width, end) {
+  yield end - 1;
+  let line = end - 1;
+  if (width(line, end) > LINE_WIDTH) return;
+  for (let start = end - 2; start >= 0; start--) {
+    if (line === start + 1 && width(start, end) <= LINE_WIDTH) line = start;
+    const cue = units.slice(start, end);
+    if ((line > start && width(start, line) > LINE_WIDTH) || endOf(cue) - startOf(cue) > LONGEST) return;
+    yield start;
+  }
+}
+
+function costOf(units, width, start, end) {
+  const last = units[end - 1];
+  const empty = 1 - Math.min(1, width(start, end) / (2 * LINE_WIDTH));
+  let cost = empty * empty;
+  for (let at = start; at < end - 1; at++) {
+    if (units[at].closes) cost += TWO_PHRASES * (1 + Math.max(0, units[at + 1].start - units[at].end) / RATE);
+  }
+  if (end === units.length) return cost;
+  if (!last.closes) {
+    const breath = sized(last) && sized(units[end]) && units[end].start - last.end >= BREATH;
+    const anywhere = ANYWHERE + AFTER_SHORT_WORD * isShort(last);
+    cost += endsClause(last) ? AT_COMMA : breath ? AT_BREATH : anywhere;
+  }
+  const shown = startOf(units, end) - startOf(units.slice(start, end));
+  return cost + TOO_SHORT * (1 - Math.min(SHORTEST, Math.max(0, shown)) / SHORTEST);
+}
+
+function startOf(units, first = 0) {
+  for (let at = first; at < units.length; at++) if (sized(units[at])) return units[at].start;
+  return units[first].start;
+}
+
+const endOf = (units) => Math.max(...units.map(({ end }) => end));
+
+// --- cues on the screen
+
+function breakOf(units) {
+  const width = measure(units);
+  const count = units.length;
+  if (count === 1 || width(0, count) <= LINE_WIDTH) return count;
+  let least = null;
+  for (let at = 1; at < count; at++) {
+    const [first, second] = [width(0, at), width(at, count)];
+    if (Math.max(first, second) > LINE_WIDTH) continue;
+    const clumsy = !endsClause(units[at - 1]) + 1.5 * isShort(units[at - 1]);
+    const cost = Math.abs(first - second) / 20 + clumsy;
+    if (!least || cost < least[0]) least = [cost, at];
+  }
+  return least ? least[1] : count;
+}
+
+function timed(found) {
+  const begins = [];
+  for (const units of found) begins.push(Math.max(startOf(units), begins.length ? begins.at(-1) + LEAST : 0));
+  return found.map((units, index) => {
+    const start = begins[index];
+    const end = Math.min(Math.max(endOf(units), start + SHORTEST), start + LONGEST, begins[index + 1] ?? Infinity);
+    const at = breakOf(units);
+    const lines = [units.slice(0, at), units.slice(at)].filter((line) => line.length);
+    return { start, end, text: lines.map(joined).join("\n") };
+  });
+}

@@ -1,0 +1,66 @@
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from whispertide.cli.main import app
+from whispertide.errors import OptionError
+from whispertide.extras import EXTRAS, how_to_install, require
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_extras_are_those_of_the_package() -> None:
+    """Both ways round: each module comes from a package of the extra, and each of its packages brings one."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {extra: {re.split(r"[><=\[]", entry)[0] for entry in declared[extra]} for extra in declared}
+    named["train"] = (named["train"] - {"whispertide"}) | named["bench"]
+    brings = packages_distributions()
+    for extra, modules in EXTRAS.items():
+        assert {re.sub("_", "-", package).lower() for module in modules for package in brings[module]} == named[extra]
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("bench", "measuring")
+    monkeypatch.setitem(sys.modules, "jiwer", None)
+    with pytest.raises(OptionError, match=r"'bench' for measuring; not installed: jiwer; .* -m pip install '\.\[bench"):
+        require("bench", "measuring")
+
+
+def test_the_hint_is_for_the_python_that_runs() -> None:
+    assert sys.executable in how_to_install("train")
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [
+        (("bench", "run"), "jiwer"),
+        (("bench", "run"), "whisper_normalizer"),
+        (("bench", "paper", "npusper"), "matplotlib"),
+        (("bench", "report"), "matplotlib"),
+        (("train", "card", "nano.en", "-o", "card.md"), "jiwer"),
+        (("serve",), "uvicorn"),
+    ],
+)
+def test_a_command_says_what_is_missing_before_it_works(
+    command: tuple[str, ...], package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    result = CliRunner().invoke(app, list(command))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"not installed: {package}; " in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_hint_names_a_package_on_an_index() -> None:
+    """whispertide is on none yet, so anybody could put something else there."""
+    places = (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/*"), *ROOT.glob("src/**/*.py"))
+    assert len(places) > 100
+    for place in places:
+        assert not re.search(r"pip install (-\S+ )*['\"]?whispertide\b", place.read_text()), place

@@ -1,0 +1,25 @@
+"""The Makefile says what it does before each step that takes long; `make --dry-run` runs none of them."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_a_step_that_takes_long_is_told_first(target: str, tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    done = subprocess.run(
+        ["make", "--dry-run", target], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    lines = done.stdout.splitlines()
+    slow = [number for number, line in enumerate(lines) if "pip install" in line or "-m venv" in line]
+    assert len(slow) >= 2
+    for number in slow:
+        assert lines[number - 1].startswith('echo "'), lines[number]
+        assert any(unit in lines[number - 1] for unit in ("second", "minute")), lines[number - 1]
