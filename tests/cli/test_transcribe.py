@@ -232,11 +232,11 @@ def test_a_folder_with_one_recording_gives_a_folder_all_the_same(run: Run, folde
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["c.txt"]
 
 
-@pytest.mark.parametrize("offline", [[], ["--offline"]])
-def test_a_bad_file_in_a_folder_is_told_at_the_end(run: Run, folder: Path, tmp_path: Path, offline: list[str]) -> None:
+@pytest.mark.parametrize("how", [[], ["--recipe", "tide"]])
+def test_a_bad_file_in_a_folder_is_told_at_the_end(run: Run, folder: Path, tmp_path: Path, how: list[str]) -> None:
     (folder / "aa.mp3").write_text("no audio")
     write_wav(folder / "ab.wav", 0)  # found out only when it is decoded
-    result = run("transcribe", folder, "-o", f"{tmp_path}/out/", *offline)
+    result = run("transcribe", folder, "-o", f"{tmp_path}/out/", *how)
     assert result.exit_code == 3
     assert result.stderr.splitlines()[-1] == "2 of 4 inputs could not be transcribed: aa.mp3, ab.wav"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.txt", "b.txt"]
