@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
 from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import TokenWord
@@ -66,6 +67,7 @@ class AlignAtt:
     back          a word that attends so many frames behind the one before it ends the decode; None: none does, nor any
                   in the last round, where nothing can be heard again
     floor         of the spread of attention (`decoding.watch.attended_frame`)
+    shift         ends a decode too, where attention shifts backward (NPUsper); None: nothing does
     truncate      what is held back of the last word: "none"; "last-word": always; "near-end": where it attends to the
                   last `hold` of the window; "detector": unless the word-truncation detector fires
     doubt         which words are held back, with whatever follows them, judged by where they attend
@@ -84,6 +86,7 @@ class AlignAtt:
     rewind: int | None = 200
     back: int | None = None
     floor: float = 0.0
+    shift: BackwardShift | None = None
     truncate: Truncate = "last-word"
     hold: int = SAMPLE_RATE // 2
     doubt: Doubt = field(default_factory=Doubt)
@@ -116,7 +119,7 @@ class AlignAtt:
         last_frame = -(self.rewind or 0)
         if state.attended is not None:
             last_frame = (state.attended - state.start) // FRAME_SAMPLES
-        watch = Frontier(
+        rule = Frontier(
             margin=self.margin_last if is_last else self.margin,
             rewind=None if is_last else self.rewind,
             last_frame=last_frame,
@@ -124,6 +127,7 @@ class AlignAtt:
             back=None if is_last else self.back,
             floor=self.floor,
         )
+        shift = () if self.shift is None else (self.shift,)
         window = Span(state.start, frontier)
         guess = tuple(token for word in state.guess for token in word.tokens)
         return RoundPlan(
@@ -134,7 +138,7 @@ class AlignAtt:
             reference=Reference(guess, window) if self.verify and guess else None,
             is_last=is_last,
             level=level,
-            listen=replace(self.listen, watch=(watch,), detect_end=self.truncate == "detector"),
+            listen=replace(self.listen, watch=(rule, *shift), detect_end=self.truncate == "detector"),
         )
 
     def guards(self, plan: RoundPlan) -> Sequence[Guard]:
