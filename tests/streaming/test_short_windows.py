@@ -84,7 +84,7 @@ def test_a_framing_that_was_asked_for_stays(framing: str) -> None:
 
 def test_only_tide_leaves_its_framing_open() -> None:
     assert [recipe.name for recipe in RECIPES.values() if recipe.framing == "auto"] == ["tide"]
-    with pytest.raises(OptionError, match="framing among pad30.*got 'auto'"):
+    with pytest.raises(OptionError, match=r"framing among pad30.*got 'auto'"):
         get_framing("auto")  # an executor has to be told
 
 

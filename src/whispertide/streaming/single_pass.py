@@ -171,9 +171,9 @@ class _Pass:
         language = choose_language(self.model, lambda: encoded, self.options.language)
         decode = _Decode(self, encoded, min(frames, encoded.valid_frames), language.language, self.plan.prefix)
         listened = decode.run(self.listen, detector)
-        if self.listen.retry is not None and listened.halt == self.listen.retry:
+        if (listen := self._listen_again(listened.halt)) is not None:
             decode = self._once_more(features.window(0, features.frames), frames, language.language)
-            listened = replace(decode.run(self._unwatched(), None), retried=True)
+            listened = replace(decode.run(listen, None), retried=True)
         found = decode.found
         return RoundResult(
             self.plan,
@@ -188,12 +188,23 @@ class _Pass:
             stats=_stats(self.costs, len(found.best.tokens)),
         )
 
+    def _listen_again(self, halt: Halt | None) -> Listening | None:
+        """How the window is heard once more, padded to 30 s; None: it is not."""
+        if halt is None:
+            return None
+        if halt == self.listen.retry:
+            return self._unwatched()
+        if halt.reason == "backward-shift" and self.listen.again is not None:
+            return replace(self.listen, watch=self.listen.again, again=None, detect_end=False)
+        return None
+
     def _once_more(self, mel: FloatArray, frames: int, language: str) -> "_Decode":
         self.hushed = False
         began = time.perf_counter()
         encoded = pad30(self.model, mel)
         self.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
-        return _Decode(self, encoded, frames, language, ())
+        prefix = self.plan.prefix if self.listen.retry is None else ()
+        return _Decode(self, encoded, frames, language, prefix)
 
     def _unwatched(self) -> Listening:
         """How the 30 s fallback of NPUsper listens: no guards of attention, the real end of text."""
