@@ -291,7 +291,7 @@ def test_words_said_again_end_a_round_the_last_one_too(is_last: bool) -> None:
     plan = Play(AlignAtt(margin=12, margin_last=2, back=3)).plan(3, is_last=is_last)
     model: Any = SimpleNamespace(generation=SimpleNamespace(alignment_heads=((0, 0), (0, 1))), dims=DIMS)
     guard = watch(plan).guard(scene(FRAMES), model)
-    assert asked(guard, [1, 2, 3, 2], [0, 0, 20, 50, 80, 50], FRAMES) == 3
+    assert asked(guard, [1, 2, 3, 2], [0, 20, 50, 80, 50], FRAMES) == 3
     assert guard.halt == Halt("backward-shift", 3, 2)
 
 
