@@ -295,8 +295,8 @@ def test_words_said_again_end_a_round_the_last_one_too(is_last: bool) -> None:
     assert guard.halt == Halt("backward-shift", 3, 2)
 
 
-def test_what_shifts_backward_in_the_last_round_is_heard_again_with_padding() -> None:
-    """What is dropped there is lost, and a guard may err. With padding nothing is left to try."""
+def test_what_shifts_backward_in_the_last_round_is_heard_again() -> None:
+    """What is dropped there is lost, and a guard may err."""
 
     def again(policy: AlignAtt, *, is_last: bool) -> object:
         plan = Play(policy).plan(1, is_last=is_last)
@@ -305,7 +305,6 @@ def test_what_shifts_backward_in_the_last_round_is_heard_again_with_padding() ->
 
     last = Frontier(margin=4, rewind=None, last_frame=-200)
     assert again(AlignAtt(back=3), is_last=True) == (last,)
-    assert again(AlignAtt(back=3, padded=True), is_last=True) is None
     assert again(AlignAtt(back=3), is_last=False) is None
     assert again(AlignAtt(), is_last=True) is None  # nothing watches for it
 

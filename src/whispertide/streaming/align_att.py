@@ -68,8 +68,8 @@ class AlignAtt:
     back          a word that attends so many frames behind the one before it ends the decode; None: none does
     floor         of the spread of attention (`decoding.watch.attended_frame`)
     shift         ends a decode too, where attention shifts backward (NPUsper); None: nothing does
-    padded        windows are padded to 30 s already. Others that end in a backward shift are heard once more with
-                  padding: in the last round, where what is dropped is lost, and wherever `shift` watches
+                  A window whose decode ends in a backward shift is heard once more in another framing: in the last
+                  round, where what is dropped is lost, and wherever `shift` watches
     truncate      what is held back of the last word: "none"; "last-word": always; "near-end": where it attends to the
                   last `hold` of the window; "detector": unless the word-truncation detector fires
     doubt         which words are held back, with whatever follows them, judged by where they attend
@@ -89,7 +89,6 @@ class AlignAtt:
     back: int | None = None
     floor: float = 0.0
     shift: BackwardShift | None = None
-    padded: bool = False
     truncate: Truncate = "last-word"
     hold: int = SAMPLE_RATE // 2
     doubt: Doubt = field(default_factory=Doubt)
@@ -133,7 +132,7 @@ class AlignAtt:
         listen = replace(
             self.listen,
             watch=(rule,) if self.shift is None else (rule, self.shift),
-            again=None if self.padded else self._again(rule, is_last),
+            again=self._again(rule, is_last),
             detect_end=self.truncate == "detector",
         )
         window = Span(state.start, frontier)

@@ -82,7 +82,7 @@ class Recipe:
                   close to the end ends the decode (0 = none does)
     rewind_s      a jump back of the attention that voids a round (0 = none)
     backward_s    a word that attends so far behind the one before it ends the decode (0 = none does); in the last
-                  round the window is then heard once more, padded to 30 s, unless it is already
+                  round the window is then heard once more, padded to 30 s, or bare where it was padded
     attention_floor  keeps frames that nobody attends to from counting: a share of the strongest attention, by which the
                   spread that attention is standardised by is taken to be larger (0 = as published)
     truncate      what is held back of the last word: "none", "last-word", "near-end" (if it attends to the last
@@ -111,9 +111,9 @@ class Recipe:
                   (0 = none is doubted)
 
     AlignAtt and grounded:
-    shift_guard   whether backward shifts end a decode; AlignAtt then hears the window once more, padded to 30 s, unless
-                  it is already. `shift_median` and `shift_average` are the widths of the two filters in frames,
-                  `shift_row` says whose attention a token's is, `shift_from_s` where arrival is looked for
+    shift_guard   whether backward shifts end a decode; AlignAtt then hears the window once more, padded to 30 s, or
+                  bare where it was padded. `shift_median` and `shift_average` are the widths of the two filters in
+                  frames, `shift_row` says whose attention a token's is, `shift_from_s` where arrival is looked for
     least_s       shorter windows are not decoded, unless they are the last
     silence_s     silence behind the last window of an utterance, so that its text may end
     max_tokens    the most that a round decodes

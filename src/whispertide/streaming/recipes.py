@@ -165,7 +165,6 @@ def _align_att(recipe: Recipe) -> AlignAtt:
         back=_frames(recipe.backward_s) or None,
         floor=recipe.attention_floor,
         shift=_backward_shift(recipe) if recipe.shift_guard else None,
-        padded=recipe.framing == "pad30",
         truncate=recipe.truncate,
         hold=to_samples(recipe.hold_s),
         doubt=Doubt(recipe.doubt, to_samples(recipe.settle_s)),

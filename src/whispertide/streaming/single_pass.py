@@ -35,7 +35,7 @@ from whispertide.events import RoundStats
 from whispertide.model.unrolled import UnrolledDecoder
 from whispertide.options import DecodeOptions
 from whispertide.streaming.context import fit_context
-from whispertide.streaming.framing import Framing, pad30
+from whispertide.streaming.framing import Framing, bare, pad30
 from whispertide.streaming.round import Heard, Listened, Listening, RoundPlan, RoundResult
 from whispertide.streaming.stages import Opening
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
@@ -189,7 +189,7 @@ class _Pass:
         )
 
     def _listen_again(self, halt: Halt | None) -> Listening | None:
-        """How the window is heard once more, padded to 30 s; None: it is not."""
+        """How the window is heard once more; None: it is not."""
         if halt is None:
             return None
         if halt == self.listen.retry:
@@ -199,12 +199,14 @@ class _Pass:
         return None
 
     def _once_more(self, mel: FloatArray, frames: int, language: str) -> "_Decode":
+        """In the other framing, because in the same one it would say the same; NPUsper's fallback is always padded."""
+        is_fallback = self.listen.retry is not None
+        frame = bare if self.executor.frame is pad30 and not is_fallback else pad30
         self.hushed = False
         began = time.perf_counter()
-        encoded = pad30(self.model, mel)
+        encoded = frame(self.model, mel)
         self.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
-        prefix = self.plan.prefix if self.listen.retry is None else ()
-        return _Decode(self, encoded, frames, language, prefix)
+        return _Decode(self, encoded, frames, language, () if is_fallback else self.plan.prefix)
 
     def _unwatched(self) -> Listening:
         """How the 30 s fallback of NPUsper listens: no guards of attention, the real end of text."""
