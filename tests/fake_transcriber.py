@@ -22,6 +22,7 @@ from whispertide.events import Confirmed, End, Event, Hypothesis, Language, Roun
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.short_windows import Framed, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 HALF = SAMPLE_RATE // 2
@@ -100,6 +101,7 @@ class FakeTranscriber:
     is_bundled: bool = False
     delay_s: float = 0.0
     fail_at: float | None = None
+    encode_s: float = 0.1
     warm: bool = False
     dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
     sessions: list[FakeSession] = field(default_factory=list)
@@ -108,6 +110,9 @@ class FakeTranscriber:
 
     def warm_up(self) -> None:
         self.warm = True
+
+    def framed(self, recipe: Recipe) -> Framed:
+        return choose_framing(recipe, False, lambda: self.encode_s)
 
     def can_stream(self, recipe: Recipe) -> bool:
         return recipe.framing != "hush"

@@ -33,6 +33,7 @@ from whispertide.streaming.hush import DEFAULT_S, HushWord, has_word, suffix_for
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe, make_gate
+from whispertide.streaming.short_windows import Framed, choose_framing, encode_seconds
 from whispertide.types import FloatArray
 
 DEFAULT_MODEL = "base.en"
@@ -46,10 +47,20 @@ class Transcriber:
     time.
     """
 
-    def __init__(self, model: WhisperModel, *, hush: HushWord | None = None) -> None:
-        """`hush` is used where a hush word is asked for (`framing=hush`); None: the one beside the checkpoint."""
+    def __init__(
+        self,
+        model: WhisperModel,
+        *,
+        hush: HushWord | None = None,
+        measure: Callable[[WhisperModel], float] = encode_seconds,
+    ) -> None:
+        """`hush` is used where a hush word is asked for (`framing=hush`); None: the one beside the checkpoint.
+
+        `measure` tells how many seconds the model takes to encode 30 s, and is asked once, if at all (`framed`).
+        """
         self.model = model
         self.hush = hush
+        self._measure = measure
 
     @property
     def name(self) -> str:
@@ -79,6 +90,20 @@ class Transcriber:
     def can_stream(self, recipe: Recipe) -> bool:
         """Whether what the recipe needs beside the checkpoint is there: for `framing=hush` a hush word."""
         return recipe.framing != HUSH or self.hush is not None or has_word(self.model, recipe.hush_s)
+
+    def framed(self, recipe: Recipe, *, live: bool = True) -> Framed:
+        """The recipe as this model gets it on this machine, and why: see `streaming.short_windows`.
+
+        The machine is measured the first time that this matters; from then on the answer is the same. Where audio is
+        not `live` nobody waits, and the machine does not matter.
+        """
+        knows_short = self.model.generation.short_windows
+        return choose_framing(recipe, knows_short, (lambda: self.encode_s) if live else None)
+
+    @cached_property
+    def encode_s(self) -> float:
+        """How many seconds encoding 30 s took here, measured once."""
+        return self._measure(self.model)
 
     def warm_up(self) -> None:
         """Open all graphs now, so that the first words of a live stream do not wait for them."""
@@ -153,7 +178,8 @@ class Transcriber:
         `live`: what is pushed has just been spoken, so how long rounds take counts, and a machine that is too slow for
         the recipe's steps takes longer ones. Otherwise what comes out does not depend on the machine's speed.
 
-        What the recipe needs besides the model is found or made now: the word-truncation detector beside the
+        A recipe that leaves its framing open gets the one that suits the model (`framed`); the session's recipe says
+        which. What the recipe needs besides the model is found or made now: the word-truncation detector beside the
         checkpoint (`truncate=detector`), the hush word (`framing=hush`), static graphs (`search=unrolled`). Raises
         `CheckpointNotFoundError` where there is no such detector or hush word, `GraphError` where graphs cannot be
         built, `UnknownRecipeError`, and `UnknownLanguageError` for a language that this model cannot write.
@@ -164,7 +190,7 @@ class Transcriber:
         options = options or DecodeOptions()
         if options.language is not None:
             options = replace(options, language=self.tokenizer.language(options.language))
-        recipe, allocation = allocate(self.model, recipe)
+        recipe, allocation = allocate(self.model, self.framed(recipe, live=live).recipe)
         key = executor_key(recipe), recipe.executor, allocation
         if key not in self._executors:
             self._executors[key] = make_executor(self.model, recipe, hush=self.hush, allocation=allocation)

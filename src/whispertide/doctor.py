@@ -168,35 +168,44 @@ class Shape:
         return self.decoder_layers * 14.0 * self.width**2 + self.vocab * self.width
 
 
-def estimate_live(speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"]) -> list[LiveEstimate]:
-    """For every recipe: the measured model, then the published ones."""
+def estimate_live(
+    speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"], *, knows_short: bool = True
+) -> list[LiveEstimate]:
+    """For every recipe: the measured model, then the published ones, which know no short windows.
+
+    `knows_short`: whether the measured one does.
+    """
     own = Shape.of(dims)
     shapes = {speed.model: own, **{name: Shape(*sizes) for name, sizes in _SHAPES.items() if name != speed.model}}
     estimates = []
     for recipe in recipes.values():
         for name, shape in shapes.items():
-            seconds = _round_seconds(speed, own, shape, recipe)
+            measured = name == speed.model
+            seconds = _round_seconds(speed, own, shape, recipe, knows_short=measured and knows_short)
             estimates.append(
-                LiveEstimate(
-                    name, recipe.name, seconds, seconds / recipe.step_s, seconds / COMFORTABLE, name == speed.model
-                )
+                LiveEstimate(name, recipe.name, seconds, seconds / recipe.step_s, seconds / COMFORTABLE, measured)
             )
     return estimates
 
 
-def _round_seconds(speed: Speed, own: Shape, shape: Shape, recipe: "Recipe") -> float:
+def _round_seconds(speed: Speed, own: Shape, shape: Shape, recipe: "Recipe", *, knows_short: bool) -> float:
     from whispertide.streaming.recipes import usual_window_s
+    from whispertide.streaming.short_windows import choose_framing
 
+    frames = SAMPLE_RATE // FRAME_SAMPLES
+
+    def encode_s(padded_s: float) -> float:
+        measured_s, base = (speed.encode_30s, 30.0) if padded_s > 12 else (speed.encode_5s, 5.0)
+        return measured_s * shape.encoder_flops(int(padded_s * frames)) / own.encoder_flops(int(base * frames))
+
+    recipe = choose_framing(recipe, knows_short, lambda: encode_s(30.0)).recipe
     window_s = usual_window_s(recipe)
     padded_s = 30.0 if recipe.framing == "pad30" else min(window_s, 30.0)
-    base_s, base = (speed.encode_30s, 30.0) if padded_s > 12 else (speed.encode_5s, 5.0)
-    frames = SAMPLE_RATE // FRAME_SAMPLES
-    encode = base_s * shape.encoder_flops(int(padded_s * frames)) / own.encoder_flops(int(base * frames))
     reading = shape.decoder_weights() / own.decoder_weights()
     rows = recipe.hypotheses
     step = speed.step_1 + (speed.step_5 - speed.step_1) * (rows - 1) / (_BEAM - 1)
     tokens = TOKENS_PER_S * window_s
-    return encode + reading * (tokens * step + tokens / _BLOCK * speed.block_50)
+    return encode_s(padded_s) + reading * (tokens * step + tokens / _BLOCK * speed.block_50)
 
 
 # --- parity ----------------------------------------------------------------------------------------------------------

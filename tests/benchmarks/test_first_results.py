@@ -17,6 +17,8 @@ from whispertide.evaluation.peers import PEERS, Peer
 from whispertide.evaluation.replay import Recogniser
 from whispertide.evaluation.runner import Runner
 from whispertide.evaluation.trace import RefWord, Trace, Utterance
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.short_windows import Framed, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 
@@ -91,7 +93,10 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def transcriber(self: Runner, model: str) -> Any:
         weights = SimpleNamespace(content_hash="feed" * 16 if model == "nano.en" else "beef" * 16)
         dims = SimpleNamespace(is_multilingual=False)
-        return SimpleNamespace(model=weights, dims=dims, warm_up=lambda: None)
+        return SimpleNamespace(model=weights, dims=dims, warm_up=lambda: None, framed=framed)
+
+    def framed(recipe: Recipe) -> Framed:
+        return choose_framing(recipe, True, lambda: 0.0)
 
     def widen(model: object, to: str, output: Path, **_: object) -> Path:
         output.mkdir(parents=True)

@@ -1,11 +1,12 @@
 import base64
 import gzip
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from whispertide.checkpoint import GenerationConfig, ModelDims
+from whispertide.checkpoint import GenerationConfig, ModelDims, load_checkpoint
 from whispertide.errors import CheckpointError
 
 BASE = ModelDims(80, 1500, 512, 8, 6, 51865, 448, 512, 8, 6)
@@ -20,11 +21,22 @@ def test_all_values_of_a_generation_config() -> None:
         "max_initial_timestamp_index": 50,
         "lang_to_id": {"<|en|>": 50259, "<|de|>": 50261},
         "condition_on_prev_tokens": False,
+        "short_windows": True,
     }
     assert GenerationConfig.from_hf(said, {"suppress_tokens": [9]}, BASE) == GenerationConfig(
-        ((1, 0), (2, 7)), (1, 2), (220, 50257), 50, {"en": 50259, "de": 50261}, False
+        ((1, 0), (2, 7)), (1, 2), (220, 50257), 50, {"en": 50259, "de": 50261}, False, True
     )
     assert GenerationConfig.from_hf(None, {}, BASE).condition_on_prev_tokens is None
+
+
+def test_only_who_says_so_knows_short_windows() -> None:
+    for silent in (GenerationConfig.from_hf(None, {}, BASE), GenerationConfig.for_openai(BASE)):
+        assert not silent.short_windows
+    assert not GenerationConfig.from_hf({"short_windows": False}, {}, BASE).short_windows
+    models = Path(__file__).parents[2] / "models"
+    own = {name: load_checkpoint(name).generation for name in ("nano.en", str(models / "micro.en"))}
+    assert all(said.short_windows for said in own.values())
+    assert not load_checkpoint(str(models / "micro-padded.en")).generation.short_windows
 
 
 def test_config_json_fills_what_generation_config_leaves_out() -> None:
@@ -73,6 +85,7 @@ def test_heads_of_the_teacher_are_ignored() -> None:
         {"max_initial_timestamp_index": "50"},
         {"lang_to_id": ["en"]},
         {"condition_on_prev_tokens": "no"},
+        {"short_windows": 1},
     ],
 )
 def test_wrong_types_are_named(wrong: dict[str, object]) -> None:

@@ -1,4 +1,6 @@
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,16 +11,21 @@ from whispertide.cli import doctor as command
 from whispertide.cli.doctor import Diagnosis, Machine, look_at_machine
 from whispertide.doctor import EXACT, QUANTISED, LiveEstimate, Parity, Speed
 from whispertide.errors import AudioDeviceError
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.short_windows import Framed, as_tuned
 
+PADDED = Path(__file__).parents[2] / "models" / "micro-padded.en"
 MACHINE = Machine("Linux x86_64", "3.11.7", 2, ["cpu"], {"whispertide": "0.1.0"}, [], "none found")
 SPEED = Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 1.1)
+WHY = "bare windows, because this checkpoint has heard short ones"
+FRAMED = Framed(as_tuned(get_recipe("tide")), WHY)
 LIVE = [LiveEstimate("nano.en", "whisper-streaming", 0.2, 0.2, 0.25, True)]
 GOOD = Parity("int8 engine", "own fp32", 0.5, 0.1, 0.98, QUANTISED)
 BAD = Parity("own fp32", "transformers", 0.5, 0.1, 0.98, EXACT)
 
 
 def found(monkeypatch: pytest.MonkeyPatch, *parity: Parity, speed: Speed = SPEED) -> None:
-    monkeypatch.setattr(command, "diagnose", lambda choice: Diagnosis(MACHINE, speed, LIVE, list(parity)))
+    monkeypatch.setattr(command, "diagnose", lambda choice: Diagnosis(MACHINE, speed, FRAMED, LIVE, list(parity)))
 
 
 def test_the_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +40,7 @@ def test_the_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     )
     assert "80%" in result.stdout  # the rule is stated
     assert "busy" not in result.stdout
+    assert f"how tide frames its windows\n{WHY}\n" in result.stdout
 
 
 def test_a_busy_machine_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +66,7 @@ def test_json_has_the_verdicts(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert data["live"][0]["verdict"] == "yes"
     assert data["speed"]["encode_30s"] == 0.06
     assert data["machine"]["providers"] == ["cpu"]
+    assert data["framing"] == {"recipe": "tide", "name": "bare", "why": WHY}
 
 
 def test_the_machine_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +90,26 @@ def test_a_microphone_problem_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_unknown_model_is_a_model_problem(run: Run) -> None:
     result = run("doctor", "bass.en")
     assert (result.exit_code, "did you mean" in result.stderr) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("model", "encode_s", "said"),
+    [
+        ("nano.en", 9.0, "bare windows, because this checkpoint has heard short ones"),
+        (PADDED, 0.12, "30 s of padding, because this checkpoint has not heard short windows and"),
+        (PADDED, 0.42, "bare windows with the backward-shift guard, because this checkpoint has not heard short"),
+    ],
+)
+def test_it_says_how_windows_are_framed_and_why(
+    run: Run, monkeypatch: pytest.MonkeyPatch, model: str | Path, encode_s: float, said: str
+) -> None:
+    monkeypatch.setattr(examine, "measure_speed", lambda model: replace(SPEED, model=model.name, encode_30s=encode_s))
+    monkeypatch.setattr(examine, "check_parity", lambda *_: [])
+    result = run("doctor", model)
+    assert result.exit_code == 0
+    shown = " ".join(result.stdout.split())
+    assert f"how tide frames its windows {said}" in shown
+    assert (f"encodes 30 s in {encode_s:.2f} s" in shown) == (model == PADDED)
 
 
 @pytest.mark.slow

@@ -113,6 +113,20 @@ def test_the_bundled_model_says_what_it_is(run: Run, microphone: Microphone, tra
     assert "synthetic speech" in run("listen").stderr
 
 
+@pytest.mark.parametrize(
+    ("encode_s", "said"),
+    [(0.12, "30 s of padding, because this"), (0.42, "bare windows with the backward-shift guard, because this")],
+)
+def test_it_says_how_windows_are_framed_and_why(
+    run: Run, microphone: Microphone, transcriber: FakeTranscriber, encode_s: float, said: str
+) -> None:
+    transcriber.encode_s = encode_s
+    result = run("listen")
+    assert f"tide with fake.en: {said} checkpoint has not heard short windows and" in result.stderr
+    assert f"encodes 30 s in {encode_s} s" in result.stderr
+    assert "tide with fake.en: framing=bare, as the recipe says" in run("listen", "--framing", "bare").stderr
+
+
 def test_without_a_microphone_no_model_is_loaded(
     run: Run, monkeypatch: pytest.MonkeyPatch, loads: list[object]
 ) -> None:

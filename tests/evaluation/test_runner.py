@@ -2,18 +2,22 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from whispertide.api import Transcriber, load
 from whispertide.evaluation.clips import Clip
 from whispertide.evaluation.grid import Setup
 from whispertide.evaluation.runner import Runner
-from whispertide.evaluation.store import Json
+from whispertide.evaluation.store import CellSpec, Json
 from whispertide.evaluation.trace import Utterance
 from whispertide.types import SAMPLE_RATE
 
 USUAL, QUICK = 3, 2
+PADDED = str(Path(__file__).parents[2] / "models" / "micro-padded.en")
 
 
 class Corpus:
@@ -97,3 +101,28 @@ def test_other_settings_are_measured_anew(runner: Runner) -> None:
 @pytest.mark.parametrize(("setup", "count"), [(Setup(quick=True), QUICK), (Setup(), USUAL), (Setup(excerpt_s=45), 5)])
 def test_an_excerpt_is_measured_whole(tmp_path: Path, setup: Setup, count: int) -> None:
     assert len(measure(make_runner(tmp_path, setup), Measuring())) == count
+
+
+@pytest.mark.parametrize(
+    ("encode_s", "framing", "changes"), [(0.12, "pad30", ("framing=pad30",)), (0.42, "bare", ("shift_guard=true",))]
+)
+def test_a_cell_says_how_its_windows_were_framed(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, encode_s: float, framing: str, changes: tuple[str, ...]
+) -> None:
+    """The framing of tide may be the outcome of a measurement: then it is part of what the cell is."""
+    specs: list[CellSpec] = []
+
+    def found(spec: CellSpec, *_: Any) -> Any:
+        specs.append(spec)
+        return SimpleNamespace(score={"wer": 0.0})
+
+    monkeypatch.setattr(runner, "_measure", found)
+    runner._loaded = (PADDED, Transcriber(load(PADDED, threads=1).model, measure=lambda _: encode_s))
+    runner.cell("tide", model=PADDED)
+    measured = specs[-1]
+    assert (measured.settings["framing"], measured.changes) == (framing, changes)
+    runner.cell("tide", f"framing={framing}", *changes, model=PADDED)
+    assert specs[-1].key == measured.key  # asked for by name it is the same cell
+    runner.cell("tide", "framing=bare", model=PADDED)
+    assert (specs[-1].settings["shift_guard"], specs[-1].changes) == ("False", ())
+    assert specs[-1].key != measured.key

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,12 @@ from websockets.asyncio.client import connect
 from served import SECONDS, SILENCE, TEXT, Client, KnowingModel, client, complete, limited, served, text_of
 from whispertide.errors import OptionError
 from whispertide.events import Event, to_dict
+from whispertide.options import DecodeOptions
 from whispertide.server.journal import Journal, _Loader, _packed, _unpacked
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
+from whispertide.session import Session
+from whispertide.streaming.recipe import Recipe
 
 
 def journaled(folder: Path, **limits: Any) -> ServerOptions:
@@ -105,6 +108,38 @@ def test_a_restart_in_good_order_keeps_sessions_too(tmp_path: Path) -> None:
         assert text_of(events) == TEXT
 
     asyncio.run(run())
+
+
+@dataclass
+class Remeasured(KnowingModel):
+    """Chooses another framing each time, as a machine may whose speed is about half a step."""
+
+    framings: list[str] = field(default_factory=lambda: ["pad30", "bare"])
+    given: list[str] = field(default_factory=list)
+
+    def session(
+        self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None, live: bool = False
+    ) -> Session:
+        framing = self.framings.pop(0) if recipe.framing == "auto" else recipe.framing
+        self.given.append(framing)
+        return super().session(recipe.replace(framing=framing), options=options, vad=vad, live=live)
+
+
+def test_after_a_restart_windows_are_framed_as_before(tmp_path: Path) -> None:
+    model = Remeasured()
+
+    async def run() -> None:
+        async with served(journaled(tmp_path), model) as (server, _), client(server) as one:
+            await one.send({"type": "start", "changes": {"framing": "auto"}}, *[SILENCE] * 4)
+            await accepted(one, 64_000)
+            server.should_exit = True
+            await one.rest()
+        async with served(journaled(tmp_path), model) as (_, hub):
+            (live,) = hub.sessions.values()
+            assert live.session.recipe.framing == "pad30"
+
+    asyncio.run(run())
+    assert model.given == ["pad30", "pad30"]
 
 
 def test_sessions_that_are_over_leave_nothing(tmp_path: Path) -> None:

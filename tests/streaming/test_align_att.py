@@ -1,9 +1,13 @@
 """AlignAtt's rules, one by one, on results that are written down."""
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from attention_ramps import asked, scene
+from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
@@ -14,6 +18,8 @@ from whispertide.streaming.round import Commit, Listened, RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, Word
 
 S = SAMPLE_RATE
+FRAMES = 150
+DIMS = SimpleNamespace(n_text_layer=1, n_text_head=2)
 
 
 def word(text: str, start: float, end: float, token: int = 1) -> TokenWord:
@@ -324,12 +330,44 @@ def test_a_very_late_round_leaves_one_word_in_the_window() -> None:
     assert len(play.state.words) == 1
 
 
-def test_the_last_round_hears_no_guess_and_does_not_mind_looking_back() -> None:
-    """All that it hears is confirmed, and nothing can be heard again."""
+def test_the_last_round_hears_no_guess() -> None:
+    """All that it hears is confirmed."""
     play = Play(AlignAtt(margin=12, margin_last=2, back=3, beyond=9))
     assert watch(play.plan(1)) == Frontier(margin=12, rewind=200, last_frame=-200, beyond=9, back=3)
-    last = Frontier(margin=2, rewind=None, last_frame=-200)
-    assert watch(play.plan(1, is_last=True)) == last
+    assert watch(play.plan(1, is_last=True)) == Frontier(margin=2, rewind=None, last_frame=-200, back=3)
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_words_said_again_end_a_round_the_last_one_too(is_last: bool) -> None:
+    """Three words attend further and further on, then the decoder says the second one again."""
+    plan = Play(AlignAtt(margin=12, margin_last=2, back=3)).plan(3, is_last=is_last)
+    model: Any = SimpleNamespace(generation=SimpleNamespace(alignment_heads=((0, 0), (0, 1))), dims=DIMS)
+    guard = watch(plan).guard(scene(FRAMES), model)
+    assert asked(guard, [1, 2, 3, 2], [0, 20, 50, 80, 50], FRAMES) == 3
+    assert guard.halt == Halt("backward-shift", 3, 2)
+
+
+def test_what_shifts_backward_in_the_last_round_is_heard_again() -> None:
+    """What is dropped there is lost, and a guard may err."""
+
+    def again(policy: AlignAtt, *, is_last: bool) -> object:
+        plan = Play(policy).plan(1, is_last=is_last)
+        assert plan.listen is not None
+        return plan.listen.again
+
+    last = Frontier(margin=4, rewind=None, last_frame=-200)
+    assert again(AlignAtt(back=3), is_last=True) == (last,)
+    assert again(AlignAtt(back=3), is_last=False) is None
+    assert again(AlignAtt(), is_last=True) is None  # nothing watches for it
+
+
+def test_with_the_guard_for_short_windows_every_round_is_heard_again() -> None:
+    policy = AlignAtt(back=3, shift=BackwardShift())
+    for is_last in (False, True):
+        listen = Play(policy).plan(1, is_last=is_last).listen
+        assert listen is not None
+        assert listen.watch[1:] == (BackwardShift(),)
+        assert listen.again == (replace(listen.watch[0], back=None if is_last else 3),)  # type: ignore[type-var]
 
 
 def test_impossible_settings_are_refused() -> None:

@@ -20,6 +20,7 @@ from whispertide.streaming.executor import SerialExecutor, executor_key, make_ex
 from whispertide.streaming.framing import BUCKETS, FRAMINGS, get_framing
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Listening, Reference, RoundPlan, RoundResult
+from whispertide.streaming.short_windows import as_tuned
 from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.types import Span, Word, join_words
 
@@ -86,7 +87,7 @@ def test_the_prompt_reaches_the_decoder(executor: SerialExecutor) -> None:
 
 def test_executors_are_made_for_the_recipe() -> None:
     model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
-    base, simul, tide = (get_recipe(name) for name in ("whisper-streaming", "simulstreaming", "tide"))
+    base, simul, tide = (as_tuned(get_recipe(name)) for name in ("whisper-streaming", "simulstreaming", "tide"))
     assert isinstance(make_executor(model, base), SerialExecutor)
     assert isinstance(make_executor(model, tide), SinglePassExecutor)
     assert len({executor_key(recipe) for recipe in (base, simul, tide)}) == 3

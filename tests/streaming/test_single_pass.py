@@ -1,6 +1,7 @@
 """Rounds of one decode, on the bundled model and on small random ones with two and four decoder layers."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,17 @@ from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.token_words import TokenWord
-from whispertide.decoding.watch import Halt
+from whispertide.decoding.watch import Halt, Head, Scene
 from whispertide.decoding.window import build_search
 from whispertide.model.encoder import in_runtime
 from whispertide.model.request import DecodeRequest
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming import single_pass
-from whispertide.streaming.framing import FRAMINGS, bare, pad30
+from whispertide.streaming.framing import FRAMINGS, Framing, bare, pad30
 from whispertide.streaming.round import Listened, Listening, Reference, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import MARGIN_TOKENS, SinglePassExecutor
-from whispertide.types import FRAME_SAMPLES, Span, join_words
+from whispertide.types import FRAME_SAMPLES, FloatArray, Span, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "river.flac"
 START = 3200 * 320  # somewhere in the middle of a stream
@@ -139,6 +140,63 @@ def test_the_same_halt_again_leads_to_a_padded_decode(model: WhisperModel) -> No
     assert listened(again).retried
     assert [cost.frames for cost in again.costs if cost.stage == "encode"][-1] == 1500
     assert len(listened(again).words) > 3
+
+
+@dataclass(frozen=True)
+class Shifting:
+    """Takes the token at `index` for a backward shift."""
+
+    index: int
+
+    def heads(self, model: WhisperModel) -> tuple[Head, ...]:
+        return ()
+
+    def guard(self, scene: Scene, model: WhisperModel) -> "ShiftingGuard":
+        return ShiftingGuard(self.index)
+
+
+class ShiftingGuard:
+    last_frame = None
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.halt: Halt | None = None
+
+    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+        if len(tokens) <= self.index:
+            return None
+        self.halt = Halt("backward-shift", self.index, tokens[self.index])
+        return self.index
+
+
+@pytest.mark.parametrize(("frame", "other"), [(bare, pad30), (pad30, bare)])
+def test_what_shifts_backward_is_heard_once_more_in_the_other_framing(
+    model: WhisperModel, frame: Framing, other: Framing
+) -> None:
+    """Behind the same prefix, and watched as the plan says for that."""
+    executor = SinglePassExecutor(model, frame)
+    whole = listened(hear(executor, Listening())).words
+    prefix = tuple(token for word in whole[:2] for token in word.tokens)
+    cut = hear(executor, Listening(watch=(Shifting(2),)), prefix=prefix)
+    assert len(cut.tokens) == 2
+    assert not listened(cut).retried
+    again = hear(executor, Listening(watch=(Shifting(2),), again=()), prefix=prefix)
+    assert listened(again).retried
+    padded = [cost.frames == 1500 for cost in again.costs if cost.stage == "encode"]
+    assert padded == [frame is pad30, other is pad30]
+    assert again.tokens == hear(SinglePassExecutor(model, other), Listening(), prefix=prefix).tokens
+    watched = hear(executor, Listening(watch=(Shifting(2),), again=(Shifting(4),)), prefix=prefix)
+    assert watched.tokens == again.tokens[:4]
+    assert listened(watched).halt == Halt("backward-shift", 4, again.tokens[4])
+
+
+def test_another_halt_is_no_reason_to_hear_it_again(executor: SinglePassExecutor) -> None:
+    result = hear(executor, Listening(watch=(Frontier(margin=200),), again=()))
+    found = listened(result)
+    assert found.halt is not None
+    assert found.halt.reason == "frontier"
+    assert not found.retried
+    assert not listened(hear(executor, Listening(again=()))).retried
 
 
 class Asked(SinglePassExecutor):

@@ -40,6 +40,7 @@ from whispertide.training.run_options import (  # noqa: E402
     write_options,
 )
 from whispertide.training.shards import write_licences, write_shard  # noqa: E402
+from whispertide.training.start import from_shape  # noqa: E402
 from whispertide.training.widen import Target  # noqa: E402
 
 QUICK = (
@@ -314,6 +315,21 @@ def test_a_run_can_begin_with_a_grown_one(speech: Path, finished: Path, tmp_path
     checkpoint = load_checkpoint(export(run.folder, tmp_path / "model"))
     assert (checkpoint.dims.n_text_state, checkpoint.dims.n_text_head, checkpoint.dims.n_text_layer) == (24, 3, 2)
     assert checkpoint.generation.alignment_heads == ((1, 0),)
+
+
+def test_a_checkpoint_says_whether_this_run_had_short_windows(finished: Path, tmp_path: Path) -> None:
+    assert trained(finished).generation["short_windows"] is True
+    shutil.copytree(finished, tmp_path / "run")
+    options = read_options(finished)
+    whole = tuple(
+        replace(phase, options=replace(phase.options, lengths_s=(30.0,), shares=(1.0,))) for phase in options.phases
+    )
+    write_options(tmp_path / "run", replace(options, phases=whole))
+    forgotten = load_checkpoint(export(tmp_path / "run", tmp_path / "model"))
+    assert forgotten.generation.short_windows is False
+    write_options(tmp_path / "run", replace(options, phases=(*options.phases, *whole)))
+    assert trained(tmp_path / "run").generation["short_windows"] is True
+    assert "short_windows" not in from_shape("small", seed=0).generation  # the pattern's own
 
 
 # --- export -----------------------------------------------------------------------------------------------------------

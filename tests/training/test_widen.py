@@ -159,6 +159,7 @@ def test_folder_is_whole(base: Path) -> None:
     checkpoint = load_checkpoint(base)
     heads = tuple((layer + 2, head) for layer, head in NARROW.generation.alignment_heads)
     assert checkpoint.generation == replace(NARROW.generation, alignment_heads=heads)
+    assert checkpoint.generation.short_windows
     assert checkpoint.tokenizer.encode(TEXT) == NARROW.tokenizer.encode(TEXT)
     assert checkpoint.tensors.get("encoder.conv1.weight").dtype == np.float16
 

@@ -30,6 +30,8 @@ class GenerationConfig:
     checkpoint is silent (then Whisper's own defaults apply), and empty where it says that nothing is suppressed.
     `max_initial_timestamp_index` counts steps of 20 ms. `condition_on_prev_tokens` says whether windows of a long
     recording should be shown the text before them (`transformers` knows it by that name), None where it is silent.
+    `short_windows` says whether the checkpoint was trained on windows shorter than 30 s, too; OpenAI's were not, and
+    whoever is silent counts as they do (the key is ours, `training.run` writes it).
     """
 
     alignment_heads: Heads = ()
@@ -38,6 +40,7 @@ class GenerationConfig:
     max_initial_timestamp_index: int | None = None
     lang_to_id: Mapping[str, int] = field(default_factory=dict)
     condition_on_prev_tokens: bool | None = None
+    short_windows: bool = False
 
     @classmethod
     def from_hf(
@@ -58,16 +61,14 @@ class GenerationConfig:
         first = source.get("max_initial_timestamp_index")
         if first is not None and not _is_id(first):
             raise _wrong("max_initial_timestamp_index", "a number", first)
-        conditions = source.get("condition_on_prev_tokens")
-        if conditions is not None and not isinstance(conditions, bool):
-            raise _wrong("condition_on_prev_tokens", "true or false", conditions)
         return cls(
             alignment_heads=heads,
             suppress_tokens=_ids("suppress_tokens", source),
             begin_suppress_tokens=_ids("begin_suppress_tokens", source),
             max_initial_timestamp_index=first,
             lang_to_id=_languages(source.get("lang_to_id")),
-            condition_on_prev_tokens=conditions,
+            condition_on_prev_tokens=_switch("condition_on_prev_tokens", source),
+            short_windows=_switch("short_windows", source) or False,
         )
 
     @classmethod
@@ -98,6 +99,13 @@ def _is_id(value: object) -> bool:
 
 def _wrong(name: str, expected: str, value: object) -> CheckpointError:
     return CheckpointError(f"expected {name} in the generation configuration to be {expected}; got {value!r}")
+
+
+def _switch(name: str, source: Mapping[str, Any]) -> bool | None:
+    value = source.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise _wrong(name, "true or false", value)
+    return value
 
 
 def _ids(name: str, source: Mapping[str, Any]) -> tuple[int, ...] | None:

@@ -21,13 +21,14 @@ from whispertide.cli.arguments import (
 )
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import AudioError
-from whispertide.options import EngineOptions
+from whispertide.options import DEFAULT_RECIPE, EngineOptions
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from whispertide.doctor import LiveEstimate, Parity, Speed
     from whispertide.model.whisper import WhisperModel
+    from whispertide.streaming.short_windows import Framed
 
 _PACKAGES = ("whispertide", "onnxruntime", "numpy", "av", "soxr", "tokenizers", "huggingface_hub", "sounddevice")
 
@@ -47,10 +48,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything that the doctor found."""
+    """Everything that the doctor found; `framed` is the default recipe as the model gets it."""
 
     machine: Machine
     speed: "Speed"
+    framed: "Framed"
     live: "list[LiveEstimate]" = field(default_factory=list)
     parity: "list[Parity]" = field(default_factory=list)
 
@@ -90,15 +92,18 @@ def diagnose(choice: ModelChoice) -> Diagnosis:
     """Look at everything. Raises what loading the model raises."""
     from whispertide import doctor as examine
     from whispertide.model.whisper import load_model
-    from whispertide.streaming.recipes import RECIPES
+    from whispertide.streaming.recipes import RECIPES, get_recipe
+    from whispertide.streaming.short_windows import choose_framing
 
     machine = look_at_machine()
     model = load_model(choice.name, choice.engine, revision=choice.revision, announce=say)
     say(f"measuring {model.name} ...")
     speed = examine.measure_speed(model)
-    live = examine.estimate_live(speed, model.dims, RECIPES)
+    knows_short = model.generation.short_windows
+    framed = choose_framing(get_recipe(DEFAULT_RECIPE), knows_short, lambda: speed.encode_30s)
+    live = examine.estimate_live(speed, model.dims, RECIPES, knows_short=knows_short)
     say(f"comparing {model.name} with its own fp32 graphs ...")
-    return Diagnosis(machine, speed, live, _parity(choice, model))
+    return Diagnosis(machine, speed, framed, live, _parity(choice, model))
 
 
 def _parity(choice: ModelChoice, model: "WhisperModel") -> "list[Parity]":
@@ -150,6 +155,7 @@ def to_json(found: Diagnosis) -> dict[str, Any]:
     return {
         "machine": asdict(found.machine),
         "speed": asdict(found.speed),
+        "framing": {"recipe": found.framed.recipe.name, "name": found.framed.recipe.framing, "why": found.framed.why},
         "live": [{**asdict(item), "verdict": item.verdict} for item in found.live],
         "parity": [_parity_json(item) for item in found.parity],
         "healthy": found.healthy,
@@ -174,13 +180,15 @@ def show(found: Diagnosis) -> None:
     for title, explanation, table in (
         ("machine", "", _machine_table(found.machine)),
         (f"speed of {speed.model} ({engine})", busy, _speed_table(speed)),
+        (f"how {found.framed.recipe.name} frames its windows", found.framed.why, None),
         ("what runs live (* measured, others estimated)", RULE, _live_table(found.live)),
         ("parity", PARITY, _parity_table(found.parity)),
     ):
         console.print(title, style="bold")
         if explanation:
             console.print(explanation, style="dim")
-        console.print(table)
+        if table is not None:
+            console.print(table)
         console.print()
 
 

@@ -122,6 +122,7 @@ def run(request: Request) -> ExitCode:
     transcriber = request.model.load(request.hush)
     warn_of_synthetic(transcriber)
     transcriber.warm_up()
+    say(f"{request.recipe.name} with {transcriber.name}: {transcriber.framed(request.recipe).why}")
     with mic.microphone_blocks(request.device) as blocks:
         say("listening; Ctrl-C ends it")
         arrivals = Arrivals(blocks)

@@ -61,6 +61,7 @@ def run(choice: ModelChoice, recipe: "Recipe") -> "tuple[list[Measured], Path]":
     """Measure, and keep what was found; returns it and where it is. Raises what loading the model raises, `GraphError`
     and `OutputError`; after an interrupt nothing is kept.
     """
+    from whispertide.api import Transcriber
     from whispertide.cli.bundled import bundled_audio
     from whispertide.cli.progress import counting
     from whispertide.errors import OutputError
@@ -69,8 +70,9 @@ def run(choice: ModelChoice, recipe: "Recipe") -> "tuple[list[Measured], Path]":
     from whispertide.streaming.allocation import remember
 
     model = load_model(choice.name, choice.engine, revision=choice.revision, announce=say)
+    framed = Transcriber(model).framed(recipe)
     with counting("allocations") as progress:
-        measured = measure_all(model, recipe, bundled_audio(), progress)
+        measured = measure_all(model, framed.recipe, bundled_audio(), progress)
     try:
         return measured, remember(model, recipe.name, measured)
     except OSError as error:

@@ -197,6 +197,7 @@ def run(request: Request) -> ExitCode:
     """Load the models, then serve until a signal comes."""
     from whispertide.cli.job import warn_of_synthetic
     from whispertide.server import logs, serving
+    from whispertide.streaming.recipes import RECIPES
 
     logs.set_up(request.log_level)
     options = {"--port": request.address.port, **{f"--{name}-port": port for name, port in request.ports.items()}}
@@ -206,6 +207,9 @@ def run(request: Request) -> ExitCode:
         transcriber = choice.load()
         warn_of_synthetic(transcriber)
         transcriber.warm_up()
+        say(f"{request.recipe.name} with {transcriber.name}: {transcriber.framed(request.recipe).why}")
+        for recipe in RECIPES.values():  # what has to be measured is measured before clients come
+            transcriber.framed(recipe)
         transcribers[transcriber.name] = transcriber
     hub, close = serving.assemble(transcribers, request.recipe, request.options)
     scheme = "https" if request.address.certificate else "http"

@@ -13,6 +13,7 @@ from whispertide.errors import OptionError
 from whispertide.options import EngineOptions
 from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
 from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.short_windows import as_tuned
 
 if TYPE_CHECKING:
     from whispertide.evaluation.peers import Peer
@@ -108,8 +109,11 @@ def _known_peers(names: Sequence[str]) -> "tuple[Peer, ...]":
 
 
 def changes_of(recipe: Recipe) -> tuple[str, ...]:
-    """The fields in which a recipe differs from the one of its name, as "field=value"; the step is not among them."""
-    original = get_recipe(recipe.name)
+    """The fields in which a recipe differs from the one of its name, as "field=value"; the step is not among them.
+
+    A framing that is left open counts as the one that the recipe was tuned with.
+    """
+    recipe, original = as_tuned(recipe), as_tuned(get_recipe(recipe.name))
     return tuple(
         f"{name}={text_of(getattr(recipe, name))}"
         for name in field_types()

@@ -23,6 +23,7 @@ from whispertide.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.evaluation.trace import FREE, ClockName, Corpus, Trace, Utterance
 from whispertide.options import DecodeOptions
 from whispertide.streaming.beside import digest_beside
+from whispertide.streaming.framing import AUTO
 from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
 from whispertide.streaming.recipes import get_recipe
 from whispertide.types import seconds
@@ -220,7 +221,9 @@ class Runner:
             return [self._offline_job(request.model, corpus, DecodeOptions().beam)]
         return [self._peer_job(request, corpus)]
 
-    def _streaming_job(self, request: Request, recipe: Recipe, corpus: Corpus) -> Job:
+    def _streaming_job(self, request: Request, asked: Recipe, corpus: Corpus) -> Job:
+        """The cell is named by the recipe as the model gets it: its framing may be the outcome of a measurement."""
+        recipe = self._framed(request.model, asked)
         spec = replace(
             self._spec(request.recogniser, request.model, corpus),
             step_s=recipe.step_s,
@@ -298,6 +301,17 @@ class Runner:
             machine=store.machine(),
             code=store.code_version(),
         )
+
+    def _framed(self, model: str, recipe: Recipe) -> Recipe:
+        if recipe.framing != AUTO:
+            return recipe
+
+        def find() -> Recipe:
+            framed = self.transcriber(model).framed(recipe)
+            self.watch.say(f"{recipe.name} on {Path(model).name}: {framed.why}")
+            return framed.recipe
+
+        return self.once(f"framing of {recipe} for {model}", find)
 
     def _model_hash(self, model: str) -> str:
         return self.once(f"hash of {model}", lambda: self.transcriber(model).model.content_hash[:12])

@@ -400,4 +400,5 @@ class BatchedModel(SharedModel):
 
 def batched(transcriber: Transcriber, *, most: int, lanes: int) -> Transcriber:
     """A transcriber whose sessions step together."""
-    return Transcriber(BatchedModel(transcriber.model, most=most, lanes=lanes))
+    model = BatchedModel(transcriber.model, most=most, lanes=lanes)
+    return Transcriber(model, hush=transcriber.hush, measure=lambda _: transcriber.encode_s)

@@ -160,10 +160,15 @@ class Hub:
         log.info("session opened", extra={"session": identity, "model": name, "recipe": live.asked_recipe.name})
         return live, self._started(live, resumed=False)
 
-    def build(self, identity: str, owner: str, model: str, settings: Settings, protocol: str) -> LiveSession:
-        """A session that nobody knows of yet. Raises `WhispertideError` or `TypeError` for settings that cannot be."""
-        recipe, options = self._choices(settings)
-        session = self.models[model].session(recipe, options=options, vad=settings.vad, live=True)
+    def build(
+        self, identity: str, owner: str, model: str, settings: Settings, protocol: str, recipe: Recipe | None = None
+    ) -> LiveSession:
+        """A session that nobody knows of yet; `recipe` if it is not to be chosen anew by the settings.
+
+        Raises `WhispertideError` or `TypeError` for settings that cannot be.
+        """
+        chosen, options = self._choices(settings)
+        session = self.models[model].session(recipe or chosen, options=options, vad=settings.vad, live=True)
         limits, languages = self.options.limits, _languages(self.models[model])
         outbox = Outbox(limit=limits.unacked)
         return LiveSession(

@@ -31,7 +31,8 @@ def resume_journal(hub: Hub, journal: Journal) -> int:
 def _rebuilt(hub: Hub, journal: Journal, kept: Kept) -> LiveSession:
     if kept.model not in hub.models:
         raise ValueError(f"expected the model {kept.model} to be served again; it is not")
-    live = hub.build(kept.id, kept.owner, kept.model, kept.settings, kept.protocol)
+    # A framing that was measured then might be another now.
+    live = hub.build(kept.id, kept.owner, kept.model, kept.settings, kept.protocol, kept.recipe)
     if kept.state is not None and kept.recipe is not None and kept.options is not None:
         live.session.restore(kept.state)
         live.asked_recipe, live.asked_options = kept.recipe, kept.options

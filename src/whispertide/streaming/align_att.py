@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
 from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import TokenWord
+from whispertide.decoding.watch import Watch
 from whispertide.options import check_choice
 from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.local_agreement import normalise
@@ -63,9 +65,11 @@ class AlignAtt:
 
     margin        a token must attend so many frames before the end; `margin_last` in the last round
     rewind        a token that attends so many frames behind the one before it voids its round; None: never
-    back          a word that attends so many frames behind the one before it ends the decode; None: none does, nor any
-                  in the last round, where nothing can be heard again
+    back          a word that attends so many frames behind the one before it ends the decode; None: none does
     floor         of the spread of attention (`decoding.watch.attended_frame`)
+    shift         ends a decode too, where attention shifts backward (NPUsper); None: nothing does
+                  A window whose decode ends in a backward shift is heard once more in another framing: in the last
+                  round, where what is dropped is lost, and wherever `shift` watches
     truncate      what is held back of the last word: "none"; "last-word": always; "near-end": where it attends to the
                   last `hold` of the window; "detector": unless the word-truncation detector fires
     doubt         which words are held back, with whatever follows them, judged by where they attend
@@ -84,6 +88,7 @@ class AlignAtt:
     rewind: int | None = 200
     back: int | None = None
     floor: float = 0.0
+    shift: BackwardShift | None = None
     truncate: Truncate = "last-word"
     hold: int = SAMPLE_RATE // 2
     doubt: Doubt = field(default_factory=Doubt)
@@ -116,13 +121,19 @@ class AlignAtt:
         last_frame = -(self.rewind or 0)
         if state.attended is not None:
             last_frame = (state.attended - state.start) // FRAME_SAMPLES
-        watch = Frontier(
+        rule = Frontier(
             margin=self.margin_last if is_last else self.margin,
             rewind=None if is_last else self.rewind,
             last_frame=last_frame,
             beyond=0 if is_last or level >= 2 else self.beyond,
-            back=None if is_last else self.back,
+            back=self.back,
             floor=self.floor,
+        )
+        listen = replace(
+            self.listen,
+            watch=(rule,) if self.shift is None else (rule, self.shift),
+            again=self._again(rule, is_last),
+            detect_end=self.truncate == "detector",
         )
         window = Span(state.start, frontier)
         guess = tuple(token for word in state.guess for token in word.tokens)
@@ -134,8 +145,14 @@ class AlignAtt:
             reference=Reference(guess, window) if self.verify and guess else None,
             is_last=is_last,
             level=level,
-            listen=replace(self.listen, watch=(watch,), detect_end=self.truncate == "detector"),
+            listen=listen,
         )
+
+    def _again(self, rule: Frontier, is_last: bool) -> tuple[Watch, ...] | None:
+        """What watches a window that is heard once more. No audio follows the last round, so then it may look back."""
+        if is_last:
+            return None if self.shift is None and self.back is None else (replace(rule, back=None),)
+        return None if self.shift is None else (rule,)
 
     def guards(self, plan: RoundPlan) -> Sequence[Guard]:
         """None: what watches is in the plan."""

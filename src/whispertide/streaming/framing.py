@@ -7,6 +7,7 @@ words.
     buckets         zeros up to the next of 3, 4, 5, 6 or 30 s, so that few shapes occur (NPUsper); the decoder does not
                     attend to the padding, but the encoder's self-attention does
     buckets-masked  likewise, and the encoder does not attend to it either
+    auto            for a recipe, one of the above by what the checkpoint knows (`short_windows`); no framing itself
     hush            a learned sound behind the audio, which tells the model that speech ends here, and no padding; as
                     `bare`, because the hush word is in the log-mel already (`Features.followed`, `streaming.hush`)
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from whispertide.model.encoder import Encoded
     from whispertide.model.whisper import WhisperModel
 
-HUSH = "hush"
+HUSH, AUTO = "hush", "auto"
 SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
 BUCKETS = tuple(s * SAMPLE_RATE // FRAME_SAMPLES for s in (3, 4, 5, 6, 30))  # encoder frames
 

@@ -43,6 +43,7 @@ _WITHIN_A_WINDOW = (
 )
 # What each policy calls the length of a usual window, which must fit into the longest.
 WINDOW_OF = {"local-agreement": "trim_s", "align-att": "window_s", "grounded": "carry_most_s"}
+_ANY_LENGTH = ("bare", "hush", "auto")  # framings whose windows may have any number of frames
 FOLLOWING = ("pruned", "verified")  # searches that start from what the round before heard
 
 
@@ -55,9 +56,11 @@ class Recipe:
                   that, so much later that it does not (at most `longest_step_s`). All take all that has arrived.
     framing       "pad30": every window is padded to 30 s; "bare": as long as it is; "buckets": padded to 3, 4, 5, 6 or
                   30 s, hidden from the decoder; "buckets-masked": hidden from the encoder, too; "hush": as long as it
-                  is, with a hush word of `hush_s` seconds behind it, which the model then must have (WhisperFlow)
+                  is, with a hush word of `hush_s` seconds behind it, which the model then must have (WhisperFlow);
+                  "auto": bare for a checkpoint that has heard short windows, else padded to 30 s where this machine
+                  is quick enough, else bare with `shift_guard` (`short_windows`)
     search        "beam" (of `beam` hypotheses), "greedy", or "unrolled": greedy in static graphs of several steps each
-                  (docs/npu.md); not for local agreement, nor for windows of any length (framing "bare" or "hush").
+                  (docs/npu.md); not for local agreement, nor for windows of any length ("bare", "hush", "auto").
                   For local agreement alone: "pruned": one hypothesis as long as it says what the round before heard,
                   else `beam`; "verified": likewise, and what the round before heard is checked as one block (with
                   `beam` 1 it finds what "greedy" finds)
@@ -79,8 +82,8 @@ class Recipe:
     margin_s      attention must keep so far from the end; `margin_last_s` in the last round. Grounded: a word this
                   close to the end ends the decode (0 = none does)
     rewind_s      a jump back of the attention that voids a round (0 = none)
-    backward_s    a word that attends so far behind the one before it ends the decode, except in the last round (0 =
-                  none does)
+    backward_s    a word that attends so far behind the one before it ends the decode (0 = none does); in the last
+                  round the window is then heard once more, padded to 30 s, or bare where it was padded
     attention_floor  keeps frames that nobody attends to from counting: a share of the strongest attention, by which the
                   spread that attention is standardised by is taken to be larger (0 = as published)
     truncate      what is held back of the last word: "none", "last-word", "near-end" (if it attends to the last
@@ -101,8 +104,6 @@ class Recipe:
     carry_back_s  the window begins so much before the carried word; `carry_most_s` is the most that is carried (0 =
                   twice the step)
     real_end      end of text ends a decode; else the second-best token is taken, if it says something
-    shift_guard   whether backward shifts end it; `shift_median` and `shift_average` are the widths of the two filters
-                  in frames, `shift_row` says whose attention a token's is, `shift_from_s` where arrival is looked for
     finish_word   a word near the end is decoded whole before the decode ends
     same_token    so many copies of a token in a row end a decode and are dropped (0 = none do)
 
@@ -111,6 +112,9 @@ class Recipe:
                   (0 = none is doubted)
 
     AlignAtt and grounded:
+    shift_guard   whether backward shifts end a decode; AlignAtt then hears the window once more, padded to 30 s, or
+                  bare where it was padded. `shift_median` and `shift_average` are the widths of the two filters in
+                  frames, `shift_row` says whose attention a token's is, `shift_from_s` where arrival is looked for
     least_s       shorter windows are not decoded, unless they are the last
     silence_s     silence behind the last window of an utterance, so that its text may end
     max_tokens    the most that a round decodes
@@ -133,7 +137,7 @@ class Recipe:
     schedule: Literal["fixed", "best-effort", "adaptive"] = "fixed"
     step_s: float = 1.0
     longest_step_s: float = 2.0
-    framing: Literal["pad30", "bare", "buckets", "buckets-masked", "hush"] = "pad30"
+    framing: Literal["pad30", "bare", "buckets", "buckets-masked", "hush", "auto"] = "pad30"
     hush_s: float = 0.5
     search: Literal["greedy", "beam", "unrolled", "pruned", "verified"] = "beam"
     beam: int = 5
@@ -167,7 +171,7 @@ class Recipe:
     carry_back_s: float = 0.2
     carry_most_s: float = 0.0
     real_end: bool = True
-    shift_guard: bool = True
+    shift_guard: bool = False
     shift_median: int = 7
     shift_average: int = 10
     shift_row: ShiftRow = "predicting"
@@ -196,7 +200,7 @@ class Recipe:
         _check_range("step_s", self.step_s, 0.02, CHUNK_SECONDS)
         _check_range("beam", self.beam, 1, 64)
         _check_range("hush_s", self.hush_s, SHORTEST_HUSH_S, LONGEST_HUSH_S)
-        if self.search == "unrolled" and (self.policy == "local-agreement" or self.framing in ("bare", "hush")):
+        if self.search == "unrolled" and (self.policy == "local-agreement" or self.framing in _ANY_LENGTH):
             raise OptionError(
                 "expected policy=align-att or grounded, framing=buckets, buckets-masked or pad30 with search=unrolled, "
                 f"whose graphs have fixed lengths; got policy={self.policy}, framing={self.framing}"

@@ -62,6 +62,7 @@ _NPUSPER = Recipe(
     search="greedy",
     policy="grounded",
     margin_s=0.6,
+    shift_guard=True,
     carry=3,
     carry_back_s=0.0,
     same_token=3,
@@ -75,7 +76,7 @@ _TIDE = Recipe(
     name="tide",
     schedule="adaptive",
     step_s=0.3,
-    framing="bare",
+    framing="auto",
     search="greedy",
     policy="align-att",
     margin_s=0.24,
@@ -172,6 +173,7 @@ def _align_att(recipe: Recipe) -> AlignAtt:
         rewind=_frames(recipe.rewind_s) or None,
         back=_frames(recipe.backward_s) or None,
         floor=recipe.attention_floor,
+        shift=_backward_shift(recipe) if recipe.shift_guard else None,
         truncate=recipe.truncate,
         hold=to_samples(recipe.hold_s),
         doubt=Doubt(recipe.doubt, to_samples(recipe.settle_s)),
@@ -191,20 +193,24 @@ def _align_att(recipe: Recipe) -> AlignAtt:
 def _grounded(recipe: Recipe) -> Grounded:
     return Grounded(
         carry=recipe.carry,
-        watch=BackwardShift(
-            detect=recipe.shift_guard,
-            median=recipe.shift_median,
-            average=recipe.shift_average,
-            row=recipe.shift_row,
-            search_from=_frames(recipe.shift_from_s),
-            near_end=_frames(recipe.margin_s) or None,
-            finish_word=recipe.finish_word,
+        watch=replace_fields(
+            _backward_shift(recipe), near_end=_frames(recipe.margin_s) or None, finish_word=recipe.finish_word
         ),
         back=to_samples(recipe.carry_back_s),
         most=to_samples(recipe.carried_s),
         hard_cap=to_samples(recipe.hard_cap_s),
         loop_guard=recipe.loop_guard,
         listen=replace_fields(_listening(recipe), real_end=recipe.real_end, same_token=recipe.same_token),
+    )
+
+
+def _backward_shift(recipe: Recipe) -> BackwardShift:
+    return BackwardShift(
+        detect=recipe.shift_guard,
+        median=recipe.shift_median,
+        average=recipe.shift_average,
+        row=recipe.shift_row,
+        search_from=_frames(recipe.shift_from_s),
     )
 
 

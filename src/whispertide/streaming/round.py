@@ -53,6 +53,8 @@ class Listening:
     times           how words are timed; `heads_first`: the heads are averaged before anything else (NPUsper)
     detect_end      ask the word-truncation detector, if there is one, about the last word
     retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
+    again           if attention shifts backward, hear the window once more, watched by these alone: padded to 30 s, or
+                    bare where it was padded; None: what stands before the shift is all that was heard
     rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
     unrolled        search greedily in static graphs of several steps each, as far as these hold the text
     keep_attention  put the attention into the result
@@ -73,6 +75,7 @@ class Listening:
     heads_first: bool = False
     detect_end: bool = False
     retry: Halt | None = None
+    again: tuple[Watch, ...] | None = None
     rescue: float | None = None
     rescue_beam: int = 5
     unrolled: bool = False

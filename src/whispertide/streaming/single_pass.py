@@ -35,7 +35,7 @@ from whispertide.events import RoundStats
 from whispertide.model.unrolled import UnrolledDecoder
 from whispertide.options import DecodeOptions
 from whispertide.streaming.context import fit_context
-from whispertide.streaming.framing import Framing, pad30
+from whispertide.streaming.framing import Framing, bare, pad30
 from whispertide.streaming.round import Heard, Listened, Listening, RoundPlan, RoundResult
 from whispertide.streaming.stages import Opening
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
@@ -171,9 +171,9 @@ class _Pass:
         language = choose_language(self.model, lambda: encoded, self.options.language)
         decode = _Decode(self, encoded, min(frames, encoded.valid_frames), language.language, self.plan.prefix)
         listened = decode.run(self.listen, detector)
-        if self.listen.retry is not None and listened.halt == self.listen.retry:
+        if (listen := self._listen_again(listened.halt)) is not None:
             decode = self._once_more(features.window(0, features.frames), frames, language.language)
-            listened = replace(decode.run(self._unwatched(), None), retried=True)
+            listened = replace(decode.run(listen, None), retried=True)
         found = decode.found
         return RoundResult(
             self.plan,
@@ -188,12 +188,25 @@ class _Pass:
             stats=_stats(self.costs, len(found.best.tokens)),
         )
 
+    def _listen_again(self, halt: Halt | None) -> Listening | None:
+        """How the window is heard once more; None: it is not."""
+        if halt is None:
+            return None
+        if halt == self.listen.retry:
+            return self._unwatched()
+        if halt.reason == "backward-shift" and self.listen.again is not None:
+            return replace(self.listen, watch=self.listen.again, again=None, detect_end=False)
+        return None
+
     def _once_more(self, mel: FloatArray, frames: int, language: str) -> "_Decode":
+        """In the other framing, because in the same one it would say the same; NPUsper's fallback is always padded."""
+        is_fallback = self.listen.retry is not None
+        frame = bare if self.executor.frame is pad30 and not is_fallback else pad30
         self.hushed = False
         began = time.perf_counter()
-        encoded = pad30(self.model, mel)
+        encoded = frame(self.model, mel)
         self.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
-        return _Decode(self, encoded, frames, language, ())
+        return _Decode(self, encoded, frames, language, () if is_fallback else self.plan.prefix)
 
     def _unwatched(self) -> Listening:
         """How the 30 s fallback of NPUsper listens: no guards of attention, the real end of text."""

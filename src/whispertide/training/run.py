@@ -129,7 +129,8 @@ def open_run(
 def trained(folder: Path) -> Start:
     """The averaged weights of a run as a plain Whisper over the whole vocabulary: to export, or to start another run.
 
-    Its alignment heads are those that were guided, if any were. Raises `CheckpointError`.
+    Its alignment heads are those that were guided, if any were. It knows short windows if this run had any, whatever
+    it began with: windows of 30 s alone make a checkpoint forget them. Raises `CheckpointError`.
     """
     options = read_options(folder)
     start, vocabulary = _rebuilt(folder, options)
@@ -142,7 +143,12 @@ def trained(folder: Path) -> Start:
     generation = dict(start.generation)
     if options.loop.guide > 0 and options.loop.guided:
         generation["alignment_heads"] = [list(pair) for pair in options.loop.guided]
+    generation["short_windows"] = _has_short_windows(options)
     return replace(start, generation=generation, characters=content["characters"])
+
+
+def _has_short_windows(options: RunOptions) -> bool:
+    return any(seconds < CHUNK_SECONDS for phase in options.phases for seconds in phase.options.lengths_s)
 
 
 def export(folder: Path, output: Path, dtype: type[np.float16 | np.float32] = np.float16) -> Path:

@@ -51,7 +51,8 @@ def from_shape(name: str, seed: int) -> Start:
     folder = pattern.tensors.files[0].parent
     config = read_json(folder / "config.json") | _config_of(dims)
     generation = read_json(folder / "generation_config.json")
-    generation.pop("alignment_heads", None)
+    for name in ("alignment_heads", "short_windows"):  # of the pattern's weights
+        generation.pop(name, None)
     return Start(new_network(dims, seed), pattern.tokenizer, folder, config, generation)
 
 
