@@ -395,7 +395,7 @@ def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [(), *(("--recipe", recipe, "--pace", "max") for recipe in ("tide", "whisperflow"))])
+@pytest.mark.parametrize("mode", [(), ("--recipe", "tide", "--pace", "max")])
 def test_beside_a_busy_process_the_real_model_says_the_same_every_time(mode: tuple[str, ...]) -> None:
     command = ["transcribe", str(files("whispertide") / "bundled" / "audio" / "demo.flac"), "-m", "nano.en", *mode]
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
