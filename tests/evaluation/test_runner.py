@@ -11,7 +11,7 @@ import pytest
 from whispertide.api import Transcriber, load
 from whispertide.evaluation.clips import Clip
 from whispertide.evaluation.grid import Setup
-from whispertide.evaluation.runner import Runner
+from whispertide.evaluation.runner import Job, Runner
 from whispertide.evaluation.store import CellSpec, Json
 from whispertide.evaluation.trace import Utterance
 from whispertide.types import SAMPLE_RATE
@@ -112,8 +112,8 @@ def test_a_cell_says_how_its_windows_were_framed(
     """The framing of tide may be the outcome of a measurement: then it is part of what the cell is."""
     specs: list[CellSpec] = []
 
-    def found(spec: CellSpec, *_: Any) -> Any:
-        specs.append(spec)
+    def found(job: Job, *_: Any) -> Any:
+        specs.append(job.spec)
         return SimpleNamespace(score={"wer": 0.0})
 
     monkeypatch.setattr(runner, "_measure", found)
