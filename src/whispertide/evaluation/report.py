@@ -22,7 +22,7 @@ SYNTHETIC = (
     "Times are from the moment a word ended in the audio to the moment it was shown; nothing is clamped or rounded."
 )
 DOUBT = " !"
-DOUBTFUL = "! fewer than 95 % of the words were matched: the latencies beside it are no basis for a claim."
+DOUBTFUL = "! Latencies with under 95 % matched are marked; do not rely on them."
 CLOCKS = {
     FREE: "Computing counts as instant, which leaves the delay that the policy itself causes.",
     TIMED: "Computing takes the time it took: audio arrives in real time, by the wall clock (live) or in a simulation "
