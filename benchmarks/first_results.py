@@ -272,14 +272,14 @@ def corpora_of(study: Study) -> tuple[str, ...]:
 
 LEAD = """
 Measured with one command on one machine. `talks` and `noisy` are **synthetic speech** (espeak-ng and flite) with the
-synthesizer's exact word times. `nonspeech` is synthetic, too. `{model}` is a small model of this project,
-trained mostly on synthetic speech. `{model}-as-{shape}` is the same function widened to {shape}'s shape: its cost is real and its words are the
-same. **Nothing here says how well a Whisper model hears people.**
+synthesizer's exact word times. `nonspeech` is synthetic, too. `{model}` is a small model of this project, trained
+mostly on synthetic speech. `{model}-as-{shape}` is the same function widened to {shape}'s shape: its cost is real and
+its words are the same. **Nothing here says how well a Whisper model hears people.**
 
-**A bias to know.** `{model}` hears short windows better than windows that are full of speech. It cannot
-use the text before a window, and its generation config says so (docs/LOG.md). Whatever works on long windows suffers from that: offline transcription,
-and programs that keep long buffers. So offline is worse here than most recipes, and their *minus offline* is negative.
-A part of the distance to the other programs is the checkpoint's doing.
+**A bias to know.** `{model}` hears short windows better than windows that are full of speech. It cannot use the text
+before a window, and its generation config says so (docs/LOG.md). Whatever works on long windows suffers from that:
+offline transcription, and programs that keep long buffers. So offline is worse here than most recipes, and their
+*minus offline* is negative. A part of the distance to the other programs is the checkpoint's doing.
 
 **How to read the tables.**
 
@@ -296,7 +296,8 @@ Nothing is clamped, rounded or truncated, and negative latencies are kept. Compu
 CTranslate2 (faster-whisper) runs in float32 where the program's default is the stored type. WhisperLiveKit lets it
 choose. `peer:whisper-streaming` is whisper_streaming's algorithm over faster-whisper, as WhisperLiveKit ships it. It
 empties its buffer after 15 s without a confirmed word. A small checkpoint has vocabulary that was never trained. The
-fallback's sampling at a high temperature hits it. Do not draw conclusions from a row with fewer than a thousand words.
+fallback's sampling at a high temperature hits it. Do not draw conclusions from a row with fewer than a thousand
+words.
 
 *Best step*: take the steps whose WER is at most a point above the lowest of the sweep. The one with the lowest mean
 confirmed latency is the best. It is chosen on the same audio for ours and for the others.
