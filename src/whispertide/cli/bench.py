@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from whispertide.evaluation.store import Cell
 
 bench = typer.Typer(
-    help="Measure latency, accuracy and cost; compare runs; make reports; redo the figures of the papers.",
+    help="Measure latency, accuracy and cost. Compare runs, make reports, repeat the papers' figures.",
     no_args_is_help=True,
 )
 
@@ -34,7 +34,10 @@ DEFAULT_CORPORA = "talks"
 
 ModelsOption = Annotated[str, typer.Option("--models", "-m", metavar="A,B", help="Models, separated by commas.")]
 QuickOption = Annotated[
-    bool, typer.Option("--quick", help="A small part of each corpus: shows that it works, within two minutes.")
+    bool,
+    typer.Option(
+        "--quick", help="Only a small part of each corpus, within two minutes. It shows that everything works."
+    ),
 ]
 ClockOption = Annotated[
     str,
@@ -45,32 +48,36 @@ ClockOption = Annotated[
     ),
 ]
 FolderOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Where results are kept; an interrupted run goes on.")
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Where results are kept. An interrupted run continues.")
 ]
 ExcerptOption = Annotated[
     float | None,
     typer.Option(
-        "--excerpt", metavar="S", help="Only S seconds of each corpus, in as many voices as fit; live programs need it."
+        "--excerpt", metavar="S", help="Only S seconds of each corpus, in as many voices as fit. Live programs need it."
     ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are made on the spot.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed for corpora that are generated.")]
 
 
 @bench.command()
 def run(
     recipes: Annotated[
-        str, typer.Option("--recipes", "-r", metavar="A,B", help="Recipes, separated by commas; none: only peers.")
+        str, typer.Option("--recipes", "-r", metavar="A,B", help="Recipes, separated by commas. none: only peers.")
     ] = DEFAULT_RECIPES,
     models: ModelsOption = DEFAULT_MODELS,
     corpora: Annotated[
         str, typer.Option("--corpora", "-c", metavar="A,B", help="Corpora, separated by commas.")
     ] = DEFAULT_CORPORA,
     steps: Annotated[
-        str, typer.Option("--steps", "-s", metavar="S,S", help="Seconds between rounds; default: each recipe's own.")
+        str, typer.Option("--steps", "-s", metavar="S,S", help="Seconds between rounds. Default: each recipe's own.")
     ] = "",
     peers: Annotated[
         str,
-        typer.Option("--peers", metavar="A,B", help="Other programs, at their defaults and without fallback; 'all'."),
+        typer.Option(
+            "--peers",
+            metavar="A,B",
+            help="Other programs, at their defaults and without fallback. 'all' for all of them.",
+        ),
     ] = "",
     settings: SetOption = None,
     quick: QuickOption = False,
@@ -82,7 +89,7 @@ def run(
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
 ) -> None:
-    """Measure every combination of recipes, models, corpora and steps. Standard output: a table, then one JSON line
+    """Measure every combination of recipes, models, corpora and steps. It prints a table, then one JSON line
     per cell.
     """
 
@@ -105,11 +112,13 @@ def run(
 
 @bench.command()
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="A cell's key (or its beginning), or a folder of results.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="What is compared with it.")],
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="A cell's key (or the beginning of it), or a folder of results.")
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="The other one, of the same kind.")],
     output: FolderOption = DEFAULT_FOLDER,
 ) -> None:
-    """Compare two cells, or two folders cell by cell: paired by utterance, with bootstrap intervals."""
+    """Compare two cells, or two folders cell by cell. Paired by utterance, with bootstrap intervals."""
 
     def body() -> ExitCode:
         from whispertide.evaluation.compare import compare_all
@@ -129,7 +138,7 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
     title: Annotated[str, typer.Option("--title", help="Its heading.")] = "whispertide benchmark",
 ) -> None:
-    """Write one self-contained HTML page with plots and tables of everything in a folder of results."""
+    """Write an HTML page with plots and tables of everything in a folder of results."""
 
     def body() -> ExitCode:
         from whispertide.evaluation.report import build
@@ -154,14 +163,14 @@ def paper(
     clock: ClockOption = "simulated",
     output: FolderOption = DEFAULT_FOLDER,
     page: Annotated[
-        Path | None, typer.Option("--page", metavar="FILE", help="The page; default: DIR/paper-NAME.html.")
+        Path | None, typer.Option("--page", metavar="FILE", help="The page. Default: DIR/paper-NAME.html.")
     ] = None,
     seed: SeedOption = 0,
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
 ) -> None:
-    """Make the tables and figures of a paper again, as far as they can be made; the others say what they lack."""
+    """Repeat the tables and figures of a paper, where that is possible. For the others say what is missing."""
 
     def body() -> ExitCode:
         from whispertide.evaluation import paper as papers
@@ -279,7 +288,7 @@ def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
         try:
             yield Runner(folder, setup, Bar())
         except KeyboardInterrupt:
-            say(f"finished utterances are kept in {folder}; the same command goes on from there")
+            say(f"finished utterances are kept in {folder}; the same command continues from there")
             raise
 
 
@@ -296,7 +305,7 @@ def _write_page(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
     except OSError as error:
-        raise OutputError(f"expected a file that can be written; got {error}: choose another with --output") from error
+        raise OutputError(f"expected a file that can be written; got {error}. Choose another with --output") from error
     say(f"wrote {path}")
 
 

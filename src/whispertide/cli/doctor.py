@@ -61,7 +61,7 @@ class Diagnosis:
 
 def doctor(
     model: Annotated[
-        str, typer.Argument(help="The model to measure and check; base.en for what `listen` uses.")
+        str, typer.Argument(help="The model to measure and check. `listen` uses base.en.")
     ] = BUNDLED_MODEL,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     precision: PrecisionOption = "int8",
@@ -69,7 +69,7 @@ def doctor(
     threads: ThreadsOption = 0,
     revision: RevisionOption = None,
 ) -> None:
-    """Check this machine and a model: providers, microphone, speed, what runs live, the engine against fp32."""
+    """Check this machine and a model: providers, microphone, speed, what runs live, and the engine against fp32."""
 
     def body() -> ExitCode:
         found = diagnose(ModelChoice(model, revision, EngineOptions(precision, provider, threads)))
@@ -166,7 +166,7 @@ def show(found: Diagnosis) -> None:
     console = Console(highlight=False)
     speed = found.speed
     engine = f"{speed.precision}, {speed.provider}, {speed.threads} threads"
-    busy = "The machine was busy: measure again when it is not." if speed.spread > BUSY else ""
+    busy = "The machine was busy. Measure again when it is idle." if speed.spread > BUSY else ""
     for title, explanation, table in (
         ("machine", "", _machine_table(found.machine)),
         (f"speed of {speed.model} ({engine})", busy, _speed_table(speed)),

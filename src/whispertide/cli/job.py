@@ -59,10 +59,10 @@ def conclude(heard: Heard, document: Document, place: str, *, duration_s: float 
     """Tell how an incomplete run ended, and its exit code."""
     if heard.interrupted:
         of = f" of {clock_text(duration_s)}" if duration_s else ""
-        say(f"interrupted after {clock_text(seconds(document.duration))}{of}; what was confirmed went to {place}")
+        say(f"interrupted after {clock_text(seconds(document.duration))}{of}; the confirmed text is in {place}")
         return ExitCode.INTERRUPTED
     if heard.broken is not None:
         say(f"warning: {heard.broken}")
-        say(f"the transcript of what was there went to {place}")
+        say(f"the transcript of the part that could be read is in {place}")
         return code_for(heard.broken)
     return ExitCode.OK

@@ -15,7 +15,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name such 
 
 @models.command("list")
 def list_models() -> None:
-    """The models with short names, and all other Whispers in the Hugging Face cache."""
+    """List the models with short names, and all other Whisper models in the Hugging Face cache."""
 
     def body() -> ExitCode:
         from whispertide.checkpoint import hub
@@ -37,7 +37,7 @@ def list_models() -> None:
 
 @models.command()
 def pull(name: NameArgument, revision: RevisionOption = None) -> None:
-    """Download a model, or bring it up to date; prints its folder."""
+    """Download or update a model, and print its folder."""
 
     def body() -> ExitCode:
         from whispertide.checkpoint import hub
@@ -77,7 +77,7 @@ def remove(
             say("nothing was removed")
             return ExitCode.FAILURE
         freed = hub.remove(name, revision)
-        say(f"removed {name}; {format_size(freed)} are free again")
+        say(f"removed {name}; {format_size(freed)} freed")
         return ExitCode.OK
 
     guarded(body)

@@ -63,7 +63,7 @@ class Request:
 
 def transcribe(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="Audio or video files of any kind; - is standard input.")
+        list[str], typer.Argument(metavar="FILE", help="Audio or video files of any kind. - is standard input.")
     ],
     model: ModelOption = DEFAULT_MODEL,
     output: Annotated[
@@ -75,7 +75,7 @@ def transcribe(
     form: FormatOption = None,
     offline: Annotated[bool, typer.Option("--offline", help="Whole recording at once instead of streaming.")] = False,
     pace: Annotated[
-        Pace, typer.Option("--pace", help="max: as fast as it goes; live: at the speed of speech.")
+        Pace, typer.Option("--pace", help="max: as fast as possible. live: at the speed of speech.")
     ] = "max",
     language: LanguageOption = None,
     task: TaskOption = "transcribe",
@@ -92,12 +92,12 @@ def transcribe(
     revision: RevisionOption = None,
     rate: Annotated[
         int | None,
-        typer.Option("--rate", min=1, help="Samples per second; without it - is a file.", rich_help_panel=_INPUT),
+        typer.Option("--rate", min=1, help="Samples per second. Without it - is a file.", rich_help_panel=_INPUT),
     ] = None,
     channels: Annotated[int, typer.Option("--channels", min=1, rich_help_panel=_INPUT)] = 1,
     sample_format: Annotated[SampleFormat, typer.Option("--sample-format", rich_help_panel=_INPUT)] = "s16le",
 ) -> None:
-    """Transcribe audio files. Only the transcript goes to standard output; everything else to standard error."""
+    """Transcribe audio files. Standard output gets only the transcript, standard error everything else."""
 
     def body() -> ExitCode:
         pcm = None if rate is None else PcmFormat(rate, channels, sample_format)
@@ -123,12 +123,12 @@ def _check_usage(
     files: Sequence[str], pcm: PcmFormat | None, *, offline: bool, streaming: tuple[object, ...], pace: Pace
 ) -> None:
     if pcm is not None and STDIN not in files:
-        raise OptionError("--rate describes raw audio on standard input; add - to the files, or leave --rate out")
+        raise OptionError("--rate describes raw audio on standard input; add - to the files, or leave out --rate")
     if files.count(STDIN) > 1:
-        raise OptionError("standard input can be read once; expected one - among the files")
+        raise OptionError("standard input can be read only once; expected one - among the files")
     if offline and any(choice is not None for choice in streaming):
         raise OptionError(
-            "--offline has no recipe: leave out --recipe, --set, --vad, --executor, or leave out --offline"
+            "--offline has no recipe; leave out --recipe, --set, --vad, --executor, or leave out --offline"
         )
     if offline and pace == "live":
         raise OptionError("--offline needs the whole recording and cannot run at live pace; choose one of them")
