@@ -30,7 +30,7 @@ def resume_journal(hub: Hub, journal: Journal) -> int:
 
 def _rebuilt(hub: Hub, journal: Journal, kept: Kept) -> LiveSession:
     if kept.model not in hub.models:
-        raise ValueError(f"expected the model {kept.model} to be served again; it is not")
+        raise ValueError(f"expected the model {kept.model} to be served again; this server does not serve it")
     live = hub.build(kept.id, kept.owner, kept.model, kept.settings, kept.protocol)
     if kept.state is not None and kept.recipe is not None and kept.options is not None:
         live.session.restore(kept.state)
