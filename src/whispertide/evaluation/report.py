@@ -25,8 +25,8 @@ DOUBT = " !"
 DOUBTFUL = "! Latencies with under 95 % matched are marked; do not rely on them."
 CLOCKS = {
     FREE: "Computing counts as instant, which leaves the delay that the policy itself causes.",
-    TIMED: "Computing takes its measured time. Audio arrives in real time, by the wall clock (live) or in a simulation. "
-    "In the simulation every round occupies the worker for its measured time.",
+    TIMED: "Computing takes its measured time. Audio arrives in real time, by the wall clock (live) or in a "
+    "simulation. In the simulation every round occupies the worker for its measured time.",
 }
 Format = Callable[[Any], str]
 

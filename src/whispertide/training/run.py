@@ -75,7 +75,7 @@ def begin(folder: Path, options: RunOptions, start: Start, device: str, announce
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OutputError(
-            f"expected a new or empty folder for the run; {folder} is neither. Continue an existing run with `train resume`"
+            f"expected a new or empty folder for the run; {folder} is neither. Continue a run with `train resume`"
         )
     for phase in options.phases:
         start.tokenizer.sot_sequence(phase.options.windows.language, "transcribe")
