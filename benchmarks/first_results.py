@@ -209,8 +209,8 @@ def clocks(study: Study, length: float) -> publish.Part:
             found[name] = cell
             utterances = list(runner.corpus.utterances())
     note = (
-        f"`{BASELINE}` with `{study.small}` on {length:g} s of `talks`, by each clock. The simulation is to be judged "
-        "by the two real-time runs: they differ among themselves, too, because rounds begin a little earlier or later."
+        f"`{BASELINE}` with `{study.small}` on {length:g} s of `talks`, by each clock. Judge the simulation by "
+        "the two real-time runs. These differ among themselves, too: rounds begin a little earlier or later."
     )
     pairs = [("simulated", "real time"), ("simulated", "real time, again"), ("real time", "real time, again")]
     return publish.clocks_part("Do the clocks agree?", note, found, pairs, utterances)
@@ -235,7 +235,7 @@ def live(study: Study, model: str, length: float, swept: Sequence[Cell], title: 
             requests.append(Request(PEER + peer, model, "talks", step_s=best.spec.step_s, settings=settings))
     cells = study.cells(study.runner((model,), length), requests)
     note = (
-        "WhisperLiveKit with its own server loop, threads and voice gate runs in real time; recipes of ours stand "
+        "WhisperLiveKit runs in real time, with its own server loop, threads and voice gate. Recipes of ours stand "
         f"beside it on the same {length:g} s of `talks`, simulated. Its second step is the best for its policy above."
     )
     return publish.streaming_part(title, note, cells, name, "benchmarks")
@@ -247,7 +247,7 @@ def offline(study: Study) -> publish.Part:
     cells = study.cells(runner, [Request(OFFLINE, study.small, corpus) for corpus in corpora_of(study)])
     note = (
         f"`{study.small}`, greedy, on up to {OFFLINE_S / 60:g} minutes of each corpus, in as many voices as fit. Where "
-        "nobody speaks, every word is invented; those are counted per minute."
+        "nobody speaks, every word is invented. These are counted per minute."
     )
     return publish.offline_part(f"Offline word error rate of {study.small}", note, cells)
 
@@ -257,8 +257,8 @@ def streamed(study: Study) -> publish.Part:
     runner = study.runner((study.small,), STREAMED_S, clock="free")
     requests = [grid((BASELINE,), (study.small,), (corpus,), (), ())[0] for corpus in corpora_of(study)]
     note = (
-        f"`{BASELINE}` on up to {STREAMED_S / 60:g} minutes of each corpus, with computing counted as instant: what is "
-        "late here is the policy's doing. *minus offline* is what streaming costs in points, with the same beam."
+        f"`{BASELINE}` on up to {STREAMED_S / 60:g} minutes of each corpus, with computing counted as instant. Any "
+        "delay here comes from the policy. *minus offline* is what streaming costs in points, with the same beam."
     )
     return publish.corpora_part("Streaming, whatever the machine", note, study.cells(runner, requests))
 
@@ -272,30 +272,36 @@ def corpora_of(study: Study) -> tuple[str, ...]:
 
 
 LEAD = """
-Measured with one command on one machine. `talks` and `noisy` are **synthetic speech**
-(espeak-ng and flite) with the synthesizer's exact word times; `nonspeech` is synthetic, too. `{model}` is a small model
-of this project, trained mostly on synthetic speech; `{model}-as-{shape}` is the same function widened to {shape}'s
-shape, so that its cost is real and its words are the same. Nothing here says how well a Whisper model hears people.
+Measured with one command on one machine. `talks` and `noisy` are **synthetic speech** (espeak-ng and flite) with the
+synthesizer's exact word times. `nonspeech` is synthetic, too. `{model}` is a small model of this project, trained
+mostly on synthetic speech. `{model}-as-{shape}` is the same function widened to {shape}'s shape: its cost is real and
+its words are the same. **Nothing here says how well a Whisper model hears people.**
 
-**A bias to know.** `{model}` hears short windows better than windows that are full of speech, and cannot use text
-before a window, which its generation config says (docs/LOG.md). Whatever works on long windows suffers from that:
-offline transcription, and programs that keep long buffers. So offline is worse here than most recipes, their *minus
-offline* is negative, and a part of the distance to the other programs is the checkpoint's doing.
-`peer:whisper-streaming` is whisper_streaming's algorithm over faster-whisper as WhisperLiveKit ships it, which
-empties its buffer after 15 s without a confirmed word. Where there are fewer than a thousand words, no claim rests on
-a row.
+**A bias to know.** `{model}` hears short windows better than windows that are full of speech. It cannot use the text
+before a window, and its generation config says so (docs/LOG.md). Whatever works on long windows suffers from that:
+offline transcription, and programs that keep long buffers. So offline is worse here than most recipes, and their
+*minus offline* is negative. A part of the distance to the other programs is the checkpoint's doing.
 
-Latency is from the moment a word ended in the audio to the moment it was shown for good, over words that were
-recognised (`matched`); nothing is clamped or rounded, nothing truncated, negatives are kept; for p99 a word that was
-never recognised counts as shown at the end. Under 95 % matched a latency is marked and claims nothing. *minus offline*
-is streaming WER less offline WER with the same weights and beam, in points. `peer:` marks other programs on the same
-weights and audio, each in its own environment (`make peers`); computing takes its measured time. CTranslate2
-(faster-whisper) runs in float32 where the program's default is the stored type, WhisperLiveKit lets it choose.
-`fallback=false` turns Whisper's temperature fallback off: a small checkpoint has vocabulary that was never trained, and
-sampling at a high temperature hits it.
+**How to read the tables.**
 
-*best step*: among the steps whose WER is at most a point above the lowest of the sweep, the one with the lowest mean
-confirmed latency, chosen on the same audio for ours and for the others.
+| word | meaning |
+| --- | --- |
+| latency | from the end of a word in the audio to the moment it was shown for good, over recognised words |
+| matched | the share of recognised words. Latencies with under 95 % matched are marked; do not rely on them |
+| p99 | here a word that was never recognised counts as shown at the end |
+| minus offline | streaming WER minus offline WER with the same weights and beam, in points |
+| `peer:` | another program on the same weights and audio, in its own environment (`make peers`) |
+| `fallback=false` | Whisper's temperature fallback is off |
+
+Nothing is clamped, rounded or truncated, and negative latencies are kept. Computing takes its measured time.
+CTranslate2 (faster-whisper) runs in float32 where the program's default is the stored type. WhisperLiveKit lets it
+choose. `peer:whisper-streaming` is whisper_streaming's algorithm over faster-whisper, as WhisperLiveKit ships it. It
+empties its buffer after 15 s without a confirmed word. A small checkpoint has vocabulary that was never trained. The
+fallback's sampling at a high temperature hits it. Do not draw conclusions from a row with fewer than a thousand
+words.
+
+*Best step*: take the steps whose WER is at most a point above the lowest of the sweep. The one with the lowest mean
+confirmed latency is the best. It is chosen on the same audio for ours and for the others.
 """
 
 

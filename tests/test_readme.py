@@ -8,11 +8,21 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).parents[1] / "README.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+COMING_FROM = README.parent / "docs" / "guides" / "coming-from.md"
+DEMO = "src/whispertide/bundled/audio/demo.flac"
+
+
+def python_in(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+EXAMPLES = python_in(README)
+GUIDE = [text.replace("base.en", "nano.en").replace("talk.wav", DEMO) for text in python_in(COMING_FROM)]
 
 
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 4
+    assert len(GUIDE) >= 2
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.strip().splitlines()[-1][:40] for example in EXAMPLES])
@@ -24,6 +34,10 @@ def test_example_runs(example: str) -> None:
     assert done.stdout.strip()
 
 
-def test_files_that_the_readme_names_exist() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README.read_text()):
-        assert (README.parent / target).exists(), target
+PAGES = [path for path in (README.parent / "docs").rglob("*.md") if not path.name.startswith("model-card")]
+
+
+@pytest.mark.parametrize("page", [README, README.parent / "CONTRIBUTING.md", *PAGES], ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)[)#]", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target

@@ -249,7 +249,7 @@ def test_after_the_end_nothing_is_accepted() -> None:
         lambda: session.configure(language="de"),
         lambda: session.fail("too late"),
     ):
-        with pytest.raises(SessionError, match=r"has ended: start another"):
+        with pytest.raises(SessionError, match=r"has ended\. Start another"):
             use()
     assert session.drain() == []
     assert said(session.transcript.words) == ""

@@ -110,7 +110,7 @@ TOKENS_PER_S = 4.0  # of fluent speech, time marks included
 RULE = (
     f"A round = encode its window + one decoder step per token ({TOKENS_PER_S:g} tokens per second of the longest "
     f"window, at the recipe's beam) + one block pass for word times. It runs live if a round takes at most "
-    f"{COMFORTABLE:.0%} of the recipe's step. Other models than the measured one are estimated from the sizes of their "
+    f"{COMFORTABLE:.0%} of the recipe's step. Models that were not measured are estimated from the sizes of their "
     "matrices."
 )
 

@@ -156,7 +156,7 @@ def measure_all(
     progress("rounds of the recording", 0, total)
     recorded = record(make_executor(model, recipe), recipe, audio)
     if not recorded:
-        raise OptionError("expected a recording in which somebody speaks; the voice gate let nothing of it through")
+        raise OptionError("expected a recording in which somebody speaks; the voice gate found no speech in it")
     rounds = chosen(recorded, len(allocations))
     measured = []
     for number, allocation in enumerate(allocations, start=1):

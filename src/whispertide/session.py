@@ -479,12 +479,12 @@ class Session:
 
     def _require_open(self) -> None:
         if self.ended:
-            raise SessionError("expected a session that goes on; this one has ended: start another")
+            raise SessionError("expected an open session; this one has ended. Start another")
 
     def _require_going_on(self) -> None:
         self._require_open()
         if self._finishing:
-            raise SessionError("expected a session that goes on; this one was asked to finish: start another")
+            raise SessionError("expected an open session; this one was asked to finish. Start another")
 
     def _require_executor(self) -> None:
         if self._executor is None:

@@ -143,7 +143,9 @@ def test_a_gated_repository(online: FakeHub, repo: dict[str, bytes]) -> None:
         hub.resolve("base.en")
 
 
-@pytest.mark.parametrize(("status", "hint"), [(500, "on its side"), (429, "on its side"), (403, "hf auth whoami")])
+@pytest.mark.parametrize(
+    ("status", "hint"), [(500, "the problem is there"), (429, "the problem is there"), (403, "hf auth whoami")]
+)
 def test_a_hub_in_trouble(online: FakeHub, status: int, hint: str) -> None:
     online.status = status
     with pytest.raises(DownloadError, match=f"answered {status}.*{hint}"):

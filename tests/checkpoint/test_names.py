@@ -116,9 +116,9 @@ def test_a_path_object_is_never_a_hub_id() -> None:
 
 
 def test_revisions_that_make_no_sense(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="expected one revision; got 'a' in the name and 'b' beside it"):
+    with pytest.raises(OptionError, match="expected one revision; got 'a' in the name and 'b' apart from it"):
         find("base.en@a", "b")
-    with pytest.raises(OptionError, match="behind the @"):
+    with pytest.raises(OptionError, match="after the @"):
         find("org/name@")
     with pytest.raises(OptionError, match="models of the hub only"):
         find("nano.en", "main")

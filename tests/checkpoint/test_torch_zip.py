@@ -275,10 +275,10 @@ def test_damage(tmp_path: Path, whisper_model: Any) -> None:
         with pytest.raises(CheckpointError, match="damaged or truncated"):
             TorchZip(path)
     path.write_bytes(b"")
-    with pytest.raises(CheckpointError, match="is no checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
         TorchZip(path)
     path.write_bytes(b"GGML" + content)
-    with pytest.raises(CheckpointError, match=r"is no checkpoint.*b'GGML'"):
+    with pytest.raises(CheckpointError, match=r"is not a checkpoint.*b'GGML'"):
         TorchZip(path)
     with pytest.raises(CheckpointNotFoundError, match="no such file"):
         TorchZip(tmp_path / "nothing.pt")

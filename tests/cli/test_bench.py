@@ -195,7 +195,7 @@ def test_an_interrupted_run_goes_on_where_it_was(run: Run, heard: Heard, done: i
     heard.fail_after = done
     result = run(*ONE)
     assert (result.exit_code, result.stdout) == (130, "")
-    assert "same command goes on" in result.stderr
+    assert "same command continues" in result.stderr
     heard.fail_after = None
     assert run(*ONE).exit_code == 0
     assert len(heard.asked) == len(set(heard.asked)) == 4

@@ -58,7 +58,7 @@ def test_the_summary_says_which_clock_it_used(tmp_path: Path) -> None:
     lines = summary(document("x"), tmp_path / "none.txt", bundled=False)
     assert lines == [
         "0 words in 10.0 s of audio, 9 rounds, 0.25 of real time",
-        "half of the words were confirmed within 1.50 s of their end, not counting the time to compute",
+        "half of the words were confirmed within 1.50 s of their end, without the time to compute",
     ]
     live = summary(document("x", latency_clock="wall"), tmp_path / "none.txt", bundled=True)
     assert live[1] == "half of the words were confirmed within 1.50 s of their end"

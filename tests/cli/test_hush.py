@@ -56,7 +56,7 @@ def test_a_file_that_is_none_is_refused_before_a_model_is_loaded(
     broken = run("transcribe", talk, "--hush", tmp_path / "word.csv")
     missing = run("transcribe", talk, "--hush", tmp_path / "nowhere.npz")
     assert (broken.exit_code, missing.exit_code) == (4, 4)
-    assert "got 4000 that are none" in broken.stderr
+    assert "got 4000 that are not finite, or louder" in broken.stderr
     assert "there is none: make it with `whispertide train hush`" in missing.stderr
     assert loads == []
 

@@ -75,7 +75,7 @@ def test_an_interrupted_run_says_that_it_goes_on(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(cards, "make_card", interrupted)
     result = run("card", "newer", "--output", tmp_path / "card.md")
     assert result.exit_code == ExitCode.INTERRUPTED
-    assert "the same command goes on" in result.output
+    assert "the same command continues" in result.output
 
 
 def test_a_curve_from_several_cards(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_worse_heads_are_not_written(folder: Path, chosen: Chosen) -> None:
     chosen.after = 101.0
     result = run(folder)
     assert result.exit_code == ExitCode.OK
-    assert "nothing written" in result.output
+    assert "nothing was written" in result.output
     assert heads_of(folder) == before
 
 

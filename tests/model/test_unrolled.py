@@ -102,7 +102,7 @@ def test_chunks_run_in_order_with_enough_known_tokens(pair: Pair) -> None:
     first, second = LAYOUT.plan(2)[:2]
     nothing = np.zeros((2, 51864), np.float32)
     for request in (ChunkRequest(second, (1,), nothing, None), ChunkRequest(first, (1,), nothing, None)):
-        with pytest.raises(GraphError, match="expected a chunk behind 0 tokens"):
+        with pytest.raises(GraphError, match="expected a chunk after 0 tokens"):
             state.run(request)
 
 

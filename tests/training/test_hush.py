@@ -246,7 +246,7 @@ def test_a_manifest_is_prepared_beside_the_run_once(tmp_path: Path) -> None:
 
 def test_the_command_says_what_is_wrong(tmp_path: Path, speech: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = command("--model", "nano.en", "--run", tmp_path / "run", "--data", tmp_path / "nowhere")
-    assert (missing.exit_code, "there is no" in missing.stderr) == (2, True)
+    assert (missing.exit_code, "does not exist" in missing.stderr) == (2, True)
     length = command("--model", "nano.en", "--run", tmp_path / "run", "--data", speech, "--seconds", 7)
     assert length.exit_code == 2
     assert "0.1 to 5 s" in length.stderr

@@ -316,7 +316,7 @@ class _Track:
         _warn_replaced(self._name, self._replaced)
         reason = self._missing()
         if reason and not self._decoded_s:
-            raise AudioFileError(f"{self._name}: expected audio; nothing of it could be decoded: {reason}")
+            raise AudioFileError(f"{self._name}: expected audio; none could be decoded: {reason}")
         if reason:
             raise TruncatedAudioError(
                 f"{self._name}: {reason}; the {self._decoded_s:.1f} s that are there were decoded"
@@ -325,7 +325,7 @@ class _Track:
     def _missing(self) -> str:
         """Why the audio is not whole; empty if it is, as far as the file tells."""
         if self._failure:
-            return f"reading broke off: {self._failure}"
+            return f"reading stopped early: {self._failure}"
         there = self._source.seen if self._source.size is None else self._source.size
         promised = promised_size(self._source.head)
         if promised is not None and there < promised:
@@ -333,7 +333,7 @@ class _Track:
         whole_s = self._promised_s()
         if whole_s is not None and self._decoded_s < whole_s - _TOLERANCE_S:
             return f"the file is cut off: its header promises {whole_s:.1f} s"
-        return f"{self._damaged} damaged parts were left out" if self._damaged else ""
+        return f"{self._damaged} damaged parts were skipped" if self._damaged else ""
 
     def _promised_s(self) -> float | None:
         """The exact length by the header, where there is one for this track alone."""

@@ -131,7 +131,7 @@ def _open_stream(sd: Any, device: InputDevice, capture: "_Capture", blocksize: i
         except sd.PortAudioError as error:
             problem = error
     raise AudioDeviceError(
-        f"the microphone {device.name!r} cannot be opened: {problem}; check that no other program holds it"
+        f"the microphone {device.name!r} cannot be opened: {problem}; check that no other program uses it"
     ) from problem
 
 

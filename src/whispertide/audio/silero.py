@@ -172,7 +172,7 @@ def build_silero(tensors: dict[str, npt.NDArray[Any]]) -> Silero:
     wrong = [name for name, shape in _SHAPES.items() if name not in tensors or tensors[name].shape != shape]
     if wrong:
         raise CheckpointError(
-            f"expected Silero VAD v5 or v6; missing or of another shape: {', '.join(wrong)}; {_ADVICE}"
+            f"expected Silero VAD v5 or v6; missing or of the wrong shape: {', '.join(wrong)}; {_ADVICE}"
         )
     # The third convolution's first tap and the outer taps of the fourth only ever meet padding.
     taps = ((0, 1, 2), (0, 1, 2), (1, 2), (1,))

@@ -144,7 +144,7 @@ def format_size(size: int) -> str:
 def offline_error(model: HubModel) -> DownloadError:
     """The error for a model that is not in the cache while HF_HUB_OFFLINE is set."""
     return DownloadError(
-        f"{model} is not on this machine, and HF_HUB_OFFLINE forbids to download it. {_elsewhere(model)}"
+        f"{model} is not on this machine, and HF_HUB_OFFLINE forbids downloading it. {_elsewhere(model)}"
     )
 
 
@@ -211,7 +211,7 @@ def _translate(error: Exception, model: HubModel, stage: str) -> CheckpointError
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, errors.HfHubHTTPError) and status is not None:
         mine = 400 <= status < 500 and status != 429
-        hint = "check your access with `hf auth whoami`" if mine else "this is on its side: try again later"
+        hint = "check your access with `hf auth whoami`" if mine else "the problem is there; try again later"
         return DownloadError(f"the Hugging Face hub answered {status} when asked for {model}; {hint}")
     reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     if stage == "interrupted":

@@ -75,10 +75,10 @@ def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubMod
         path = path.parent if path.suffix == ".safetensors" and path.is_file() else path
         return _unversioned(path, revision)
     if at and revision is not None:
-        raise OptionError(f"expected one revision; got {pinned!r} in the name and {revision!r} beside it")
+        raise OptionError(f"expected one revision; got {pinned!r} in the name and {revision!r} apart from it")
     revision = revision if revision is not None else pinned if at else None
     if revision == "":
-        raise OptionError(f"expected a branch, tag or commit behind the @ of {str(name_or_path)!r}; got nothing")
+        raise OptionError(f"expected a branch, tag or commit after the @ of {str(name_or_path)!r}; got nothing")
     if name in bundled_names():
         return _unversioned(BUNDLED_DIR / name, revision)
     if _is_known(name):

@@ -80,7 +80,7 @@ class SafetensorsFile:
         (length,) = _LENGTH.unpack(prefix)
         if length > _MAX_HEADER:
             raise CheckpointError(
-                f"{self.path} is no safetensors file (its header would be {length} bytes long): download it again"
+                f"{self.path} is not a safetensors file (its header would be {length} bytes long): download it again"
             )
         if _LENGTH.size + length > size:
             raise self._truncated(_LENGTH.size + length, size)

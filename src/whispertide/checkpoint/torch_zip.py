@@ -219,5 +219,5 @@ def _check_magic(path: Path, magic: bytes) -> None:
             "python -c \"import torch; torch.save(torch.load('OLD.pt', weights_only=True), 'NEW.pt')\""
         )
     raise CheckpointError(
-        f"{path} is no checkpoint: expected a zip file as torch.save writes it, found bytes {magic!r} at its start"
+        f"{path} is not a checkpoint: expected a zip file as torch.save writes it, found bytes {magic!r} at its start"
     )

@@ -68,14 +68,14 @@ ThreadsOption = Annotated[
 LanguageOption = Annotated[
     str | None,
     typer.Option(
-        "--language", "-l", help="Language spoken, by code or name; default: detect it.", rich_help_panel=_TEXT
+        "--language", "-l", help="The spoken language, by code or name. Default: detect it.", rich_help_panel=_TEXT
     ),
 ]
 TaskOption = Annotated[
     Task, typer.Option("--task", metavar="NAME", help="transcribe, or translate into English.", rich_help_panel=_TEXT)
 ]
 PromptOption = Annotated[
-    str, typer.Option("--prompt", help="Text that sets spelling and style, e.g. names.", rich_help_panel=_TEXT)
+    str, typer.Option("--prompt", help="Text that sets spelling and style, for example names.", rich_help_panel=_TEXT)
 ]
 RecipeOption = Annotated[
     str | None,
@@ -100,14 +100,14 @@ SetOption = Annotated[
 ]
 VadOption = Annotated[
     bool | None,
-    typer.Option("--vad/--no-vad", help="Skip what is not speech; default: the recipe's.", rich_help_panel=_STREAM),
+    typer.Option("--vad/--no-vad", help="Skip everything but speech. Default: the recipe's.", rich_help_panel=_STREAM),
 ]
 FramingOption = Annotated[
     str | None,
     typer.Option(
         "--framing",
         metavar="NAME",
-        help="How windows reach the model: pad30, bare, buckets, hush; default: the recipe's, offline pad30.",
+        help="How windows reach the model: pad30, bare, buckets, hush. Default: the recipe's; offline: pad30.",
         rich_help_panel=_STREAM,
     ),
 ]
@@ -120,7 +120,7 @@ ExecutorOption = Annotated[
     typer.Option(
         "--executor",
         metavar="NAME",
-        help="serial, pipelined, or auto: what `whispertide profile` found best here; default: the recipe's.",
+        help="serial, pipelined, or auto (what `whispertide profile` found best here). Default: the recipe's.",
         rich_help_panel=_STREAM,
     ),
 ]
@@ -130,7 +130,7 @@ FormatOption = Annotated[
         "--format",
         "-f",
         metavar="NAME",
-        help=f"{_FORMATS}; default: by the output's extension, else txt.",
+        help=f"{_FORMATS}. Default: by the output's extension, else txt.",
         rich_help_panel=_TEXT,
     ),
 ]
@@ -196,7 +196,7 @@ def hush_word(file: Path | None, framing: str | None) -> "tuple[HushWord | None,
     if file is None:
         return None, () if framing is None else (f"framing={framing}",)
     if framing not in (None, HUSH):
-        raise OptionError(f"expected --framing {HUSH} with --hush; got {framing!r}: leave out one of them")
+        raise OptionError(f"expected --framing {HUSH} with --hush; got {framing!r}. Leave out one of them")
     word = HushWord.load(file)
     return word, (f"framing={HUSH}", f"hush_s={word.seconds}")
 

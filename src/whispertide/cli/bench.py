@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from whispertide.evaluation.store import Cell
 
 bench = typer.Typer(
-    help="Measure latency, accuracy and cost; compare runs; make reports; redo the figures of the papers.",
+    help="Measure latency, accuracy and cost. Compare runs, make reports, repeat the papers' figures.",
     no_args_is_help=True,
 )
 
@@ -60,7 +60,10 @@ ModelsOption = Annotated[
     ),
 ]
 QuickOption = Annotated[
-    bool, typer.Option("--quick", help="A small part of each corpus: shows that it works, within two minutes.")
+    bool,
+    typer.Option(
+        "--quick", help="Only a small part of each corpus, within two minutes. It shows that everything works."
+    ),
 ]
 ClockOption = Annotated[
     str,
@@ -71,7 +74,7 @@ ClockOption = Annotated[
     ),
 ]
 FolderOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Where results are kept; an interrupted run goes on.")
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Where results are kept. An interrupted run continues.")
 ]
 ExcerptOption = Annotated[
     float | None,
@@ -114,11 +117,15 @@ def run(
         ),
     ] = DEFAULT_CORPORA,
     steps: Annotated[
-        str, typer.Option("--steps", "-s", metavar="S,S", help="Seconds between rounds; default: each recipe's own.")
+        str, typer.Option("--steps", "-s", metavar="S,S", help="Seconds between rounds. Default: each recipe's own.")
     ] = "",
     peers: Annotated[
         str,
-        typer.Option("--peers", metavar="A,B", help="Other programs, at their defaults and without fallback; 'all'."),
+        typer.Option(
+            "--peers",
+            metavar="A,B",
+            help="Other programs, at their defaults and without fallback. 'all' for all of them.",
+        ),
     ] = "",
     settings: SetOption = None,
     quick: QuickOption = False,
@@ -134,7 +141,7 @@ def run(
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
 ) -> None:
-    """Measure every combination of recipes, models, corpora and steps. Standard output: a table, then one JSON line
+    """Measure every combination of recipes, models, corpora and steps. It prints a table, then one JSON line
     per cell.
 
     Without options: tide and the baseline whisper-streaming, on a quarter of an hour of synthetic talks.
@@ -214,7 +221,7 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
     title: Annotated[str, typer.Option("--title", help="Its heading.")] = "whispertide benchmark",
 ) -> None:
-    """Write one self-contained HTML page with plots and tables of everything in a folder of results."""
+    """Write an HTML page with plots and tables of everything in a folder of results."""
 
     def body() -> ExitCode:
         require("bench", "measuring")
@@ -242,14 +249,14 @@ def paper(
     clock: ClockOption = "simulated",
     output: FolderOption = DEFAULT_FOLDER,
     page: Annotated[
-        Path | None, typer.Option("--page", metavar="FILE", help="The page; default: DIR/paper-NAME.html.")
+        Path | None, typer.Option("--page", metavar="FILE", help="The page. Default: DIR/paper-NAME.html.")
     ] = None,
     seed: SeedOption = 0,
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
 ) -> None:
-    """Make the tables and figures of a paper again, as far as they can be made; the others say what they lack."""
+    """Repeat the tables and figures of a paper, where that is possible. For the others say what is missing."""
 
     def body() -> ExitCode:
         require("bench", "measuring")
@@ -363,7 +370,7 @@ def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
         try:
             yield Runner(folder, setup, Bar())
         except KeyboardInterrupt:
-            say(f"finished utterances are kept in {folder}; the same command goes on from there")
+            say(f"finished utterances are kept in {folder}; the same command continues from there")
             raise
 
 
@@ -374,7 +381,7 @@ def _write_page(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
     except OSError as error:
-        raise OutputError(f"expected a file that can be written; got {error}: choose another with --output") from error
+        raise OutputError(f"expected a file that can be written; got {error}. Choose another with --output") from error
     say(f"wrote {path}")
 
 

@@ -38,7 +38,7 @@ class Request:
 
 def demo(
     pace: Annotated[
-        Literal["live", "max"], typer.Option("--pace", help="live: at the speed of speech; max: as fast as it goes.")
+        Literal["live", "max"], typer.Option("--pace", help="live: at the speed of speech. max: as fast as possible.")
     ] = "live",
     model: ModelOption = BUNDLED_MODEL,
     recipe: RecipeOption = None,
@@ -93,7 +93,7 @@ def summary(document: "Document", transcript: Path, *, bundled: bool) -> list[st
     ]
     median = figures["confirmed_latency_median_s"]
     if median is not None:
-        how = "" if figures["latency_clock"] == "wall" else ", not counting the time to compute"
+        how = "" if figures["latency_clock"] == "wall" else ", without the time to compute"
         lines.append(f"half of the words were confirmed within {median:.2f} s of their end{how}")
     if document.complete and (rate := word_error_rate(transcript, document.text)) is not None:
         lines.append(f"{rate:.1%} word errors against the bundled transcript")

@@ -75,7 +75,7 @@ def doctor(
     threads: ThreadsOption = 0,
     revision: RevisionOption = None,
 ) -> None:
-    """Check this machine and a model: providers, microphone, speed, what runs live, the engine against fp32."""
+    """Check this machine and a model: providers, microphone, speed, what runs live, and the engine against fp32."""
 
     def body() -> ExitCode:
         found = diagnose(ModelChoice(model, revision, EngineOptions(precision, provider, threads)))
@@ -176,7 +176,7 @@ def show(found: Diagnosis) -> None:
     console = Console(highlight=False)
     speed = found.speed
     engine = f"{speed.precision}, {speed.provider}, {speed.threads} threads"
-    busy = "The machine was busy: measure again when it is not." if speed.spread > BUSY else ""
+    busy = "The machine was busy. Measure again when it is idle." if speed.spread > BUSY else ""
     for title, explanation, table in (
         ("machine", "", _machine_table(found.machine)),
         (f"speed of {speed.model} ({engine})", busy, _speed_table(speed)),

@@ -9,12 +9,12 @@ from whispertide.cli.arguments import ModelArgument, RevisionOption
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError
 
-export = typer.Typer(help="Write models in forms that other runtimes take.", no_args_is_help=True)
+export = typer.Typer(help="Write models in formats that other runtimes read.", no_args_is_help=True)
 
 
 @export.callback()
 def group() -> None:
-    """Write models in forms that other runtimes take."""
+    """Write models in formats that other runtimes read."""
 
 
 @export.command()
@@ -29,11 +29,11 @@ def npu(
     ] = "3,4,5,6,30",
     plans: Annotated[
         str,
-        typer.Option("--plans", metavar="K,K/K,K", help="Tokens per chunk; one plan or several, separated by slashes."),
+        typer.Option("--plans", metavar="K,K/K,K", help="Tokens per chunk. One plan or several, separated by slashes."),
     ] = "4,6,5,5,5,5/6,4,5,5,5,5",
     revision: RevisionOption = None,
 ) -> None:
-    """Write static ONNX graphs, K decoder steps each, for accelerators that compile their graphs (docs/npu.md)."""
+    """Write static ONNX graphs of several decoder steps each, for accelerators that compile graphs (docs/npu.md)."""
 
     def body() -> ExitCode:
         from whispertide.checkpoint import load_checkpoint

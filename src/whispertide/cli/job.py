@@ -63,6 +63,6 @@ def conclude(heard: Heard, place: str, *, done: int, duration_s: float | None) -
         return ExitCode.INTERRUPTED
     if heard.broken is not None:
         say(f"warning: {heard.broken}")
-        say(f"the transcript of what was there went to {place}")
+        say(f"the transcript of the part that could be read is in {place}")
         return code_for(heard.broken)
     return ExitCode.OK

@@ -55,11 +55,12 @@ class Request:
 def listen(
     model: ModelOption = DEFAULT_MODEL,
     device: Annotated[
-        str | None, typer.Option("--device", "-d", help="Number or part of the name; default: the system's.")
+        str | None, typer.Option("--device", "-d", help="Number, or part of the name. Default: the system's.")
     ] = None,
-    show_devices: Annotated[bool, typer.Option("--list-devices", help="List the microphones and leave.")] = False,
+    show_devices: Annotated[bool, typer.Option("--list-devices", help="List the microphones and exit.")] = False,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE|DIR/", help="Save the transcript there at the end.")
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE|DIR/", help="Save the transcript to this file at the end."),
     ] = None,
     form: FormatOption = None,
     language: LanguageOption = None,
@@ -76,7 +77,7 @@ def listen(
     threads: ThreadsOption = 0,
     revision: RevisionOption = None,
 ) -> None:
-    """Transcribe the microphone live. Ctrl-C ends it: the last words are shown and the transcript is saved."""
+    """Transcribe the microphone live. Ctrl-C ends it, shows the last words and saves the transcript."""
 
     def body() -> ExitCode:
         if show_devices:
@@ -124,7 +125,7 @@ def run(request: Request) -> ExitCode:
     transcriber.warm_up()
     say(f"{request.recipe.name} with {transcriber.name}: {transcriber.framed(request.recipe).why}")
     with mic.microphone_blocks(request.device) as blocks:
-        say("listening; Ctrl-C ends it")
+        say("listening; press Ctrl-C to end")
         arrivals = Arrivals(blocks)
         job = StreamJob(
             transcriber,

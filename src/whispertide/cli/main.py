@@ -57,7 +57,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     show_version: Annotated[
-        bool, typer.Option("--version", help="Show the version and leave.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Live speech-to-text with Whisper models on your own machine."""

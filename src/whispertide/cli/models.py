@@ -19,7 +19,7 @@ NameArgument = Annotated[
 
 @models.command("list")
 def list_models() -> None:
-    """The models with short names, and all other Whispers in the Hugging Face cache."""
+    """List the models with short names, and all other Whisper models in the Hugging Face cache."""
 
     def body() -> ExitCode:
         from whispertide.checkpoint import hub
@@ -41,7 +41,7 @@ def list_models() -> None:
 
 @models.command()
 def pull(name: NameArgument, revision: RevisionOption = None) -> None:
-    """Download a model, or bring it up to date; prints its folder."""
+    """Download or update a model, and print its folder."""
 
     def body() -> ExitCode:
         from whispertide.checkpoint import hub

@@ -40,7 +40,7 @@ def plan_targets(inputs: Sequence[str], output: str | None, form: str | None) ->
     if output is None:
         chosen = form or "txt"
         if len(inputs) > 1 and chosen not in _JOINABLE:
-            raise OptionError(f"several {chosen} files do not fit into one output; use --output FOLDER/")
+            raise OptionError(f"several {chosen} transcripts cannot share one output; use --output FOLDER/")
         return [Target(None, chosen, shared=len(inputs) > 1)] * len(inputs)
     if not output:
         raise OptionError("expected a file or a folder for --output; got an empty name")
@@ -122,7 +122,7 @@ def _check_target(path: Path | None, inputs: Sequence[str]) -> None:
         raise OutputError(f"the output {path} is read-only; remove it, or choose another name")
     parent = path.resolve().parent
     if not parent.is_dir():
-        raise OutputError(f"the folder {path.parent} of the output does not exist; make it first")
+        raise OutputError(f"the output's folder {path.parent} does not exist; make it first")
     try:
         with tempfile.TemporaryFile(dir=parent):
             pass

@@ -42,7 +42,7 @@ def profile(
     threads: ThreadsOption = 0,
     revision: RevisionOption = None,
 ) -> None:
-    """Measure serial and pipelined execution with every split of the threads; `--executor auto` takes the best."""
+    """Measure serial and pipelined execution with every split of the threads. `--executor auto` uses the best."""
 
     def body() -> ExitCode:
         chosen = StreamChoice(recipe, tuple(changes or ())).resolve()
@@ -51,7 +51,7 @@ def profile(
             typer.echo(json.dumps(to_json(measured, chosen), indent=2))
         else:
             show(measured, f"rounds of {chosen.name} with {model} ({precision})")
-        say(f"executor=auto uses the best from now on, with {chosen.name}; kept in {place}")
+        say(f"executor=auto uses the best one from now on, with {chosen.name}; kept in {place}")
         return ExitCode.OK
 
     guarded(body)
@@ -108,5 +108,5 @@ def show(measured: "list[Measured]", title: str) -> None:
         table.add_row(places.executor, str(places.encoder), str(decoder), *figures, style=style)
     console = Console(highlight=False)
     console.print(title, style="bold")
-    console.print("every: from result to result. delay: half of that, and the round. The best first.", style="dim")
+    console.print("every: time between results. delay: half of that plus the round. Best first.", style="dim")
     console.print(table)

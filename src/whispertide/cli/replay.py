@@ -34,7 +34,7 @@ class Request:
 
 def replay(
     recordings: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="A recording of `serve --record`, or a folder of them.")
+        list[Path], typer.Argument(metavar="DIR...", help="A recording of `serve --record`, or a folder of recordings.")
     ],
     model: Annotated[
         str | None,
@@ -57,10 +57,11 @@ def replay(
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
 ) -> None:
-    """Run recorded sessions again and print what they say now.
+    """Run recorded sessions again and print their text.
 
-    Without --recipe and --set the rounds end where they did, so the text is the same (with the same model and
-    precision). A line on standard error tells how it compares with what the client was sent.
+    Without --recipe and --set the rounds end where they did.
+    With the same model and precision the text is then the same.
+    A line on standard error says how it compares with what the client got.
     """
 
     def body() -> ExitCode:

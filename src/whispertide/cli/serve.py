@@ -64,59 +64,71 @@ def serve(
     host: Annotated[str, typer.Option("--host", help="Address to listen on.", rich_help_panel=_WHERE)] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 = any.", rich_help_panel=_WHERE)] = 8000,
     certificate: Annotated[
-        Path | None, typer.Option("--tls-certificate", help="PEM file; with --tls-key.", rich_help_panel=_WHERE)
+        Path | None, typer.Option("--tls-certificate", help="PEM file. Needs --tls-key.", rich_help_panel=_WHERE)
     ] = None,
     key: Annotated[Path | None, typer.Option("--tls-key", help="PEM file.", rich_help_panel=_WHERE)] = None,
     wyoming_port: Annotated[
-        int | None, typer.Option("--wyoming-port", help="Home Assistant; usually 10300.", rich_help_panel=_WHERE)
+        int | None, typer.Option("--wyoming-port", help="For Home Assistant. Usually 10300.", rich_help_panel=_WHERE)
     ] = None,
     lines_port: Annotated[
-        int | None, typer.Option("--lines-port", help="Raw audio to text lines; usually 43007.", rich_help_panel=_WHERE)
+        int | None, typer.Option("--lines-port", help="Raw audio to text lines. Usually 43007.", rich_help_panel=_WHERE)
     ] = None,
     json_lines_port: Annotated[
         int | None, typer.Option("--json-lines-port", help="Raw audio to JSON lines.", rich_help_panel=_WHERE)
     ] = None,
     keys_file: Annotated[
         Path | None,
-        typer.Option("--api-keys", help=f"File of keys, one a line; also: {KEYS_VARIABLE}.", rich_help_panel=_WHO),
+        typer.Option("--api-keys", help=f"File of keys, one per line. Or set {KEYS_VARIABLE}.", rich_help_panel=_WHO),
     ] = None,
     open_to_all: Annotated[
-        bool, typer.Option("--no-api-keys", help="Serve other machines without keys.", rich_help_panel=_WHO)
+        bool, typer.Option("--no-api-keys", help="Let other machines connect without keys.", rich_help_panel=_WHO)
     ] = False,
     trust_network: Annotated[
         bool,
         typer.Option(
-            "--trust-network", help="TCP ports know no keys: serve others all the same.", rich_help_panel=_WHO
+            "--trust-network", help="Let other machines use the TCP ports, which have no keys.", rich_help_panel=_WHO
         ),
     ] = False,
     origins: Annotated[
         list[str] | None,
-        typer.Option("--origin", metavar="URL", help="Pages from there may connect; * = any.", rich_help_panel=_WHO),
+        typer.Option(
+            "--origin", metavar="URL", help="Pages from this address may connect. * = any.", rich_help_panel=_WHO
+        ),
     ] = None,
     sessions: Annotated[
-        int, typer.Option("--max-sessions", min=1, help="Live sessions at once.", rich_help_panel=_LIMITS)
+        int, typer.Option("--max-sessions", min=1, help="Most live sessions at once.", rich_help_panel=_LIMITS)
     ] = 64,
     session_s: Annotated[
-        float, typer.Option("--max-session-s", min=1, help="Audio of one session.", rich_help_panel=_LIMITS)
+        float,
+        typer.Option("--max-session-s", min=1, help="Most seconds of audio in one session.", rich_help_panel=_LIMITS),
     ] = 4 * 3600.0,
     message: Annotated[
-        int, typer.Option("--max-message", min=1024, help="Bytes of one message.", rich_help_panel=_LIMITS)
+        int, typer.Option("--max-message", min=1024, help="Most bytes in one message.", rich_help_panel=_LIMITS)
     ] = 2**20,
     upload: Annotated[
-        int, typer.Option("--max-upload", min=1024, help="Bytes of one file.", rich_help_panel=_LIMITS)
+        int, typer.Option("--max-upload", min=1024, help="Most bytes in one file.", rich_help_panel=_LIMITS)
     ] = 200 * 2**20,
     upload_s: Annotated[
-        float, typer.Option("--max-upload-s", min=1, help="Audio in one file.", rich_help_panel=_LIMITS)
+        float, typer.Option("--max-upload-s", min=1, help="Most seconds of audio in one file.", rich_help_panel=_LIMITS)
     ] = 2 * 3600.0,
     requests: Annotated[
         int,
-        typer.Option("--max-requests", min=0, help="Per minute and address; 0 = any number.", rich_help_panel=_LIMITS),
+        typer.Option(
+            "--max-requests",
+            min=0,
+            help="Most requests per minute and address. 0 = any number.",
+            rich_help_panel=_LIMITS,
+        ),
     ] = 0,
     idle_s: Annotated[
-        float, typer.Option("--idle-s", min=0.1, help="A client silent for longer is left.", rich_help_panel=_LIMITS)
+        float,
+        typer.Option(
+            "--idle-s", min=0.1, help="Disconnect a client that is silent for longer.", rich_help_panel=_LIMITS
+        ),
     ] = 120.0,
     workers: Annotated[
-        int, typer.Option("--workers", min=0, help="Rounds at once; 0 = one per core.", rich_help_panel=_LIMITS)
+        int,
+        typer.Option("--workers", min=0, help="Rounds computed at once. 0 = one per core.", rich_help_panel=_LIMITS),
     ] = 0,
     batch: Annotated[
         int, typer.Option("--batch", min=1, help="Sessions that may share a graph run.", rich_help_panel=_LIMITS)
@@ -126,7 +138,7 @@ def serve(
     ] = True,
     resume_s: Annotated[
         float,
-        typer.Option("--resume-s", min=0, help="A session waits that long for a client.", rich_help_panel=_KEEP),
+        typer.Option("--resume-s", min=0, help="How long a session waits for its client.", rich_help_panel=_KEEP),
     ] = 60.0,
     journal: Annotated[
         Path | None, typer.Option("--journal", metavar="DIR", help="Sessions survive a crash.", rich_help_panel=_KEEP)
@@ -135,10 +147,13 @@ def serve(
         Path | None, typer.Option("--record", metavar="DIR", help="Store audio and events.", rich_help_panel=_KEEP)
     ] = None,
     drain_s: Annotated[
-        float, typer.Option("--drain-s", min=0, help="At the end: for the last words.", rich_help_panel=_KEEP)
+        float,
+        typer.Option("--drain-s", min=0, help="Most seconds for the last words at the end.", rich_help_panel=_KEEP),
     ] = 30.0,
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
-    log_transcripts: Annotated[bool, typer.Option("--log-transcripts", help="Confirmed text in the log.")] = False,
+    log_transcripts: Annotated[
+        bool, typer.Option("--log-transcripts", help="Write confirmed text to the log.")
+    ] = False,
     recipe: RecipeOption = None,
     changes: SetOption = None,
     vad: VadOption = None,
@@ -146,7 +161,7 @@ def serve(
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
 ) -> None:
-    """Serve live sessions. Ctrl-C or SIGTERM ends it, after every client got its last words."""
+    """Serve live sessions. Ctrl-C or SIGTERM ends it. Every client gets its last words first."""
 
     def body() -> ExitCode:
         require("server", "the server")
@@ -234,7 +249,7 @@ def _check_exposure(host: str, keys: tuple[str, ...], open_to_all: bool) -> None
     if not keys and not open_to_all and not is_loopback(host):
         raise OptionError(
             f"expected API keys for a server that other machines can reach ({host}): set {KEYS_VARIABLE} or --api-keys "
-            "FILE, or say --no-api-keys to let everybody in"
+            "FILE, or give --no-api-keys to let everybody in"
         )
 
 
@@ -243,7 +258,7 @@ def _check_files(certificate: Path | None, key: Path | None) -> None:
         raise OptionError("expected --tls-certificate and --tls-key together; got one of them")
     for path in (certificate, key):
         if path is not None and not path.is_file():
-            raise OptionError(f"expected a PEM file; {path} is none")
+            raise OptionError(f"expected a PEM file; {path} is not one")
 
 
 def _shown(host: str) -> str:

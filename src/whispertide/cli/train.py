@@ -20,7 +20,7 @@ train = typer.Typer(no_args_is_help=True)
 
 @train.callback()
 def group() -> None:
-    """Make checkpoints: of your own recordings, of synthetic speech, out of other checkpoints.
+    """Make checkpoints from your own recordings, from synthetic speech, or from other checkpoints.
 
     Your own recordings, from a manifest to a measured model (docs/training.md):
 
@@ -56,7 +56,7 @@ def widen(
     to: Annotated[str, typer.Option("--to", help="The shape to take: base.en, small.en or medium.en.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A new folder for the checkpoint.")],
 ) -> None:
-    """Give a small model the shape and cost of a larger one. It says the same: for measuring, not for use."""
+    """Give a small model the shape and cost of a larger one. It says the same words. For measuring, not for use."""
 
     def body() -> ExitCode:
         from whispertide.checkpoint.download import format_size

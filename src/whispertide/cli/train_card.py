@@ -19,28 +19,33 @@ ManifestOption = Annotated[
     typer.Option(
         "--manifest",
         metavar="PATH",
-        help="Recordings of yours: a manifest as for `train prepare`; or a folder with a manifest.jsonl.",
+        help="Your recordings: a manifest as for `train prepare`, or a folder with a manifest.jsonl.",
     ),
 ]
-QuickOption = Annotated[bool, typer.Option("--quick", help="A small part of everything: shows that it works.")]
+QuickOption = Annotated[bool, typer.Option("--quick", help="Only a small part of everything. It shows that it works.")]
 
 
 def card(
     model: ModelArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.md", help="The card; figures beside it.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE.md", help="The card. Its figures go beside it.")
+    ],
     against: Annotated[
         str, typer.Option("--against", metavar="PREVIOUS", help="A checkpoint, or the JSON file of its card.")
     ] = "",
     manifest: ManifestOption = None,
     quick: QuickOption = False,
-    seed: Annotated[int, typer.Option("--seed", help="Of the sentences and sounds that are made.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for the generated sentences and sounds.")] = 0,
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
 ) -> None:
-    """Measure a checkpoint and write its model card: word errors in known and new voices, padded and unpadded, words
-    invented on sounds without speech, errors of word times; with a previous checkpoint, what got better and what worse.
-    An interrupted run goes on where it was.
+    """Measure a checkpoint and write its model card.
+
+    It has word errors in known and new voices, padded and unpadded.
+    It has words invented on sounds without speech, and errors of word times.
+    With --against it also says what got better and what got worse.
+    An interrupted run continues.
     """
 
     def body() -> ExitCode:
@@ -49,14 +54,14 @@ def card(
         from whispertide.evaluation.card import CardOptions, make_card, previous_card, write_card
 
         if output.suffix != ".md":
-            raise OutputError(f"expected a file that ends with .md; got {output}: the figures go beside it as .json")
+            raise OutputError(f"expected a file that ends with .md; got {output}. The figures go beside it as .json")
         options = CardOptions(manifest, quick, seed, EngineOptions(precision, provider, threads), output, against)
         try:
             with counting("recognitions") as advance:
                 made = make_card(model, options, announce=say, advance=advance)
                 before = previous_card(against, model, options, announce=say, advance=advance) if against else None
         except KeyboardInterrupt:
-            say("what is done is kept; the same command goes on from there")
+            say("finished parts are kept; the same command continues from there")
             raise
         figures = write_card(made, output, before)
         say(f"wrote {output} and {figures}")
@@ -69,10 +74,10 @@ def curve(
     cards: Annotated[list[Path], typer.Argument(metavar="CARD.json…", help="The JSON files of several cards.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE.html", help="Draw it as well, on a page (needs matplotlib)."),
+        typer.Option("--output", "-o", metavar="FILE.html", help="Also draw it, on a page (needs matplotlib)."),
     ] = None,
 ) -> None:
-    """A table of word errors against hours heard in training, from the cards of several checkpoints."""
+    """Print word errors against hours of training, from the cards of several checkpoints."""
 
     def body() -> ExitCode:
         from whispertide.evaluation.card_curve import curve_table, draw_curve, points
@@ -88,7 +93,7 @@ def curve(
             try:
                 write_text(output, draw_curve(found))
             except OSError as error:
-                raise OutputError(f"expected a file that can be written; got {error}: choose another") from error
+                raise OutputError(f"expected a file that can be written; got {error}. Choose another") from error
             say(f"wrote {output}")
         return ExitCode.OK
 

@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of the run.")]
 DeviceOption = Annotated[
-    str, typer.Option("--device", metavar="NAME", help="cpu or cuda; default: cuda where there is one.")
+    str, typer.Option("--device", metavar="NAME", help="cpu or cuda. Default: cuda if there is one.")
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option("--workers", "-j", min=0, help="Processes that make windows; default: the cores but one, at most 16."),
+    typer.Option(
+        "--workers", "-j", min=0, help="Processes that make windows. Default: one fewer than the cores, at most 16."
+    ),
 ]
 SpeechOption = Annotated[
     list[str] | None,
     typer.Option(
         "--speech",
         metavar="FOLDER[=SHARE]",
-        help="Where the speech is now: each folder of the run, in the old order. Shares stay, unless given.",
+        help="Where the speech is now: every folder of the run, in the old order. Shares stay, unless given.",
     ),
 ]
 MovedHeldOutOption = Annotated[
@@ -39,13 +41,13 @@ MovedHeldOutOption = Annotated[
 def fit(
     speech: Annotated[
         list[str],
-        typer.Argument(metavar="FOLDER[=SHARE]...", help="Shards, and how likely an utterance is drawn from them."),
+        typer.Argument(metavar="FOLDER[=SHARE]...", help="Shards, and the share of utterances drawn from them."),
     ],
     run: Annotated[Path, typer.Option("--run", metavar="RUN", help="A new folder for the run.")],
     shape: Annotated[
         str | None,
         typer.Option(
-            "--shape", metavar="NAME", help="nano.en, micro.en, base.en ...: from scratch, or --from grown into it."
+            "--shape", metavar="NAME", help="nano.en, micro.en, base.en ...: from scratch, or grow --from into it."
         ),
     ] = None,
     model: Annotated[
@@ -58,48 +60,53 @@ def fit(
         ),
     ] = None,
     lora: Annotated[
-        int, typer.Option("--lora", metavar="RANK", min=0, help="Train adapters of this rank, not every weight.")
+        int, typer.Option("--lora", metavar="RANK", min=0, help="Train only adapters of this rank (LoRA).")
     ] = 0,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Updates in all.")] = 20_000,
     finish: Annotated[
         Literal["padded", "none"],
-        typer.Option("--finish", help="padded: the last fifth of the updates on windows of 30 s, as Whisper's were."),
+        typer.Option(
+            "--finish", help="padded: the last fifth of the updates uses windows of 30 s, as Whisper's training did."
+        ),
     ] = "padded",
     batch_s: Annotated[float, typer.Option("--batch", metavar="S", min=1, help="Seconds of sound in a batch.")] = 60.0,
     accumulate: Annotated[int, typer.Option("--accumulate", metavar="N", min=1, help="Batches in an update.")] = 1,
     rate: Annotated[
-        float | None, typer.Option("--rate", help="Of learning, at its highest; default: by what is trained.")
+        float | None, typer.Option("--rate", help="Highest learning rate. Default: depends on what is trained.")
     ] = None,
     vocabulary: Annotated[
         Literal["auto", "used", "all"],
         typer.Option(
-            "--vocabulary", help="used: only tokens of the speech; all others become alike. auto: from scratch."
+            "--vocabulary",
+            help="used: train only the speech's tokens; the others become alike. auto: used from scratch, else all.",
         ),
     ] = "auto",
     language: Annotated[
-        str | None, typer.Option("--language", "-l", metavar="CODE", help="Of the speech, for multilingual models.")
+        str | None,
+        typer.Option("--language", "-l", metavar="CODE", help="Language of the speech, for multilingual models."),
     ] = None,
     held_out: Annotated[
         list[Path] | None,
-        typer.Option("--held-out", metavar="FOLDER", help="Shards not to train on; their loss is logged."),
+        typer.Option("--held-out", metavar="FOLDER", help="Shards that are not trained on. Their loss is logged."),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Any setting, such as ctc=0 or windows.prompt=0.5; repeatable."
+            "--set", metavar="NAME=VALUE", help="Any setting, such as ctc=0 or windows.prompt=0.5. Repeatable."
         ),
     ] = None,
     precision: Annotated[
         Literal["auto", "bf16", "fp32"], typer.Option("--precision", help="auto: bf16 on cuda, fp32 on cpu.")
     ] = "auto",
-    seed: Annotated[int, typer.Option("--seed", help="Of weights, windows and masks.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for weights, windows and masks.")] = 0,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> None:
     """Begin a training run, and train. Ctrl-C saves; `train resume` goes on, on another machine too.
 
-    From scratch (--shape), from a checkpoint (--from MODEL), from one that is grown into a larger shape (both), or only
-    adapters of it (--from MODEL --lora 16).
+    It starts from scratch (--shape), or from a checkpoint (--from MODEL).
+    With both, the checkpoint is grown into the shape.
+    With --from MODEL --lora 16 only adapters are trained.
     """
 
     def body() -> ExitCode:
@@ -178,7 +185,7 @@ def export(
         Literal["float16", "float32"], typer.Option("--dtype", help="How weights are stored.")
     ] = "float16",
 ) -> None:
-    """Write what a run has learned so far as a checkpoint in Hugging Face layout: `--model FOLDER` takes it."""
+    """Write what a run has learned so far as a checkpoint in Hugging Face layout. Use it with `--model FOLDER`."""
 
     def body() -> ExitCode:
         train_device("cpu")
@@ -215,7 +222,7 @@ def _train(run: "Run", workers: int | None) -> ExitCode:
         ended = run.train(progress, workers=count, stop=lambda: interrupts.pressed)
     picture = _draw(run.folder)
     if not ended:
-        say(f"saved at update {run.trainer.step}; go on with: whispertide train resume {run.folder}")
+        say(f"saved at update {run.trainer.step}; continue with: whispertide train resume {run.folder}")
         return ExitCode.INTERRUPTED
     say(f"done: {run.trainer.heard_s / 3600:.2f} h heard{f'; {picture}' if picture else ''}")
     typer.echo(run.folder)
@@ -231,7 +238,7 @@ def _described(figures: dict[str, float]) -> str:
     if figures.get("waiting", 0) > 0.05:
         parts.append(f"{figures['waiting']:.0%} of the time no batch was ready")
     if figures.get("skipped"):
-        parts.append(f"{figures['skipped']:.0f} updates skipped, their gradients were no numbers")
+        parts.append(f"{figures['skipped']:.0f} updates skipped, because their gradients were not finite")
     return ", ".join(parts)
 
 
@@ -276,6 +283,6 @@ def _folders(texts: list[str]) -> "tuple[Moved, ...]":
         except ValueError:
             number = 0.0
         if number is not None and not 0 < number < float("inf"):
-            raise OptionError(f"expected a share above 0 behind the = of {text!r}, such as {folder}=0.5")
+            raise OptionError(f"expected a share above 0 after the = of {text!r}, such as {folder}=0.5")
         found.append(Moved(folder, number))
     return tuple(found)

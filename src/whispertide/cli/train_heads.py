@@ -12,9 +12,10 @@ def heads(
     model: ModelArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the scores; write nothing.")] = False,
 ) -> None:
-    """Choose the attention heads that word times are taken from: those whose times agree best with the exact ones of
-    synthetic speech. They are written into the checkpoint's generation_config.json, unless they are worse than those
-    it has. Needs espeak-ng and flite.
+    """Choose the attention heads for word times, by the exact word times of synthetic speech.
+
+    They are written into the checkpoint's generation_config.json, unless they are worse than those it has.
+    Needs espeak-ng and flite.
     """
 
     def body() -> ExitCode:
@@ -35,7 +36,7 @@ def heads(
         if folder is None:
             return ExitCode.OK
         if not choice.is_better:
-            say("the chosen heads are worse than those used so far on sentences that did not choose; nothing written")
+            say("on held-back sentences the chosen heads are worse than the present ones; nothing was written")
             return ExitCode.OK
         choosing.write_heads(folder, choice.heads)
         say(f"wrote the alignment heads into {folder / choosing.GENERATION}")

@@ -33,7 +33,7 @@ def hush(
     ],
     data: Annotated[
         list[Path] | None,
-        typer.Option("--data", metavar="PATH", help="A manifest, or folders of shards; default: synthetic speech."),
+        typer.Option("--data", metavar="PATH", help="A manifest, or folders of shards. Default: synthetic speech."),
     ] = None,
     seconds: Annotated[float, typer.Option("--seconds", help="Length of the hush word.")] = 0.5,
     output: Annotated[
@@ -41,24 +41,27 @@ def hush(
     ] = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Updates in all.")] = 1200,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Windows in an update.")] = 8,
-    rate: Annotated[float, typer.Option("--rate", help="Of learning, at its highest.")] = 0.01,
+    rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 0.01,
     language: Annotated[
-        str | None, typer.Option("--language", "-l", metavar="CODE", help="Of the speech, for multilingual models.")
+        str | None,
+        typer.Option("--language", "-l", metavar="CODE", help="Language of the speech, for multilingual models."),
     ] = None,
     held_out: Annotated[
-        int, typer.Option("--held-out", min=1, help="Windows not trained on, by which the best epochs are chosen.")
+        int, typer.Option("--held-out", min=1, help="Held-out windows, by which the best epochs are chosen.")
     ] = 80,
-    seed: Annotated[int, typer.Option("--seed", help="Of windows and the first noise.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for the windows and the first noise.")] = 0,
     run: Annotated[
         Path | None,
-        typer.Option("--run", metavar="FOLDER", help="Of the run; one that is there goes on. Default: a new one here."),
+        typer.Option(
+            "--run", metavar="FOLDER", help="Folder of the run. An existing run continues. Default: a new one here."
+        ),
     ] = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> None:
-    """Train half a second of sound that, behind the audio, tells the model that speech ends (framing hush).
+    """Train a hush word: a short sound after the audio, from which the model knows that speech ends.
 
-    Ctrl-C saves and stops; the same command goes on.
+    Ctrl-C saves and stops. The same command continues.
     """
 
     def body() -> ExitCode:
@@ -86,7 +89,7 @@ def hush(
         trainer = open_trainer(load_network(checkpoint), checkpoint.tokenizer, speech, options, folder, where)
         say(f"the run is kept in {folder}")
         if not _train(trainer, train_workers() if workers is None else workers):
-            say(f"saved at update {trainer.step}; the same command goes on")
+            say(f"saved at update {trainer.step}; the same command continues")
             return ExitCode.INTERRUPTED
         word = trainer.result()
         try:
@@ -94,7 +97,7 @@ def hush(
         except OSError as error:
             raise OutputError(f"{path} cannot be written: {error}; choose another file with --output") from error
         say(
-            f"loss per token on what was not trained on: {word.report['held_out']}; with as much silence: "
+            f"loss per token on held-out windows: {word.report['held_out']}; with as much silence: "
             f"{word.report['held_out_zeros']}"
         )
         typer.echo(path)
@@ -110,7 +113,7 @@ def _speech(data: list[Path], run: Path) -> "Shards":
     folders = []
     for number, path in enumerate(data):
         if not path.exists():
-            raise OptionError(f"expected a manifest or a folder of shards for --data; there is no {path}")
+            raise OptionError(f"expected a manifest or a folder of shards for --data; {path} does not exist")
         if path.is_dir():
             folders.append(path)
             continue

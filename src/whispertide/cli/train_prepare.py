@@ -12,16 +12,18 @@ if TYPE_CHECKING:
 
 
 def prepare(
-    manifest: Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file of JSON lines; see docs/training.md.")],
+    manifest: Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file of JSON lines (docs/training.md).")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the shards.")],
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used.")] = False,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; default: one a core.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes. Default: one per core.")] = None,
 ) -> None:
-    """Recordings and their transcripts, listed in a manifest, become a folder of shards.
+    """Make a folder of shards from recordings and their transcripts, listed in a manifest.
 
-    Each line of the manifest is {"audio": FILE, "text": TEXT}, and where known "start", "end", "speaker" and "words".
-    Lines that cannot be used are named by their numbers, all of them; then nothing is written. An interrupted run goes
-    on where it was. One sentence in ten is reserved for evaluation and left out.
+    Each line of the manifest is {"audio": FILE, "text": TEXT}.
+    "start", "end", "speaker" and "words" are optional.
+    If lines cannot be used, all of them are named by number and nothing is written.
+    An interrupted run continues.
+    One sentence in ten is reserved for evaluation and left out.
     """
 
     def body() -> ExitCode:

@@ -9,21 +9,22 @@ from whispertide.cli.exit import ExitCode, guarded, say
 
 
 def speech(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="New, or one to be continued.")],
-    hours: Annotated[float, typer.Option("--hours", min=0.01, help="In all; whole shards of 15 minutes are made.")],
-    seed: Annotated[int, typer.Option("--seed", help="Of sentences, voices and manners.")] = 0,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder, or one to continue.")],
+    hours: Annotated[float, typer.Option("--hours", min=0.01, help="Hours in all, made in shards of 15 minutes.")],
+    seed: Annotated[int, typer.Option("--seed", help="Seed for sentences, voices and manners.")] = 0,
     voices: Annotated[
-        str, typer.Option("--voices", metavar="NAME,...", help="Like flite or espeak-ng:en-us; default: all.")
+        str, typer.Option("--voices", metavar="NAME,...", help="Such as flite or espeak-ng:en-us. Default: all.")
     ] = "",
     vocabulary: Annotated[
         int | None,
-        typer.Option("--vocabulary", metavar="N", min=1, help="Only the texts' N most frequent words; default: all."),
+        typer.Option("--vocabulary", metavar="N", min=1, help="Only the texts' N most frequent words. Default: all."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; default: one a core.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes. Default: one per core.")] = None,
 ) -> None:
-    """Speech by espeak-ng, flite and festival with exact word times, from texts that Debian packages bring.
+    """Make speech with exact word times by espeak-ng, flite and festival, from the texts of Debian packages.
 
-    Ctrl-C leaves whole shards; the same command goes on from there, and more hours add to them.
+    After Ctrl-C whole shards remain.
+    The same command continues, and more hours add to them.
     """
 
     def body() -> ExitCode:

@@ -18,7 +18,7 @@ def truncation(
     ] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option("--data", metavar="DIR", help="Speech with word times, as shards; default: synthetic speech."),
+        typer.Option("--data", metavar="DIR", help="Speech with word times, as shards. Default: synthetic speech."),
     ] = None,
     minutes: Annotated[float, typer.Option("--minutes", min=1.0, help="Of synthetic speech.")] = 30.0,
     windows: Annotated[int, typer.Option("--windows", min=20, help="Windows to train on.")] = 1500,
@@ -26,9 +26,9 @@ def truncation(
         Literal["bare", "pad30", "both"],
         typer.Option("--framing", metavar="NAME", help="How windows reach the encoder: bare, pad30 or both."),
     ] = "both",
-    seed: Annotated[int, typer.Option("--seed", help="Of speech, cuts and training.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for speech, cuts and training.")] = 0,
 ) -> None:
-    """Train one linear layer that tells whether the last word of a window is whole (recipe simulstreaming)."""
+    """Train a linear layer that detects whether a window's last word is whole (recipe simulstreaming)."""
 
     def body() -> ExitCode:
         from tempfile import TemporaryDirectory

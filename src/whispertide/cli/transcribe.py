@@ -102,7 +102,7 @@ def transcribe(
     revision: RevisionOption = None,
     rate: Annotated[
         int | None,
-        typer.Option("--rate", min=1, help="Samples per second; without it - is a file.", rich_help_panel=_INPUT),
+        typer.Option("--rate", min=1, help="Samples per second. Without it - is a file.", rich_help_panel=_INPUT),
     ] = None,
     channels: Annotated[int, typer.Option("--channels", min=1, rich_help_panel=_INPUT)] = 1,
     sample_format: Annotated[SampleFormat, typer.Option("--sample-format", rich_help_panel=_INPUT)] = "s16le",
@@ -140,7 +140,7 @@ def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
     if "" in files:
         raise OptionError("expected the name of a file, a folder, or - for standard input; got an empty one")
     if pcm is not None and STDIN not in files:
-        raise OptionError("--rate describes raw audio on standard input; add - to the files, or leave --rate out")
+        raise OptionError("--rate describes raw audio on standard input; add - to the files, or leave out --rate")
     if files.count(STDIN) > 1:
         raise OptionError("standard input can be read once; expected one - among the files")
 

@@ -138,7 +138,7 @@ class TruncationDetector:
             if isinstance(error, CheckpointError):
                 raise
             raise CheckpointError(
-                f"{path} is damaged or no truncation detector ({type(error).__name__}): train it again with "
+                f"{path} is damaged, or not a truncation detector ({type(error).__name__}): train it again with "
                 "`whispertide train truncation`"
             ) from error
         detector._check(path, width, content_hash)

@@ -86,7 +86,7 @@ class VerifySearch(PrunedSearch):
             is_over = self._is_over()
             if is_over or not self._narrow or self._live[0].tokens[-1:] != self._draft[position : position + 1]:
                 return Verdict(stop=is_over, keep=before + position + 1)
-        raise AssertionError("nothing in a block can agree with the token behind its end")
+        raise AssertionError("nothing in a block can agree with the token after its end")
 
     def _drafted(self) -> tuple[int, ...]:
         """What is likely to come next; empty where nobody knows."""

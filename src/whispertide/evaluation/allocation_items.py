@@ -64,6 +64,6 @@ def _audio(runner: "Runner") -> FloatArray:
 def _note(runner: "Runner") -> str:
     return (
         f"Rounds of `{SYSTEM}`, recorded once and run again as fast as they can, with at most "
-        f"{thread_count(runner.setup.engine)} threads; the delay is half the time between results and a round. The "
-        "paper divides the cores of a processor whose other stage is on a GPU; here both stages are on the processor."
+        f"{thread_count(runner.setup.engine)} threads. The delay is half the time between results plus a round. "
+        "The paper divides the cores of a processor, with the other stage on a GPU. Here both are on the processor."
     )

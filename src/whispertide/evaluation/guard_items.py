@@ -111,7 +111,7 @@ def _about(runner: "Runner", count: int) -> str:
     return (
         f"{ABOUT}, {count} of {runner.corpus.name}, each decoded by itself by "
         f"{runner.models[0]}, greedy, with its real end of text. A clip hallucinates if {INVENTED} or more of its "
-        "words are insertions; a stop is undesired if it loses a word that is right without it; the WER is over all "
+        "words are insertions. A stop is undesired if it loses a word that is right without it. The WER is over all "
         "clips, untruncated."
     )
 

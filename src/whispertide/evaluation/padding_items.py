@@ -143,8 +143,8 @@ def _gain_table(runner: "Runner", as_it_is: Sequence[Padded]) -> Table:
 
 def _about_clips(runner: "Runner") -> str:
     return (
-        f"{ABOUT}, of {runner.corpus.name}, each transcribed by itself by {runner.models[0]} with beam 5; padding is "
-        f"put behind the samples, noise {NOISE_BELOW_DB:g} dB below the clip."
+        f"{ABOUT}, of {runner.corpus.name}, each transcribed by itself by {runner.models[0]} with beam 5. Padding "
+        f"goes after the samples. Noise is {NOISE_BELOW_DB:g} dB below the clip."
     )
 
 

@@ -19,15 +19,15 @@ from whispertide.evaluation.trace import ALIGNED, FREE
 TIMED = "timed"  # live or simulated
 SYNTHETIC = (
     "Corpora called talks and noisy are synthetic speech, with the synthesizer's exact word times. "
-    "Times are from the moment a word ended in the audio to the moment it was shown; nothing is clamped or rounded."
+    "Times are from the moment a word ended in the audio to the moment it was shown. Nothing is clamped or rounded."
 )
 DOUBT = " !"
 ALIGNED_MARK = " ~"
 DOUBTFUL = "! fewer than 95 % of the words were matched: the latencies beside it are no basis for a claim."
 CLOCKS = {
     FREE: "Computing counts as instant, which leaves the delay that the policy itself causes.",
-    TIMED: "Computing takes the time it took: audio arrives in real time, by the wall clock (live) or in a simulation "
-    "in which every round occupies the worker for the time it was measured to take.",
+    TIMED: "Computing takes its measured time. Audio arrives in real time, by the wall clock (live) or in a "
+    "simulation. In the simulation every round occupies the worker for its measured time.",
 }
 Format = Callable[[Any], str]
 

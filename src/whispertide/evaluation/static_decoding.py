@@ -302,8 +302,8 @@ def static_figure(runner: "Runner") -> Outcome:
     bars = [plots.Bar(f"{s.way}, {s.fed} tokens", s.milliseconds, colour=names.index(s.way)) for s in found]
     drawing = plots.bars(bars, x_label="time of a decode (ms)", title="static graphs")
     note = (
-        f"{checkpoint.name}, fp32, CPU provider, {options.threads} threads, {FRAMES} encoder frames of noise; medians "
-        "of interleaved rounds, all with the same tokens. The paper measures a phone's NPU, which this is not."
+        f"{checkpoint.name}, fp32, CPU provider, {options.threads} threads, {FRAMES} encoder frames of noise. Medians "
+        "of interleaved rounds, all with the same tokens. The paper measures a phone's NPU; this is a processor."
     )
     return Outcome((table,), (Plot(drawing, "Decoding with static graphs"),), note)
 

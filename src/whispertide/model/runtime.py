@@ -146,6 +146,6 @@ def open_session(
         session = onnxruntime.InferenceSession(str(path), settings, providers=names)
     except Exception as error:
         raise GraphError(
-            f"cannot load the graph {path} ({error}): remove its folder, it is built anew at the next start"
+            f"cannot load the graph {path} ({error}): remove its folder, and it is built again at the next start"
         ) from error
     return GraphSession(session, path)

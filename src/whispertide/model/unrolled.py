@@ -116,8 +116,8 @@ class UnrolledState:
         chunk = request.chunk
         if chunk.start != self._fed or not chunk.block <= len(request.forced) <= chunk.length:
             raise GraphError(
-                f"expected a chunk behind {self._fed} tokens with {chunk.block} to {chunk.length} known ones; got one "
-                f"behind {chunk.start} with {len(request.forced)}"
+                f"expected a chunk after {self._fed} tokens with {chunk.block} to {chunk.length} known ones; got one "
+                f"after {chunk.start} with {len(request.forced)}"
             )
         graph = self._decoder.folder.session(decoder_name(self._encoded.frames, chunk))
         names = self._output_names(chunk)

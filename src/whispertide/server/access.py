@@ -38,14 +38,14 @@ def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
         try:
             lines = path.read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise OptionError(f"expected a file of API keys, one a line; cannot read {path}: {error}") from error
+            raise OptionError(f"expected a file of API keys, one per line; cannot read {path}: {error}") from error
         found = [line.partition("#")[0].strip() for line in lines]
         if not any(found):
-            raise OptionError(f"expected at least one API key in {path}; got none: write one a line")
+            raise OptionError(f"expected at least one API key in {path}; got none. Write one per line")
         keys += found
     keys = list(dict.fromkeys(filter(None, keys)))
     if any(len(key) < MIN_KEY for key in keys):
-        raise OptionError(f"expected API keys of at least {MIN_KEY} characters; got a shorter one: choose longer keys")
+        raise OptionError(f"expected API keys of at least {MIN_KEY} characters; got a shorter one. Choose longer keys")
     return tuple(keys)
 
 

@@ -30,8 +30,8 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
     """
     if changes.get("search") == "unrolled" != recipe.search:
         raise OptionError(
-            "expected search=greedy or beam; unrolled needs graphs that take minutes to build, so it is for the recipe "
-            "that the server is started with"
+            "expected search=greedy or beam; unrolled needs graphs that take minutes to build. Start the server with a "
+            "recipe that uses it"
         )
     for name, most in _MOST.items():
         if not isinstance(value := changes.get(name, 1), int | float) or not value <= most:
@@ -41,7 +41,7 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
     ):
         raise OptionError(f"expected a list of at most {MOST_TEMPERATURES} temperatures; got something else")
     if "suppress_tokens" in changes:
-        raise OptionError("expected suppress_tokens to be left alone: the server's recipe knows the model's tokens")
+        raise OptionError("expected no change of suppress_tokens; the server's recipe sets them for the model")
     if "prompt" in changes:
         check_prompt(changes["prompt"])
     _check_language(changes.get("language"), languages)
@@ -51,8 +51,8 @@ def check_executor(recipe: Recipe) -> None:
     """Raises `OptionError` for a recipe whose rounds want workers of their own: here all sessions share the workers."""
     if recipe.executor != "serial":
         raise OptionError(
-            "expected executor=serial on a server, whose workers compute rounds of different sessions side by side; "
-            f"got executor={recipe.executor}"
+            f"expected executor=serial on a server; got executor={recipe.executor}. The server's workers already "
+            "compute rounds of different sessions side by side"
         )
 
 

@@ -117,7 +117,7 @@ class Connection:
 
     def shut_down(self) -> None:
         """The server stops: say so and close, behind what is to be said anyway."""
-        self.problem("shutdown", "the server is stopping: connect again in a moment", fatal=True)
+        self.problem("shutdown", "the server is stopping; connect again in a moment", fatal=True)
 
     def problem(self, kind: ProblemKind, message: str, *, fatal: bool) -> None:
         """Tell the client; close if that is fatal."""

@@ -179,7 +179,9 @@ class Hub:
         """The session that a client left. Raises `RefusedError`, with the same words for none and for another's."""
         live = self.sessions.get(wanted.session)
         if live is None or live.owner != owner:
-            raise self._refused("unknown_session", "expected the id of a session that goes on; got another: start anew")
+            raise self._refused(
+                "unknown_session", "expected the id of an open session; got another. Start a new session"
+            )
         try:
             live.outbox.resume(wanted.last_seq)
         except EventsGoneError as error:
@@ -294,12 +296,12 @@ class Hub:
 
     def _admit(self) -> None:
         if self.draining:
-            raise self._refused("shutdown", "the server is stopping: connect again in a moment")
+            raise self._refused("shutdown", "the server is stopping; connect again in a moment")
         if self.full:
             limit = self.options.limits.sessions
-            raise self._refused("overloaded", f"expected at most {limit} sessions at once; all are taken: try later")
+            raise self._refused("overloaded", f"expected at most {limit} sessions at once; all are taken. Try later")
         if self.load.overloaded:
-            raise self._refused("overloaded", "the sessions that are open take all the time there is: try later")
+            raise self._refused("overloaded", "the open sessions use all computing time; try later")
 
     def _refused(self, kind: ProblemKind, message: str) -> RefusedError:
         self.metrics.refused.labels(kind).inc()

@@ -110,9 +110,7 @@ class Journal:
         try:
             self._database = self._opened()
         except (OSError, sqlite3.Error) as error:
-            raise OptionError(
-                f"expected a folder of its own for the journal; cannot use {self.folder}: {error}"
-            ) from error
+            raise OptionError(f"expected a folder for the journal alone; cannot use {self.folder}: {error}") from error
         self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
         self._thread.start()
 
@@ -135,7 +133,7 @@ class Journal:
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version not in (0, FORMAT):
             raise OptionError(
-                f"expected a journal of format {FORMAT} in {self.folder}; got {version}: use another folder"
+                f"expected a journal of format {FORMAT} in {self.folder}; got {version}. Use another folder"
             )
         database.executescript(_SCHEMA)
         database.execute(f"PRAGMA user_version = {FORMAT}")

@@ -124,7 +124,7 @@ class LiveSession:
             entries += self._fail(str(error))
         except Exception:
             log.exception("session failed", extra={"session": self.id})
-            entries += self._fail("the server made a mistake; what is confirmed stays. Start another session")
+            entries += self._fail("the server made a mistake. Confirmed text stays. Start another session")
         self.commands += len(taken)
         numbered = self._numbered(entries)
         for witness in self.witnesses:

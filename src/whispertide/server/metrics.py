@@ -13,7 +13,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         name, registry = "whispertide", self.registry
-        self.sessions = Gauge(f"{name}_sessions", "Live sessions, those without a client included", registry=registry)
+        self.sessions = Gauge(f"{name}_sessions", "Live sessions, including those without a client", registry=registry)
         self.parked = Gauge(f"{name}_sessions_parked", "Sessions that wait for their client", registry=registry)
         self.connections = Gauge(f"{name}_connections", "Open connections", ["protocol"], registry=registry)
         self.opened = Counter(f"{name}_sessions_opened", "Sessions opened", ["protocol"], registry=registry)
@@ -30,11 +30,11 @@ class Metrics:
         )
         self.confirmed_seconds = Histogram(
             f"{name}_confirmed_latency_seconds",
-            "Audio received when a word is confirmed, less the end of the word",
+            "Audio received when a word is confirmed, minus the end of the word",
             buckets=_SECONDS,
             registry=registry,
         )
-        self.lag = Gauge(f"{name}_lag_seconds", "Audio not looked at by the round done last", registry=registry)
+        self.lag = Gauge(f"{name}_lag_seconds", "Audio that the last round did not include", registry=registry)
         self.quality = Gauge(f"{name}_quality_level", "Steps by which quality is lowered (0 = full)", registry=registry)
         self.pressure = Gauge(f"{name}_pressure", "Mean time to finish a round, in steps", registry=registry)
         self.uploads = Counter(f"{name}_uploads", "Files transcribed", ["outcome"], registry=registry)

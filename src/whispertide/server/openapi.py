@@ -15,13 +15,13 @@ _KEYED: list[dict[str, list[str]]] = [{"bearer": []}]  # nothing in a descriptio
 def _file_request(*, translations: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "file": {"type": "string", "format": "binary", "description": "Audio or video in any format ffmpeg reads"},
-        "model": {"type": "string", "description": "A model of /v1/models; others mean the first of them"},
+        "model": {"type": "string", "description": "A model of /v1/models. Any other name means the first of them"},
         "prompt": {"type": "string", "description": "Text that sets spelling and style"},
         "response_format": {"type": "string", "enum": ["json", "text", "srt", "verbose_json", "vtt"]},
         "temperature": {"type": "number", "minimum": 0, "maximum": 1},
     }
     if not translations:
-        fields["language"] = {"type": "string", "description": "ISO code or English name; default: detected"}
+        fields["language"] = {"type": "string", "description": "ISO code or English name. Default: detected"}
         fields["stream"] = {"type": "boolean", "description": "Server-sent events, one per segment"}
         fields["timestamp_granularities[]"] = {
             "type": "array",
@@ -60,7 +60,7 @@ def _made(summary: str) -> dict[str, Any]:
 def _token() -> dict[str, Any]:
     seconds = {
         "expires_in_seconds": (True, 1, 600, "How long it may wait to be used"),
-        "max_session_duration_seconds": (False, 60, 10_800, "The most audio of the session that it opens"),
+        "max_session_duration_seconds": (False, 60, 10_800, "The most audio in the session that it opens"),
     }
     parameters = [
         {
@@ -85,7 +85,7 @@ def document(version: str, *, keyed: bool = True) -> dict[str, Any]:
         "info": {
             "title": "whispertide",
             "version": version or "0",
-            "description": "Live speech-to-text. Live sessions use WebSockets; this is the rest.",
+            "description": "Live speech-to-text. This is the HTTP interface. Live sessions use WebSockets.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": {
@@ -96,7 +96,7 @@ def document(version: str, *, keyed: bool = True) -> dict[str, Any]:
                 **_plain("One of them", *refused, "404", secured=True),
                 "parameters": [model],
             },
-            "/v1/realtime/client_secrets": _made("A key for a short time, for a page"),
+            "/v1/realtime/client_secrets": _made("A temporary key, for a page"),
             "/v1/realtime/transcription_sessions": _made("The same in the older shape"),
             "/v3/token": _token(),
             "/healthz": _plain("The process is alive"),

@@ -78,7 +78,7 @@ class Rest:
     async def _answer(self, request: Request, task: Task) -> Response:
         limits = self.hub.options.limits
         if self.hub.draining:
-            return _error(503, "the server is stopping: try again in a moment", {"retry-after": "5"})
+            return _error(503, "the server is stopping; try again in a moment", {"retry-after": "5"})
         try:
             with self.uploads.receiving():
                 form = await _form(request, limited(request.receive, limits.upload + _OVERHEAD, limits.stall_s))
@@ -90,7 +90,7 @@ class Rest:
         except TooSlowError:
             return _error(408, "expected the file to arrive without pauses", {"connection": "close"})
         except GoneError:
-            return _error(400, "expected the whole file; the client left before")
+            return _error(400, "expected the whole file; the client left early")
         except (MultiPartException, ValueError) as error:
             return _error(400, f"expected a multipart form with a file; {getattr(error, 'message', error)}")
         async with contextlib.AsyncExitStack() as stack:
@@ -293,6 +293,6 @@ async def _form(request: Request, receive: Receive) -> FormData:
     if not kind.lower().startswith("multipart/form-data"):
         raise ValueError(f"got content of the type {kind[:100]!r}")
     if (found := _CHARSET.search(kind)) and found[1].lower() not in ("utf-8", "utf8"):  # some codecs take hours
-        raise ValueError(f"got fields in {found[1][:40]!r}: send UTF-8")
+        raise ValueError(f"got fields in {found[1][:40]!r}. Send UTF-8")
     parser = MultiPartParser(request.headers, pieces(receive), max_files=1, max_fields=_FIELDS, max_part_size=_FIELD)
     return await parser.parse()

@@ -73,14 +73,16 @@ class Door:
         The origin is checked for all that a page could do unseen.
         """
         if not self.throttle.admits(address):
-            message = f"expected at most {self.throttle.per_minute} requests a minute; got more: wait"
+            message = f"expected at most {self.throttle.per_minute} requests a minute; got more. Wait a while"
             return Verdict(status=429, reason="too_fast", message=message, headers={"retry-after": "60"})
         if not self.gatekeeper.allows_origin(headers.get("origin"), headers.get("host")):
-            message = f"pages from {headers.get('origin')} may not connect: the server can allow them with --origin"
+            message = (
+                f"pages from {headers.get('origin')} may not connect; start the server with --origin to allow them"
+            )
             return Verdict(status=403, reason="origin", message=message)
         offered = list(offered_keys(headers, query, subprotocols))
         if protocol and self.inside >= self._limit:
-            message = f"expected at most {self._limit} connections at once; all are taken: try later"
+            message = f"expected at most {self._limit} connections at once; all are taken. Try later"
             return Verdict(status=503, reason="overloaded", message=message, headers={"retry-after": "5"})
         if protocol and (entry := self.gatekeeper.redeem(offered, protocol)) is not None:
             what, owner = entry

@@ -85,7 +85,7 @@ class Job:
                 self.samples += len(block)
                 if self.samples > limit:
                     raise TooLongError(
-                        f"expected at most {self._limit_s:g} s of audio in a file; this one holds more: split it"
+                        f"expected at most {self._limit_s:g} s of audio in a file; this one has more. Split it"
                     )
                 yield block
         except TruncatedAudioError as error:
@@ -130,7 +130,7 @@ class Uploads:
             self.waiting -= 1
 
     def _busy(self) -> BusyError:
-        return BusyError(f"expected at most {self._most} files at once; all places are taken: try later")
+        return BusyError(f"expected at most {self._most} files at once; all places are taken. Try later")
 
 
 def _lower_priority() -> None:

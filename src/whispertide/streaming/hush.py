@@ -57,7 +57,7 @@ class HushWord:
         if not np.isfinite(self.samples).all() or np.abs(self.samples).max() > LOUDEST:
             raise CheckpointError(
                 f"expected the samples of a hush word to be numbers from -{LOUDEST:g} to {LOUDEST:g}; got "
-                f"{np.count_nonzero(~np.isfinite(self.samples))} that are none, or louder ones"
+                f"{np.count_nonzero(~np.isfinite(self.samples))} that are not finite, or louder"
             )
 
     @property
@@ -94,7 +94,7 @@ class HushWord:
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise CheckpointError(
                 f"expected a hush word, a .npz from `whispertide train hush` or a .csv with one sample a line; {path} "
-                f"is damaged or none ({type(error).__name__})"  # numpy's own words advise to load it unsafely
+                f"is damaged or something else ({type(error).__name__})"  # numpy's own words advise to load it unsafely
             ) from error
 
     @classmethod

@@ -202,18 +202,18 @@ class Recipe:
         _check_range("hush_s", self.hush_s, SHORTEST_HUSH_S, LONGEST_HUSH_S)
         if self.search == "unrolled" and (self.policy == "local-agreement" or self.framing in _ANY_LENGTH):
             raise OptionError(
-                "expected policy=align-att or grounded, framing=buckets, buckets-masked or pad30 with search=unrolled, "
-                f"whose graphs have fixed lengths; got policy={self.policy}, framing={self.framing}"
+                "expected policy=align-att or grounded, and framing=buckets, buckets-masked or pad30, with "
+                f"search=unrolled; got policy={self.policy}, framing={self.framing}. Unrolled graphs have fixed lengths"
             )
         if self.executor == "pipelined" and self.policy != "local-agreement":
             raise OptionError(
-                "expected policy=local-agreement with executor=pipelined, whose rounds are planned before the last one "
-                f"is known; {self.policy} begins a round with what the last one confirmed: use executor=serial or auto"
+                f"expected policy=local-agreement with executor=pipelined; got policy={self.policy}. It begins a round "
+                "with the words that the last one confirmed, so rounds cannot overlap. Use executor=serial or auto"
             )
         if self.search in FOLLOWING and self.policy != "local-agreement":
             raise OptionError(
-                f"expected policy=local-agreement with search={self.search}, which follows what the round before heard "
-                f"in the same audio; got policy={self.policy}"
+                f"expected policy=local-agreement with search={self.search}; got policy={self.policy}. The search "
+                "follows what the last round heard in the same audio"
             )
         if self.schedule == "adaptive":
             _check_range("longest_step_s", self.longest_step_s, self.step_s, CHUNK_SECONDS)

@@ -329,7 +329,7 @@ def _note_options(options: HushOptions, folder: Path) -> None:
             if other := sorted(name for name in asked if there.get(name) != asked[name]):
                 raise OptionError(
                     f"expected the options that the run in {folder} began with; got others for {', '.join(other)}: "
-                    "choose another --run, or the same options to go on"
+                    "choose another --run, or the same options to continue"
                 )
             return
         if folder.exists() and any(folder.iterdir()):

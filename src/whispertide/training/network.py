@@ -227,6 +227,6 @@ def _converted(name: str, values: FloatArray, dtype: type[np.float16 | np.float3
         converted = values.astype(dtype)
     if not np.isfinite(converted).all():
         raise CheckpointError(
-            f"expected weights that are numbers of {np.dtype(dtype).name}; {name} has others: the training went astray"
+            f"expected weights that are numbers of {np.dtype(dtype).name}; {name} has others: the training diverged"
         )
     return converted

@@ -69,7 +69,7 @@ def make_options(wish: Wish, start: Start) -> RunOptions:
     scratch = wish.model is None
     vocabulary = ("used" if scratch else "all") if wish.vocabulary == "auto" else wish.vocabulary
     if wish.lora and vocabulary == "used":
-        raise OptionError("expected the whole vocabulary under adapters, which leave it as it is; got used")
+        raise OptionError("expected the whole vocabulary with --lora, whose adapters leave it unchanged; got used")
     free = GROWN_RATE if wish.shape else TUNING_RATE
     rate = wish.rate or (ADAPTER_RATE if wish.lora else SCRATCH_RATE if scratch else free)
     lettered = scratch or (start.characters is not None and not wish.lora)

@@ -74,7 +74,9 @@ def begin(folder: Path, options: RunOptions, start: Start, device: str, announce
     `UnknownLanguageError` for a language that the checkpoint cannot write.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OutputError(f"expected a new or empty folder for the run; {folder} is neither. Go on with `train resume`")
+        raise OutputError(
+            f"expected a new or empty folder for the run; {folder} is neither. Continue a run with `train resume`"
+        )
     for phase in options.phases:
         start.tokenizer.sot_sequence(phase.options.windows.language, "transcribe")
     sources, held_out = _sources(options, announce), _held_out(options, announce)
@@ -114,7 +116,7 @@ def open_run(
         if said.utterances and len(source.speech) != said.utterances:
             announce(
                 f"note: {said.folder} had {said.utterances} utterances when the run began and has "
-                f"{len(source.speech)} now: what follows is not what would have followed"
+                f"{len(source.speech)} now: the result will differ from that of an uninterrupted run"
             )
     _check_vocabulary(vocabulary, start.tokenizer, (*sources, *tests))
     batches = Batches(sources, start.tokenizer, options.phases, options.loop.seed)

@@ -9,10 +9,13 @@ import base64
 import gc
 import importlib.util
 import json
+import re
 import socket
+import subprocess
 import sys
 import threading
 import time
+import wave
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -42,6 +45,7 @@ from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "integrations.md"
 CLIP = Path(__file__).parents[2] / "clips" / "river.flac"
 RECIPE = get_recipe("whisper-streaming").replace(search="greedy", framing="bare")
 PATIENCE_S = 60.0
@@ -311,6 +315,21 @@ def test_deepgram_live(served: Served, clip: FloatArray, rate: int) -> None:
     words = [word for message in finals for word in message.channel.alternatives[0].words]
     assert all(0 <= word.start <= word.end <= len(clip) / SAMPLE_RATE + 0.01 for word in words)
     served.check(" ".join(filter(None, (message.channel.alternatives[0].transcript for message in finals))))
+
+
+def test_deepgram_as_the_guide_has_it(served: Served, clip: FloatArray, tmp_path: Path) -> None:
+    pytest.importorskip("deepgram", reason="Deepgram's SDK is not installed: pip install deepgram-sdk")
+    (program,) = (text for text in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL) if "wave" in text)
+    assert "127.0.0.1:8000" in program
+    with wave.open(str(tmp_path / "talk.wav"), "wb") as talk:
+        talk.setparams((1, 2, SAMPLE_RATE, 0, "NONE", "not compressed"))
+        talk.writeframes(pcm(clip))
+    done = subprocess.run(
+        [sys.executable, "-c", program.replace("127.0.0.1:8000", f"127.0.0.1:{served.port}")],
+        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    served.check(" ".join(done.stdout.split()))
 
 
 def test_pipecat(served: Served, clip: FloatArray) -> None:

@@ -151,8 +151,8 @@ _ALL = (
         "whisper.cpp's example `stream`",
         streaming=True,
         reason=(
-            "whisper.cpp's `stream` is a C++ program that the wheel does not ship, and what pywhispercpp has instead "
-            "(examples/livestream.py) transcribes each second by itself while playing it on a sound device"
+            "whisper.cpp's `stream` is a C++ program that the wheel does not ship. pywhispercpp has "
+            "examples/livestream.py instead. It transcribes each second by itself while playing it on a sound device"
         ),
     ),
     Peer(
@@ -160,21 +160,22 @@ _ALL = (
         "the package whisper-streaming 0.1.0",
         streaming=True,
         reason=(
-            "the package is an unfinished rewrite by others: trimming at sentences raises, the index that prompt and "
-            "n-gram check depend on is never set, and it trims by seconds; whisper_streaming itself is on no registry"
+            "the package is an unfinished rewrite by others. Trimming at sentences raises an error. The index that "
+            "prompt and n-gram check depend on is never set. It trims by seconds. whisper_streaming itself is on no "
+            "registry"
         ),
     ),
     Peer(
         "moonshine",
         "Moonshine",
         streaming=True,
-        reason="its wheel has no weights (they are fetched on first use), and it cannot load a Whisper checkpoint",
+        reason="its wheel has no weights (they are fetched on first use). It cannot load a Whisper checkpoint",
     ),
     Peer(
         "vosk",
         "Vosk",
         streaming=True,
-        reason="its wheel has no model (one is fetched on first use), and it cannot load a Whisper checkpoint",
+        reason="its wheel has no model (one is fetched on first use). It cannot load a Whisper checkpoint",
     ),
 )
 

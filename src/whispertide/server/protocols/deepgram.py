@@ -187,7 +187,7 @@ class DeepgramProtocol(WireProtocol):
             return (said,)
         rest = [*self._release(from_finalize=False), *self._final()]
         if problem.kind == "idle":
-            return (*rest, said, Close(1011, "NET-0001: no audio and no KeepAlive came"))
+            return (*rest, said, Close(1011, "NET-0001: neither audio nor a KeepAlive came"))
         if problem.kind == "bad_request":
             return (*rest, said, Close(1008, "DATA-0000: the data cannot be decoded as audio"))
         if problem.kind in ("too_long", "shutdown"):

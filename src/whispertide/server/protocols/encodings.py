@@ -137,7 +137,7 @@ class _OpusPackets:
         try:
             frames = self._codec.decode(self._packet(data))
         except self._errors as error:
-            raise AudioError(f"expected an Opus packet; got {len(data)} bytes that are none ({error})") from error
+            raise AudioError(f"expected an Opus packet; got {len(data)} other bytes ({error})") from error
         samples = [np.asarray(frame.to_ndarray(), np.float32).T for frame in frames]
         return np.concatenate([np.zeros((0, self._channels), np.float32), *samples])
 
@@ -158,7 +158,9 @@ class _OggOpus:
             samples.append(self._opus.decode(packet))
             total += len(samples[-1])
             if total > MOST_OGG_S * OPUS_RATE:
-                raise AudioError(f"expected at most {MOST_OGG_S} s of audio in a message; got more: send smaller ones")
+                raise AudioError(
+                    f"expected at most {MOST_OGG_S} s of audio in a message; got more. Send smaller messages"
+                )
         return np.concatenate(samples)
 
     def _packets(self) -> Iterator[bytes]:

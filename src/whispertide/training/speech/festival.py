@@ -82,7 +82,7 @@ class FestivalSpeaker:
         try:
             self._program.stdin.write(command + "\n")
         except BrokenPipeError as error:
-            raise CorpusError("festival ended before its time") from error
+            raise CorpusError("festival ended early") from error
 
     def _answers(self, last: str, about: str) -> list[str] | None:
         """The lines up to one that begins with `last`; None where it failed."""
