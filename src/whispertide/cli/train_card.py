@@ -19,7 +19,7 @@ ManifestOption = Annotated[
     typer.Option(
         "--manifest",
         metavar="PATH",
-        help="Your recordings: a manifest as for `train prepare`, or a folder with a manifest.jsonl.",
+        help="As for `train prepare`: a manifest of your recordings, or a folder with one.",
     ),
 ]
 QuickOption = Annotated[bool, typer.Option("--quick", help="Only a small part of everything. It shows that it works.")]
