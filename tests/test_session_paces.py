@@ -97,8 +97,9 @@ def test_no_pace_costs_a_sentence(
     failures: dict[int, object] = {}
     for seed in range(SESSIONS):
         text, events = hear(transcriber, audio, pace(seed))
-        if missing := lost(sentences, text) or [event for event in events if isinstance(event, Unheard)]:
-            failures[seed] = missing
+        unheard = [event for event in events if isinstance(event, Unheard)]
+        if (missing := lost(sentences, text)) or unheard:
+            failures[seed] = (missing, unheard)
     assert failures == {}
 
 
