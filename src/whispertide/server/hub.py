@@ -12,7 +12,7 @@ from typing import Protocol
 
 from whispertide.api import Transcriber
 from whispertide.errors import OptionError, WhispertideError
-from whispertide.events import Confirmed, Error, Event
+from whispertide.events import Confirmed, Error, Event, Unheard
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
 from whispertide.server.live import Command, LiveSession, Witness
@@ -354,6 +354,8 @@ class Hub:
             if isinstance(entry, Confirmed):
                 for word in entry.words:
                     metrics.confirmed_seconds.observe(seconds(max(0, done.live.accepted - word.end)))
+            elif isinstance(entry, Unheard):
+                metrics.unheard.inc()
             elif isinstance(entry, Error) and entry.fatal:
                 metrics.errors.inc()
 

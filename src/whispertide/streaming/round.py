@@ -53,6 +53,8 @@ class Listening:
     times           how words are timed; `heads_first`: the heads are averaged before anything else (NPUsper)
     detect_end      ask the word-truncation detector, if there is one, about the last word
     retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
+    unheard_from    earlier rounds have heard the audio up to this sample; where a guard of the attention stops more
+                    than `UNHEARD` before the end of the window, it is decoded again unwatched; None: never
     rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
     unrolled        search greedily in static graphs of several steps each, as far as these hold the text
     keep_attention  put the attention into the result
@@ -73,6 +75,7 @@ class Listening:
     heads_first: bool = False
     detect_end: bool = False
     retry: Halt | None = None
+    unheard_from: int | None = None
     rescue: float | None = None
     rescue_beam: int = 5
     unrolled: bool = False

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 MARGIN_TOKENS = 20  # of the text context that prompt and prefix leave to what is decoded, at least
+UNHEARD = SAMPLE_RATE  # so much audio after the last word may be the pause that ended the utterance
 RETRY_TOKENS_PER_S = 1.5  # speech is denser; until then a retried decode may not end (NPUsper)
 
 
@@ -174,6 +175,8 @@ class _Pass:
         if self.listen.retry is not None and listened.halt == self.listen.retry:
             decode = self._once_more(features.window(0, features.frames), frames, language.language)
             listened = replace(decode.run(self._unwatched(), None), retried=True)
+        elif self._stopped_short(listened):
+            listened = decode.run(replace(self.listen, watch=()), detector)
         found = decode.found
         return RoundResult(
             self.plan,
@@ -187,6 +190,17 @@ class _Pass:
             costs=tuple(self.costs),
             stats=_stats(self.costs, len(found.best.tokens)),
         )
+
+    def _stopped_short(self, listened: Listened) -> bool:
+        """Whether a guard left audio unheard that no later round will hear.
+
+        Attention is one sign among others. A first token that attends to the silence after the window, say, ends
+        the decode before it began, and a whole sentence would be lost.
+        """
+        if self.listen.unheard_from is None or listened.halt is None:
+            return False
+        heard_to = listened.words[-1].spoken_by if listened.words else self.listen.unheard_from
+        return self.plan.window.end - heard_to > UNHEARD
 
     def _once_more(self, mel: FloatArray, frames: int, language: str) -> "_Decode":
         self.hushed = False
