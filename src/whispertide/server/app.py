@@ -112,6 +112,8 @@ def _ready(hub: Hub) -> Endpoint:
         """New sessions are welcome."""
         if hub.draining:
             return JSONResponse({"status": "draining"}, 503)
+        if hub.keeper is not None and hub.keeper.failing:
+            return JSONResponse({"status": "journal cannot be written"}, 503)
         if hub.full:
             return JSONResponse({"status": "full"}, 503)
         if hub.load.overloaded:

@@ -23,7 +23,6 @@ from whispertide.server.outbox import EventsGoneError, Outbox
 from whispertide.server.protocols.base import (
     Audio,
     Finish,
-    Flush,
     ModelInfo,
     Problem,
     ProblemKind,
@@ -53,6 +52,10 @@ class RefusedError(Exception):
 
 class Keeper(Witness, Protocol):
     """Keeps sessions beyond the life of the process (`journal.Journal`)."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether it cannot write at present; sessions that are kept wait until it can."""
 
     def opened(self, live: LiveSession, settings: Settings) -> Witness:
         """A session begins; what is returned learns of its steps."""
@@ -242,7 +245,8 @@ class Hub:
 
     def has_room(self, live: LiveSession) -> bool:
         """Whether more audio of this session can be taken now."""
-        return live.waiting < to_samples(self.options.limits.inbox_s) and live.outbox.waiting < live.outbox.limit // 2
+        most = to_samples(self.options.limits.inbox_s)
+        return max(live.waiting, live.accepted - live.safe) < most and live.outbox.waiting < live.outbox.limit // 2
 
     def adopt(self, live: LiveSession) -> None:
         """A session from an earlier life of the server: it goes on, and waits for its client."""
@@ -253,21 +257,24 @@ class Hub:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def begin_drain(self) -> None:
-        """Refuse new sessions, and have everything said so far confirmed.
-
-        With a journal the sessions can go on after a restart; without one they end here.
+        """Refuse new sessions. Those in the journal are left as they are: they go on after the restart, in mid-word if
+        need be. The others end here, and everything said so far is confirmed.
         """
         self.draining = True
         for live in self.sessions.values():
-            if not live.finishing:
-                self._put(live, Flush() if self.keeper is not None else Finish())
+            if self.keeper in live.witnesses:
+                self.scheduler.suspend(live)
+            elif not live.finishing:
+                self._put(live, Finish())
 
     @property
     def busy(self) -> bool:
-        """Whether any session has something to do or to say to a client that is there."""
+        """Whether any session has something to do, to write down, or to say to a client that is there."""
         return any(
-            (not live.ended and (live.running or live.inbox or live.queued_at is not None))
+            live.running
             or (live.wake is not None and live.outbox.waiting)
+            or (live.safe < live.accepted if live.suspended else live.inbox and not live.ended)
+            or live.queued_at is not None
             for live in self.sessions.values()
         )
 
