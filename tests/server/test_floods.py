@@ -52,7 +52,7 @@ def test_text_messages(town: Standing, path: str) -> None:
             return said
 
     said = asyncio.run(talk())
-    assert b"expected at most 20 text messages a second" in said
+    assert b"expected at most 20 messages a second" in said
 
 
 @every_socket
