@@ -86,6 +86,7 @@ def _guarded(door: Door, endpoint: Endpoint) -> Endpoint:
         if verdict.status is not None:
             error = {"message": verdict.message, "type": "invalid_request_error", "param": None, "code": verdict.reason}
             return JSONResponse({"error": error}, verdict.status, dict(verdict.headers))
+        request.state.owner = verdict.owner
         return await endpoint(request)
 
     return guarded
