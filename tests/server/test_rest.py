@@ -255,17 +255,20 @@ def test_a_file_whose_client_has_left_is_not_transcribed() -> None:
     """Three long files that nobody waits for any more must not make an honest one wait."""
 
     async def body() -> None:
-        async with served(limited(offline=4), OfflineModel(delay_s=0.5)) as (server, _):
+        model = OfflineModel(delay_s=0.5)
+        async with served(limited(offline=4), model) as (server, _):
             address = f"http://127.0.0.1:{server.port}"
             for stream in ("false", "true"):
                 async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=20) as client:
-                    left = [asyncio.create_task(post(client, wav(600), stream=stream)) for _ in range(3)]
-                    await asyncio.sleep(0.5)
+                    model.offline.offline_options.clear()
+                    left = [asyncio.create_task(post(client, wav(100), stream=stream)) for _ in range(3)]
+                    while not model.offline.offline_options:  # one of them is being transcribed
+                        await asyncio.sleep(0.05)
                     for task in left:
                         task.cancel()
                     await asyncio.gather(*left, return_exceptions=True)
                 async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=20) as client:
-                    assert (await post(client, wav(2))).status_code == 200
+                    assert (await post(client, wav(2))).status_code == 200  # the three take 75 s
 
     run(body)
 
