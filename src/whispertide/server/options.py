@@ -25,6 +25,7 @@ class Limits:
     requests        requests and connections per minute and address; 0 = any number
     messages        messages other than audio per second and connection, on average
     connections     connections at once, each with or without a session
+    per_address     connections from one address at once, before TLS and a request as well; 0 = any number
     inbox_s         audio of one session that waits; a client that sends faster is read more slowly, nothing is dropped
     idle_s          how long a client may say nothing
     stall_s         how long a client may take to send a request, or a piece of an upload, or to read what it is sent
@@ -42,6 +43,7 @@ class Limits:
     requests: int = 0
     messages: int = 50
     connections: int = 512
+    per_address: int = 256
     inbox_s: float = 30.0
     idle_s: float = 120.0
     stall_s: float = 20.0
@@ -54,6 +56,7 @@ class Limits:
         _at_least(1, connections=self.connections, unacked=self.unacked, offline=self.offline, session_s=self.session_s)
         _at_least(1, upload_s=self.upload_s, inbox_s=self.inbox_s)
         _at_least(0, requests=self.requests, resume_s=self.resume_s, per_owner=self.per_owner)
+        _at_least(0, per_address=self.per_address)
         _at_least(0.1, idle_s=self.idle_s, stall_s=self.stall_s)
 
 
