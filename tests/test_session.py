@@ -24,6 +24,7 @@ from whispertide.events import (
     SpeechStart,
     SpeechStop,
     TurnEnd,
+    Unheard,
 )
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
@@ -301,6 +302,23 @@ def test_pauses_end_turns() -> None:
     assert 3.9 * S < stop.end == turn.end < 4.3 * S
     assert 4.3 * S < stop.at == turn.at < 4.5 * S
     assert confirmed(events[: events.index(turn)]) == said(TALK)
+
+
+def test_speech_without_a_word_is_told() -> None:
+    """It can be counted and looked for: nothing that was said is lost without a sign."""
+    said_twice = speech(("one", 1.0, 1.5), ("two", 4.0, 4.5))
+    deaf = Session("whisper-streaming", Oracle(said_twice[:1]), make_gate(said_twice))
+    events = push(deaf, 8.0) + deaf.finish()
+    turns = [event for event in events if isinstance(event, Unheard | TurnEnd | Confirmed)]
+    assert [event.kind for event in turns] == ["confirmed", "turn_end", "unheard", "turn_end"]
+    unheard = turns[2]
+    assert isinstance(unheard, Unheard)
+    assert unheard.start <= said_twice[1].start < said_twice[1].end <= unheard.end
+
+
+def test_without_a_gate_nobody_knows_whether_there_was_speech() -> None:
+    session = Session("whisper-streaming", Oracle(()))
+    assert "unheard" not in kinds(push(session, 3.0) + session.flush() + session.finish())
 
 
 def test_silence_yields_nothing_and_costs_nothing() -> None:

@@ -78,6 +78,15 @@ class TurnEnd(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Unheard(Event):
+    """The voice gate heard speech from `start` to `end`, and no word came of it; the `TurnEnd` follows."""
+
+    kind: ClassVar[str] = "unheard"
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Segment(Event):
     """A finished piece of transcript, as subtitles want it."""
 
@@ -133,7 +142,10 @@ class End(Event):
 
 EVENT_TYPES: dict[str, type[Event]] = {
     cls.kind: cls
-    for cls in (SpeechStart, SpeechStop, Confirmed, Hypothesis, TurnEnd, Segment, Language, Intent, Lag, Error, End)
+    for cls in (
+        *(SpeechStart, SpeechStop, Confirmed, Hypothesis, Unheard, TurnEnd),
+        *(Segment, Language, Intent, Lag, Error, End),
+    )
 }
 
 # Fields that hold sample indices and leave this program as seconds.

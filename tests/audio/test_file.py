@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audio.sounds import encode, encode_video, frequency, loudness, make_wav, tone, wav_bytes
+from whispertide.audio import file as audio_file
 from whispertide.audio.file import decode_blocks, load_audio, pcm_blocks, probe
 from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError
 from whispertide.types import SAMPLE_RATE, FloatArray
@@ -326,8 +327,8 @@ def png() -> bytes:
         (b"This is a letter, and not a sound.\n" * 50, "not audio"),
         (bytes(50_000), "not audio"),
         (b"%PDF-1.7\n" + bytes(range(256)) * 40, "not audio"),
-        (b"1\n00:00:01,000 --> 00:00:02,000\nhello\n\n" * 3, "expected an audio track; the file holds only subtitle"),
-        (png(), "expected an audio track; the file holds only video"),
+        (b"1\n00:00:01,000 --> 00:00:02,000\nhello\n\n" * 3, "not audio"),
+        (png(), "not audio"),
         (make_wav(tone(0.1), SAMPLE_RATE)[:20], "not audio"),
     ],
     ids=["empty", "byte", "text", "zeros", "pdf", "subtitles", "image", "half a header"],
@@ -400,18 +401,47 @@ def test_a_rate_that_no_sound_card_has_is_a_clear_error(tmp_path: Path) -> None:
         load_audio(path)
 
 
-def test_a_playlist_does_not_reach_other_files(tmp_path: Path) -> None:
+SESSION = b"v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=audio 5004 RTP/AVP 0\n"
+
+
+@pytest.mark.parametrize("lock", ["format_whitelist", "protocol_whitelist", "both"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ffconcat version 1.0\nfile secret.wav\n",
+        "ffconcat version 1.0\nfile {secret}\n",
+        "ffconcat version 1.0\nfile pipe\n",
+        "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:1,\n{secret}\n#EXT-X-ENDLIST\n",
+        SESSION.decode(),
+    ],
+    ids=["relative", "absolute", "pipe", "m3u8", "sdp"],
+)
+def test_a_file_does_not_lead_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, lock: str) -> None:
+    """Each of the two lists is enough by itself. A named pipe that is opened would wait for its other end forever."""
     secret = tmp_path / "secret.wav"
     secret.write_bytes(make_wav(tone(0.5), SAMPLE_RATE))
-    for text in (
-        "ffconcat version 1.0\nfile 'secret.wav'\n",
-        f"ffconcat version 1.0\nfile '{secret}'\n",
-        f"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:1,\n{secret}\n#EXT-X-ENDLIST\n",
-    ):
-        path = tmp_path / "list.m3u8"
-        path.write_text(text)
-        with pytest.raises(AudioFileError):
-            load_audio(path)
+    os.mkfifo(tmp_path / "pipe")
+    path = tmp_path / "list.wav"
+    path.write_text(text.format(secret=secret))
+    monkeypatch.chdir(tmp_path)
+    if lock != "both":
+        monkeypatch.setattr(audio_file, "_OPTIONS", {lock: audio_file._OPTIONS[lock]})
+    with pytest.raises(AudioFileError, match="expected audio"):
+        load_audio(path)
+    with pytest.raises(AudioFileError, match="expected audio"):
+        load_audio(io.BytesIO(path.read_bytes()))
+
+
+def test_what_is_not_decoded_opens_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ports() -> int:
+        return len(Path("/proc/self/net/udp").read_text().splitlines())
+
+    if not Path("/proc/self/net/udp").exists():
+        pytest.skip("only Linux tells")
+    before = ports()
+    with pytest.raises(AudioFileError):
+        probe(io.BytesIO(SESSION))
+    assert ports() == before
 
 
 def test_a_stream_that_does_not_wait_is_not_taken_for_its_end() -> None:

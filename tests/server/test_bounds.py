@@ -4,7 +4,7 @@ import pytest
 
 from fake_transcriber import FakeTranscriber
 from whispertide.errors import OptionError
-from whispertide.server.bounds import check_executor
+from whispertide.server.bounds import check_changes, check_executor
 from whispertide.server.hub import Hub
 from whispertide.server.options import ServerOptions
 from whispertide.streaming.recipes import get_recipe
@@ -22,3 +22,11 @@ def test_rounds_with_workers_of_their_own_are_refused(executor: str) -> None:
 def test_a_server_does_not_start_with_such_a_recipe() -> None:
     with pytest.raises(OptionError, match="expected executor=serial on a server"):
         Hub({"fake.en": FakeTranscriber()}, PIPELINED, ServerOptions())  # type: ignore[dict-item]
+
+
+def test_a_beam_is_bounded() -> None:
+    recipe = get_recipe("whisper-streaming")
+    check_changes({"beam": 8}, recipe)
+    with pytest.raises(OptionError, match="expected beam of at most 8 on a server"):
+        check_changes({"beam": 9}, recipe)
+    check_changes({"beam": 12}, recipe.replace(beam=12))  # what the server was started with

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import logging
 import os
 import pickle
 import shutil
@@ -9,11 +10,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,6 +30,7 @@ from whispertide.options import DecodeOptions
 from whispertide.server.journal import Journal, _Loader, _packed, _unpacked
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
+from whispertide.server.serving import Server
 from whispertide.session import Session
 from whispertide.streaming.recipe import Recipe
 
@@ -90,22 +94,27 @@ def test_a_server_that_dies_at_any_moment(
     asyncio.run(run())
 
 
-def test_a_restart_in_good_order_keeps_sessions_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("said", [64_000, 60_800, 12_800])  # between two words, and in the middle of one
+def test_a_restart_in_good_order_keeps_sessions_as_they_are(tmp_path: Path, said: int) -> None:
+    """SIGTERM must not be worse than SIGKILL: nothing is confirmed in a hurry, no word is cut in two."""
+
     async def run() -> None:
         async with served(journaled(tmp_path)) as (server, _), client(server) as one:
-            await one.send(*[SILENCE] * 4)
-            await accepted(one, 64_000)
+            await one.send(bytes(2 * said))
+            await accepted(one, said)
             server.should_exit = True
             assert await one.rest() == 1001
-        assert one.text == TEXT[:5]  # all that was said, though the session goes on
         async with served(journaled(tmp_path)) as (server, _):
             session = one.said("session")[0]["session"]
-            async with client(server, f"?session={session}&last_seq={one.events[-1].seq}") as again:
+            last = one.events[-1].seq if one.events else -1
+            async with client(server, f"?session={session}&last_seq={last}") as again:
                 await again.until("session")
-                await finish_talk(again, 64_000)
+                await finish_talk(again, said)
         events = in_order(one.events, again.events)
         assert complete(events)
         assert text_of(events) == TEXT
+        turns = [event.kind for event in events if event.kind in ("speech_start", "speech_stop", "turn_end")]
+        assert turns == ["speech_start", "speech_stop", "turn_end"] * 3, "the restart ends no turn"
 
     asyncio.run(run())
 
@@ -142,6 +151,117 @@ def test_after_a_restart_windows_are_framed_as_before(tmp_path: Path) -> None:
     assert model.given == ["pad30", "pad30"]
 
 
+class Disk:
+    """A database on a disk that can be full."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self.database = database
+        self.full = False
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        if self.full and statement.startswith("INSERT"):
+            raise sqlite3.OperationalError("database or disk is full")
+        return self.database.execute(statement, values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.database, name)
+
+
+async def status(server: Server) -> str:
+    async with httpx.AsyncClient(trust_env=False) as web:
+        answer = await web.get(f"http://127.0.0.1:{server.port}/readyz")
+        return f"{answer.status_code} {answer.json()['status']}"
+
+
+def test_nothing_is_told_that_is_not_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """While the disk is full sessions wait, and those that are not in the journal do not; afterwards all is there."""
+
+    async def run() -> None:
+        async with served(journaled(tmp_path / "journal")) as (server, hub), client(server) as one:
+            journal = hub.keeper
+            assert isinstance(journal, Journal)
+            disk = journal._database = Disk(journal._database)  # type: ignore[assignment]
+            await one.send(*[SILENCE] * 2)
+            await accepted(one, 32_000)
+            await one.send({"type": "keepalive"})
+            disk.full = True
+            await one.send(*[SILENCE] * 5)
+            async with client(server, path="/v1/listen?encoding=linear16&sample_rate=16000") as other:
+                await other.send(*[SILENCE] * 4, {"type": "Finalize"})
+                await other.until("Results")  # on the one worker that there is
+            assert await status(server) == "503 journal cannot be written"
+            heard = len(one.messages)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    while True:
+                        await one.until("received", "confirmed", "hypothesis")
+            assert [message["type"] for message in one.messages[heard:]] == []
+            shutil.copytree(tmp_path / "journal", tmp_path / "killed")
+            disk.full = False
+            await accepted(one, 7 * 16_000)
+            assert await status(server) == "200 ready"
+            await finish_talk(one, 7 * 16_000)
+            assert complete(one.events)
+            assert one.text == TEXT
+        async with served(journaled(tmp_path / "killed")) as (_, hub):
+            assert list(hub.sessions) == [one.said("session")[0]["session"]]
+            assert next(iter(hub.sessions.values())).safe == 32_000
+
+    caplog.set_level(logging.WARNING)
+    asyncio.run(run())
+    lines = [record.getMessage() for record in caplog.records if "journal" in record.getMessage()]
+    assert lines == ["the journal cannot be written; its sessions wait", "the journal is written again"]
+
+
+def test_a_server_can_stop_while_the_journal_cannot_be_written(tmp_path: Path) -> None:
+    async def run() -> None:
+        options = replace(journaled(tmp_path), drain_s=0.5)
+        async with served(options) as (server, hub), client(server) as one:
+            journal = hub.keeper
+            assert isinstance(journal, Journal)
+            await one.send(SILENCE)
+            await accepted(one, 16_000)
+            journal._database = Disk(journal._database)  # type: ignore[assignment]
+            journal._database.full = True  # type: ignore[attr-defined]
+            await one.send(*[SILENCE] * 5)
+            server.should_exit = True
+            assert await one.rest() == 1001
+
+    asyncio.run(run())
+
+
+def stored(folder: Path) -> float:
+    """Seconds of audio in a copy of a journal."""
+    with closing(sqlite3.connect(folder / "journal.sqlite3")) as database:
+        (samples,) = database.execute("SELECT SUM(stop - start) FROM commands").fetchone()
+    return (samples or 0) / 16_000
+
+
+def test_silence_does_not_fill_the_disk(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(journaled(tmp_path / "journal"), KnowingModel(())) as (server, _), client(server) as one:
+            for count in range(1, 61):
+                await one.send(SILENCE)
+                await accepted(one, 16_000 * count)
+            await asyncio.sleep(0.1)
+            shutil.copytree(tmp_path / "journal", tmp_path / "copy")
+            assert one.events == []
+            assert stored(tmp_path / "copy") < 10
+            session = one.said("session")[0]["session"]
+        async with served(journaled(tmp_path / "copy"), KnowingModel(())) as (_, hub):
+            assert hub.sessions[session].accepted == 60 * 16_000
+
+    asyncio.run(run())
+
+
+def test_an_old_journal_becomes_private(tmp_path: Path) -> None:
+    Journal(tmp_path).close()
+    file = tmp_path / "journal.sqlite3"
+    file.chmod(0o644)
+    Journal(tmp_path).close()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_sessions_that_are_over_leave_nothing(tmp_path: Path) -> None:
     async def run() -> None:
         async with served(journaled(tmp_path, resume_s=0)) as (server, hub):
@@ -166,9 +286,7 @@ def test_audio_that_is_not_needed_any_more_is_not_kept(tmp_path: Path) -> None:
             await one.send({"type": "flush"})
             await one.until("flushed")
             shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("copy"))
-            with closing(sqlite3.connect(tmp_path / "copy" / "journal.sqlite3")) as database:
-                (stored,) = database.execute("SELECT SUM(stop - start) FROM commands").fetchone()
-            assert (stored or 0) <= 4 * 16_000
+            assert stored(tmp_path / "copy") <= 4
 
     asyncio.run(run())
 
@@ -204,11 +322,29 @@ def test_audio_comes_back_exactly(samples: Any) -> None:
     np.testing.assert_array_equal(command.samples, samples)
 
 
-@pytest.mark.parametrize("value", [os.system, subprocess.Popen, Path.unlink, eval, np.save, to_dict])
+@pytest.mark.parametrize(
+    "value", [os.system, subprocess.Popen, Path.unlink, eval, np.save, to_dict, Journal, np.lib.npyio.NpzFile]
+)
 def test_a_state_cannot_run_programs(value: Any) -> None:
     data = io.BytesIO(pickle.dumps(value))
     with pytest.raises(pickle.UnpicklingError):
         _Loader(data).load()
+
+
+@pytest.mark.parametrize(
+    "module", ["numpy.f2py.crackfortran", "numpy.testing.print_coercion_tables", "whispertide.training.network"]
+)
+def test_a_state_imports_nothing(module: str) -> None:
+    """A tampered journal names a module that nobody has imported yet: that alone would run its code."""
+    program = (
+        "import io, sys, whispertide.server.journal as journal\n"
+        f"assert {module!r} not in sys.modules\n"
+        f"try: journal._Loader(io.BytesIO(b'c{module}\\n_reconstruct\\n.')).load()\n"
+        "except Exception as error: print(type(error).__name__)\n"
+        f"assert {module!r} not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "UnpicklingError"
 
 
 def test_two_servers_cannot_share_a_journal(tmp_path: Path) -> None:

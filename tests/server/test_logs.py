@@ -85,3 +85,15 @@ def test_a_failure_is_one_line_with_its_stack(errors: io.StringIO) -> None:
     assert entry["event"] == "session failed"
     assert entry["session"] == "s1"
     assert "ZeroDivisionError: a defect" in entry["traceback"]
+
+
+def test_a_line_is_ascii_and_shows_no_whole_session(errors: io.StringIO) -> None:
+    """What a client chose may steer a terminal or turn the direction of a line; whoever has an id may resume it."""
+    log = logging.getLogger("whispertide.server")
+    log.info("session opened", extra={"session": "abcdefghijklmnop", "problem": "a\x1b[2J\u202egnp\x9b\u2028b"})
+    line = errors.getvalue()
+    assert line.isascii()
+    assert all(character.isprintable() for character in line.rstrip("\n"))
+    (entry,) = entries(errors)
+    assert entry["session"] == "abcdefgh"
+    assert entry["problem"] == "a\x1b[2J\u202egnp\x9b\u2028b"

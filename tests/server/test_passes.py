@@ -6,12 +6,10 @@ import gc
 import json
 import math
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import httpx
@@ -146,24 +144,6 @@ def test_assemblyai_tokens() -> None:
             assert refused.value.response.status_code == 401, "a token is good for one session"
 
     asyncio.run(run())
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """For localhost, signed by itself."""
-    if which("openssl") is None:
-        pytest.skip("no openssl on this machine to make a certificate with")
-    folder = tmp_path_factory.mktemp("tls")
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "2"),
-            *("-keyout", str(folder / "key.pem"), "-out", str(folder / "certificate.pem")),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return folder / "certificate.pem", folder / "key.pem"
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,12 @@
 """OpenAI's REST interface on loopback: its client package, its formats, and files that are none."""
 
 import asyncio
+import errno
 import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
 from served import OfflineModel, keyed, limited, served, wav
-from whispertide.server.options import ServerOptions
+from whispertide.server.options import Access, ServerOptions
 from whispertide.server.serving import assemble
 from whispertide.streaming.recipes import get_recipe
 
@@ -245,6 +247,65 @@ def test_more_files_than_there_is_room_for() -> None:
             second = await post(client, wav(1))
             assert second.status_code == 429
             assert (await first).status_code == 200
+
+    run(body)
+
+
+def test_a_file_whose_client_has_left_is_not_transcribed() -> None:
+    """Three long files that nobody waits for any more must not make an honest one wait."""
+
+    async def body() -> None:
+        model = OfflineModel(delay_s=0.5)
+        async with served(limited(offline=4), model) as (server, _):
+            address = f"http://127.0.0.1:{server.port}"
+            for stream in ("false", "true"):
+                async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=20) as client:
+                    model.offline.offline_options.clear()
+                    left = [asyncio.create_task(post(client, wav(100), stream=stream)) for _ in range(3)]
+                    while not model.offline.offline_options:  # one of them is being transcribed
+                        await asyncio.sleep(0.05)
+                    for task in left:
+                        task.cancel()
+                    await asyncio.gather(*left, return_exceptions=True)
+                async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=20) as client:
+                    assert (await post(client, wav(2))).status_code == 200  # the three take 75 s
+
+    run(body)
+
+
+def test_a_full_disk_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def body() -> None:
+        async with rest() as client:
+            with monkeypatch.context() as patch:
+                patch.setattr("starlette.datastructures.UploadFile.write", full)
+                answer = await post(client, wav(1))
+                assert (answer.status_code, answer.headers["retry-after"]) == (507, "60")
+            assert (await post(client, wav(1))).status_code == 200
+
+    run(body)
+
+
+def test_a_name_that_points_here_reads_nothing_without_a_key() -> None:
+    """DNS rebinding: a page on a name of its own that resolves to this machine is of the same origin."""
+
+    async def body() -> None:
+        paths = ("/metrics", "/v1/models", "/v3/token?expires_in_seconds=60")
+        async with rest() as client:
+            for path in paths:
+                answer = await client.get(path, headers={"host": "evil.example:8000"})
+                assert answer.status_code == 403
+                assert "evil.example" in answer.json()["error"]["message"]
+                for host in ("127.0.0.1:8000", "[::1]:8000", "localhost", "whispertide:8000", "192.168.1.7"):
+                    assert (await client.get(path, headers={"host": host})).status_code == 200
+        async with rest(keyed("a-secret-key")) as client:
+            key = {"authorization": "Bearer a-secret-key", "host": "speech.example.org"}
+            assert (await client.get("/v1/models", headers=key)).status_code == 200
+        async with rest(replace(limited(), access=Access(origins=("https://speech.example.org",)))) as client:
+            answer = await client.get("/v1/models", headers={"host": "speech.example.org"})
+            assert answer.status_code == 200
 
     run(body)
 

@@ -309,7 +309,7 @@ def test_draining_gives_every_client_its_words() -> None:
 def test_a_port_that_is_taken_is_an_error() -> None:
     async def talk() -> None:
         async with serving(TextLinesProtocol) as listener:
-            with pytest.raises(OSError, match="address"):
-                await replace(listener, _server=None, _tasks=set()).start()
+            with pytest.raises(OSError, match="in use"):
+                await replace(listener, _servers=[], _tasks=set()).start()
 
     asyncio.run(talk())

@@ -87,6 +87,33 @@ def test_text_behind_the_frontier_is_dropped(executor: SinglePassExecutor, beam:
         assert last == whole.words[part.firm - 1].tokens[: len(last)]  # its full stop may lie behind the frontier
 
 
+def unheard(executor: SinglePassExecutor, heard_to: int | None, **rule: Any) -> Listened:
+    """The last round of the clip under a frontier that ends the decode far too early."""
+    listen = Listening(watch=(Frontier(**rule),), unheard_from=heard_to)
+    return listened(hear(executor, listen, is_last=True))
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_decode_that_a_guard_ends_before_the_audio_ends_is_done_again_without(
+    executor: SinglePassExecutor, beam: int
+) -> None:
+    whole = text(listened(hear(executor, Listening(), beam=beam)).words)
+    nothing = Listening(watch=(Frontier(margin=10_000),))
+    assert text(listened(hear(executor, nothing, beam=beam)).words) == ""
+    assert text(listened(hear(executor, replace(nothing, unheard_from=START), beam=beam)).words) == whole
+
+
+def test_a_decode_that_ends_where_the_audio_ends_is_not_done_again(executor: SinglePassExecutor) -> None:
+    whole = listened(hear(executor, Listening())).words
+    end = START + len(load_audio(CLIP))
+    assert unheard(executor, None, margin=10_000).words == ()
+    assert unheard(executor, end - single_pass.UNHEARD, margin=10_000).words == ()
+    assert len(unheard(executor, end - single_pass.UNHEARD - 1, margin=10_000).words) == len(whole)
+    half = unheard(executor, None, margin=150)
+    assert 0 < len(half.words) < len(whole), "the rule leaves some words"
+    assert len(unheard(executor, START, margin=150).words) == len(whole)
+
+
 def test_a_guess_follows_where_it_is_wanted(executor: SinglePassExecutor) -> None:
     cut = listened(hear(executor, Listening(watch=(Frontier(margin=200),))))
     more = listened(hear(executor, Listening(watch=(Frontier(margin=200, beyond=4),))))

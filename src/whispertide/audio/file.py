@@ -3,8 +3,8 @@
 Memory is constant however long the file is. Time is counted in decoded samples: gaps and offsets between the time
 stamps of a container are not filled. Of several audio tracks the one ffmpeg prefers is taken; channels are mixed
 by their mean. Zero-length audio (a header without samples) is no error: it yields nothing. Of a file that is still
-being written, what was there when it was opened is decoded. Decoding never follows a reference from the file to another
-file or to the network (playlists), so files from strangers are safe to open.
+being written, what was there when it was opened is decoded. Only recordings are decoded: a playlist or any other form
+that leads to other files, devices or the network is refused, so files from strangers are safe to open.
 
 Knows nothing of speech. Resampling and repair are `audio.resample`'s.
 """
@@ -31,6 +31,61 @@ _HEAD = 2**20  # bytes kept from the start of a file: a WAV or MP3 header may st
 _READ = 2**16  # bytes asked for at a time
 # Containers that state the exact length of a track; elsewhere a duration is an estimate from the bit rate.
 _EXACT = frozenset({"flac", "mov", "mp4", "aiff", "au", "matroska"})
+# What ffmpeg may take a file for: recordings. Others of its formats are lists of files, addresses in the network or
+# devices, and some of them open these by themselves, whatever is done about files that a file refers to.
+_FORMATS = (
+    *(
+        "wav",
+        "w64",
+        "rf64",
+        "aiff",
+        "au",
+        "caf",
+        "voc",
+        "sln",
+        "nistsphere",
+        "ircam",
+        "paf",
+        "avr",
+        "wve",
+        "flac",
+        "ape",
+    ),
+    *("wv", "tta", "tak", "shn", "mp3", "aac", "loas", "ac3", "eac3", "dts", "dtshd", "truehd", "mlp", "mpc", "mpc8"),
+    *(
+        "ogg",
+        "amr",
+        "amrnb",
+        "amrwb",
+        "gsm",
+        "ilbc",
+        "g722",
+        "g729",
+        "bit",
+        "sbc",
+        "aptx",
+        "aptx_hd",
+        "qcp",
+        "dsf",
+        "iff",
+    ),
+    *(
+        "oma",
+        "aea",
+        "rso",
+        "sox",
+        "spdif",
+        "xwma",
+        "qoa",
+        "osq",
+        "mov,mp4,m4a,3gp,3g2,mj2",
+        "matroska,webm",
+        "asf",
+        "avi",
+    ),
+    *("flv", "live_flv", "mpeg", "mpegts", "dv", "rm", "ivr", "mxf", "gxf", "nut", "wtv", "swf", "nsv", "ivf"),
+)
+_OPTIONS = {"format_whitelist": ",".join(_FORMATS), "protocol_whitelist": "none"}
 # Encoders pad and trim by some tens of milliseconds; what is missing beyond this was cut off.
 _TOLERANCE_S = 0.25
 
@@ -223,8 +278,8 @@ def _opened_container(source: _Source, name: str, av: Any) -> Iterator["_Track"]
     if source.size == 0:
         raise AudioFileError(f"{name}: the file is empty (0 bytes); expected audio")
     try:
-        # Reading through an object keeps ffmpeg's own protocols out; `io_open` refuses files that this one refers to.
-        container = av.open(source, io_open=_refuse, **_tag_settings(av))
+        # Three locks, each of which is enough for what is known: no such format, no protocol, and `io_open` refuses.
+        container = av.open(source, io_open=_refuse, container_options=_OPTIONS, **_tag_settings(av))
     except AudioError:  # the stream itself cannot be used
         raise
     except (av.FFmpegError, OSError, ValueError) as error:

@@ -12,6 +12,20 @@ from whispertide.errors import CheckpointError
 # openai/whisper decides by the size of the vocabulary: 51,864 is English-only, 51,865 multilingual, 51,866 large-v3.
 MULTILINGUAL_VOCAB = 51_865
 
+# Far beyond any Whisper, so that a damaged or hostile file cannot ask for a model that fills the machine.
+_MOST = {
+    "n_mels": 1_024,
+    "n_audio_ctx": 100_000,
+    "n_audio_state": 16_384,
+    "n_audio_head": 256,
+    "n_audio_layer": 256,
+    "n_vocab": 1_000_000,
+    "n_text_ctx": 100_000,
+    "n_text_state": 16_384,
+    "n_text_head": 256,
+    "n_text_layer": 256,
+}
+
 # Hugging Face configuration key for each dimension (transformers, WhisperConfig).
 _HF_KEYS = {
     "n_mels": "num_mel_bins",
@@ -31,8 +45,8 @@ _HF_KEYS = {
 class ModelDims:
     """The ten numbers that fix the shape of a Whisper model.
 
-    Raises `CheckpointError` when one is not a positive integer, when the heads do not divide the width, or when encoder
-    and decoder differ in width (cross-attention of Whisper projects from one width to the same).
+    Raises `CheckpointError` when one is not a positive integer or beyond any Whisper, when the heads do not divide the
+    width, or when encoder and decoder differ in width (cross-attention of Whisper projects from one width to the same).
     """
 
     n_mels: int
@@ -50,6 +64,8 @@ class ModelDims:
         for name, value in asdict(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise CheckpointError(f"expected {name} to be a positive integer; got {value!r}")
+            if value > _MOST[name]:
+                raise CheckpointError(f"expected {name} to be at most {_MOST[name]}; got {value}: that is no Whisper")
         if self.n_audio_state != self.n_text_state:
             raise CheckpointError(
                 f"expected encoder and decoder of the same width; got {self.n_audio_state} and {self.n_text_state}"

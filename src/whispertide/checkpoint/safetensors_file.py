@@ -17,7 +17,7 @@ import numpy.typing as npt
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 _LENGTH = struct.Struct("<Q")
-_MAX_HEADER = 100_000_000  # the limit of the format's own library
+_MAX_HEADER = 2_000_000  # large-v3 needs 150,000
 
 # dtype of the format -> how numpy reads it; bfloat16 has no numpy type and is read as the upper half of a float32.
 _DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
@@ -92,7 +92,7 @@ class SafetensorsFile:
             header.pop("__metadata__", None)
             tensors = {name: self._tensor(name, entry, start) for name, entry in header.items()}
             ends = [start + entry["data_offsets"][1] for entry in header.values()]
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise CheckpointError(
                 f"{self.path} has a damaged header ({type(error).__name__}: {error}): download it again"
             ) from error

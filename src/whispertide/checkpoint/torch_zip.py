@@ -6,9 +6,10 @@ Nothing here knows about Whisper.
 """
 
 import io
+import math
 import pickle
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,10 +17,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.checkpoint.pickle_bounds import check_bounds
 from whispertide.checkpoint.safetensors_file import to_float
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
-_MAX_PICKLE = 64 << 20  # bytes; large-v3 needs a few hundred thousand
+_MAX_PICKLE = 4 << 20  # bytes; large-v3 needs a few hundred thousand
+_MAX_ENTRIES = 20_000  # large-v3 has 1,300
 _ZIP_MAGIC = b"PK\x03\x04"
 _PICKLE_MAGIC = b"\x80"
 
@@ -60,6 +63,8 @@ class TorchTensor:
             raise ValueError(f"tensor with shape {self.shape}, strides {self.strides}, offset {self.offset}")
         if self.extent > self.storage.size - self.offset:
             raise ValueError(f"tensor of shape {self.shape} reaches beyond its storage of {self.storage.size}")
+        if math.prod(self.shape) > self.storage.size:  # strides of 0 would make much out of little
+            raise ValueError(f"tensor of shape {self.shape} in a storage of {self.storage.size}")
 
     @property
     def extent(self) -> int:
@@ -89,6 +94,7 @@ class TorchZip:
             with path.open("rb") as file:
                 _check_magic(path, file.read(len(_ZIP_MAGIC)))
             with zipfile.ZipFile(path) as archive:
+                _check_entries(path, archive.infolist())
                 self._sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
                 self._prefix = self._find_prefix()
                 self._byteorder = self._read_byteorder(archive)
@@ -143,12 +149,16 @@ class TorchZip:
 
     def _read_byteorder(self, archive: zipfile.ZipFile) -> Any:
         name = f"{self._prefix}/byteorder"
-        return ">" if name in self._sizes and archive.read(name).strip() == b"big" else "<"
+        if name not in self._sizes:
+            return "<"
+        with archive.open(name) as said:
+            return ">" if said.read(16).strip() == b"big" else "<"
 
     def _load(self, pickled: bytes) -> Any:
         if len(pickled) > _MAX_PICKLE:
             raise CheckpointError(f"{self.path}: expected a description of tensors; its pickle is beyond all measure")
         try:
+            check_bounds(pickled)
             return _TensorUnpickler(io.BytesIO(pickled), self.path, self._sizes, self._prefix).load()
         except CheckpointError:
             raise
@@ -207,6 +217,18 @@ def _rebuilder() -> Callable[..., TorchTensor]:
         return TorchTensor(storage, offset, tuple(shape), tuple(strides))
 
     return rebuild
+
+
+def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
+    """torch stores its blocks as they are. Blocks that are compressed, or lie in one another, are a bomb."""
+    size = path.stat().st_size
+    wanted = sum(entry.file_size for entry in entries)
+    packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
+    if packed or wanted > size or len(entries) > _MAX_ENTRIES:
+        raise CheckpointError(
+            f"{path} was not written by torch.save: expected uncompressed blocks of at most {size} bytes in all; got "
+            f"{len(entries)} blocks{', some of them compressed,' if packed else ''} of {wanted} bytes"
+        )
 
 
 def _check_magic(path: Path, magic: bytes) -> None:

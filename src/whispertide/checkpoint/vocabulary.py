@@ -22,19 +22,31 @@ MERGES_TXT = "merges.txt"
 ADDED_TOKENS_JSON = "added_tokens.json"
 
 
+_MAX_JSON = 8_000_000  # bytes; the largest file of a Whisper, tokenizer.json, has half of that
+
+
+def read_bytes(path: Path) -> bytes:
+    """A JSON file of a checkpoint. Raises `CheckpointError` for one that no checkpoint has, and `OSError`."""
+    with path.open("rb") as file:
+        content = file.read(_MAX_JSON + 1)
+    if len(content) > _MAX_JSON:
+        raise CheckpointError(f"expected at most {_MAX_JSON} bytes in {path}; got more: it belongs to no Whisper")
+    return content
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is not a JSON object.
     """
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_bytes(path))
     except FileNotFoundError as error:
         raise CheckpointNotFoundError(
             f"expected {path.name} in {path.parent}, but it is not there; download the model again, or name a folder "
             "that holds a whole Hugging Face checkpoint"
         ) from error
-    except ValueError as error:  # not JSON, or not UTF-8
+    except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8, or nested too deep to be meant
         raise CheckpointError(
             f"{path} is not valid JSON ({error}); it is damaged or truncated: download the model again"
         ) from error
@@ -155,7 +167,7 @@ def _pair(merge: Any) -> tuple[str, str]:
 def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
     """The added tokens of a `tokenizer.json`, without parsing the megabytes of vocabulary behind them."""
     try:
-        text = path.read_bytes().decode()  # in text mode the newlines of these megabytes cost more than all the rest
+        text = read_bytes(path).decode()  # in text mode the newlines of these megabytes cost more than all the rest
     except (OSError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}): download the model again") from error
     start = text.find('"added_tokens"')
@@ -164,7 +176,7 @@ def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
             raise ValueError("it ends early")
         added, _ = json.JSONDecoder().raw_decode(text, text.index("[", start))
         return {item["content"]: item["id"] for item in added}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             f"{path} is not a tokenizer ({error}): it is damaged or truncated; download the model again"
         ) from error

@@ -98,6 +98,16 @@ def serve(
     sessions: Annotated[
         int, typer.Option("--max-sessions", min=1, help="Most live sessions at once.", rich_help_panel=_LIMITS)
     ] = 64,
+    per_owner: Annotated[
+        int,
+        typer.Option("--max-per-key", min=0, help="Of these, for one key; 0 = equal shares.", rich_help_panel=_LIMITS),
+    ] = 0,
+    per_address: Annotated[
+        int,
+        typer.Option(
+            "--max-per-address", min=0, help="Connections; 0 = any number, for a proxy.", rich_help_panel=_LIMITS
+        ),
+    ] = 256,
     session_s: Annotated[
         float,
         typer.Option("--max-session-s", min=1, help="Most seconds of audio in one session.", rich_help_panel=_LIMITS),
@@ -186,6 +196,8 @@ def serve(
             options=ServerOptions(
                 limits=Limits(
                     sessions=sessions,
+                    per_owner=per_owner,
+                    per_address=per_address,
                     session_s=session_s,
                     message=message,
                     upload=upload,

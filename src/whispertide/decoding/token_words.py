@@ -41,6 +41,11 @@ class TokenWord:
         """Where it ends."""
         return self.word.end
 
+    @property
+    def spoken_by(self) -> int:
+        """Where it is spoken to the end: its own end also takes in a pause after it."""
+        return self.end if self.attended is None else self.attended
+
 
 @dataclass(frozen=True, slots=True)
 class Sampled:

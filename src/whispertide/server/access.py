@@ -148,6 +148,22 @@ class Gatekeeper:
                 return given.hex()[:16]
         return None
 
+    def allows_host(self, host: str | None) -> bool:
+        """Whether a keyless server may have been called by that name: an address, localhost, a name without a dot, or
+        the host of an allowed origin.
+
+        A browser sends no origin with a plain GET of the same site. A page that points its own name at this server
+        (DNS rebinding) is the same site, and only the name tells.
+        """
+        if not self.is_open or host is None or "*" in self._origins:
+            return True
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        known = {urlsplit(origin).hostname for origin in self._origins}
+        return _is_own_name(name) or "." not in name or name in known
+
     def allows_origin(self, origin: str | None, host: str | None) -> bool:
         """Whether a page from `origin` may connect: pages of this server itself, those allowed, and no page at all.
 

@@ -87,6 +87,7 @@ def _guarded(door: Door, endpoint: Endpoint) -> Endpoint:
         if verdict.status is not None:
             error = {"message": verdict.message, "type": "invalid_request_error", "param": None, "code": verdict.reason}
             return JSONResponse({"error": error}, verdict.status, dict(verdict.headers))
+        request.state.owner = verdict.owner
         return await endpoint(request)
 
     return guarded
@@ -113,6 +114,8 @@ def _ready(hub: Hub) -> Endpoint:
         """New sessions are welcome."""
         if hub.draining:
             return JSONResponse({"status": "draining"}, 503)
+        if hub.keeper is not None and hub.keeper.failing:
+            return JSONResponse({"status": "journal cannot be written"}, 503)
         if hub.full:
             return JSONResponse({"status": "full"}, 503)
         if hub.load.overloaded:

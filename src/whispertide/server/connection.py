@@ -42,7 +42,7 @@ log = logging.getLogger("whispertide.server")
 _BATCH = 256  # entries handed to a protocol at once
 _QUEUED = 2**20  # bytes of replies that may wait before events are held back
 _FAREWELL_S = 2.0  # for the last words to a client that may not read them
-_BURST_S = 4.0  # text messages of that many seconds may come at once
+_BURST_S = 4.0  # messages of that many seconds may come at once
 _SHOWN = 500  # characters of what is told about a problem: it may quote the client
 _ROOM_S = 0.02  # how often a reader that waits looks whether there is room
 
@@ -152,39 +152,46 @@ class Connection:
             except GoneError:
                 self._perform(self.protocol.closed())
                 return
-            if isinstance(message, str) and not self._may_speak():
-                rate = limits.messages
-                self.problem("too_fast", f"expected at most {rate} text messages a second; got more", fatal=True)
-                return
             self._receive(message)
             await self._room()
 
     def _receive(self, message: str | bytes) -> None:
+        """Carry out a message. All that is no audio counts against the rate, also what is no message at all."""
         try:
-            actions = self.protocol.receive(message)
+            actions = list(self.protocol.receive(message))
         except ProtocolError as error:
-            self.problem("bad_request", str(error), fatal=error.fatal)
+            if self._may_speak(1):
+                self.problem("bad_request", str(error), fatal=error.fatal)
             return
         except Exception:  # a defect; the client is told that much
             log.exception("protocol failed", extra={"protocol": self.protocol.name})
             self.problem("internal", "the server made a mistake with this message", fatal=True)
             return
-        self._perform(actions)
+        if self._may_speak(max(isinstance(message, str), sum(not isinstance(action, Audio) for action in actions))):
+            self._perform(actions)
 
-    def _may_speak(self) -> bool:
-        """A bucket of tokens, one a text message."""
+    def _may_speak(self, messages: int) -> bool:
+        """A bucket of tokens, one a message; whoever empties it is told, and gone. Over TCP one piece can hold many."""
         now = asyncio.get_running_loop().time()
         rate = self.hub.options.limits.messages
         self._tokens = min(self._tokens + rate * (now - (self._tokens_at or now)), _BURST_S * rate)
         self._tokens_at = now
-        self._tokens -= 1
+        self._tokens -= messages
+        if self._tokens < 0:
+            self.problem("too_fast", f"expected at most {rate} messages a second; got more", fatal=True)
         return self._tokens >= 0
 
     async def _room(self) -> None:
-        """Read on only when the session can take more; what is not read waits in the network."""
+        """Read on only when the session can take more, and the client takes what it is sent; what is not read waits in
+        the network.
+        """
         await asyncio.sleep(0)  # others may have their turn between two messages
-        while self.live is not None and not self.hub.has_room(self.live) and not self._closing:
+        while not self._closing and not self._has_room:
             await asyncio.sleep(_ROOM_S)
+
+    @property
+    def _has_room(self) -> bool:
+        return self._queued < _QUEUED and (self.live is None or self.hub.has_room(self.live))
 
     # --- actions -----------------------------------------------------------------------------------------------------
 

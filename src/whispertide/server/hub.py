@@ -7,12 +7,12 @@ import asyncio
 import logging
 import math
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from whispertide.api import Transcriber
 from whispertide.errors import OptionError, WhispertideError
-from whispertide.events import Confirmed, Error, Event
+from whispertide.events import Confirmed, Error, Event, Unheard
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
 from whispertide.server.live import Command, LiveSession, Witness
@@ -23,7 +23,6 @@ from whispertide.server.outbox import EventsGoneError, Outbox
 from whispertide.server.protocols.base import (
     Audio,
     Finish,
-    Flush,
     ModelInfo,
     Problem,
     ProblemKind,
@@ -41,7 +40,10 @@ from whispertide.types import join_words, seconds, to_samples
 log = logging.getLogger("whispertide.server")
 
 _SWEEP_S = 0.5
-_PARKED = 4  # as many sessions may wait for their clients, in multiples of the limit; those with least audio give way
+_PARKED = (
+    4  # so many times its limit of sessions an owner may have waiting; of these the one with least audio gives way
+)
+_INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would fill the memory with their heads
 
 
 class RefusedError(Exception):
@@ -54,6 +56,10 @@ class RefusedError(Exception):
 
 class Keeper(Witness, Protocol):
     """Keeps sessions beyond the life of the process (`journal.Journal`)."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether it cannot write at present; sessions that are kept wait until it can."""
 
     def opened(self, live: LiveSession, settings: Settings) -> Witness:
         """A session begins; what is returned learns of its steps."""
@@ -144,7 +150,9 @@ class Hub:
 
         `limit_s` is how long this client's may get, if that is less than any may.
         """
-        self._admit()
+        self._admit(owner)
+        if self.load.overloaded:
+            raise self._refused("overloaded", "the open sessions use all computing time; try later")
         name = self._model(settings)
         identity = secrets.token_urlsafe(16)
         try:
@@ -176,12 +184,18 @@ class Hub:
         )
 
     def resume(self, wanted: Resume, owner: str) -> tuple[LiveSession, Started]:
-        """The session that a client left. Raises `RefusedError`, with the same words for none and for another's."""
+        """The session that a client left. Raises `RefusedError`, with the same words for none and for another's.
+
+        It needs a place like a new one; while there is none, it goes on waiting for its client.
+        """
         live = self.sessions.get(wanted.session)
         if live is None or live.owner != owner:
             raise self._refused(
                 "unknown_session", "expected the id of an open session; got another. Start a new session"
             )
+        if live.parked_at is not None:
+            live.parked_at = asyncio.get_running_loop().time()
+            self._admit(owner)
         try:
             live.outbox.resume(wanted.last_seq)
         except EventsGoneError as error:
@@ -225,8 +239,8 @@ class Hub:
             self.drop(live)  # nothing to come back for
             return
         live.parked_at = asyncio.get_running_loop().time()
-        parked = [other for other in self.sessions.values() if other.parked_at is not None]
-        if len(parked) > _PARKED * self.options.limits.sessions:
+        parked = [other for other in self._of(live.owner) if other.parked_at is not None]
+        if len(parked) > _PARKED * self.options.sessions_of_one:
             self.drop(min(parked, key=lambda other: (other.accepted, other.parked_at)))
         self._count()
         log.info("session parked", extra={"session": live.id})
@@ -250,7 +264,10 @@ class Hub:
 
     def has_room(self, live: LiveSession) -> bool:
         """Whether more audio of this session can be taken now."""
-        return live.waiting < to_samples(self.options.limits.inbox_s) and live.outbox.waiting < live.outbox.limit // 2
+        if len(live.inbox) >= _INBOX:
+            return False
+        most = to_samples(self.options.limits.inbox_s)
+        return max(live.waiting, live.accepted - live.safe) < most and live.outbox.waiting < live.outbox.limit // 2
 
     def adopt(self, live: LiveSession) -> None:
         """A session from an earlier life of the server: it goes on, and waits for its client."""
@@ -261,21 +278,24 @@ class Hub:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def begin_drain(self) -> None:
-        """Refuse new sessions, and have everything said so far confirmed.
-
-        With a journal the sessions can go on after a restart; without one they end here.
+        """Refuse new sessions. Those in the journal are left as they are: they go on after the restart, in mid-word if
+        need be. The others end here, and everything said so far is confirmed.
         """
         self.draining = True
         for live in self.sessions.values():
-            if not live.finishing:
-                self._put(live, Flush() if self.keeper is not None else Finish())
+            if self.keeper in live.witnesses:
+                self.scheduler.suspend(live)
+            elif not live.finishing:
+                self._put(live, Finish())
 
     @property
     def busy(self) -> bool:
-        """Whether any session has something to do or to say to a client that is there."""
+        """Whether any session has something to do, to write down, or to say to a client that is there."""
         return any(
-            (not live.ended and (live.running or live.inbox or live.queued_at is not None))
+            live.running
             or (live.wake is not None and live.outbox.waiting)
+            or (live.safe < live.accepted if live.suspended else live.inbox and not live.ended)
+            or live.queued_at is not None
             for live in self.sessions.values()
         )
 
@@ -294,14 +314,19 @@ class Hub:
             live.safe = live.accepted
         self.scheduler.wake(live)
 
-    def _admit(self) -> None:
+    def _of(self, owner: str) -> Iterator[LiveSession]:
+        return (live for live in self.sessions.values() if live.owner == owner)
+
+    def _admit(self, owner: str) -> None:
+        """Raises `RefusedError` where there is no place for another session of this owner."""
         if self.draining:
             raise self._refused("shutdown", "the server is stopping; connect again in a moment")
+        limit = self.options.limits.sessions
         if self.full:
-            limit = self.options.limits.sessions
             raise self._refused("overloaded", f"expected at most {limit} sessions at once; all are taken. Try later")
-        if self.load.overloaded:
-            raise self._refused("overloaded", "the open sessions use all computing time; try later")
+        most = self.options.sessions_of_one
+        if sum(live.parked_at is None for live in self._of(owner)) >= most:
+            raise self._refused("overloaded", f"expected at most {most} sessions at once with one API key; try later")
 
     def _refused(self, kind: ProblemKind, message: str) -> RefusedError:
         self.metrics.refused.labels(kind).inc()
@@ -361,6 +386,8 @@ class Hub:
             if isinstance(entry, Confirmed):
                 for word in entry.words:
                     metrics.confirmed_seconds.observe(seconds(max(0, done.live.accepted - word.end)))
+            elif isinstance(entry, Unheard):
+                metrics.unheard.inc()
             elif isinstance(entry, Error) and entry.fatal:
                 metrics.errors.inc()
 

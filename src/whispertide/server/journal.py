@@ -1,7 +1,8 @@
 """A journal of live sessions in SQLite, so that they survive the death of the process.
 
 Every command is written down before the client is told that its audio is safe, and every event, together with the
-state of the session behind it, before the client is sent it. After a restart a session goes on from its newest state
+state of the session after it, before the client is sent it. What cannot be written is tried again until it can, and its
+sessions wait; the others do not. After a restart a session goes on from its newest state
 and takes the commands that came after it once more: what was confirmed stays, what was said is not lost.
 
 One thread writes; what waits is written in one transaction. The database is in WAL mode without a sync per
@@ -15,9 +16,11 @@ import logging
 import pickle
 import queue
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
@@ -35,11 +38,13 @@ from whispertide.server.outbox import Entry, Mark
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush, Settings, as_plain
 from whispertide.session import SessionState
 from whispertide.streaming.recipe import Recipe
-from whispertide.types import FloatArray
+from whispertide.types import SAMPLE_RATE, FloatArray
 
 log = logging.getLogger("whispertide.server")
 
 FORMAT = 2
+_RETRY_S = 0.2  # after a failure to write
+_STATE_EVERY = 5 * SAMPLE_RATE  # of audio without an event
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY, owner TEXT, model TEXT, protocol TEXT, settings TEXT, opened REAL
@@ -88,10 +93,13 @@ class _Job:
 
 @dataclass(slots=True)
 class _Known:
-    """What the journal remembers of an open session: commands and samples written so far."""
+    """What the journal remembers of an open session: commands and samples written so far, and how many of the samples
+    were taken since its state was written.
+    """
 
     commands: int = 0
     samples: int = 0
+    since_state: int = 0
 
 
 @dataclass(slots=True)
@@ -104,7 +112,8 @@ class Journal:
     _jobs: "queue.SimpleQueue[_Job | None]" = field(default_factory=queue.SimpleQueue)
     _database: sqlite3.Connection = field(init=False)
     _thread: threading.Thread = field(init=False)
-    failed: bool = False
+    _closing: threading.Event = field(default_factory=threading.Event)
+    failing: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -118,6 +127,8 @@ class Journal:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder / "journal.sqlite3"
         path.touch(mode=0o600, exist_ok=True)
+        for file in self.folder.glob("journal.sqlite3*"):  # it may be older than this program's care
+            file.chmod(0o600)
         database = sqlite3.connect(path, timeout=self.busy_s, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(database)
@@ -139,7 +150,8 @@ class Journal:
         database.execute(f"PRAGMA user_version = {FORMAT}")
 
     def close(self) -> None:
-        """Write what waits, then close."""
+        """Write what waits, then close. What cannot be written now is given up."""
+        self._closing.set()
         self._jobs.put(None)
         self._thread.join()
         self._database.close()
@@ -178,25 +190,33 @@ class Journal:
             if live.wake is not None:
                 live.wake()
 
-        def then(_: bool) -> None:
-            if not loop.is_closed():
+        def then(written: bool) -> None:
+            if written and not loop.is_closed():
                 loop.call_soon_threadsafe(safe)
 
         self._submit([("INSERT INTO commands VALUES (?, ?, ?, ?, ?, ?)", row)], then)
 
-    def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> None:
-        """A session said something: write it down with the state behind it, before anybody hears of it."""
-        if not entries or live.id not in self._known:
-            return
+    def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
+        """A session said something: it is written down, with the state after it, before anybody hears of it.
+
+        Now and then a state alone is written, so that audio which is not needed any more can go.
+        """
+        known = self._known.get(live.id)
+        if known is None:
+            return None
+        known.since_state += sum(len(command.samples) for command in taken if isinstance(command, Audio))
+        if not entries and known.since_state < _STATE_EVERY:
+            return None
+        known.since_state = 0
         try:
             statements = self._state(live, entries)
         except (pickle.PicklingError, TypeError, AttributeError):
             log.exception("state cannot be kept", extra={"session": live.id})
             self._known.pop(live.id, None)
-            return
-        written = threading.Event()
-        self._submit(statements, lambda _: written.set())
-        written.wait()
+            return None
+        written: Future[None] = Future()
+        self._submit(statements, lambda _: written.set_result(None))
+        return written if entries else None
 
     def acknowledged(self, live: LiveSession, seq: int) -> None:
         """The client has the events up to `seq`."""
@@ -235,30 +255,41 @@ class Journal:
 
     def _write(self) -> None:
         while True:
-            jobs: list[_Job | None] = [self._jobs.get()]
+            waiting: list[_Job | None] = [self._jobs.get()]
             while not self._jobs.empty():
-                jobs.append(self._jobs.get())
-            done = self._commit([job for job in jobs if job is not None])
+                waiting.append(self._jobs.get())
+            jobs = [job for job in waiting if job is not None]
+            written = self._written(jobs)
             for job in jobs:
-                if job is not None:
-                    job.then(done)
-            if None in jobs:
+                job.then(written)
+            if None in waiting:
                 return
 
+    def _written(self, jobs: Sequence[_Job]) -> bool:
+        """Try until it is written: until then nobody is told. False where it is given up, because the server ends."""
+        while not self._commit(jobs):
+            if self._closing.wait(_RETRY_S):
+                return self._commit(jobs)
+        return True
+
     def _commit(self, jobs: Sequence[_Job]) -> bool:
-        """Write it all or nothing. The server goes on without a journal that fails, and says so."""
+        """Write it all or nothing; the log has a line when that begins to fail and one when it works again."""
         try:
             self._database.execute("BEGIN")
             for job in jobs:
                 for statement, values in job.statements:
                     self._database.execute(statement, values)
             self._database.execute("COMMIT")
-        except sqlite3.Error:
-            log.exception("journal failed: sessions would not survive the end of this process")
-            self.failed = True
+        except sqlite3.Error as error:
+            if not self.failing:
+                log.error("the journal cannot be written; its sessions wait", extra={"problem": str(error)})
+            self.failing = True
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
             return False
+        if self.failing:
+            log.warning("the journal is written again")
+        self.failing = False
         return True
 
     # --- after a restart ---------------------------------------------------------------------------------------------
@@ -374,18 +405,28 @@ def _samples(kind: str, data: bytes) -> FloatArray:
 
 
 class _Loader(pickle.Unpickler):
-    """Reads states of sessions and nothing else: a tampered journal cannot run programs."""
+    """Reads states of sessions and nothing else: a tampered journal cannot run programs, nor import any."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Only values of this package, and numpy's arrays."""
-        package = module.split(".")[0]
-        if package == "numpy" and name in _NUMPY:
-            return super().find_class(module, name)
-        if package == "whispertide" and "." not in name:
-            found = super().find_class(module, name)
-            if isinstance(found, type) and is_dataclass(found) and found.__module__ == module:
-                return found
+        """Only the engine's values and numpy's arrays, from modules that are there already."""
+        found = getattr(sys.modules.get(module), name, None)
+        if (module, name) in _NUMPY:
+            return found
+        is_value = isinstance(found, type) and is_dataclass(found) and found.__module__ == module
+        if module.startswith(_ENGINE) and is_value:
+            return found
         raise pickle.UnpicklingError(f"expected the state of a session; got {module}.{name}")
 
 
-_NUMPY = ("_reconstruct", "ndarray", "dtype", "scalar", "_frombuffer")
+_ENGINE = tuple(f"whispertide.{part}" for part in ("audio.", "decoding.", "streaming."))
+_ENGINE += tuple(f"whispertide.{part}" for part in ("events", "options", "session", "transcript", "types"))
+# numpy 1 kept them in `numpy.core`
+_NUMPY = frozenset(
+    (module, name)
+    for module, name in (
+        ("numpy", "ndarray"),
+        ("numpy", "dtype"),
+        *((f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")),
+        *((f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")),
+    )
+)

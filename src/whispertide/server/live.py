@@ -10,6 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
@@ -42,13 +43,14 @@ class Step:
     round_s: float = 0.0
     behind: int = 0
     ended: bool = False
+    kept: "tuple[Future[None], ...]" = ()  # nobody learns of the step before these are done
 
 
 class Witness(Protocol):
     """Is told in the worker thread what a session took and said, before anybody else learns of it."""
 
-    def step(self, live: "LiveSession", taken: Sequence[Command], entries: Sequence[Entry]) -> None:
-        """Keep it. Raises nothing."""
+    def step(self, live: "LiveSession", taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
+        """Keep it. Raises nothing. None: that is done; else the session takes no other step until it is."""
 
     def closed(self, live: "LiveSession") -> None:
         """The session is over, and nobody will come back to it."""
@@ -84,6 +86,7 @@ class LiveSession:
     ended: bool = False
     queued_at: float | None = None  # when it got into the scheduler's queue
     running: bool = False
+    suspended: bool = False  # the server stops, and the session goes on in its next life
     parked_at: float | None = None  # since when it has no client
     level: int = 0
     asked_recipe: Recipe = field(init=False)  # what the client asked for, before quality was lowered
@@ -127,11 +130,11 @@ class LiveSession:
             entries += self._fail("the server made a mistake. Confirmed text stays. Start another session")
         self.commands += len(taken)
         numbered = self._numbered(entries)
-        for witness in self.witnesses:
-            witness.step(self, taken, numbered)
+        told = [witness.step(self, taken, numbered) for witness in self.witnesses]
         self.ended = self.ended or self.session.ended
         more = not self.ended and (result.more or bool(self.inbox))
-        return replace(result, entries=numbered, more=more, ended=self.ended)
+        kept = tuple(future for future in told if future is not None)
+        return replace(result, entries=numbered, more=more, ended=self.ended, kept=kept)
 
     def _carry_out(self, command: Command, entries: list[Entry]) -> None:
         match command:

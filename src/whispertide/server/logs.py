@@ -5,6 +5,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+_SHOWN = 8  # characters of a session's id
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
@@ -22,7 +23,10 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=False, default=str)
+        if "session" in fields:  # whoever knows the whole id may resume it
+            fields["session"] = str(fields["session"])[:_SHOWN]
+        # in ASCII, because what a client chose may steer a terminal or turn the direction of a line
+        return json.dumps(fields, ensure_ascii=True, default=str)
 
 
 def set_up(level: str = "info") -> None:

@@ -20,6 +20,7 @@ class Metrics:
         self.resumed = Counter(f"{name}_sessions_resumed", "Sessions that a client came back to", registry=registry)
         self.refused = Counter(f"{name}_refused", "Connections and sessions refused", ["reason"], registry=registry)
         self.errors = Counter(f"{name}_errors", "Sessions that failed", registry=registry)
+        self.unheard = Counter(f"{name}_unheard_turns", "Turns with speech and without a word", registry=registry)
         self.audio = Counter(f"{name}_audio_seconds", "Audio received", registry=registry)
         self.rounds = Counter(f"{name}_rounds", "Rounds computed", registry=registry)
         self.round_seconds = Histogram(

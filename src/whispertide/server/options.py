@@ -17,13 +17,15 @@ class Limits:
     """What clients may take. Times in seconds, sizes in bytes.
 
     sessions        live sessions at once; four times as many may wait for their clients to come back
+    per_owner       of these, for one API key; 0 = an equal share
     session_s       audio of one session; then it is finished as if the client had asked for it
     message         one WebSocket message
     upload          one uploaded file
     upload_s        audio in an uploaded file: a small file can hold days
     requests        requests and connections per minute and address; 0 = any number
-    messages        text messages per second and connection, on average
+    messages        messages other than audio per second and connection, on average
     connections     connections at once, each with or without a session
+    per_address     connections from one address at once, before TLS and a request as well; 0 = any number
     inbox_s         audio of one session that waits; a client that sends faster is read more slowly, nothing is dropped
     idle_s          how long a client may say nothing
     stall_s         how long a client may take to send a request, or a piece of an upload, or to read what it is sent
@@ -33,6 +35,7 @@ class Limits:
     """
 
     sessions: int = 64
+    per_owner: int = 0
     session_s: float = 4 * 3600.0
     message: int = 2**20
     upload: int = 200 * 2**20
@@ -40,6 +43,7 @@ class Limits:
     requests: int = 0
     messages: int = 50
     connections: int = 512
+    per_address: int = 256
     inbox_s: float = 30.0
     idle_s: float = 120.0
     stall_s: float = 20.0
@@ -51,7 +55,8 @@ class Limits:
         _at_least(1, sessions=self.sessions, message=self.message, upload=self.upload, messages=self.messages)
         _at_least(1, connections=self.connections, unacked=self.unacked, offline=self.offline, session_s=self.session_s)
         _at_least(1, upload_s=self.upload_s, inbox_s=self.inbox_s)
-        _at_least(0, requests=self.requests, resume_s=self.resume_s)
+        _at_least(0, requests=self.requests, resume_s=self.resume_s, per_owner=self.per_owner)
+        _at_least(0, per_address=self.per_address)
         _at_least(0.1, idle_s=self.idle_s, stall_s=self.stall_s)
 
 
@@ -91,3 +96,9 @@ class ServerOptions:
     record: Path | None = None
     drain_s: float = 30.0
     transcripts_in_log: bool = False
+
+    @property
+    def sessions_of_one(self) -> int:
+        """How many live sessions one API key may have at once. Without keys everybody is one."""
+        share = self.limits.sessions // max(1, len(self.access.keys))
+        return self.limits.per_owner or max(1, share)

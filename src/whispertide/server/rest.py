@@ -4,14 +4,16 @@ Source: the API reference of `POST /v1/audio/transcriptions` and the client pack
 used for anything.
 """
 
+import asyncio
 import contextlib
+import errno
 import json
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -30,6 +32,7 @@ from whispertide.server.hub import Hub
 from whispertide.server.uploads import BusyError, Job, TooLongError, Uploads, joined
 from whispertide.types import HOP_LENGTH, N_SAMPLES, seconds, to_samples
 
+T = TypeVar("T")
 log = logging.getLogger("whispertide.server")
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
@@ -80,7 +83,7 @@ class Rest:
         if self.hub.draining:
             return _error(503, "the server is stopping; try again in a moment", {"retry-after": "5"})
         try:
-            with self.uploads.receiving():
+            with self.uploads.receiving(_party(request)):
                 form = await _form(request, limited(request.receive, limits.upload + _OVERHEAD, limits.stall_s))
         except BusyError as error:
             self.hub.metrics.uploads.labels("refused").inc()
@@ -91,32 +94,47 @@ class Rest:
             return _error(408, "expected the file to arrive without pauses", {"connection": "close"})
         except GoneError:
             return _error(400, "expected the whole file; the client left early")
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            log.error("no room for uploads", extra={"problem": str(error)})
+            return _error(507, "the server has no room for the file at present; try later", {"retry-after": "60"})
         except (MultiPartException, ValueError) as error:
             return _error(400, f"expected a multipart form with a file; {getattr(error, 'message', error)}")
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(form.close)
-            return await self._transcribe(form, task, stack)
+            return await self._transcribe(request, form, task, stack)
 
-    async def _transcribe(self, form: FormData, task: Task, stack: contextlib.AsyncExitStack) -> Response:
+    async def _transcribe(
+        self, request: Request, form: FormData, task: Task, stack: contextlib.AsyncExitStack
+    ) -> Response:
         try:
             wanted = self._wanted(form, task)
         except OptionError as error:
             return _error(400, str(error))
         job = Job(self.hub.models[wanted.model], wanted.file, wanted.options, self.hub.options.limits.upload_s)
         if wanted.stream:
-            return _Held(self._streamed(job), stack.pop_all())  # the file is read while the answer is sent
+            streamed = self._streamed(job, _party(request))
+            return _Held(streamed, stack.pop_all())  # the file is read while the answer is sent
         try:
-            segments = [segment async for segment in self.uploads.run(job)]
+            segments = await _while_there(request, self._segments(job, _party(request)))
+        except GoneError:
+            self.hub.metrics.uploads.labels("left").inc()
+            return _error(400, "expected the client to wait for the answer; it left")
         except Exception as error:
             return self._failed(error)
         self.hub.metrics.uploads.labels("done").inc()
         headers = {"x-whispertide-warning": json.dumps(job.warning)} if job.warning else {}
         return _rendered(wanted, job, segments, task, headers)
 
-    async def _streamed(self, job: Job) -> AsyncIterator[str]:
+    async def _segments(self, job: Job, party: str) -> list[OfflineSegment]:
+        async with contextlib.aclosing(self.uploads.run(job, party)) as running:
+            return [segment async for segment in running]
+
+    async def _streamed(self, job: Job, party: str) -> AsyncIterator[str]:
         segments: list[OfflineSegment] = []
         try:
-            async with contextlib.aclosing(self.uploads.run(job)) as running:
+            async with contextlib.aclosing(self.uploads.run(job, party)) as running:
                 async for segment in running:
                     text = segment.text if segments else segment.text.lstrip()
                     segments.append(segment)
@@ -173,6 +191,32 @@ class Rest:
         if task == "translate" and not transcriber.dims.is_multilingual:
             raise OptionError("an English-only model cannot translate; serve a multilingual model such as 'base'")
         return Wanted(file.file, model, format_, granularities, _switch(texts.get("stream", "")), options)
+
+
+def _party(request: Request) -> str:
+    """Whose request it is: a key's, or an address's."""
+    address = request.client.host if request.client else ""
+    return getattr(request.state, "owner", "") or address
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which is cancelled when the client leaves. Then raises `GoneError`."""
+    task = asyncio.create_task(work)
+    left = asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise GoneError
+        return task.result()
+    finally:
+        for one in (task, left):
+            one.cancel()
+        await asyncio.gather(task, left, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _temperatures(text: str) -> tuple[float, ...]:

@@ -57,9 +57,16 @@ class Scheduler:
 
     def wake(self, live: LiveSession) -> None:
         """There is something in the session's inbox."""
-        if live.queued_at is None and not live.running and not live.ended:
+        if live.queued_at is None and not live.running and not live.ended and not live.suspended:
             self._enqueue(live)
             self._dispatch()
+
+    def suspend(self, live: LiveSession) -> None:
+        """Take no further step of this session; one that is under way ends."""
+        live.suspended = True
+        if live.queued_at is not None:
+            self._queue.remove(live)
+            live.queued_at = None
 
     def _enqueue(self, live: LiveSession) -> None:
         live.queued_at = self._loop.time()
@@ -76,20 +83,24 @@ class Scheduler:
 
     def _end(self, live: LiveSession, since: float, waited: float, done: "asyncio.Future[Step]") -> None:
         self.running -= 1
-        live.running = False
-        if not done.cancelled():
-            step = done.result()
-            now = self._loop.time()
-            if step.rounds:
-                self.load.note(now - since, live.asked_recipe.step_s, now)
-            self._on_done(Done(live, step, waited))
-            if step.more or live.inbox:
-                self._enqueue_again(live)
+        if done.cancelled():
+            live.running = False
+        elif kept := done.result().kept:
+            written = asyncio.gather(*map(asyncio.wrap_future, kept))
+            written.add_done_callback(lambda _: self._tell(live, since, waited, done.result()))
+        else:
+            self._tell(live, since, waited, done.result())
         self._dispatch()
 
-    def _enqueue_again(self, live: LiveSession) -> None:
-        if not live.ended and live.queued_at is None:
-            self._enqueue(live)
+    def _tell(self, live: LiveSession, since: float, waited: float, step: Step) -> None:
+        """The step is kept, so it may be known. A session that waits for that keeps no worker from the others."""
+        live.running = False
+        now = self._loop.time()
+        if step.rounds:
+            self.load.note(now - since, live.asked_recipe.step_s, now)
+        self._on_done(Done(live, step, waited))
+        if step.more or live.inbox:
+            self.wake(live)
 
     async def _tick(self) -> None:
         while True:

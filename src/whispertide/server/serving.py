@@ -10,7 +10,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -26,13 +26,14 @@ from whispertide.server.app import make_app
 from whispertide.server.batching import batched
 from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
+from whispertide.server.listening import BACKLOG, HANDSHAKE_S, Admission, listen, raise_file_limit
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.record import Recorder
 from whispertide.server.restore import resume_journal
-from whispertide.server.sockets import ThriftyWebSockets, patient
+from whispertide.server.sockets import ThriftyWebSockets, check_hooks, patient
 from whispertide.server.tcp import TcpListener
 from whispertide.streaming.recipe import Recipe
 
@@ -65,6 +66,7 @@ class Server(uvicorn.Server):
         listeners: Iterable[TcpListener] = (),
     ) -> None:
         """`ready` is told the port once it listens; `listeners` start and stop with it."""
+        check_hooks()
         limits = hub.options.limits
         config = uvicorn.Config(
             make_app(hub),
@@ -72,7 +74,9 @@ class Server(uvicorn.Server):
             port=address.port,
             ssl_certfile=address.certificate,
             ssl_keyfile=address.key,
-            http=patient(limits.stall_s, limits.connections + _PLAIN),
+            loop="asyncio",  # others accept connections by themselves (`listening`)
+            backlog=BACKLOG,
+            http=patient(limits.stall_s),
             ws=ThriftyWebSockets,
             ws_max_size=limits.message,
             ws_ping_interval=_PING_S,
@@ -97,8 +101,12 @@ class Server(uvicorn.Server):
         return int(self.servers[0].sockets[0].getsockname()[1])
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen, then say where. Raises `OSError` if a listener's port is taken."""
-        await super().startup(sockets)
+        """Listen, then say where. Raises `OSError` if a port is taken."""
+        limits = self.hub.options.limits
+        most = min(limits.connections + _PLAIN, raise_file_limit())
+        found = listen(self.config.host, self.config.port, Admission(most, limits.per_address))
+        with _short_handshakes(asyncio.get_running_loop()):
+            await super().startup(found)  # type: ignore[arg-type]
         if self.started:
             for listener in self._listeners:
                 await listener.start()
@@ -136,6 +144,19 @@ def check_ports(host: str, ports: Mapping[str, int | None]) -> None:
                 reason = os.strerror(error.errno) if of_port and error.errno else error.strerror or str(error)
                 advice = f"another {option}, 0 = any" if of_port else "another --host"
                 raise AddressError(f"expected to listen on port {port} of {host}; {reason}: choose {advice}") from error
+
+
+@contextlib.contextmanager
+def _short_handshakes(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """uvicorn has no setting for how long a client may take for TLS, and asyncio waits for a minute."""
+    create = loop.create_server
+    loop.create_server = lambda *args, ssl=None, **more: create(  # type: ignore[method-assign]
+        *args, ssl=ssl, ssl_handshake_timeout=HANDSHAKE_S if ssl else None, **more
+    )
+    try:
+        yield
+    finally:
+        del loop.create_server
 
 
 def assemble(

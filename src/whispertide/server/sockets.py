@@ -10,15 +10,37 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from whispertide.errors import OptionError
+
 _CLOSE_S = 2.0
 
+# What is overridden or read below is private to uvicorn: pyproject.toml holds its version, and this says so at once if
+# another one gets here all the same.
+_HOOKS: dict[type, tuple[str, ...]] = {
+    H11Protocol: (
+        *("connection_made", "data_received", "connection_lost", "handle_websocket_upgrade", "send_400_response"),
+        *("pause_writing", "resume_writing"),
+    ),
+    WebSocketsSansIOProtocol: ("data_received", "send", "handle_ping", "handle_cont", "send_receive_event_to_app"),
+}
 
-def patient(stall_s: float, most: int) -> type[asyncio.Protocol]:
+
+def check_hooks(hooks: dict[type, tuple[str, ...]] = _HOOKS) -> None:
+    """Raises `OptionError` if this uvicorn is another than the one that these classes extend."""
+    lost = [f"{kind.__name__}.{name}" for kind, names in hooks.items() for name in names if not hasattr(kind, name)]
+    if lost:
+        raise OptionError(
+            f"expected a version of uvicorn that pyproject.toml allows; the one installed lacks {', '.join(lost)}: "
+            "install whispertide again with its extra `server`"
+        )
+
+
+def patient(stall_s: float) -> type[asyncio.Protocol]:
     """uvicorn's HTTP protocol with limits on how long a client may take to send the head of a request or to read an
-    answer, and on how many sockets there are at once.
+    answer.
 
-    Without them whoever sends a byte now and then holds a connection forever (slow-loris), and whoever opens many
-    leaves no file descriptors for the others.
+    Without them whoever sends a byte now and then holds a connection forever (slow-loris). How many connections there
+    may be is `listening`'s affair.
     """
 
     class Patient(H11Protocol):
@@ -29,8 +51,6 @@ def patient(stall_s: float, most: int) -> type[asyncio.Protocol]:
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self._expect_head()
-            if len(self.connections) > most:
-                transport.abort()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from whispertide.server.connection import Connection, GoneError
 from whispertide.server.hub import Hub
+from whispertide.server.listening import BACKLOG, Admission, listen
 from whispertide.server.protocols.base import Opening, ProtocolError, WireProtocol
 from whispertide.server.throttle import Throttle
 
@@ -90,21 +91,24 @@ class TcpListener:
     host: str = "127.0.0.1"
     port: int = 0
     trusted: bool = False
-    _server: asyncio.Server | None = None
+    _servers: list[asyncio.Server] = field(default_factory=list)
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
 
     async def start(self) -> int:
         """Listen. Returns the port. Raises `OSError` if it is taken or may not be used."""
         self._throttle = Throttle(self.hub.options.limits.requests)
-        self._server = await asyncio.start_server(self._serve, self.host, self.port, limit=_PIECE)
-        self.port = int(self._server.sockets[0].getsockname()[1])
+        limits = self.hub.options.limits
+        sockets = listen(self.host, self.port, Admission(limits.connections, limits.per_address))
+        self.port = int(sockets[0].getsockname()[1])
+        for one in sockets:
+            self._servers.append(await asyncio.start_server(self._serve, sock=one, limit=_PIECE, backlog=BACKLOG))
         log.info("listening", extra={"protocol": self.protocol.name, "host": self.host, "port": self.port})
         return self.port
 
     async def stop(self) -> None:
         """Listen no more and cut the connections that are left (`serving.drain` comes first)."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         if self._tasks:  # those that are closing already may finish
             await asyncio.wait(self._tasks, timeout=_CLOSE_S)
         for task in list(self._tasks):

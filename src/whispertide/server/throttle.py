@@ -75,6 +75,12 @@ class Door:
         if not self.throttle.admits(address):
             message = f"expected at most {self.throttle.per_minute} requests a minute; got more. Wait a while"
             return Verdict(status=429, reason="too_fast", message=message, headers={"retry-after": "60"})
+        if not self.gatekeeper.allows_host(headers.get("host")):
+            message = (
+                f"expected to be called by address or as localhost; got {headers.get('host')}: "
+                "the server can allow the name with --origin, or ask for API keys"
+            )
+            return Verdict(status=403, reason="host", message=message)
         if not self.gatekeeper.allows_origin(headers.get("origin"), headers.get("host")):
             message = (
                 f"pages from {headers.get('origin')} may not connect; start the server with --origin to allow them"

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import threading
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import BinaryIO
 
@@ -98,39 +99,53 @@ class Job:
 
 
 class Uploads:
-    """The queue of files: one is transcribed, others wait or are still on their way, more are refused."""
+    """The queue of files: one is transcribed, others wait or are still on their way, more are refused.
+
+    Whose file it is counts: nobody can hold all places, and of many files of one party only the first stands in line
+    with those of the others. A party is who has an API key, or an address where there are no keys.
+    """
 
     def __init__(self, most: int) -> None:
-        self.waiting = 0
-        self._arriving = 0
+        self.waiting: Counter[str] = Counter()
+        self._arriving: Counter[str] = Counter()
         self._most = most
         self._turn = asyncio.Lock()
+        self._lines: dict[str, asyncio.Lock] = {}
 
     @contextlib.contextmanager
-    def receiving(self) -> Iterator[None]:
+    def receiving(self, party: str = "") -> Iterator[None]:
         """While a file comes in. Raises `BusyError` if there is no room for it to wait, or too many come already."""
-        if self.waiting >= self._most or self._arriving >= _ARRIVING * self._most:
-            raise self._busy()
-        self._arriving += 1
+        self._check(self.waiting, party, self._most)
+        with self._counted(self._arriving, party, _ARRIVING * self._most):
+            yield
+
+    async def run(self, job: Job, party: str = "") -> AsyncGenerator[OfflineSegment, None]:
+        """The job's segments, once it is its turn. Raises `BusyError` at once if there is no room to wait."""
+        with self._counted(self.waiting, party, self._most):
+            line = self._lines.setdefault(party, asyncio.Lock())
+            try:
+                async with line, self._turn, contextlib.aclosing(job.segments()) as segments:
+                    async for segment in segments:
+                        yield segment
+            finally:
+                if self.waiting[party] == 1:
+                    del self._lines[party]
+
+    @contextlib.contextmanager
+    def _counted(self, places: Counter[str], party: str, most: int) -> Iterator[None]:
+        self._check(places, party, most)
+        places[party] += 1
         try:
             yield
         finally:
-            self._arriving -= 1
+            places[party] -= 1
+            if not places[party]:
+                del places[party]
 
-    async def run(self, job: Job) -> AsyncGenerator[OfflineSegment, None]:
-        """The job's segments, once it is its turn. Raises `BusyError` at once if there is no room to wait."""
-        if self.waiting >= self._most:
-            raise self._busy()
-        self.waiting += 1
-        try:
-            async with self._turn, contextlib.aclosing(job.segments()) as segments:
-                async for segment in segments:
-                    yield segment
-        finally:
-            self.waiting -= 1
-
-    def _busy(self) -> BusyError:
-        return BusyError(f"expected at most {self._most} files at once; all places are taken. Try later")
+    def _check(self, places: Counter[str], party: str, most: int) -> None:
+        share = most - most // 4  # the rest is for the others
+        if places.total() >= most or places[party] >= share:
+            raise BusyError(f"expected at most {share} files of one client at once, {most} in all; try later")
 
 
 def _lower_priority() -> None:

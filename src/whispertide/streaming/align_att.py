@@ -134,6 +134,7 @@ class AlignAtt:
             watch=(rule,) if self.shift is None else (rule, self.shift),
             again=self._again(rule, is_last),
             detect_end=self.truncate == "detector",
+            unheard_from=self._heard_to(state) if is_last else None,
         )
         window = Span(state.start, frontier)
         guess = tuple(token for word in state.guess for token in word.tokens)
@@ -214,12 +215,12 @@ class AlignAtt:
             return True
         if self.truncate == "detector":
             return is_newest and heard.word_ended is not True
-        return _place(word) > state.start + heard.frames * FRAME_SAMPLES - self.hold
+        return word.spoken_by > state.start + heard.frames * FRAME_SAMPLES - self.hold
 
     def _certain(self, words: list[TokenWord], end: int) -> int:
         """How many words stand before the first one that more audio up to `end` may still change."""
         for number, word in enumerate(words):
-            if self.doubt.waits(word.word.probability, _place(word), end):
+            if self.doubt.waits(word.word.probability, word.spoken_by, end):
                 return number
         return len(words)
 
@@ -230,6 +231,10 @@ class AlignAtt:
         kept = cut_loops(before, [word.word for word in words], normalise).words
         ids = {id(word) for word in kept}
         return [word for word in words if id(word.word) in ids]
+
+    def _heard_to(self, state: AlignAttState) -> int:
+        """Where the confirmed words in the window end."""
+        return state.words[-1].spoken_by if state.words else state.start
 
     # --- which audio --------------------------------------------------------------------------------------------------
 
@@ -287,8 +292,3 @@ class AlignAtt:
         state.attended = None
         self._move(state, cut.cut)
         return forced
-
-
-def _place(word: TokenWord) -> int:
-    """Where a word is spoken to the end: its own end also takes in a pause behind it."""
-    return word.end if word.attended is None else word.attended

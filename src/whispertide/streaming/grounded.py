@@ -96,7 +96,9 @@ class Grounded:
             Span(state.start, frontier),
             prefix=tuple(token for word in state.prefix for token in word.tokens),
             is_last=is_last,
-            listen=replace(self.listen, watch=(watch,), retry=again),
+            listen=replace(
+                self.listen, watch=(watch,), retry=again, unheard_from=_heard_to(state) if is_last else None
+            ),
         )
 
     def guards(self, plan: RoundPlan) -> Sequence[Guard]:
@@ -182,6 +184,11 @@ class Grounded:
         if overtaken and overtaken[-1].end > state.start:
             state.start = max(state.start, align_down(overtaken[-1].end))
         return overtaken
+
+
+def _heard_to(state: GroundedState) -> int:
+    """Where the carried-over word ends."""
+    return state.prefix[-1].end if state.prefix else state.start
 
 
 def _backward(heard: Listened | None) -> Halt | None:

@@ -55,6 +55,8 @@ class Listening:
     retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
     again           if attention shifts backward, hear the window once more, watched by these alone: padded to 30 s, or
                     bare where it was padded; None: what stands before the shift is all that was heard
+    unheard_from    earlier rounds have heard the audio up to this sample; where a guard of the attention stops more
+                    than `UNHEARD` before the end of the window, it is decoded again unwatched; None: never
     rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
     unrolled        search greedily in static graphs of several steps each, as far as these hold the text
     keep_attention  put the attention into the result
@@ -76,6 +78,7 @@ class Listening:
     detect_end: bool = False
     retry: Halt | None = None
     again: tuple[Watch, ...] | None = None
+    unheard_from: int | None = None
     rescue: float | None = None
     rescue_beam: int = 5
     unrolled: bool = False

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 MARGIN_TOKENS = 20  # of the text context that prompt and prefix leave to what is decoded, at least
+UNHEARD = SAMPLE_RATE  # so much audio after the last word may be the pause that ended the utterance
 RETRY_TOKENS_PER_S = 1.5  # speech is denser; until then a retried decode may not end (NPUsper)
 
 
@@ -170,10 +171,13 @@ class _Pass:
         detector = self.executor.detector if self.listen.detect_end else None
         language = choose_language(self.model, lambda: encoded, self.options.language)
         decode = _Decode(self, encoded, min(frames, encoded.valid_frames), language.language, self.plan.prefix)
-        listened = decode.run(self.listen, detector)
-        if (listen := self._listen_again(listened.halt)) is not None:
+        listen, listened = self.listen, decode.run(self.listen, detector)
+        if (again := self._listen_again(listened.halt)) is not None:
             decode = self._once_more(features.window(0, features.frames), frames, language.language)
+            listen, detector = again, None
             listened = replace(decode.run(listen, None), retried=True)
+        if self._stopped_short(listened):
+            listened = replace(decode.run(replace(listen, watch=()), detector), retried=listened.retried)
         found = decode.found
         return RoundResult(
             self.plan,
@@ -197,6 +201,17 @@ class _Pass:
         if halt.reason == "backward-shift" and self.listen.again is not None:
             return replace(self.listen, watch=self.listen.again, again=None, detect_end=False)
         return None
+
+    def _stopped_short(self, listened: Listened) -> bool:
+        """Whether a guard left audio unheard that no later round will hear.
+
+        Attention is one sign among others. A first token that attends to the silence after the window, say, ends
+        the decode before it began, and a whole sentence would be lost.
+        """
+        if self.listen.unheard_from is None or listened.halt is None:
+            return False
+        heard_to = listened.words[-1].spoken_by if listened.words else self.listen.unheard_from
+        return self.plan.window.end - heard_to > UNHEARD
 
     def _once_more(self, mel: FloatArray, frames: int, language: str) -> "_Decode":
         """In the other framing, because in the same one it would say the same; NPUsper's fallback is always padded."""

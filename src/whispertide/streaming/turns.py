@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.errors import SessionError
-from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd
+from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unheard
 from whispertide.streaming.policy import AnyPolicy, align_down
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
@@ -332,6 +332,8 @@ class Turns:
         state.utterance, state.floor = None, end
         if flushed:
             state.requests.pop(0)
+        if self._gated and end > utterance.start and not utterance.spoken:
+            self._emit(Unheard, at, start=utterance.start, end=end)
         if flushed or end > utterance.start:
             self._emit(TurnEnd, at, end=end)
 

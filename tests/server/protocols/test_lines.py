@@ -5,7 +5,7 @@ import json
 import pytest
 
 from whispertide.events import Confirmed, Error
-from whispertide.server.protocols.base import Audio, Close, Finish, Problem, Reply, Start
+from whispertide.server.protocols.base import Audio, Close, Finish, Problem, ProtocolError, Reply, Start
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.types import Word
 from wire_conversation import Conversation, opening, said, silence
@@ -87,3 +87,25 @@ def test_fatal_problems_close() -> None:
     assert protocol.problem(Problem("overloaded", "full", True)) == (Close(),)
     assert protocol.problem(Problem("too_fast", "slow down", False)) == ()
     assert list(protocol.events([Error(0, 0, "broken", True)])) == [Close()]
+
+
+@pytest.mark.parametrize("kind", [TextLinesProtocol, JsonLinesProtocol])
+@pytest.mark.parametrize("sizes", [(1000,), (1, 3, 1000), (4, 1000)])
+def test_a_request_of_a_browser_is_no_audio(kind: type[TextLinesProtocol], sizes: tuple[int, ...]) -> None:
+    """Any page may send one to this port, and would have its body transcribed."""
+    request = b"POST / HTTP/1.1\r\nHost: 127.0.0.1:43007\r\nContent-Length: 100\r\n\r\n" + bytes(100)
+    protocol = kind(opening())
+    protocol.opened()
+    *before, last = sizes
+    for size in before:
+        protocol.receive(request[:size])
+        request = request[size:]
+    with pytest.raises(ProtocolError, match="HTTP") as caught:
+        protocol.receive(request[:last])
+    assert caught.value.fatal
+
+
+def test_samples_that_look_like_a_word_of_http_are_samples() -> None:
+    protocol = TextLinesProtocol(opening())
+    protocol.opened()
+    assert protocol.receive(b"\0\0GET  POST ")

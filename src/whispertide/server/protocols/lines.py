@@ -7,6 +7,7 @@ are sent before the connection is closed.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -19,12 +20,16 @@ from whispertide.server.protocols.base import (
     Finish,
     Opening,
     Problem,
+    ProtocolError,
     Reply,
     Start,
     WireProtocol,
 )
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import SAMPLE_RATE, Word, seconds
+
+_HTTP = re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT|PRI) ")
+_HEAD = 8  # bytes that tell
 
 
 class TextLinesProtocol(WireProtocol):
@@ -36,14 +41,22 @@ class TextLinesProtocol(WireProtocol):
         super().__init__(opening)
         self._audio = AudioInput("s16le", rate=SAMPLE_RATE)
         self._ended = False
+        self._head = b""
 
     def opened(self) -> Actions:
         """The session begins with the connection."""
         return (Start(),)
 
     def receive(self, message: str | bytes) -> Actions:
-        """Samples; the two bytes of one may come apart."""
-        samples = self._audio.feed(message.encode() if isinstance(message, str) else message)
+        """Samples; the two bytes of one may come apart. Raises `ProtocolError` for an HTTP request: any page that a
+        browser shows can send one to this port.
+        """
+        data = message.encode() if isinstance(message, str) else message
+        if len(self._head) < _HEAD:
+            self._head += data[:_HEAD]
+            if _HTTP.match(self._head):
+                raise ProtocolError("expected samples; got an HTTP request", fatal=True)
+        samples = self._audio.feed(data)
         return (Audio(samples),) if len(samples) else ()
 
     def closed(self) -> Actions:

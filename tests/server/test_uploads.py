@@ -1,0 +1,66 @@
+"""Whose turn it is with a file: shares and lines, without HTTP and without audio."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from whispertide.server.uploads import BusyError, Job, Uploads
+
+
+@dataclass
+class SlowJob:
+    """Notes when it is done."""
+
+    name: str
+    done: list[str] = field(default_factory=list)
+
+    async def segments(self) -> AsyncGenerator[Any, None]:
+        await asyncio.sleep(0.01)
+        self.done.append(self.name)
+        yield self.name
+
+
+async def worked(uploads: Uploads, job: SlowJob, party: str) -> None:
+    async for _ in uploads.run(cast(Job, job), party):
+        pass
+
+
+def test_one_client_cannot_take_all_places() -> None:
+    async def run() -> None:
+        uploads, done = Uploads(8), list[str]()
+        mine = [asyncio.create_task(worked(uploads, SlowJob("mine", done), "a")) for _ in range(7)]
+        await asyncio.sleep(0)
+        assert uploads.waiting == {"a": 6}
+        await worked(uploads, SlowJob("theirs", done), "b")
+        results = await asyncio.gather(*mine, return_exceptions=True)
+        assert [type(result) for result in results].count(BusyError) == 1
+        assert not uploads.waiting
+
+    asyncio.run(run())
+
+
+def test_clients_take_turns() -> None:
+    async def run() -> list[str]:
+        uploads, done = Uploads(8), list[str]()
+        async with asyncio.TaskGroup() as tasks:
+            for name in ("a1", "a2", "a3", "a4", "b1", "b2"):
+                tasks.create_task(worked(uploads, SlowJob(name, done), name[0]))
+                await asyncio.sleep(0)
+        assert not uploads._lines
+        return done
+
+    assert asyncio.run(run()) == ["a1", "b1", "a2", "b2", "a3", "a4"]
+
+
+def test_files_that_dribble_in_leave_places_for_others() -> None:
+    uploads = Uploads(1)
+    with uploads.receiving("a"), uploads.receiving("a"), uploads.receiving("a"):
+        with pytest.raises(BusyError), uploads.receiving("a"):
+            pass
+        with uploads.receiving("b"):
+            pass
+    with uploads.receiving("a"):
+        pass
