@@ -41,6 +41,7 @@ class Model:
     """As much of a `Transcriber` as a server needs."""
 
     dims = SimpleNamespace(is_multilingual=False)
+    caution = ""
 
     def can_stream(self, recipe: Any) -> bool:
         """Whatever the recipe: nothing is computed."""

@@ -468,7 +468,8 @@ def test_a_round_took_what_all_its_stages_took() -> None:
             loads.append(load)
             return super().plan(*args, load=load, **more)
 
-    session = Session(RECIPE.replace(schedule="adaptive", step_s=0.5, longest_step_s=5.0), policy=Loaded())
+    recipe = RECIPE.replace(schedule="adaptive", step_s=0.5, longest_step_s=5.0)
+    session = Session(recipe, policy=Loaded(), live=True)
     session.ingest(audio_between(0, S))
     plan = session.due()
     assert plan is not None

@@ -38,6 +38,7 @@ class KnowingModel:
     name: str = "nano.en"
     dims: Any = field(default_factory=lambda: SimpleNamespace(is_multilingual=False))
     failing: bool = False
+    caution: str = ""
 
     def can_stream(self, recipe: Recipe) -> bool:
         return recipe.framing != "hush"
