@@ -38,7 +38,13 @@ def test_people_may_repeat_themselves(text: str, pace: float) -> None:
 
 @pytest.mark.parametrize(
     ("phrase", "limit"),
-    [("you", 6), ("thank you", 4), ("thanks for watching", 4), ("please subscribe to my channel", 3)],
+    [
+        ("you", 6),
+        ("thank you", 4),
+        ("thanks for watching", 4),
+        ("we will be back", 3),
+        ("please subscribe to my channel", 3),
+    ],
 )
 def test_nobody_says_it_that_often(phrase: str, limit: int) -> None:
     loop = said(" ".join([phrase] * 20))
