@@ -64,6 +64,8 @@ def watch(plan: RoundPlan) -> Frontier:
 def test_a_round_is_watched_by_the_frontier_and_the_last_one_by_a_narrower_one() -> None:
     play = Play(AlignAtt(margin=25, margin_last=4, rewind=200))
     assert watch(play.plan(1)) == Frontier(margin=25, rewind=200, last_frame=-200)
+    play.rounds = 7
+    assert play.plan(1).id == 7
     assert watch(play.plan(1, is_last=True)) == Frontier(margin=4, rewind=None, last_frame=-200)
 
 
@@ -258,9 +260,16 @@ def test_audio_in_which_nothing_was_heard_yet_stays_for_a_while() -> None:
 def test_a_cut_in_a_pause_keeps_away_from_the_word_before_it(end: float, start: float) -> None:
     """By a fifth of a second, or else the word stays, too."""
     play = Play(AlignAtt(truncate="none", memory="words", window=4 * S, margin=10))
-    play.round(3.5, word("one", 2.5, 3.0))
+    play.round(3.5, word("no", 0.5, 0.9), word("one", 2.5, 3.0))
     play.round(end)
     assert play.state.start == pytest.approx(start * S, abs=320)
+    assert play.state.context == (" no one" if start > 3 else " no")
+
+
+def test_as_many_words_as_are_carried_are_enough_to_cut_in_front_of() -> None:
+    play = Play(AlignAtt(truncate="none", memory="words", window=4 * S, carry=2, margin=25))
+    play.round(6, word("one", 5.0, 5.3), word("two", 5.5, 5.8))
+    assert play.state.start == round(4.5 * S)  # what lies within the margin and a second stays in any case
 
 
 def test_audio_of_an_unconfirmed_word_stays() -> None:
@@ -313,6 +322,8 @@ def test_late_rounds_are_cheaper_in_declared_steps() -> None:
         words = [word("a", end - 0.8, end - 0.5, 1), word("b", end - 0.4, end - 0.1, 2)]
         levels.append(play.round(end, *words, load=load).level)
     assert levels == [0, 0, 1, 2, 3, 0]
+    assert [AlignAtt(shed=S).level(round(load * S)) for load in (0.5, 0.51, 1.0, 2.0)] == [0, 1, 1, 2]
+    assert AlignAtt(shed=0).level(60 * S) == 0
 
 
 def test_a_very_late_round_leaves_one_word_in_the_window() -> None:

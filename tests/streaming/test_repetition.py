@@ -65,7 +65,8 @@ def test_two_copies_of_a_word_or_two_may_come_as_fast_as_they_like(phrase: str, 
 
 def test_ten_words_in_a_second_may_be_said_and_more_may_not() -> None:
     for pace, copies in ((0.1, 4), (0.098, 1)):
-        assert kept(said("thank you " * 4, pace=pace)) == " ".join(["thank you"] * copies)
+        for at in (0.0, 600.0):
+            assert kept(said("thank you " * 4, at=at, pace=pace)) == " ".join(["thank you"] * copies)
 
 
 def test_words_piled_up_in_one_place_are_not_spoken() -> None:
