@@ -55,6 +55,7 @@ def test_the_first_token_behind_text_is_no_text() -> None:
 
 def test_a_timestamp_itself_never_fires() -> None:
     assert GUARD.check([*[6] * 12, TEXT_END + 1]) is None
+    assert GUARD.check([*[6] * 12, TEXT_END]) is None
 
 
 @given(st.lists(st.integers(0, 3), max_size=60))

@@ -241,6 +241,21 @@ def test_a_short_window_keeps_a_few_words_in_front_of_what_is_new() -> None:
     assert play.state.start == pytest.approx(3.0 * S, abs=320)
 
 
+@pytest.mark.parametrize("memory", ["segments", "words"])
+@pytest.mark.parametrize("truncate", ["none", "near-end"])
+def test_where_in_the_stream_it_is_said_does_not_matter(memory: Any, truncate: Any) -> None:
+    found = []
+    for at in (0, 1024):
+        play = Play(AlignAtt(memory=memory, truncate=truncate, window=3 * S, hard_cap=9 * S), at * S)
+        states = []
+        for number in range(1, 20):
+            end = at + 0.8 * number
+            commit = play.round(end, word(f"w{number}", end - 0.6, end - 0.2 - 0.02 * number), last_frame=20)
+            states.append((texts(commit.confirmed), play.state.start - at * S, watch(play.plan(end + 1)).last_frame))
+        found.append(states)
+    assert found[0] == found[1]
+
+
 def test_silence_is_let_go_of() -> None:
     play = Play(AlignAtt(memory="words", window=4 * S, margin=10))
     for second in range(1, 30):
@@ -337,9 +352,9 @@ def test_a_very_late_round_leaves_one_word_in_the_window() -> None:
 
 def test_the_last_round_hears_no_guess_and_does_not_mind_looking_back() -> None:
     """All that it hears is confirmed, and nothing can be heard again."""
-    play = Play(AlignAtt(margin=12, margin_last=2, back=3, beyond=9))
-    assert watch(play.plan(1)) == Frontier(margin=12, rewind=200, last_frame=-200, beyond=9, back=3)
-    last = Frontier(margin=2, rewind=None, last_frame=-200)
+    play = Play(AlignAtt(margin=12, margin_last=2, back=3, beyond=9, floor=0.2))
+    assert watch(play.plan(1)) == Frontier(margin=12, rewind=200, last_frame=-200, beyond=9, back=3, floor=0.2)
+    last = Frontier(margin=2, rewind=None, last_frame=-200, floor=0.2)
     assert watch(play.plan(1, is_last=True)) == last
 
 

@@ -76,6 +76,12 @@ def test_words_piled_up_in_one_place_are_not_spoken() -> None:
     assert kept((*spoken, *piled, *slow_end)) == "thank you thank you"
 
 
+def test_one_copy_whose_times_fell_into_one_place_may_have_been_spoken() -> None:
+    spoken = said("thank you " * 2)
+    piled = tuple(Word(word.text, spoken[-1].end, spoken[-1].end + 10) for word in spoken[:2])
+    assert kept((*spoken, *piled, *said("bye", at=3.0))) == "thank you thank you thank you bye"
+
+
 def test_what_follows_a_loop_is_kept() -> None:
     words = (*said("so"), *said("okay " * 12, at=1.0), *said("let us begin", at=8.0))
     assert kept(words) == "so okay okay okay okay okay okay let us begin"
