@@ -411,6 +411,15 @@ def test_an_utterance_without_audio_has_no_round_and_the_next_one_follows_at_onc
     assert [plan.window for plan in oracle.plans] == [Span(6_400, 2 * S)]
 
 
+def test_a_flush_where_speech_has_only_begun_is_answered() -> None:
+    from whispertide.audio.vad import SpeechStarted
+
+    session = Session(RECIPE, exact(()), ScriptedGate([SpeechStarted(S, S)]))
+    push(session, 1.0)
+    (answer,) = session.flush()
+    assert answer == TurnEnd(answer.seq, S, S)
+
+
 # --- taken apart ----------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,9 @@
 """NPUsper's guard on attention that is written down."""
 
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +67,32 @@ def test_the_first_word_is_compared_with_the_carried_one() -> None:
     alone = guard(forced=(9, MARK))  # nothing came before the forced tokens, so no query predicted the first
     assert asked(alone, [1], places[1:], FRAMES) is None
     assert alone.shifts == []
+
+
+def test_each_word_is_compared_with_the_one_before_it() -> None:
+    places = [0, 20, 100, 60]  # behind the second, not behind the carried one
+    assert asked(guard(forced=(9,), opening=3), [1, 2], places, FRAMES, opening=3) == 1
+    two_carried = guard(forced=(8, 9), opening=4)
+    assert asked(two_carried, [1], [10, 30, 100, 60], FRAMES, opening=4) == 0
+    assert two_carried.last_frame == pytest.approx(60, abs=10)
+
+
+def test_it_watches_all_heads_of_the_last_layer_and_no_others() -> None:
+    model: Any = SimpleNamespace(dims=SimpleNamespace(n_text_layer=4, n_text_head=2))
+    rule, heads = BackwardShift(), ((0, 0), (3, 0), (3, 1))
+    assert rule.heads(model) == heads[1:]
+    onward, back = (looking_at(places, FRAMES, heads=1) for places in ([0, 20, 60, 100], [0, 20, 60, 30]))
+    for rows, fires in (((onward, back, back), 2), ((back, onward, onward), None)):
+        watching = rule.guard(replace(scene(FRAMES), heads=heads), model)
+        attention = np.concatenate(rows)
+        found = [watching.check([1, 2, 3][:count], attention[:, : count + 1]) for count in (1, 2, 3)]
+        assert found == [None, None, fires]
+
+
+def test_arrival_is_looked_for_in_the_last_frame_of_a_window_that_ends_before() -> None:
+    watching = BackwardShiftGuard(BackwardShift(search_from=15, average=1), scene(10), [0, 1])
+    assert asked(watching, [1], [0, 8], 10) is None
+    assert watching.last_frame == 9
 
 
 def test_arrival_is_looked_for_from_a_frame_on() -> None:

@@ -152,7 +152,7 @@ def nearly_unseen() -> FloatArray:
 def test_frames_that_nobody_looks_at_do_not_count() -> None:
     assert attended_frame(nearly_unseen(), FRAMES) >= 150  # as published
     assert attended_frame(nearly_unseen(), FRAMES, floor=0.1) == pytest.approx(100, abs=SLACK)
-    assert asked(guard(margin=45, floor=0.1), [1], [20, 60], FRAMES) is None
+    assert [guard(margin=45, floor=floor).check([1], nearly_unseen()) for floor in (0.0, 0.1)] == [0, None]
 
 
 def test_it_needs_attention_and_possible_settings() -> None:

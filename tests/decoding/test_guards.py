@@ -48,8 +48,14 @@ def test_timestamps_do_not_hide_a_loop() -> None:
     assert stopped(loop) == [*loop[:9]]  # up to the second copy's last word
 
 
+def test_the_first_token_behind_text_is_no_text() -> None:
+    loop = [token for copy in range(8) for token in (TEXT_END + copy % 2, 7, 8, 9)]
+    assert stopped(loop) == loop[:8]
+
+
 def test_a_timestamp_itself_never_fires() -> None:
     assert GUARD.check([*[6] * 12, TEXT_END + 1]) is None
+    assert GUARD.check([*[6] * 12, TEXT_END]) is None
 
 
 @given(st.lists(st.integers(0, 3), max_size=60))

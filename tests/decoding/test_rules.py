@@ -83,6 +83,13 @@ class TestRules:
     def test_with_timestamps_the_no_timestamps_token_never_comes(self) -> None:
         assert NO_TIMESTAMPS not in allowed(Rules(VOCABULARY, timestamps=True), TIME, 3)
 
+    def test_all_rules_of_timestamps_hold_together(self) -> None:
+        rules = Rules(VOCABULARY, timestamps=True, max_initial_index=5)
+        assert allowed(rules) == set(range(TIME, TIME + 6))
+        assert allowed(rules, TIME + 1, 3, TIME + 4) == {EOT, *range(TIME + 4, SIZE)} | set(range(EOT, TIME)) - {
+            NO_TIMESTAMPS
+        }
+
     def test_only_timestamps_need_the_whole_distribution(self) -> None:
         assert Rules(VOCABULARY).need == "top"
         assert Rules(VOCABULARY, timestamps=True).need == "times"

@@ -37,6 +37,13 @@ def test_a_single_timestamp_at_the_end_closes_the_window() -> None:
     assert not found.ends_in_speech
 
 
+def test_a_pair_at_the_very_start_closes_an_empty_segment() -> None:
+    """The first timestamp of the window counts as one."""
+    found = cut(at(0), at(0), 1, at(50), at(50), 2)
+    assert [each.tokens for each in found.segments] == [(at(0),), (at(0), 1, at(50))]
+    assert spans(found) == [(0, 0), (0, 50)]
+
+
 def test_one_segment_alone_ends_at_its_timestamp() -> None:
     found = cut(at(2), 1, 2, at(50))
     assert spans(found) == [(0, 50)]

@@ -225,6 +225,21 @@ def test_a_window_takes_a_run_for_each_segment() -> None:
     assert found.steps == Steps(4, 4, 4)
 
 
+def test_a_text_of_one_word_is_drafted_too() -> None:
+    for opening, first in ((TIME + 1, [TIME + 1, 0]), (None, [])):
+        decoder = ScriptedDecoder(telling(PROMPT.tokens, [TIME + 1, 0, TIME + 4]))
+        found = run_search(VerifySearch(PROMPT, TIMED, heard([0], opening=opening)), decoder)
+        assert found.best.tokens == (TIME + 1, 0, TIME + 4)
+        assert blocks(decoder)[0] == first
+
+
+def test_a_later_block_is_cut_at_the_limit_too() -> None:
+    decoder = ScriptedDecoder(telling(PROMPT.tokens, [TIME, *[0] * 30]))
+    found = run_search(VerifySearch(PROMPT, TIMED, heard([0] * 30)), decoder)
+    assert found.best.stop == "length"
+    assert blocks(decoder) == [[], [TIME, *[0] * (PROMPT.limit - 2)]]  # the last token sampled is never fed
+
+
 def test_a_known_opening_goes_with_the_prompt() -> None:
     said = [TIME + 1, 0, 1, TIME + 4]
     decoder = ScriptedDecoder(telling(PROMPT.tokens, said))

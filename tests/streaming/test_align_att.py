@@ -70,6 +70,8 @@ def watch(plan: RoundPlan) -> Frontier:
 def test_a_round_is_watched_by_the_frontier_and_the_last_one_by_a_narrower_one() -> None:
     play = Play(AlignAtt(margin=25, margin_last=4, rewind=200))
     assert watch(play.plan(1)) == Frontier(margin=25, rewind=200, last_frame=-200)
+    play.rounds = 7
+    assert play.plan(1).id == 7
     assert watch(play.plan(1, is_last=True)) == Frontier(margin=4, rewind=None, last_frame=-200)
 
 
@@ -245,6 +247,21 @@ def test_a_short_window_keeps_a_few_words_in_front_of_what_is_new() -> None:
     assert play.state.start == pytest.approx(3.0 * S, abs=320)
 
 
+@pytest.mark.parametrize("memory", ["segments", "words"])
+@pytest.mark.parametrize("truncate", ["none", "near-end"])
+def test_where_in_the_stream_it_is_said_does_not_matter(memory: Any, truncate: Any) -> None:
+    found = []
+    for at in (0, 1024):
+        play = Play(AlignAtt(memory=memory, truncate=truncate, window=3 * S, hard_cap=9 * S), at * S)
+        states = []
+        for number in range(1, 20):
+            end = at + 0.8 * number
+            commit = play.round(end, word(f"w{number}", end - 0.6, end - 0.2 - 0.02 * number), last_frame=20)
+            states.append((texts(commit.confirmed), play.state.start - at * S, watch(play.plan(end + 1)).last_frame))
+        found.append(states)
+    assert found[0] == found[1]
+
+
 def test_silence_is_let_go_of() -> None:
     play = Play(AlignAtt(memory="words", window=4 * S, margin=10))
     for second in range(1, 30):
@@ -264,9 +281,16 @@ def test_audio_in_which_nothing_was_heard_yet_stays_for_a_while() -> None:
 def test_a_cut_in_a_pause_keeps_away_from_the_word_before_it(end: float, start: float) -> None:
     """By a fifth of a second, or else the word stays, too."""
     play = Play(AlignAtt(truncate="none", memory="words", window=4 * S, margin=10))
-    play.round(3.5, word("one", 2.5, 3.0))
+    play.round(3.5, word("no", 0.5, 0.9), word("one", 2.5, 3.0))
     play.round(end)
     assert play.state.start == pytest.approx(start * S, abs=320)
+    assert play.state.context == (" no one" if start > 3 else " no")
+
+
+def test_as_many_words_as_are_carried_are_enough_to_cut_in_front_of() -> None:
+    play = Play(AlignAtt(truncate="none", memory="words", window=4 * S, carry=2, margin=25))
+    play.round(6, word("one", 5.0, 5.3), word("two", 5.5, 5.8))
+    assert play.state.start == round(4.5 * S)  # what lies within the margin and a second stays in any case
 
 
 def test_audio_of_an_unconfirmed_word_stays() -> None:
@@ -319,6 +343,8 @@ def test_late_rounds_are_cheaper_in_declared_steps() -> None:
         words = [word("a", end - 0.8, end - 0.5, 1), word("b", end - 0.4, end - 0.1, 2)]
         levels.append(play.round(end, *words, load=load).level)
     assert levels == [0, 0, 1, 2, 3, 0]
+    assert [AlignAtt(shed=S).level(round(load * S)) for load in (0.5, 0.51, 1.0, 2.0)] == [0, 1, 1, 2]
+    assert AlignAtt(shed=0).level(60 * S) == 0
 
 
 def test_a_very_late_round_leaves_one_word_in_the_window() -> None:
@@ -332,9 +358,10 @@ def test_a_very_late_round_leaves_one_word_in_the_window() -> None:
 
 def test_the_last_round_hears_no_guess() -> None:
     """All that it hears is confirmed."""
-    play = Play(AlignAtt(margin=12, margin_last=2, back=3, beyond=9))
-    assert watch(play.plan(1)) == Frontier(margin=12, rewind=200, last_frame=-200, beyond=9, back=3)
-    assert watch(play.plan(1, is_last=True)) == Frontier(margin=2, rewind=None, last_frame=-200, back=3)
+    play = Play(AlignAtt(margin=12, margin_last=2, back=3, beyond=9, floor=0.2))
+    assert watch(play.plan(1)) == Frontier(margin=12, rewind=200, last_frame=-200, beyond=9, back=3, floor=0.2)
+    last = Frontier(margin=2, rewind=None, last_frame=-200, back=3, floor=0.2)
+    assert watch(play.plan(1, is_last=True)) == last
 
 
 @pytest.mark.parametrize("is_last", [False, True])

@@ -1,5 +1,6 @@
 """NPUsper's carry-over, one rule at a time, on results that are written down."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ def test_the_paper_confirms_everything_and_carries_the_last_word() -> None:
     commit = play.round(2, *THREE)
     assert (texts(commit.confirmed), commit.hypothesis) == (["one", "two", "three"], ())
     plan = play.plan(4)
-    assert plan.prefix == (13,)
+    assert (plan.id, plan.prefix) == (1, (13,))
     assert plan.window.start == pytest.approx(1.1 * S, abs=320)  # 0.2 s before it
 
 
@@ -98,6 +99,8 @@ def test_one_word_alone_is_speculative() -> None:
 def test_one_word_that_is_long_over_is_carried_by_the_paper_alone() -> None:
     """What may be carried is four seconds, and it ended more than two ago."""
     for carry, confirmed in ((1, ["one"]), (2, []), (3, [])):
+        early = Play(carry=carry).round(3, word("one", 0.4, 1.1, 11))
+        assert (texts(early.confirmed), texts(early.hypothesis)) == ([], ["one"])
         play = Play(carry=carry)
         commit = play.round(3, word("one", 0.4, 0.9, 11))
         assert (texts(commit.confirmed), texts(commit.hypothesis)) == (confirmed, [] if confirmed else ["one"])
@@ -165,6 +168,35 @@ def test_the_audio_of_a_word_confirmed_because_it_would_be_cut_goes_whole() -> N
     play.round(2, *THREE)
     assert texts(play.round(5.5).confirmed) == ["three"]  # four seconds begin at 1.5
     assert play.state.start == round(1.8 * S)
+
+
+def test_a_guess_that_loses_a_tenth_of_a_second_stays_one() -> None:
+    play = Play(carry=2, most=4 * S)
+    play.round(2, *THREE)
+    commit = play.round(5.35)
+    assert (texts(commit.confirmed), texts(commit.hypothesis)) == ([], ["three"])
+    assert play.state.start == pytest.approx(1.35 * S, abs=320)
+
+
+def later(words: Iterable[TokenWord], seconds: float) -> tuple[TokenWord, ...]:
+    return tuple(word(item.word.text.strip(), item.start / S + seconds, item.end / S + seconds) for item in words)
+
+
+@pytest.mark.parametrize("carry", [1, 2, 3])
+def test_where_in_the_stream_it_is_said_does_not_matter(carry: int) -> None:
+    alone, crowd = [word("four", 2.6, 3.0)], [word("five", 4.1, 4.1), word("six", 4.1, 4.1)]
+    script: list[tuple[float, Sequence[TokenWord]]] = [
+        (2, THREE), (3.5, alone), (4.5, crowd), (5.5, ()), (9, ()), (10, later(THREE, 8.0)),
+    ]  # fmt: skip
+    found = []
+    for seconds in (0, 1024):
+        play = Play(carry=carry, most=4 * S, hard_cap=9 * S)
+        play.state = play.policy.start(seconds * S)
+        commits = [(play.round(seconds + end, *later(words, seconds)), play.state.start) for end, words in script]
+        found.append([
+            (texts(commit.confirmed), texts(commit.hypothesis), start - seconds * S) for commit, start in commits
+        ])  # fmt: skip
+    assert found[0] == found[1]
 
 
 def test_a_round_too_short_to_be_heard_moves_nothing() -> None:

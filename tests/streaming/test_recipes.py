@@ -124,7 +124,7 @@ def test_every_field_of_align_att_comes_from_the_recipe() -> None:
     recipe = TIDE.replace(
         margin_s=0.1, margin_last_s=0.02, rewind_s=0.0, backward_s=0.1, attention_floor=0.2, truncate="detector",
         hold_s=0.25, memory="segments", window_s=7.0, carry=4, hard_cap_s=11.0, context_tokens=0, beyond=3,
-        verify=False, shed_s=0.0, loop_guard=False, least_s=0.5, silence_s=0.3, must_speak=True, no_speech=0.3,
+        verify=False, shed_s=1.5, loop_guard=False, least_s=0.5, silence_s=0.3, must_speak=True, no_speech=0.3,
         max_tokens=33, static_prompt=False, word_times="attended", heads_first=True, rescue_logprob=-0.7, beam=3,
         doubt=0.4, settle_s=0.75,
         shift_guard=True, shift_median=5, shift_average=4, shift_row="fed", shift_from_s=0.3,
@@ -132,7 +132,7 @@ def test_every_field_of_align_att_comes_from_the_recipe() -> None:
     assert make_policy(recipe) == AlignAtt(
         margin=5, margin_last=1, rewind=None, back=5, floor=0.2, truncate="detector", hold=4_000,
         doubt=Doubt(0.4, 12_000), memory="segments", window=112_000, carry=4, hard_cap=176_000, context=False, beyond=3,
-        verify=False, shed=0, loop_guard=False,
+        verify=False, shed=24_000, loop_guard=False,
         shift=BackwardShift(median=5, average=4, row="fed", search_from=15),
         listen=Listening(
             least=8_000, silence=4_800, must_speak=True, no_speech=0.3, loop_guard=False, max_tokens=33,

@@ -38,7 +38,13 @@ def test_people_may_repeat_themselves(text: str, pace: float) -> None:
 
 @pytest.mark.parametrize(
     ("phrase", "limit"),
-    [("you", 6), ("thank you", 4), ("thanks for watching", 4), ("please subscribe to my channel", 3)],
+    [
+        ("you", 6),
+        ("thank you", 4),
+        ("thanks for watching", 4),
+        ("we will be back", 3),
+        ("please subscribe to my channel", 3),
+    ],
 )
 def test_nobody_says_it_that_often(phrase: str, limit: int) -> None:
     loop = said(" ".join([phrase] * 20))
@@ -59,7 +65,8 @@ def test_two_copies_of_a_word_or_two_may_come_as_fast_as_they_like(phrase: str, 
 
 def test_ten_words_in_a_second_may_be_said_and_more_may_not() -> None:
     for pace, copies in ((0.1, 4), (0.098, 1)):
-        assert kept(said("thank you " * 4, pace=pace)) == " ".join(["thank you"] * copies)
+        for at in (0.0, 600.0):
+            assert kept(said("thank you " * 4, at=at, pace=pace)) == " ".join(["thank you"] * copies)
 
 
 def test_words_piled_up_in_one_place_are_not_spoken() -> None:
@@ -67,6 +74,12 @@ def test_words_piled_up_in_one_place_are_not_spoken() -> None:
     piled = tuple(Word(word.text, 11_200, 11_210) for _ in range(2) for word in spoken)
     slow_end = speech(("thank", 6.0, 6.5), ("you", 6.5, 7.0))
     assert kept((*spoken, *piled, *slow_end)) == "thank you thank you"
+
+
+def test_one_copy_whose_times_fell_into_one_place_may_have_been_spoken() -> None:
+    spoken = said("thank you " * 2)
+    piled = tuple(Word(word.text, spoken[-1].end, spoken[-1].end + 10) for word in spoken[:2])
+    assert kept((*spoken, *piled, *said("bye", at=3.0))) == "thank you thank you thank you bye"
 
 
 def test_what_follows_a_loop_is_kept() -> None:

@@ -338,6 +338,10 @@ def test_the_prompt_comes_before(executor: SinglePassExecutor) -> None:
     prompted = hear(executor, Listening(), prompt="The worst of all the days of the summer is the last.")
     none = hear(executor, Listening(context_tokens=0), prompt="The worst of all the days.")
     assert prompted.segments[0].avg_logprob != plain
+    samples = load_audio(CLIP)
+    plan = RoundPlan(7, Span(0, len(samples)), listen=Listening(), prompt="The worst of all the days.")
+    alone = executor.run(plan, samples, DecodeOptions(condition_on_previous_text=False))
+    assert alone.segments[0].avg_logprob == plain
     assert none.segments[0].avg_logprob == plain
 
 

@@ -68,6 +68,11 @@ def test_words_that_only_now_begin_are_kept_with_their_audio() -> None:
     assert (cut.confirm, cut.cut) == (0, 21 * S)
 
 
+def test_no_audio_of_a_word_that_waits_is_cut() -> None:
+    cut = forced_cut(speech(("aaaah", 0, 2), ("late", 20, 22)), Span(0, 28 * S), least=3 * S)
+    assert (cut.confirm, cut.cut) == (1, 20 * S - MARGIN)
+
+
 def test_a_word_that_claims_the_whole_window_is_confirmed() -> None:
     cut = forced_cut(speech(("aaaah", 0, 28)), Span(0, 28 * S), least=3 * S)
     assert (cut.confirm, cut.cut) == (1, 21 * S)
