@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from http.client import HTTPException
 
 SERVICE = "https://api.osv.dev/v1/query"
-PIP_AUDIT = (sys.executable, "-m", "pip_audit", "--vulnerability-service", "osv", "--progress-spinner", "off")
-LOCKED = ("--disable-pip", "--require-hashes")  # the files name all packages: nothing is resolved or installed
+PIP_AUDIT = (
+    *(sys.executable, "-m", "pip_audit", "--vulnerability-service", "osv", "--progress-spinner", "off"),
+    "--disable-pip",  # lock files name all packages: nothing is resolved or installed
+)
 _PATIENCE_S = 5.0
 _KNOWN = {"package": {"name": "jinja2", "ecosystem": "PyPI"}, "version": "2.4.1"}  # CVE-2014-1402 and others
 
@@ -29,7 +31,7 @@ def audit(
         print(f"audit skipped: {service} cannot be asked about known vulnerabilities ({problem})")
         return 0
     requirements = [part for lock in locks for part in ("--requirement", lock)]
-    return subprocess.run([*pip_audit, *LOCKED, *requirements], check=False).returncode
+    return subprocess.run([*pip_audit, *requirements], check=False).returncode
 
 
 def _problem(service: str, patience_s: float) -> str:

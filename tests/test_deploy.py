@@ -130,7 +130,9 @@ class TestPinImage:
         script.write_text(f"#!/bin/sh\n{docker}\n")
         script.chmod(0o755)
         path = f"{script.parent}{os.pathsep}{os.environ['PATH']}"
-        return subprocess.run(["make", "pin-image"], cwd=folder, env={**os.environ, "PATH": path}, check=False).returncode
+        return subprocess.run(
+            ["make", "pin-image"], cwd=folder, env={**os.environ, "PATH": path}, check=False
+        ).returncode
 
     def test_the_digest_gets_into_the_dockerfile_and_a_newer_one_replaces_it(self, folder: Path) -> None:
         for digest in ("sha256:" + "0123456789abcdef" * 4, "sha256:" + "f" * 64):

@@ -1,4 +1,4 @@
-"""The lock files (`make lock`): they name all that pyproject.toml asks for, each with hashes, and nothing of a machine."""
+"""The lock files (`make lock`): they name all that pyproject.toml asks for, each with hashes, and no place."""
 
 import re
 import tomllib
@@ -23,7 +23,7 @@ def locked(path: Path) -> dict[str, tuple[str, list[str]]]:
     for entry in re.split(r"\n(?=[a-zA-Z])", path.read_text()):
         if entry.startswith("#"):
             continue
-        requirement = Requirement(re.split(r"\\\n", entry)[0].strip())
+        requirement = Requirement(entry.splitlines()[0].removesuffix("\\"))
         (pin,) = requirement.specifier
         assert pin.operator == "=="
         name = canonicalize_name(requirement.name)
