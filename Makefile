@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check bench soak slow pictures screenshots mutants clean
+.PHONY: demo test check audit lock pin-image bench soak slow pictures screenshots mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
@@ -15,11 +15,15 @@ test: $(VENV)/.test
 slow: $(VENV)/.test
 	$(BIN)/pytest -m slow
 
-check: $(VENV)/.test
+check: $(VENV)/.test audit
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/pytest tests/test_imports.py
+
+# Known vulnerabilities in what is locked. Where nobody can be asked about them, a line says so, and that is all.
+audit: $(VENV)/.test
+	@$(BIN)/python deploy/audit.py $(LOCKS)
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/engine.py --quick $(if $(THREADS),--threads $(THREADS))
@@ -51,8 +55,10 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/.test: pyproject.toml $(VENV)/.base
+# What is locked, then torch, which is not.
+$(VENV)/.test: pyproject.toml requirements-dev.lock $(VENV)/.base
 	@echo "Installing what the tests need into $(VENV), torch among it: gigabytes to download, some minutes ..."
+	@$(BIN)/pip install --quiet --require-hashes --no-deps --requirement requirements-dev.lock
 	@$(BIN)/pip install --quiet --editable '.[test]'
 	@touch $@
 
@@ -75,3 +81,37 @@ peers: $(PEERS:%=.venv-peers/%/.ready)
 	@$(PYTHON) -m venv .venv-peers/$*
 	@.venv-peers/$*/bin/pip install --quiet --requirement $< && touch $@ || \
 		echo "$* cannot be installed here: the benchmarks will say so"
+
+# The packages for development; those of them that the image needs; what builds our own package for the image.
+# Versions that are locked stay while pyproject.toml allows them. `make lock UPGRADE=1` takes the newest.
+LOCKS := requirements-dev.lock deploy/requirements.lock deploy/build.lock
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+	$(if $(UPGRADE),--upgrade) --custom-compile-command
+AS_TESTED := 'make lock' --constraints requirements-dev.lock
+
+define WITHOUT_TORCH
+make lock
+#
+# torch is not here, nor what it alone needs: its builds for CPUs and for each kind of GPU have hashes and needs of
+# their own. pyproject.toml holds its version. So these are installed with --no-deps, and torch after them (Makefile).
+# pip is the one that every environment has.
+endef
+export WITHOUT_TORCH
+
+lock: | $(BIN)/uv
+	printf 'torch\npip\n' | $(LOCK) "$$WITHOUT_TORCH" --extra test --excludes /dev/stdin -o requirements-dev.lock pyproject.toml
+	$(LOCK) $(AS_TESTED) --extra server -o deploy/requirements.lock pyproject.toml
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' | \
+		$(LOCK) $(AS_TESTED) -o deploy/build.lock -
+
+$(BIN)/uv: | $(VENV)/bin/python
+	$(BIN)/pip install --quiet uv
+
+# The image is built from the base image that this digest names, and from no other, until it is pinned again.
+BASE := python:3.12-slim
+pin-image:
+	@digest=$$(docker buildx imagetools inspect --format '{{.Manifest.Digest}}' $(BASE)) && \
+	case $$digest in sha256:????????????????????????????????????????????????????????????????) ;; \
+		*) echo "expected a digest (sha256:...) of $(BASE); docker said: $$digest" >&2; exit 1 ;; esac && \
+	sed "s|^ARG PYTHON_IMAGE=.*|ARG PYTHON_IMAGE=$(BASE)@$$digest|" deploy/Dockerfile > deploy/Dockerfile.new && \
+	mv deploy/Dockerfile.new deploy/Dockerfile && echo "deploy/Dockerfile: $(BASE)@$$digest"
