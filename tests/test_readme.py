@@ -1,4 +1,7 @@
-"""The README's Python examples run as they stand, in the checkout: they name the bundled recording."""
+"""The README's Python examples run as they stand, in the checkout: they name the bundled recording.
+
+Those of docs/guides/coming-from.md run with the bundled model and recording in place of theirs.
+"""
 
 import re
 import subprocess
@@ -25,7 +28,7 @@ def test_there_are_examples() -> None:
     assert len(GUIDE) >= 2
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[example.strip().splitlines()[-1][:40] for example in EXAMPLES])
+@pytest.mark.parametrize("example", EXAMPLES + GUIDE, ids=lambda example: example.strip().splitlines()[-1][:40])
 def test_example_runs(example: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", example], cwd=README.parent, capture_output=True, text=True, timeout=300
