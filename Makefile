@@ -57,8 +57,9 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 
 # What is locked, then torch, which is not.
 $(VENV)/.test: pyproject.toml requirements-dev.lock $(VENV)/.base
-	@echo "Installing what the tests need into $(VENV), torch among it: gigabytes to download, some minutes ..."
+	@echo "Installing what the tests need into $(VENV): some hundred megabytes to download, a minute or more ..."
 	@$(BIN)/pip install --quiet --require-hashes --no-deps --requirement requirements-dev.lock
+	@echo "Installing torch: up to gigabytes to download, some minutes ..."
 	@$(BIN)/pip install --quiet --editable '.[test]'
 	@touch $@
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 @pytest.mark.parametrize("target", ["demo", "test"])
 def test_a_step_that_takes_long_is_told_first(target: str, tmp_path: Path) -> None:
-    for name in ("Makefile", "pyproject.toml"):
+    for name in ("Makefile", "pyproject.toml", "requirements-dev.lock"):
         shutil.copy(ROOT / name, tmp_path)
     done = subprocess.run(
         ["make", "--dry-run", target], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
