@@ -20,6 +20,7 @@ from whispertide.evaluation.runner import Runner
 from whispertide.evaluation.store import Results
 from whispertide.evaluation.trace import RefWord, Trace, Utterance
 from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.short_windows import choose_framing
 from whispertide.types import SAMPLE_RATE
 
 # DESIGN, section 5: at least these
@@ -119,6 +120,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
             dims=SimpleNamespace(is_multilingual=False),
             warm_up=lambda: None,
             session=session,
+            framed=lambda recipe: choose_framing(recipe, knows_short=True, encode_s=None),
         )
 
     def session(recipe: Recipe) -> SimpleNamespace:
@@ -241,6 +243,7 @@ def test_without_options_tide_stands_beside_the_baseline_on_a_quarter_of_an_hour
 ) -> None:
     monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Corpus(count=90))
     result = run("bench", "run")
+    assert result.exit_code == 0, result.stderr
     assert [(cell["recipe"], cell["corpus"]) for cell in lines(result.stdout)] == [
         ("tide", "talks 900 s"),
         ("whisper-streaming", "talks 900 s"),

@@ -166,7 +166,7 @@ def missing(name: str) -> None:
 def test_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whispertide.model.backend.find_spec", missing)
     assert not is_installed("torch")
-    with pytest.raises(ProviderError, match=r"whispertide\[train\]"):
+    with pytest.raises(ProviderError, match=r"pip install '\.\[train\]'"):
         choose_provider("torch")
 
 

@@ -163,4 +163,4 @@ def test_the_command_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "torch", None)
     result = CliRunner().invoke(app, ["train", "truncation", "nano.en", "-o", str(tmp_path / "x.npz")])
     assert result.exit_code == 2
-    assert "pip install torch" in result.stderr
+    assert "pip install '.[train]'" in result.stderr

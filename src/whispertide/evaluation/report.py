@@ -23,7 +23,7 @@ SYNTHETIC = (
 )
 DOUBT = " !"
 ALIGNED_MARK = " ~"
-DOUBTFUL = "! fewer than 95 % of the words were matched: the latencies beside it are no basis for a claim."
+DOUBTFUL = "! Latencies with under 95 % matched are marked; do not rely on them."
 CLOCKS = {
     FREE: "Computing counts as instant, which leaves the delay that the policy itself causes.",
     TIMED: "Computing takes its measured time. Audio arrives in real time, by the wall clock (live) or in a "
