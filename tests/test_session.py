@@ -100,8 +100,27 @@ def test_events_say_when_and_what_they_cost() -> None:
     session = Session(RECIPE, Busy(TALK))
     events = push(session, 2.0)
     assert [event.at for event in events] == [S, 2 * S, 2 * S]
-    shown = [event for event in events if isinstance(event, Hypothesis)]
-    assert [event.stats for event in shown] == [RoundStats(i, 0, (i + 1) * S, decode_s=0.25, tokens=7) for i in (0, 1)]
+    first, second = (RoundStats(i, 0, (i + 1) * S, decode_s=0.25, tokens=7) for i in (0, 1))
+    told = [event.stats for event in events if isinstance(event, Hypothesis | Confirmed)]
+    assert told == [first, second, second]
+    session.flush()
+    (shown,) = push(session, 3.0)
+    assert isinstance(shown, Hypothesis)
+    assert shown.stats == RoundStats(3, 2 * S, 3 * S, decode_s=0.25, tokens=7)
+
+
+def test_a_guess_that_the_last_round_does_not_hear_goes_at_the_end_of_its_turn() -> None:
+    class Deaf(Oracle):
+        def run(self, plan: RoundPlan, *args: Any) -> RoundResult:
+            result = super().run(plan, *args)
+            return RoundResult(plan, (), stats=RoundStats(tokens=7)) if plan.is_last else result
+
+    session = Session(RECIPE, Deaf(TALK))
+    push(session, 1.0)
+    assert session.transcript.hypothesis
+    gone = session.finish()[0]
+    assert isinstance(gone, Hypothesis)
+    assert (gone.at, gone.words, gone.stats) == (S, (), RoundStats(1, 0, S, tokens=7))
 
 
 def test_a_guess_is_shown_without_loops_whatever_the_policy_and_what_is_confirmed_stays() -> None:

@@ -310,6 +310,8 @@ def test_a_full_window_confirms_the_older_part_of_the_guess() -> None:
         confirmed += texts(play.round(second, *fresh, firm=0).confirmed)
     assert confirmed == [f"w{n}" for n in range(1, len(confirmed) + 1)]
     assert len(confirmed) >= 4
+    inside = [item.word.text for item in play.state.words]
+    assert (play.state.context + "".join(inside)).split() == confirmed
 
 
 def test_loops_are_cut_down() -> None:
