@@ -1,11 +1,13 @@
-"""Make every picture of the docs: `make pictures` (about a minute, because the demo is played at its own speed).
+"""Make every picture of the docs: `make pictures` (some minutes; what is measured already is not measured again).
 
-live.svg, live.png   the live view in the middle of the demo, by the bundled weights as they are today
-*/*.png, */*.pdf     plots, drawn from the numbers (*/*.csv) that `benchmarks/` wrote beside them
+live.svg, live.png      the live view in the middle of the demo, by the bundled weights as they are today
+benchmarks/recipes-*    the recipes by the same weights, measured now on the free clock: the same on every machine
+*/*.png, */*.pdf        all plots, drawn from the numbers (*/*.csv) beside them
 """
 
 import io
 import re
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -21,10 +23,12 @@ from whispertide.cli.live import LiveView
 from whispertide.cli.meter import Meter
 from whispertide.cli.pump import at_live_pace
 from whispertide.cli.source import Source
-from whispertide.evaluation import plots
-from whispertide.options import DEFAULT_RECIPE
+from whispertide.evaluation import plots, publish
+from whispertide.evaluation.grid import Setup, grid
+from whispertide.evaluation.runner import Runner
+from whispertide.options import DEFAULT_RECIPE, EngineOptions
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.transcript import Transcript
 from whispertide.types import FloatArray, join_words, to_samples
 
@@ -32,6 +36,7 @@ DOCS = Path(__file__).parent
 WIDTH, HEIGHT = 80, 24  # of the terminal
 FROM_S = 16.0  # the picture is of a moment after so much audio, where ...
 WORDS = 3  # ... the guess has at least so many words, and all of them turn out to be right
+EXCERPT_S = 120.0  # of talks
 ZOOM = 2  # pixels of the PNG for one of the SVG
 
 
@@ -82,6 +87,32 @@ def rastered(svg: str) -> bytes:
     return svg_to_bytes(svg, skip_system_fonts=True, font_files=files, monospace_family="DejaVu Sans Mono", zoom=ZOOM)
 
 
+class Lines:
+    """Says on standard error which cell is being measured (`evaluation.runner.Watch`)."""
+
+    def begin(self, label: str, total_s: float) -> None:
+        """A cell."""
+        self.say(f"{label}: {total_s:.0f} s of audio")
+
+    def advance(self, done_s: float) -> None:
+        """An utterance is done."""
+
+    def end(self) -> None:
+        """The cell is done."""
+
+    def say(self, message: str) -> None:
+        """A line."""
+        print(message, file=sys.stderr, flush=True)
+
+
+def recipes(folder: Path) -> publish.Part:
+    """Every recipe at its own step, computing counted as instant: tables and plots. Results are kept in `folder`."""
+    setup = Setup("free", excerpt_s=EXCERPT_S, engine=EngineOptions("int8", "cpu", 1), models=(api.BUNDLED_MODEL,))
+    runner = Runner(folder, setup, Lines())
+    cells = [runner.run(wanted) for wanted in grid(tuple(RECIPES), (api.BUNDLED_MODEL,), ("talks",), (), ())]
+    return publish.streaming_part("The recipes", "", cells, "recipes", "benchmarks")
+
+
 def drawn(numbers: Path) -> plots.Drawing:
     """The plot of a file of numbers, whose name says of what kind it is."""
     about, curves, levels = plots.read(numbers)
@@ -95,6 +126,10 @@ def main() -> None:
     svg = live_view(at_live_pace, get_recipe(DEFAULT_RECIPE))
     (DOCS / "live.svg").write_text(svg, encoding="utf-8")
     (DOCS / "live.png").write_bytes(rastered(svg))
+    part = recipes(DOCS.parent / "bench-results" / "pictures")
+    print(part.text)
+    for name, drawing in part.plots.items():
+        drawing.save(DOCS / "benchmarks" / name)
     for numbers in sorted(DOCS.glob("*/*.csv")):
         drawn(numbers).save(numbers.with_suffix(""))
 
