@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from campaign.difference import Difference
 from campaign.lines import Line, resident_mb
 from campaign.model import RECIPES, AllKnowing
 from campaign.scenario import Runner
-from campaign.speaker import Speaker, Talk, make_talk, total
+from campaign.speaker import Speaker, Talk, make_talk
 from whispertide.types import seconds
 
 TOGETHER = 8  # stories at once: a server waits more than it works
@@ -45,11 +46,14 @@ def stories(name: str, story: Story, together: int = TOGETHER) -> Runner:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         add(line, speakers)
-        for number, result in enumerate(results):
+        problems = []
+        for number, (one, result) in enumerate(zip(speakers, results, strict=True)):
+            problems += [f"session {number}: {promise}" for promise in one.broken]
             if isinstance(result, BaseException):
-                line.problem += f"session {number}: {type(result).__name__}: {result}; "
+                problems.append(f"session {number} stopped: {type(result).__name__}: {result}")
             else:
                 line.harm += result
+        line.problem = "; ".join(problems)
         line.wall_s = round(time.monotonic() - began, 3)
         return line
 
@@ -69,15 +73,18 @@ def _together(speakers: list[Speaker], story: Story, folder: Path) -> list[int |
 
 
 def add(line: Line, speakers: list[Speaker]) -> None:
-    """Their words into the line."""
-    found = total(speakers)
-    line.lost, line.changed, line.repeated = found.lost, found.changed, found.repeated
+    """Their words into the line; of a session that did not come to its end only what cannot be mended any more."""
+    found = sum((each.difference() for each in speakers), Difference())
+    line.told = sum(each.told_of_loss for each in speakers)
+    unfinished = [each for each in speakers if not each.over]
+    line.lost = found.lost - sum(each.difference().lost for each in unfinished)
+    line.changed, line.repeated = found.changed, found.repeated
     line.sessions = len(speakers)
     line.words = sum(len(each.talk.words) for each in speakers)
     line.events = sum(len(each.seen) for each in speakers)
     line.audio_s = round(sum(seconds(each.talk.duration) for each in speakers), 1)
     line.rss_mb = round(resident_mb(), 1)
-    line.figures["anew"] = sum(each.anew for each in speakers)
+    line.figures |= {"anew": sum(each.anew for each in speakers), "unfinished": len(unfinished)}
 
 
 @contextmanager
