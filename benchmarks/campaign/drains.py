@@ -6,7 +6,7 @@ from pathlib import Path
 
 from campaign.life import life
 from campaign.scenario import Scenario
-from campaign.sessions import cuts, model, opened, speak_to, to_the_end
+from campaign.sessions import TOGETHER, cuts, model, opened, speak_to, to_the_end
 from campaign.speaker import BrokenPromiseError, Speaker, Talk
 
 SHUTDOWN = 1001
@@ -60,5 +60,5 @@ DRAINS = Scenario(
     "the server is told to stop, up to four times in a session with a journal, once without one",
     "drains",
     10_000,
-    partial(opened, "drains", drains),
+    partial(opened, "drains", drains, TOGETHER),
 )

@@ -15,7 +15,7 @@ from campaign.disconnects import disconnects
 from campaign.kills import die, kills
 from campaign.life import life
 from campaign.scenario import Runner, Scenario
-from campaign.sessions import cuts, model, opened, speak_to, stories, to_the_end
+from campaign.sessions import TOGETHER, cuts, model, opened, speak_to, stories, to_the_end
 from campaign.speaker import GONE, BrokenPromiseError, Speaker
 from whispertide.errors import OptionError
 
@@ -84,7 +84,7 @@ def overwrite(folder: Path, dice: random.Random) -> None:
 
 
 @contextmanager
-def bent() -> Iterator[Runner]:
+def bent(_: Path) -> Iterator[Runner]:
     """`time.time` jumps by up to an hour, forth and back, at every call; `time.monotonic` goes on."""
     real, dice, lock = time.time, random.Random(0), threading.Lock()
 
@@ -105,14 +105,14 @@ FAULTS = Scenario(
     "the journal's disk is full, read-only or slow for moments, and the server dies, also meanwhile",
     "kills",
     2_000,
-    partial(opened, "journal-faults", faults),
+    partial(opened, "journal-faults", faults, TOGETHER),
 )
 CORRUPT = Scenario(
     "journal-corrupt",
     "bytes of a killed server's journal are overwritten",
     "journals",
     2_000,
-    partial(opened, "journal-corrupt", corrupt),
+    partial(opened, "journal-corrupt", corrupt, TOGETHER),
     share=0.5,
 )
 CLOCK = Scenario("clock", "kills and disconnects while the wall clock jumps by up to an hour", "kills", 1_000, bent)

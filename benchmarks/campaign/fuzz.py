@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from unittest import mock
 
 from campaign.frames import SOCKETS, Kind, pcm, websocket_frame, wyoming_frame
@@ -34,7 +35,7 @@ _RECEIVE = Connection._receive
 
 
 @contextmanager
-def fuzzed() -> Iterator[Runner]:
+def fuzzed(_: Path) -> Iterator[Runner]:
     """One server for all seeds."""
     limits = limited(idle_s=10, stall_s=10, resume_s=0.2, messages=10**6, connections=200, sessions=100)
     logging.getLogger("whispertide.server").setLevel(logging.ERROR)

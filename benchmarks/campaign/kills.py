@@ -6,7 +6,7 @@ from pathlib import Path
 
 from campaign.life import Life, life
 from campaign.scenario import Scenario
-from campaign.sessions import cuts, model, opened, speak_to, to_the_end
+from campaign.sessions import TOGETHER, cuts, model, opened, speak_to, to_the_end
 from campaign.speaker import Speaker
 
 
@@ -41,6 +41,6 @@ KILLS = Scenario(
     "the server dies between any two statements of its journal, up to five times in a session",
     "kills",
     10_000,
-    partial(opened, "kills", kills),
+    partial(opened, "kills", kills, TOGETHER),
     share=2.0,
 )

@@ -20,6 +20,7 @@ class Line:
     lost, changed, repeated   words, over all sessions
     told      losses that the client was told of, where a loss is no failure (a corrupt journal)
     figures   what else is worth knowing
+    process   in which it ran
     problem   what went wrong; empty if nothing did
     """
 
@@ -35,6 +36,7 @@ class Line:
     repeated: int = 0
     told: int = 0
     rss_mb: float = 0.0
+    process: int = 0
     wall_s: float = 0.0
     figures: dict[str, Any] = field(default_factory=dict)
     problem: str = ""

@@ -89,7 +89,7 @@ async def _through(one: Speaker, command: Sequence[str], where: Sequence[int]) -
 
 
 @contextmanager
-def nano() -> Iterator[Runner]:
+def nano(_: Path) -> Iterator[Runner]:
     """nano.en hears the bundled recording over up to two kills; what an undisturbed session heard is the truth."""
     audio = bundled_audio()
     undisturbed = asyncio.run(_nano_session(_listener("undisturbed", audio), 0))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
 from campaign.lines import Line
 
@@ -11,8 +12,9 @@ Runner = Callable[[int], Line]
 
 @dataclass(frozen=True)
 class Scenario:
-    """`opened` gives what runs a seed; what many seeds share lives as long as it. `target` counts `unit`s of harm.
+    """`opened` gives what runs a seed; what many seeds share lives as long as it, or in the folder that it is given.
 
+    target    how many `unit`s of harm make a whole campaign
     share     of the time, where time is short, in comparison with the others
     exact     whether every word has to be as it was said (the model knows them), or a sentence at least (nano.en)
     """
@@ -21,6 +23,6 @@ class Scenario:
     about: str
     unit: str
     target: int
-    opened: Callable[[], AbstractContextManager[Runner]]
+    opened: Callable[[Path], AbstractContextManager[Runner]]
     share: float = 1.0
     exact: bool = True

@@ -88,7 +88,7 @@ def add(line: Line, speakers: list[Speaker]) -> None:
 
 
 @contextmanager
-def opened(name: str, story: Story, together: int = TOGETHER) -> Iterator[Runner]:
+def opened(name: str, story: Story, together: int, folder: Path) -> Iterator[Runner]:
     """`Scenario.opened` for scenarios whose seeds share nothing."""
     yield stories(name, story, together)
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from campaign.difference import other_words
-from campaign.lines import Line, Notes, resident_mb
+from campaign.lines import Line, resident_mb
 from campaign.scenario import Runner, Scenario
 from paces import bursts, hear, lost, outage, real_time, sentences_of
 from whispertide import Session, load
@@ -100,11 +100,11 @@ def missing(sentences: Sequence[str], loops: Sequence[Loop], words: Sequence[Wor
 
 
 @contextmanager
-def speech() -> Iterator[Runner]:
+def speech(folder: Path) -> Iterator[Runner]:
     """One session for all seeds."""
     transcriber, recording = load("nano.en", threads=1), bundled_audio()
     sentences = sentences_of(hear(transcriber, recording, real_time())[0])
-    state = Notes.here().folder / "speech.pickle"
+    state = folder / "speech.pickle"
     run, session = _restored(state, transcriber.session(RECIPE))
 
     def one(seed: int) -> Line:
@@ -150,7 +150,7 @@ def _keep(state: Path, run: Run) -> None:
 
 
 @contextmanager
-def paces() -> Iterator[Runner]:
+def paces(_: Path) -> Iterator[Runner]:
     """nano.en hears the recording after an outage, or in bursts: what it hears in real time is the truth."""
     transcriber, recording = load("nano.en", threads=1), bundled_audio()
     truth = hear(transcriber, recording, real_time())[0]
@@ -170,7 +170,7 @@ def paces() -> Iterator[Runner]:
 
 
 SPEECH = Scenario(
-    "speech", "the bundled recording over and over on nano.en, one session", "seconds of speech", DAY_S, speech, 2.0, False
+    "speech", "the bundled recording over and over on nano.en, one session", "seconds of speech", DAY_S, speech, 4.0, False
 )
 PACES = Scenario(
     "outages-nano",
