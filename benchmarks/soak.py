@@ -1,14 +1,14 @@
 """The soak campaign: `make soak`, or `python benchmarks/soak.py --minutes 10` for a fair share of everything.
 
-Servers are killed, drained, cut off, flooded with nonsense and given bad disks, thousands of times, while sessions count
-their words; and a day of speech goes through one session. What each kind of harm is, is in `benchmarks/campaign/`. Every
-seed's findings are a line of JSON in bench-results/soak/CODE/SCENARIO.jsonl, CODE being the tree of `src`. Interrupt it
-when you like (Ctrl-C, reboot): seeds that are there are not run again. Without `--minutes` it goes on until every
+Servers are killed, drained, cut off, flooded with nonsense and given bad disks, thousands of times, while sessions
+count their words; and a day of speech goes through one session. `benchmarks/campaign/` has a file per kind of harm.
+What a seed finds is a line of JSON in bench-results/soak/CODE/SCENARIO.jsonl, CODE being the tree of `src`. Interrupt
+it when you like (Ctrl-C, reboot): seeds that are there are not run again. Without `--minutes` it goes on until every
 scenario has reached its target.
 
 Each scenario runs in a process of its own, in slots, so that memory is its own and an interrupted campaign has some of
-everything. Fails if a word was lost, changed or repeated where the model knows them all, if a sentence was where it does
-not, or if anything else went wrong. `--page FILE` writes what there is as a page, with the figure beside it.
+everything. Fails if a word was lost, changed or repeated where the model knows them all, if a sentence was lost where
+it does not, or if anything else went wrong. `--page FILE` writes what there is as a page, with the figure beside it.
 """
 
 import argparse
@@ -19,14 +19,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path[1:1] = [str(Path(__file__).parents[1] / "tests")]
-
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
 from campaign.kinds import KINDS
 from campaign.lines import Notes
 from campaign.page import write_page
 from campaign.scenario import Scenario
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 SLOT_S = 300.0  # of a scenario with share 1, where there is no end
 SHORTEST_S = 2.0

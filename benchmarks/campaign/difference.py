@@ -20,7 +20,7 @@ class Difference:
 
 
 def difference(said: Sequence[str], heard: Sequence[str]) -> Difference:
-    """For words that are all different, as those of the model that knows its words: every single one is accounted for."""
+    """For words that are all different, as those of the model that knows its words: each is accounted for."""
     place = {word: index for index, word in enumerate(said)}
     counted = Counter(heard)
     order = [place[word] for word in dict.fromkeys(heard) if word in place]

@@ -64,7 +64,12 @@ SOCKETS = (
     Kind(
         "assemblyai",
         "/v3/ws?sample_rate=16000",
-        (*[AUDIO] * 3, {"type": "ForceEndpoint"}, {"type": "KeepAlive"}, {"type": "UpdateConfiguration", "prompt": "a"}),
+        (
+            *[AUDIO] * 3,
+            {"type": "ForceEndpoint"},
+            {"type": "KeepAlive"},
+            {"type": "UpdateConfiguration", "prompt": "a"},
+        ),
     ),
     Kind(
         "whisperlive",

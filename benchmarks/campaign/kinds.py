@@ -1,5 +1,6 @@
 """All scenarios, in the order in which they run."""
 
+from campaign.beside import BESIDE
 from campaign.disconnects import DISCONNECTS, JOURNALED, OUTAGES
 from campaign.drains import DRAINS
 from campaign.faults import CLOCK, CORRUPT, FAULTS
@@ -22,4 +23,5 @@ KINDS = (
     CLOCK,
     FUZZ,
     SPEECH,
+    BESIDE,
 )

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from campaign.difference import Difference, difference
 from served import events_of, text_of
 from whispertide.events import End, Event
-from whispertide.types import SAMPLE_RATE, Word
+from whispertide.types import Word
 
 PATIENCE_S = 20.0
 GONE = 4004  # the close code of a session that is not there

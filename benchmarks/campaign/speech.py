@@ -170,7 +170,13 @@ def paces(_: Path) -> Iterator[Runner]:
 
 
 SPEECH = Scenario(
-    "speech", "the bundled recording over and over on nano.en, one session", "seconds of speech", DAY_S, speech, 4.0, False
+    "speech",
+    "the bundled recording over and over on nano.en, one session",
+    "seconds of speech",
+    DAY_S,
+    speech,
+    4.0,
+    False,
 )
 PACES = Scenario(
     "outages-nano",
