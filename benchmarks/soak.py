@@ -12,6 +12,7 @@ it does not, or if anything else went wrong. `--page FILE` writes what there is 
 """
 
 import argparse
+import logging
 import os
 import subprocess
 import sys
@@ -34,6 +35,7 @@ def work(scenario: Scenario, notes: Notes, until: float) -> None:
     """Run seeds that were not run, until it is late or the target is reached."""
     done = {line.seed: line.harm for line in notes.read(scenario.name)}
     harm, seed = sum(done.values()), 0
+    logging.getLogger().addHandler(logging.NullHandler())  # what servers complain of here is meant to happen
     with scenario.opened(notes.folder) as run:
         while time.monotonic() < until and harm < scenario.target:
             if seed not in done:

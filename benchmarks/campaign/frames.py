@@ -11,7 +11,22 @@ from whispertide.server.protocols.wyoming_frames import Frame, encode
 
 TEXT, BINARY = 1, 2
 AUDIO = bytes(3200)
-STRANGE = ("", "x" * 500, "\x00", -1, 0, 10**30, 1e308, None, True, [], {}, [[[]]], {"type": "type"}, "16000", "pcm16")
+STRANGE: tuple[object, ...] = (
+    "",
+    "x" * 500,
+    "\x00",
+    "16000",
+    "pcm16",
+    -1,
+    0,
+    10**30,
+    1e308,
+    None,
+    True,
+    [],
+    {},
+    [[[]]],
+)
 
 
 @dataclass(frozen=True)

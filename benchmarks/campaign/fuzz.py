@@ -1,7 +1,6 @@
 """A million frames that are nearly right, to every protocol of one server, beside a session that must lose no word."""
 
 import asyncio
-import logging
 import random
 import time
 from collections.abc import Iterator
@@ -38,7 +37,6 @@ _RECEIVE = Connection._receive
 def fuzzed(_: Path) -> Iterator[Runner]:
     """One server for all seeds."""
     limits = limited(idle_s=10, stall_s=10, resume_s=0.2, messages=10**6, connections=200, sessions=100)
-    logging.getLogger("whispertide.server").setLevel(logging.ERROR)
     counter = Counter()
     with mock.patch.object(Connection, "_receive", lambda *each: counter.counted(*each)), standing(limits) as town:
         town.hub.recorder = None  # it would remember all sessions

@@ -1,7 +1,6 @@
 """What the scenarios with a model that knows its words have in common: several sessions at once, one line."""
 
 import asyncio
-import logging
 import random
 import shutil
 import tempfile
@@ -37,7 +36,6 @@ def stories(name: str, story: Story, together: int = TOGETHER) -> Runner:
     """A runner: so many stories of a seed at once, each with a folder of its own."""
 
     def run(seed: int) -> Line:
-        logging.getLogger("whispertide.server").setLevel(logging.CRITICAL)
         line, began = Line(name, seed), time.monotonic()
         speakers = [speaker(random.Random(f"{name} {seed} {number}")) for number in range(together)]
         folder = Path(tempfile.mkdtemp(prefix="soak-"))
