@@ -46,6 +46,24 @@ def figures(scenarios: Sequence[Scenario], notes: Notes) -> Iterator[str]:
     for each in scenarios:
         if found[each.name]:
             yield _details(each, found[each.name])
+    yield from _beside(found.get("beside", []))
+
+
+def _beside(lines: Sequence[Line]) -> Iterator[str]:
+    """Words that are missing on each server after each kind of harm, recording by recording."""
+    heard = [line for line in lines if "missing" in line.figures]
+    if not heard:
+        return
+    harms = sorted({line.figures["harm"] for line in heard}, key=lambda harm: (harm != "nothing", harm))
+    yield ""
+    yield f"| words missing, by recording | heard undisturbed | {' | '.join(harms)} |"
+    yield f"|---|---:|{'---:|' * len(harms)}"
+    for server in dict.fromkeys(line.figures["server"] for line in heard):
+        mine = [line for line in heard if line.figures["server"] == server]
+        cells = [
+            ", ".join(str(line.figures["missing"]) for line in mine if line.figures["harm"] == harm) for harm in harms
+        ]
+        yield f"| {server} | {round(statistics.mean(line.words for line in mine))} | {' | '.join(cells)} |"
 
 
 def _row(scenario: Scenario, lines: Sequence[Line]) -> str:
