@@ -31,8 +31,10 @@ bench: $(VENV)/.test
 pictures: $(VENV)/.test
 	$(BIN)/python docs/pictures.py
 
+# All of it, or MINUTES=10 for a fair share of everything; then docs/soak.md has the figures of what was run.
 soak: $(VENV)/.test
-	$(BIN)/python benchmarks/soak.py
+	$(BIN)/python benchmarks/soak.py $(if $(MINUTES),--minutes $(MINUTES)); code=$$?; \
+		$(BIN)/python benchmarks/soak.py --page docs/soak.md; exit $$code
 
 # Pictures of the page for README and docs/page.md; needs Chromium.
 screenshots: $(VENV)/.test

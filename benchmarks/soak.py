@@ -1,171 +1,132 @@
-"""The full-length check: hours of audio through one session, `make soak` or `python benchmarks/soak.py --hours 2`.
+"""The soak campaign: `make soak`, or `python benchmarks/soak.py --minutes 10` for a fair share of everything.
 
-The bundled recordings are played again and again, with silence, noise and level changes between them, through a recipe
-(`tide`, or --recipe) on nano.en as fast as the machine can. Every minute of audio the whole state goes to disk, so the
-run can be interrupted (Ctrl-C, reboot) and goes on where it was. It fails when confirmed text changes, when a word lies
-outside the audio, when the session keeps more audio than its cap, or when memory grows after ten minutes.
+Servers are killed, drained, cut off, flooded with nonsense and given bad disks, thousands of times, while sessions
+count their words; and a day of speech goes through one session. `benchmarks/campaign/` has a file per kind of harm.
+What a seed finds is a line of JSON in bench-results/soak/CODE/SCENARIO.jsonl, CODE being the tree of `src`. Interrupt
+it when you like (Ctrl-C, reboot): seeds that are there are not run again. Without `--minutes` it goes on until every
+scenario has reached its target.
 
-Prints a line per ten minutes of audio, then one JSON line. There `lag_s` and `largest_mb` are a pair each: the longest
-that a word waited for its confirmation, computing included, and the largest resident memory, in the first and in the
-last quarter of the run (memory: of what this process ran of it).
+Each scenario runs in a process of its own, in slots, so that memory is its own and an interrupted campaign has some of
+everything. Fails if a word was lost, changed or repeated where the model knows them all, if a sentence was lost where
+it does not, or if anything else went wrong. `--page FILE` writes what there is as a page, with the figure beside it.
 """
 
 import argparse
-import json
-import pickle
-import resource
+import logging
+import os
+import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from campaign.kinds import KINDS
+from campaign.lines import Notes
+from campaign.page import write_page
+from campaign.scenario import Scenario
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-import whispertide
-from whispertide.audio.file import load_audio
-from whispertide.checkpoint.cache import cache_dir
-from whispertide.events import Confirmed
-from whispertide.options import DEFAULT_RECIPE
-from whispertide.streaming.recipes import RECIPES
-from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
-
-ROOT = Path(__file__).parents[1]
-MINUTE = 60 * SAMPLE_RATE
-SETTLED_MIN = 10  # memory counts from here on
-GROWTH_MB = 40.0  # what a transcript of hours may add, and the allocator's slack
-BLOCK = SAMPLE_RATE // 10
+SLOT_S = 300.0  # of a scenario with share 1, where there is no end
+SHORTEST_S = 2.0
+LOOK_S = 1.0
 
 
-@dataclass
-class Run:
-    """What survives an interruption."""
-
-    position: int = 0
-    words: int = 0
-    last_end: int = 0
-    wall_s: float = 0.0
-    memory_mb: dict[int, float] = field(default_factory=dict)  # minute of audio -> resident MB
-    lag_s: dict[int, float] = field(default_factory=dict)  # minute of audio -> the longest that a word waited
-    session: Any = None
-
-
-def audio_minute(minute: int, clips: list[FloatArray]) -> FloatArray:
-    """Minute number `minute` of the endless recording: clips at changing levels, pauses, now and then noise."""
-    rng = np.random.default_rng(minute)
-    parts: list[FloatArray] = []
-    total = 0
-    while total < MINUTE:
-        level = 10 ** (-rng.uniform(0, 25) / 20)
-        clip = clips[rng.integers(len(clips))] * level
-        gap = np.zeros(rng.integers(SAMPLE_RATE // 4, 8 * SAMPLE_RATE), np.float32)
-        if rng.random() < 0.3:
-            gap += 0.003 * rng.standard_normal(len(gap)).astype(np.float32)
-        parts += [clip.astype(np.float32), gap]
-        total += len(clip) + len(gap)
-    return np.concatenate(parts)[:MINUTE]
+def work(scenario: Scenario, notes: Notes, until: float) -> None:
+    """Run seeds that were not run, until it is late or the target is reached."""
+    done = {line.seed: line.harm for line in notes.read(scenario.name)}
+    harm, seed = sum(done.values()), 0
+    logging.getLogger().addHandler(logging.NullHandler())  # what servers complain of here is meant to happen
+    with scenario.opened(notes.folder) as run:
+        while time.monotonic() < until and harm < scenario.target:
+            if seed not in done:
+                line = run(seed)
+                line.process = os.getpid()
+                notes.add(line)
+                harm += line.harm
+            seed += 1
 
 
-def resident_mb() -> float:
-    """Current resident memory where the system tells, else the peak."""
+def progress_of(scenario: Scenario, notes: Notes) -> tuple[int, int]:
+    """Harm done, and failures."""
+    lines = list(notes.read(scenario.name))
+    return min(scenario.target, sum(line.harm for line in lines)), sum(line.failed for line in lines)
+
+
+def slot(scenario: Scenario, arguments: argparse.Namespace, seconds: float, show: Progress, task: TaskID) -> bool:
+    """A process that works on one scenario for so long; whether it ended well."""
+    command = [sys.executable, __file__, "--work", scenario.name, "--seconds", str(seconds)]
+    worker = subprocess.Popen([*command, "--folder", str(arguments.folder or "")])
+    notes = Notes.here(arguments.folder)
     try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return pages * resource.getpagesize() / 2**20
+        while worker.poll() is None:
+            harm, failed = progress_of(scenario, notes)
+            show.update(task, completed=harm, failed=f"{failed} failed" if failed else "")
+            time.sleep(LOOK_S)
+    finally:
+        worker.terminate()  # after Ctrl-C, too
+        worker.wait()
+    harm, failed = progress_of(scenario, notes)
+    show.update(task, completed=harm, failed=f"{failed} failed" if failed else "")
+    return worker.returncode == 0
 
 
-def quarters(values: Mapping[int, float]) -> tuple[float, float]:
-    """The largest of the first quarter of the minutes that have a value, and that of the last; 0 where none has one."""
-    if not values:
-        return 0.0, 0.0
-    ordered = [values[minute] for minute in sorted(values)]
-    count = -(-len(ordered) // 4)
-    return max(ordered[:count]), max(ordered[-count:])
+def campaign(scenarios: Sequence[Scenario], arguments: argparse.Namespace) -> list[str]:
+    """All of it, or a fair share of each; returns the scenarios whose process died."""
+    notes = Notes.here(arguments.folder)
+    shares = sum(scenario.share for scenario in scenarios)
+    dead: list[str] = []
+    columns = (TextColumn("{task.description:20}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"))
+    with Progress(*columns, TextColumn("{task.fields[failed]}"), TimeElapsedColumn()) as show:
+        tasks = {each.name: show.add_task(each.name, total=each.target, failed="") for each in scenarios}
+        while True:
+            for scenario in scenarios:
+                whole = arguments.minutes * 60 / shares if arguments.minutes else SLOT_S
+                seconds = max(SHORTEST_S, whole * scenario.share)
+                if scenario.name in dead or progress_of(scenario, notes)[0] >= scenario.target:
+                    show.update(tasks[scenario.name], completed=scenario.target)
+                    continue
+                if not slot(scenario, arguments, seconds, show, tasks[scenario.name]):
+                    dead.append(scenario.name)
+            left = [each for each in scenarios if progress_of(each, notes)[0] < each.target and each.name not in dead]
+            if arguments.minutes or not left:
+                return dead
 
 
-def check(condition: bool, message: str) -> None:
-    """Stop with `message` unless `condition` holds."""
-    if not condition:
-        sys.exit(f"soak failed: {message}")
-
-
-def play(run: Run, session: whispertide.Session, samples: FloatArray) -> None:
-    """One minute in blocks of 0.1 s, with everything checked that can be checked on the way."""
-    minute = run.position // MINUTE
-    cap = to_samples(session.recipe.hard_cap_s + session.recipe.step_s + session.recipe.vad_pre_roll_s + 2)
-    for start in range(0, len(samples), BLOCK):
-        before, began = len(session.transcript.words), time.perf_counter()
-        events = session.push(samples[start : start + BLOCK])
-        computed_s = time.perf_counter() - began
-        fresh = [word for event in events if isinstance(event, Confirmed) for word in event.words]
-        check(session.transcript.words[before:] == fresh, "confirmed events and transcript differ")
-        for word in fresh:
-            check(run.last_end <= word.start <= word.end <= session.received, f"{word} lies outside the audio")
-            run.last_end = word.end
-            waited_s = (session.received - word.end) / SAMPLE_RATE + computed_s
-            run.lag_s[minute] = max(run.lag_s.get(minute, 0.0), waited_s)
-        run.words += len(fresh)
-        check(session.buffered <= cap, f"{session.buffered / SAMPLE_RATE:.1f} s of audio are kept")
-    run.position += len(samples)
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=0.0, help="a fair share of every scenario in about so long")
+    parser.add_argument("--only", default="", help=f"some of: {', '.join(each.name for each in KINDS)}")
+    parser.add_argument("--page", type=Path, help="write the page, and run nothing")
+    parser.add_argument("--folder", type=lambda text: Path(text) if text else None, help="where the lines are kept")
+    parser.add_argument("--work", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=60.0, help=argparse.SUPPRESS)
+    return parser.parse_args()
 
 
 def main() -> None:
-    """Run, or go on with, the soak."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hours", type=float, default=2.0)
-    parser.add_argument("--recipe", default=DEFAULT_RECIPE, choices=list(RECIPES))
-    parser.add_argument("--restart", action="store_true", help="forget an interrupted run")
-    arguments = parser.parse_args()
-    state = cache_dir() / "soak" / f"{arguments.recipe}.pickle"
-    state.parent.mkdir(parents=True, exist_ok=True)
-    if arguments.restart:
-        state.unlink(missing_ok=True)
-
-    clips = [load_audio(path) for path in sorted((ROOT / "tests" / "clips").glob("*.flac"))]
-    session = whispertide.load("nano.en").session(arguments.recipe)
-    # our own file in our own cache folder
-    run: Run = pickle.loads(state.read_bytes()) if state.is_file() else Run()
-    if run.session is not None:
-        session.restore(run.session)
-        run.memory_mb.clear()  # another process
-        print(f"going on at minute {run.position // MINUTE}")
-    first = run.position // MINUTE
-    bar = Progress(
-        TextColumn("soak"), BarColumn(), TextColumn("{task.completed}/{task.total} min"), TimeRemainingColumn()
-    )
-    with bar as progress:
-        task = progress.add_task("soak", total=round(arguments.hours * 60), completed=first)
-        for minute in range(first, round(arguments.hours * 60)):
-            began = time.perf_counter()
-            play(run, session, audio_minute(minute, clips))
-            run.wall_s += time.perf_counter() - began
-            run.memory_mb[minute] = resident_mb()
-            run.session = session.snapshot()
-            unfinished = state.with_suffix(".new")
-            unfinished.write_bytes(pickle.dumps(run))
-            unfinished.replace(state)
-            progress.advance(task)
-            if minute % 10 == 9:
-                progress.console.print(f"minute {minute + 1}: {run.words} words, {run.memory_mb[minute]:.0f} MB")
-    session.finish()
-    state.unlink(missing_ok=True)
-    settled = [memory for minute, memory in run.memory_mb.items() if minute >= min(run.memory_mb) + SETTLED_MIN]
-    growth = max(settled) - settled[0] if settled else 0.0
-    report = {
-        "recipe": arguments.recipe,
-        "hours": arguments.hours,
-        "words": run.words,
-        "lag_s": [round(lag, 2) for lag in quarters(run.lag_s)],
-        "largest_mb": [round(memory) for memory in quarters(run.memory_mb)],
-        "memory_growth_mb": round(growth, 1),
-        "memory_mb": round(resident_mb()),
-        "real_time_factor": round(run.wall_s / (run.position / SAMPLE_RATE), 3),
-    }
-    print(json.dumps(report))
-    check(growth <= GROWTH_MB, f"memory grew by {growth:.0f} MB after the first {SETTLED_MIN} minutes")
+    """Run what was asked for; exit code 1 if anything failed."""
+    arguments = parse()
+    names = [name for name in arguments.only.split(",") if name]
+    scenarios = [each for each in KINDS if not names or each.name in names]
+    notes = Notes.here(arguments.folder)
+    if arguments.page is not None:
+        write_page(arguments.page, KINDS, notes)
+        return
+    if arguments.work:
+        (scenario,) = [each for each in KINDS if each.name == arguments.work]
+        work(scenario, notes, time.monotonic() + arguments.seconds)
+        return
+    dead = campaign(scenarios, arguments)
+    failed = [line for each in scenarios for line in notes.read(each.name) if line.failed]
+    for line in failed[:20]:
+        words = f"{line.lost} words lost, {line.changed} changed, {line.repeated} repeated"
+        print(f"{line.scenario} seed {line.seed}: {words}. {line.problem[:300]}")
+    for name in dead:
+        print(f"{name}: its process ended with an error")
+    if failed or dead:
+        sys.exit(f"soak failed: {len(failed)} seeds, {len(dead)} processes; lines in {notes.folder}")
+    print(f"nothing was lost; lines in {notes.folder}")
 
 
 if __name__ == "__main__":

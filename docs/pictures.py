@@ -116,6 +116,8 @@ def recipes(folder: Path) -> publish.Part:
 def drawn(numbers: Path) -> plots.Drawing:
     """The plot of a file of numbers, whose name says of what kind it is."""
     about, curves, levels = plots.read(numbers)
+    if numbers.stem == "memory":
+        return plots.over_time(curves, zero=False, **about)
     if numbers.stem.endswith("trade-off"):
         return plots.scatter(curves, levels=levels, **about)
     return plots.front(*curves, **about) if numbers.stem == "search" else plots.shares(curves, **about)

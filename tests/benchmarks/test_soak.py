@@ -1,8 +1,10 @@
-"""The soak in seconds: its minutes are short, everything else is real."""
+"""The soak campaign finds what is planted, and goes on where it stopped: one that cannot fail is worth nothing."""
 
 import json
+import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,56 +12,250 @@ from typing import Any
 import pytest
 
 from benchmark_scripts import benchmark
-from whispertide.types import SAMPLE_RATE
+from whispertide.events import Confirmed, Event
+from whispertide.server.hub import Hub
+from whispertide.server.journal import Journal
+from whispertide.server.live import LiveSession
+from whispertide.server.protocols.base import Audio
+from whispertide.types import Word
 
 
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
     with benchmark("soak") as module:
-        monkeypatch.setattr(module, "MINUTE", 6 * SAMPLE_RATE)
-        monkeypatch.setattr(module, "cache_dir", lambda: tmp_path)
         yield module
 
 
-def soak(script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *more: str) -> Any:
-    monkeypatch.setattr(sys, "argv", ["soak", "--hours", str(4 / 60), *more])
-    script.main()
-    return json.loads(capsys.readouterr().out.splitlines()[-1])
+@pytest.fixture
+def scenario(script: ModuleType) -> Callable[[str], Any]:
+    return lambda name: next(each for each in script.KINDS if each.name == name)
 
 
-def test_the_default_recipe_is_soaked_unless_another_is_named(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = soak(script, monkeypatch, capsys)
-    assert report["recipe"] == "tide"
-    assert report["words"] > 0
-    assert all(0 < lag < 10 for lag in report["lag_s"])
-    assert all(memory > 0 for memory in report["largest_mb"])
-    short = ("--recipe", "simulstreaming", "--hours", str(1 / 60))
-    assert soak(script, monkeypatch, capsys, *short)["recipe"] == "simulstreaming"
+# --- what is counted -------------------------------------------------------------------------------------------------
 
 
-def test_what_was_interrupted_goes_on(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("heard", "found"),
+    [
+        ("a b c d", (0, 0, 0)),
+        ("a b d", (1, 0, 0)),
+        ("a b x d", (1, 1, 0)),
+        ("a b b c d a", (0, 0, 2)),
+        ("b a c d", (0, 1, 0)),
+        ("", (4, 0, 0)),
+    ],
+)
+def test_every_word_is_accounted_for(script: ModuleType, heard: str, found: tuple[int, int, int]) -> None:
+    from campaign.difference import difference
+
+    result = difference(["a", "b", "c", "d"], heard.split())
+    assert (result.lost, result.changed, result.repeated) == found
+
+
+def test_memory_that_grows_is_told(script: ModuleType) -> None:
+    from campaign.lines import Line
+    from campaign.page import flatness
+
+    lines = [Line("x", seed, rss_mb=100 + 200 * (seed < 10) + seed / 10, process=1) for seed in range(100)]
+    first, last, change = flatness([Line("x", 0, rss_mb=900.0, process=2), *lines])
+    assert first == pytest.approx(102.9, abs=1)
+    assert change == pytest.approx(last / first - 1)
+    assert change > 0.04
+
+
+# --- going on where it stopped ---------------------------------------------------------------------------------------
+
+
+def test_what_was_run_is_not_run_again(script: ModuleType, tmp_path: Path) -> None:
+    from contextlib import contextmanager
+
+    from campaign.lines import Line, Notes
+    from campaign.scenario import Scenario
+
     played: list[int] = []
-    make = script.audio_minute
 
-    def audio(minute: int, clips: Any) -> Any:
-        if minute == 2 and played.count(2) == 0:
-            played.append(2)
-            raise KeyboardInterrupt
-        played.append(minute)
-        return make(minute, clips)
+    @contextmanager
+    def opened(_: Path) -> Iterator[Callable[[int], Line]]:
+        def run(seed: int) -> Line:
+            if len(played) == 2:
+                played.append(-1)
+                raise KeyboardInterrupt
+            played.append(seed)
+            return Line("short", seed, harm=10)
 
-    monkeypatch.setattr(script, "audio_minute", audio)
+        yield run
+
+    notes = Notes(tmp_path / "code")
+    short = Scenario("short", "", "things", 40, opened)
     with pytest.raises(KeyboardInterrupt):
-        soak(script, monkeypatch, capsys)
-    assert soak(script, monkeypatch, capsys)["hours"] == pytest.approx(4 / 60)
-    assert played == [0, 1, 2, 2, 3]
+        script.work(short, notes, float("inf"))
+    with (tmp_path / "code" / "short.jsonl").open("a") as file:
+        file.write('{"scenario": "short", "se')  # the campaign died in the middle of a line
+    script.work(short, notes, float("inf"))
+    assert played == [0, 1, -1, 2, 3]
 
 
-def test_the_quarters_of_a_run(script: ModuleType) -> None:
-    assert script.quarters({minute: float(minute) for minute in range(8)}) == (1.0, 7.0)
-    assert script.quarters({5: 3.0, 2: 4.0}) == (4.0, 3.0)
-    assert script.quarters({}) == (0.0, 0.0)
+def test_a_failure_fails_the_campaign(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from campaign.lines import Line, Notes
+
+    notes = Notes.here(tmp_path)
+    notes.folder.mkdir(parents=True)
+    line = Line("kills", 7, harm=10**6, lost=1, problem="it was planted")
+    (notes.folder / "kills.jsonl").write_text(json.dumps(asdict(line)) + "\n")
+    monkeypatch.setattr(sys, "argv", ["soak", "--only", "kills", "--folder", str(tmp_path)])
+    with pytest.raises(SystemExit, match="1 seeds"):
+        script.main()
+    assert "kills seed 7: 1 words lost" in capsys.readouterr().out
+
+
+# --- what is planted is found ----------------------------------------------------------------------------------------
+
+
+def forgets_a_command(patch: pytest.MonkeyPatch) -> None:
+    """The journal does not write every fifth piece of audio down, and says that it has."""
+    put, count = Journal.put, iter(range(10**9))
+
+    def forgetful(self: Journal, live: LiveSession, command: Any) -> None:
+        submit = self._submit
+        if isinstance(command, Audio) and next(count) % 5 == 4:
+            with pytest.MonkeyPatch.context() as inner:
+                inner.setattr(Journal, "_submit", lambda _, statements, then: submit([], then))
+                put(self, live, command)
+        else:
+            put(self, live, command)
+
+    patch.setattr(Journal, "put", forgetful)
+
+
+def promises_too_soon(patch: pytest.MonkeyPatch) -> None:
+    """Clients are told that audio is safe before it is written."""
+    put = Hub._put
+
+    def hasty(self: Hub, live: LiveSession, command: Any) -> None:
+        put(self, live, command)
+        live.safe = live.accepted
+
+    patch.setattr(Hub, "_put", hasty)
+    write = Journal._commit
+
+    def slow(self: Journal, jobs: Sequence[Any]) -> bool:
+        import time
+
+        time.sleep(0.05)
+        return write(self, jobs)
+
+    patch.setattr(Journal, "_commit", slow)
+
+
+def _confirming(change: Callable[[tuple[Word, ...]], tuple[Word, ...]]) -> Callable[[pytest.MonkeyPatch], None]:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        numbered = LiveSession._numbered
+
+        def changed(self: LiveSession, entries: list[Any]) -> list[Any]:
+            return numbered(
+                self,
+                [replace(each, words=change(each.words)) if isinstance(each, Confirmed) else each for each in entries],
+            )
+
+        patch.setattr(LiveSession, "_numbered", changed)
+
+    return plant
+
+
+drops_a_word = _confirming(lambda words: words[1:] if len(words) > 2 else words)
+changes_a_word = _confirming(lambda words: (*words[:-1], replace(words[-1], text=" whale")) if words[2:] else words)
+repeats_a_word = _confirming(lambda words: (*words, words[-1]) if len(words) > 2 else words)
+
+
+def tells_events_anew(patch: pytest.MonkeyPatch) -> None:
+    """What comes again after a resume is not what came before."""
+    from whispertide.server.outbox import Outbox
+
+    resume = Outbox.resume
+
+    def other(self: Outbox, last_seq: int) -> None:
+        resume(self, last_seq)
+        for index, entry in enumerate(self.entries):
+            if isinstance(entry, Event):
+                self.entries[index] = replace(entry, at=entry.at + 160)
+
+    patch.setattr(Outbox, "resume", other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "plant", "seen"),
+    [
+        ("kills", forgets_a_command, "problem"),
+        ("kills", promises_too_soon, "problem"),
+        ("disconnects", drops_a_word, "lost"),
+        ("drains", changes_a_word, "changed"),
+        ("outages", repeats_a_word, "repeated"),
+        ("disconnects", tells_events_anew, "problem"),
+        ("fuzz", drops_a_word, "problem"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_planted_defect_is_found(
+    scenario: Callable[[str], Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    seen: str,
+) -> None:
+    if plant is drops_a_word:
+        monkeypatch.setattr("campaign.fuzz.CONVERSATIONS", 3)
+    plant(monkeypatch)
+    with scenario(name).opened(tmp_path) as run:
+        lines = [run(seed) for seed in range(2)]
+    assert any(getattr(line, seen) for line in lines), lines
+    assert any(line.failed for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kills", "drains", "disconnects", "journal-faults", "clock", "fuzz"])
+def test_a_good_server_passes(scenario: Callable[[str], Any], tmp_path: Path, name: str) -> None:
+    with scenario(name).opened(tmp_path) as run:
+        line = run(1)
+    assert not line.failed, line
+    assert line.harm > 0
+
+
+@pytest.mark.slow
+def test_a_campaign_of_seconds_writes_its_page(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(script, "LOOK_S", 0.05)
+    only = ["--only", "kills-process,fuzz", "--folder", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["soak", "--minutes", "0.1", *only])
+    script.main()
+    page = tmp_path / "docs" / "soak.md"
+    page.parent.mkdir()
+    monkeypatch.setattr(sys, "argv", ["soak", "--page", str(page), *only])
+    script.main()
+    text = page.read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| `kills-process`"))
+    assert row.split("|")[2].strip() != "0"
+    assert (page.parent / "soak" / "memory.png").is_file()
+    page.write_text("Before.\n" + text + "After.\n")
+    script.main()
+    assert page.read_text().startswith("Before.\n")
+    assert page.read_text().endswith("After.\n")
+
+
+def test_a_full_disk_is_full_and_a_read_only_one_read_only(script: ModuleType, tmp_path: Path) -> None:
+    from campaign.life import Disk
+
+    database = sqlite3.connect(tmp_path / "x.sqlite3", isolation_level=None)
+    disk = Disk(database, tmp_path)
+    disk.execute("CREATE TABLE things (data BLOB)")
+    for kind, told in (("full", "full"), ("read-only", "readonly")):
+        disk.fail(kind)
+        with pytest.raises(sqlite3.OperationalError, match=told):
+            disk.execute("INSERT INTO things VALUES (?)", (bytes(100_000),))
+        disk.fail("")
+        disk.execute("INSERT INTO things VALUES (?)", (bytes(100_000),))
+    database.close()

@@ -1,0 +1,27 @@
+"""All scenarios, in the order in which they run."""
+
+from campaign.beside import BESIDE
+from campaign.disconnects import DISCONNECTS, JOURNALED, OUTAGES
+from campaign.drains import DRAINS
+from campaign.faults import CLOCK, CORRUPT, FAULTS
+from campaign.fuzz import FUZZ
+from campaign.kills import KILLS
+from campaign.processes import NANO_KILLS, PROCESSES
+from campaign.speech import PACES, SPEECH
+
+KINDS = (
+    KILLS,
+    PROCESSES,
+    NANO_KILLS,
+    DRAINS,
+    DISCONNECTS,
+    JOURNALED,
+    OUTAGES,
+    PACES,
+    FAULTS,
+    CORRUPT,
+    CLOCK,
+    FUZZ,
+    SPEECH,
+    BESIDE,
+)

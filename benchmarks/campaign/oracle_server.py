@@ -1,0 +1,32 @@
+"""A server in a process of its own, whose model knows the words: `python -m campaign.oracle_server FOLDER`.
+
+FOLDER/words.json has the words; FOLDER/journal is its journal. Writes the port to standard output once it listens.
+"""
+
+import asyncio
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from campaign.model import AllKnowing
+from served import limited
+from whispertide.server.serving import Address, Server, assemble
+from whispertide.streaming.recipes import get_recipe
+from whispertide.types import Word
+
+
+def main() -> None:
+    """Serve until a signal comes."""
+    folder = Path(sys.argv[1])
+    words = tuple(Word(*each) for each in json.loads((folder / "words.json").read_text()))
+    options = replace(limited(), journal=folder / "journal", drain_s=10.0)
+    model = AllKnowing(words, round_s=0.002)
+    hub, close = assemble({"nano.en": model}, get_recipe("whisper-streaming"), options)  # type: ignore[dict-item]
+    server = Server(hub, Address(port=0), ready=lambda port: print(port, flush=True))
+    asyncio.run(server.serve())
+    close()
+
+
+if __name__ == "__main__":
+    main()

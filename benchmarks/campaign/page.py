@@ -1,0 +1,147 @@
+"""The lines of a campaign as a page: what was done, what was found, and memory over time as a figure."""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from campaign.lines import Line, Notes
+from campaign.scenario import Scenario
+from whispertide.evaluation import plots
+
+BEGIN, END = "<!-- figures: written by benchmarks/soak.py -->", "<!-- end of the figures -->"
+WARM = 0.25  # of a process's lines come before its memory counts
+POINTS = 200  # of a curve
+
+
+def write_page(path: Path, scenarios: Sequence[Scenario], notes: Notes) -> None:
+    """The figures go between the two marks of the page, or make a new one; the plot into soak/memory.* beside it."""
+    table = "\n".join(figures(scenarios, notes))
+    before, after = f"# The soak campaign\n\n{BEGIN}\n", f"{END}\n"
+    if path.is_file():
+        text = path.read_text(encoding="utf-8")
+        before, after = text[: text.index(BEGIN)] + f"{BEGIN}\n", text[text.index(END) :]
+    path.write_text(f"{before}{table}\n{after}", encoding="utf-8")
+    folder = path.parent / "soak"
+    folder.mkdir(exist_ok=True)
+    memory(scenarios, notes).save(folder / "memory")
+
+
+def figures(scenarios: Sequence[Scenario], notes: Notes) -> Iterator[str]:
+    """The tables."""
+    processor = next((line for line in _processor()), platform.machine())
+    yield f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {processor}, code `{notes.folder.name}`."
+    yield ""
+    yield "| scenario | done | of | sessions | audio h | words | lost | changed | repeated | seeds that failed |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    found = {each.name: list(notes.read(each.name)) for each in scenarios}
+    for each in scenarios:
+        yield _row(each, found[each.name])
+    yield ""
+    yield "| scenario | unit | per minute | memory after warm-up, MB | at the end | change | notes |"
+    yield "|---|---|---:|---:|---:|---:|---|"
+    for each in scenarios:
+        if found[each.name]:
+            yield _details(each, found[each.name])
+    yield from _beside(found.get("beside", []))
+
+
+def _beside(lines: Sequence[Line]) -> Iterator[str]:
+    """Words that are missing on each server after each kind of harm, recording by recording."""
+    heard = [line for line in lines if "missing" in line.figures]
+    if not heard:
+        return
+    harms = sorted({line.figures["harm"] for line in heard}, key=lambda harm: (harm != "nothing", harm))
+    yield ""
+    yield f"| words missing, by recording | heard undisturbed | {' | '.join(harms)} |"
+    yield f"|---|---:|{'---:|' * len(harms)}"
+    for server in dict.fromkeys(line.figures["server"] for line in heard):
+        mine = [line for line in heard if line.figures["server"] == server]
+        cells = [
+            ", ".join(str(line.figures["missing"]) for line in mine if line.figures["harm"] == harm) for harm in harms
+        ]
+        yield f"| {server} | {round(statistics.mean(line.words for line in mine))} | {' | '.join(cells)} |"
+
+
+def _row(scenario: Scenario, lines: Sequence[Line]) -> str:
+    def of(name: str) -> int:
+        return sum(getattr(line, name) for line in lines)
+
+    lost = [of("lost"), of("changed"), of("repeated")] if scenario.exact else ["", "", ""]
+    hours = round(sum(line.audio_s for line in lines) / 3600, 1)
+    failed = sum(line.failed for line in lines)
+    done = [of("harm"), scenario.target, of("sessions"), hours, of("words"), *lost, f"{failed} of {len(lines)}"]
+    return " | ".join((f"| `{scenario.name}`", *(_number(each) for each in done))) + " |"
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _details(scenario: Scenario, lines: Sequence[Line]) -> str:
+    minutes = sum(line.wall_s for line in lines) / 60
+    first, last, change = flatness(lines)
+    notes = []
+    for name, label in (("other_words", "other words"), ("cut_off", "conversations ended by the server")):
+        if any(name in line.figures for line in lines):
+            notes.append(f"{label}: {sum(line.figures.get(name, 0) for line in lines):,}")
+    if any(line.told for line in lines):
+        notes.append(f"losses that were told: {sum(line.told for line in lines):,}")
+    if paces := [line.figures["pace"] for line in lines if "pace" in line.figures]:
+        notes.append(f"{statistics.median(paces):.1f} times real time")
+    rate = sum(line.harm for line in lines) / minutes if minutes else 0.0
+    cells = [scenario.unit, f"{rate:,.0f}", f"{first:.1f}", f"{last:.1f}", f"{change:+.1%}", "; ".join(notes)]
+    return f"| `{scenario.name}` | " + " | ".join(cells) + " |"
+
+
+def longest(lines: Sequence[Line]) -> list[Line]:
+    """Those of the process that ran the most of them."""
+    runs = [list(run) for _, run in groupby(lines, key=lambda line: line.process)]
+    return max(runs, key=len, default=[])
+
+
+def flatness(lines: Sequence[Line]) -> tuple[float, float, float]:
+    """Resident memory in MB of the longest process: the median of the first tenth after its warm-up and of the last,
+    and how much more the last is.
+    """
+    run = [line.rss_mb for line in longest(lines)]
+    settled = run[int(WARM * len(run)) :]
+    if not settled or not settled[0]:
+        return 0.0, 0.0, 0.0
+    some = max(1, len(settled) // 10)
+    first, last = statistics.median(settled[:some]), statistics.median(settled[-some:])
+    return first, last, last / first - 1
+
+
+def memory(scenarios: Sequence[Scenario], notes: Notes) -> plots.Drawing:
+    """Resident memory of the longest process of each scenario, beside what it was after its warm-up."""
+    curves = []
+    for each in scenarios:
+        lines = longest(list(notes.read(each.name)))
+        first, _, _ = flatness(lines)
+        if len(lines) < 8 or not first:
+            continue
+        step = max(1, len(lines) // POINTS)
+        minutes, x = 0.0, []
+        for line in lines:
+            minutes += line.wall_s / 60
+            x.append(round(minutes, 2))
+        y = tuple(round(100 * line.rss_mb / first, 2) for line in lines)
+        curves.append(plots.Curve(each.name, tuple(x[::step]), y[::step]))
+    return plots.over_time(
+        curves[: plots.SERIES],
+        x_label="minutes that the scenario's process worked",
+        y_label="memory, % of that after warm-up",
+        title="Resident memory of the soak campaign's processes",
+        zero=False,
+    )
+
+
+def _processor() -> Iterator[str]:
+    path = Path("/proc/cpuinfo")
+    for line in path.read_text().splitlines() if path.exists() else ():
+        if line.startswith("model name"):
+            yield line.split(":", 1)[1].strip()
