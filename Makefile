@@ -28,7 +28,8 @@ audit: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/engine.py --quick $(if $(THREADS),--threads $(THREADS))
 
-pictures: $(VENV)/.test
+# Every picture of the docs, by today's weights; those of the page in the browser need Chromium.
+pictures: $(VENV)/.test screenshots
 	$(BIN)/python docs/pictures.py
 
 # All of it, or MINUTES=10 for a fair share of everything; then docs/soak.md has the figures of what was run.
@@ -36,7 +37,6 @@ soak: $(VENV)/.test
 	$(BIN)/python benchmarks/soak.py $(if $(MINUTES),--minutes $(MINUTES)); code=$$?; \
 		$(BIN)/python benchmarks/soak.py --page docs/soak.md; exit $$code
 
-# Pictures of the page for README and docs/page.md; needs Chromium.
 screenshots: $(VENV)/.test
 	PYTHONPATH=tests $(BIN)/python docs/page_screenshots.py
 

@@ -130,6 +130,7 @@ def main() -> None:
     (DOCS / "live.png").write_bytes(rastered(svg))
     part = recipes(DOCS.parent / "bench-results" / "pictures")
     print(part.text)
+    (DOCS / "benchmarks").mkdir(exist_ok=True)
     for name, drawing in part.plots.items():
         drawing.save(DOCS / "benchmarks" / name)
     for numbers in sorted(DOCS.glob("*/*.csv")):
