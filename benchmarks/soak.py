@@ -22,13 +22,14 @@ from pathlib import Path
 
 from campaign.kinds import KINDS
 from campaign.lines import Notes
-from campaign.page import write_page
+from campaign.page import flatness, write_page
 from campaign.scenario import Scenario
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 SLOT_S = 300.0  # of a scenario with share 1, where there is no end
 SHORTEST_S = 2.0
 LOOK_S = 1.0
+FLAT = 0.01  # memory may grow by so much after its warm-up
 
 
 def work(scenario: Scenario, notes: Notes, until: float) -> None:
@@ -92,6 +93,12 @@ def campaign(scenarios: Sequence[Scenario], arguments: argparse.Namespace) -> li
                 return dead
 
 
+def grown(scenarios: Sequence[Scenario], notes: Notes) -> list[tuple[str, float]]:
+    """Scenarios whose memory should be flat and is not, and by how much it grew."""
+    changes = [(each.name, flatness(list(notes.read(each.name)))[2]) for each in scenarios if each.steady]
+    return [(name, change) for name, change in changes if change > FLAT]
+
+
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -124,7 +131,10 @@ def main() -> None:
         print(f"{line.scenario} seed {line.seed}: {words}. {line.problem[:300]}")
     for name in dead:
         print(f"{name}: its process ended with an error")
-    if failed or dead:
+    growing = [] if arguments.minutes else grown(scenarios, notes)  # in minutes nothing has warmed up
+    for name, change in growing:
+        print(f"{name}: memory grew by {change:.1%}; expected at most {FLAT:.0%}")
+    if failed or dead or growing:
         sys.exit(f"soak failed: {len(failed)} seeds, {len(dead)} processes; lines in {notes.folder}")
     print(f"nothing was lost; lines in {notes.folder}")
 

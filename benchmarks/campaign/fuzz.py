@@ -105,4 +105,5 @@ FUZZ = Scenario(
     1_000_000,
     fuzzed,
     share=1.5,
+    steady=True,
 )

@@ -84,6 +84,7 @@ def _number(value: object) -> str:
 def _details(scenario: Scenario, lines: Sequence[Line]) -> str:
     minutes = sum(line.wall_s for line in lines) / 60
     first, last, change = flatness(lines)
+    memory = [f"{first:.1f}", f"{last:.1f}", f"{change:+.1%}"] if scenario.steady else [""] * 3
     notes = []
     for name, label in (("other_words", "other words"), ("cut_off", "conversations ended by the server")):
         if any(name in line.figures for line in lines):
@@ -93,7 +94,7 @@ def _details(scenario: Scenario, lines: Sequence[Line]) -> str:
     if paces := [line.figures["pace"] for line in lines if "pace" in line.figures]:
         notes.append(f"{statistics.median(paces):.1f} times real time")
     rate = sum(line.harm for line in lines) / minutes if minutes else 0.0
-    cells = [scenario.unit, f"{rate:,.0f}", f"{first:.1f}", f"{last:.1f}", f"{change:+.1%}", "; ".join(notes)]
+    cells = [scenario.unit, f"{rate:,.0f}", *memory, "; ".join(notes)]
     return f"| `{scenario.name}` | " + " | ".join(cells) + " |"
 
 
@@ -117,12 +118,12 @@ def flatness(lines: Sequence[Line]) -> tuple[float, float, float]:
 
 
 def memory(scenarios: Sequence[Scenario], notes: Notes) -> plots.Drawing:
-    """Resident memory of the longest process of each scenario, beside what it was after its warm-up."""
+    """Resident memory of the longest process of each steady scenario, beside what it was after its warm-up."""
     curves = []
     for each in scenarios:
         lines = longest(list(notes.read(each.name)))
         first, _, _ = flatness(lines)
-        if len(lines) < 8 or not first:
+        if not each.steady or len(lines) < 8 or not first:
             continue
         step = max(1, len(lines) // POINTS)
         minutes, x = 0.0, []
@@ -132,7 +133,7 @@ def memory(scenarios: Sequence[Scenario], notes: Notes) -> plots.Drawing:
         y = tuple(round(100 * line.rss_mb / first, 2) for line in lines)
         curves.append(plots.Curve(each.name, tuple(x[::step]), y[::step]))
     return plots.over_time(
-        curves[: plots.SERIES],
+        curves,
         x_label="minutes that the scenario's process worked",
         y_label="memory, % of that after warm-up",
         title="Resident memory of the soak campaign's processes",

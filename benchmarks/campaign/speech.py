@@ -175,8 +175,9 @@ SPEECH = Scenario(
     "seconds of speech",
     DAY_S,
     speech,
-    4.0,
-    False,
+    share=4.0,
+    exact=False,
+    steady=True,
 )
 PACES = Scenario(
     "outages-nano",
@@ -185,4 +186,5 @@ PACES = Scenario(
     500,
     paces,
     exact=False,
+    steady=True,
 )

@@ -110,6 +110,19 @@ def test_a_failure_fails_the_campaign(
     assert "kills seed 7: 1 words lost" in capsys.readouterr().out
 
 
+def test_memory_that_grows_fails_the_campaign(script: ModuleType, tmp_path: Path) -> None:
+    from campaign.lines import Line, Notes
+
+    notes = Notes(tmp_path)
+    steady = [each for each in script.KINDS if each.name == "fuzz"]
+    for seed in range(100):
+        notes.add(Line("fuzz", seed, rss_mb=100 + seed / 100, process=1))
+    assert script.grown(steady, notes) == []
+    for seed in range(100, 500):
+        notes.add(Line("fuzz", seed, rss_mb=100 + seed / 100, process=1))
+    assert [name for name, _ in script.grown(steady, notes)] == ["fuzz"]
+
+
 # --- what is planted is found ----------------------------------------------------------------------------------------
 
 
