@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol
 
 from whispertide.events import Event
@@ -33,6 +34,7 @@ from whispertide.server.protocols.base import (
     Reply,
     Resume,
     Start,
+    Started,
     WireProtocol,
 )
 from whispertide.types import SAMPLE_RATE
@@ -80,6 +82,7 @@ class Connection:
         self._replies: deque[Reply | Close] = deque()
         self._queued = 0
         self._closing = False  # a `Close` is among the replies: nothing follows it
+        self._started: Started | None = None  # not told yet
         self._told = 0  # samples that the protocol was last told are accepted
         self._complained: set[ProblemKind] = set()
         self._awake = asyncio.Event()
@@ -235,10 +238,22 @@ class Connection:
         if live.wake is not None:  # the connection before is dead and does not know it yet
             self.hub.evict(live)
         self.live = live
-        self._told = live.safe
         self._complained.clear()
         live.wake = self._awake.set
-        self._perform(self.protocol.started(started))
+        self._started = started
+        self._welcome()
+
+    def _welcome(self) -> None:
+        """Tell the client that it has its session, and from where on it is to send.
+
+        A client that comes back goes on after what is safe. What came in and is not written yet would come again, with
+        the commands that stood in it; so it hears nothing until that is written.
+        """
+        live, started = self.live, self._started
+        if live is None or started is None or live.safe < live.accepted:
+            return
+        self._started, self._told = None, live.safe
+        self._perform(self.protocol.started(replace(started, received=live.safe)))
 
     def _command(self, action: Audio | Configure | Clear | Flush | Finish | Ack) -> None:
         if self.live is None:
@@ -280,8 +295,9 @@ class Connection:
 
     def _hand_over(self) -> None:
         """Give the protocol what the session said since."""
+        self._welcome()
         live = self.live
-        if live is None or self._closing:
+        if live is None or self._closing or self._started is not None:
             return
         if live.safe - self._told >= (1 if live.outbox.waiting else SAMPLE_RATE):
             self._told = live.safe

@@ -201,7 +201,6 @@ class Hub:
         except EventsGoneError as error:
             raise self._refused("unknown_session", str(error)) from error
         live.parked_at = None
-        live.coming_again = live.accepted - live.safe  # it is told of those that are safe, and goes on after them
         self.metrics.resumed.inc()
         self._count()
         log.info("session resumed", extra={"session": live.id, "last_seq": wanted.last_seq})
@@ -217,9 +216,6 @@ class Hub:
                 return None
             return Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
         if isinstance(command, Audio):
-            known = min(live.coming_again, len(command.samples))
-            live.coming_again -= known
-            command = Audio(command.samples[known:])
             limit = live.limit_s
             room = to_samples(limit) - live.accepted
             self.metrics.audio.inc(seconds(min(len(command.samples), room)))

@@ -81,7 +81,6 @@ class LiveSession:
     accepted: int = 0
     taken: int = 0
     safe: int = 0
-    coming_again: int = 0  # samples that a client sends anew, because it was not told that they are here
     commands: int = 0  # taken from the inbox so far
     finishing: bool = False  # `Finish` is in the inbox, or was
     ended: bool = False
