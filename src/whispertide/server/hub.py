@@ -40,9 +40,8 @@ from whispertide.types import join_words, seconds, to_samples
 log = logging.getLogger("whispertide.server")
 
 _SWEEP_S = 0.5
-_PARKED = (
-    4  # so many times its limit of sessions an owner may have waiting; of these the one with least audio gives way
-)
+# So many times its limit of sessions an owner may have waiting for clients; then the one with least audio gives way.
+_PARKED = 4
 _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would fill the memory with their heads
 
 
