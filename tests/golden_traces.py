@@ -1,0 +1,163 @@
+"""Traces of what every recipe did, kept: the same audio with the same round boundaries must give the same events.
+
+    python tests/golden_traces.py         record them anew (a change of behaviour, which a commit has to explain)
+
+`recordings` are those of the project, 105 s; `talks` are 300 s of the synthetic talks, where the synthesizers are.
+"""
+
+import gzip
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import whispertide
+from whispertide.api import Transcriber
+from whispertide.audio.file import decode_blocks
+from whispertide.events import Event, to_dict
+from whispertide.session import Session
+from whispertide.streaming.recipes import RECIPES, make_gate
+from whispertide.streaming.schedule import Recorded
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+FOLDER = Path(__file__).parent / "golden"
+HERE = (Path(whispertide.__file__).parent / "bundled/audio/demo.flac", Path(__file__).parent / "clips/long.flac")
+BLOCK = SAMPLE_RATE // 10
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """One recipe on one audio: where its rounds ended, under what load, and what came out.
+
+    `arithmetic` is a digest of what the encoder computed, to the bit: another processor may round otherwise.
+    """
+
+    audio: str
+    arithmetic: str
+    boundaries: tuple[int, ...]
+    loads: tuple[int, ...]
+    events: tuple[dict[str, Any], ...]
+
+
+def recordings() -> FloatArray:
+    """The demo and the longest clip."""
+    return np.concatenate([block for path in HERE for block in decode_blocks(path)])
+
+
+def talks() -> FloatArray:
+    """300 s of the talks. Raises `CorpusError` where no synthesizers are installed."""
+    from whispertide.evaluation.corpora import open_corpus
+    from whispertide.evaluation.corpora.parts import Excerpt
+
+    corpus = Excerpt(open_corpus("talks"), 300)
+    return np.concatenate([utterance.audio() for utterance in corpus.utterances()])
+
+
+AUDIO = {"recordings": recordings, "talks": talks}
+
+
+@cache
+def transcriber() -> Transcriber:
+    """The bundled model, rounded as little as it can be, on one thread."""
+    return whispertide.load("nano.en", precision="fp32", provider="cpu", threads=1)
+
+
+@cache
+def arithmetic() -> str:
+    """A digest of encoded noise."""
+    noise = np.random.default_rng(0).standard_normal((80, 400)).astype(np.float32)
+    encoded = transcriber().model.encode(noise)
+    return digest(np.concatenate([np.asarray(keys.numpy()).ravel() for keys in encoded.cross_k]))
+
+
+def digest(values: FloatArray) -> str:
+    """Of the bits."""
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:16]
+
+
+def blocks(audio: FloatArray, lengths: Iterator[int]) -> Iterator[FloatArray]:
+    """The audio in portions."""
+    at = 0
+    while at < len(audio):
+        length = next(lengths)
+        yield audio[at : at + length]
+        at += length
+
+
+def plain(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
+    """What a client sees of them: words, times and what happened; not what it cost."""
+    listed = [json.loads(json.dumps(to_dict(event))) for event in events]
+    for each in listed:
+        each.pop("stats", None)
+    return tuple(listed)
+
+
+def record(recipe: str, audio: FloatArray) -> Golden:
+    """Run the recipe by its own schedule, in even portions."""
+    session = transcriber().session(recipe)
+    events: list[Event] = []
+    for block in blocks(audio, iter(lambda: BLOCK, 0)):
+        events += session.push(block)
+    events += session.finish()
+    return Golden(digest(audio), arithmetic(), session.boundaries, session.loads, plain(events))
+
+
+def replay(recipe: str, audio: FloatArray, golden: Golden, seed: int = 0) -> tuple[dict[str, Any], ...]:
+    """Run it with the recorded boundaries, in random portions."""
+    like = transcriber().session(recipe)
+    schedule = Recorded(golden.boundaries, golden.loads)
+    session = Session(like.recipe, like.executor, make_gate(like.recipe), options=like.options, schedule=schedule)
+    dice = random.Random(seed)
+    events: list[Event] = []
+    for block in blocks(audio, iter(lambda: dice.randint(1, SAMPLE_RATE), 0)):
+        events += session.push(block)
+    return plain([*events, *session.finish()])
+
+
+def path(audio: str, recipe: str) -> Path:
+    """Where the trace is kept."""
+    return FOLDER / f"{audio}-{recipe}.json.gz"
+
+
+def load(audio: str, recipe: str) -> Golden:
+    """The kept trace."""
+    about = json.loads(gzip.decompress(path(audio, recipe).read_bytes()))
+    return Golden(
+        about["audio"],
+        about["arithmetic"],
+        tuple(about["boundaries"]),
+        tuple(about["loads"]),
+        tuple(about["events"]),
+    )
+
+
+def save(audio: str, recipe: str, golden: Golden) -> None:
+    """Keep the trace."""
+    about = {
+        "audio": golden.audio,
+        "arithmetic": golden.arithmetic,
+        "boundaries": golden.boundaries,
+        "loads": golden.loads,
+        "events": golden.events,
+    }
+    path(audio, recipe).parent.mkdir(exist_ok=True)
+    path(audio, recipe).write_bytes(gzip.compress(json.dumps(about).encode(), mtime=0))
+
+
+def main() -> None:
+    """Record all of them."""
+    for name, make in AUDIO.items():
+        audio = make()
+        for recipe in RECIPES:
+            save(name, recipe, record(recipe, audio))
+            print(path(name, recipe), flush=True)
+
+
+if __name__ == "__main__":
+    main()
