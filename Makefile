@@ -73,12 +73,12 @@ clean:
 	rm -rf $(VENV) build dist mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # One virtual environment per peer program; one that cannot be installed here does not keep the others from it.
-PEERS := $(basename $(notdir $(wildcard src/whispertide/evaluation/peers/requirements/*.txt)))
+PEERS := $(basename $(notdir $(wildcard src/whispertide/lab/evaluation/peers/requirements/*.txt)))
 
 .PHONY: peers
 peers: $(PEERS:%=.venv-peers/%/.ready)
 
-.venv-peers/%/.ready: src/whispertide/evaluation/peers/requirements/%.txt
+.venv-peers/%/.ready: src/whispertide/lab/evaluation/peers/requirements/%.txt
 	@mkdir -p .venv-peers && echo '*' > .venv-peers/.gitignore
 	@echo "Installing $* into .venv-peers/$*: up to some minutes, and up to gigabytes to download ..."
 	@$(PYTHON) -m venv .venv-peers/$*

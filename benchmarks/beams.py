@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from whispertide.decoding.earlier import Reuse
-from whispertide.evaluation.corpora import open_corpus
+from whispertide.lab.evaluation.corpora import open_corpus
+from whispertide.lab.profile import Recorded, record
 from whispertide.model.whisper import load_model
 from whispertide.options import EngineOptions
-from whispertide.profile import Recorded, record
 from whispertide.streaming.executor import SerialExecutor, make_executor
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan

@@ -25,17 +25,17 @@ from pathlib import Path
 from whispertide.checkpoint import hub, load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import WhispertideError
-from whispertide.evaluation import publish
-from whispertide.evaluation.grid import OFFLINE, PEER, Request, Setup, grid, text_of
-from whispertide.evaluation.peer_cells import PeerMissing
-from whispertide.evaluation.peers import PEERS, why_not
-from whispertide.evaluation.runner import Runner
-from whispertide.evaluation.store import Cell
-from whispertide.evaluation.sweep import best_step
-from whispertide.evaluation.trace import Utterance
+from whispertide.lab.evaluation import publish
+from whispertide.lab.evaluation.grid import OFFLINE, PEER, Request, Setup, grid, text_of
+from whispertide.lab.evaluation.peer_cells import PeerMissing
+from whispertide.lab.evaluation.peers import PEERS, why_not
+from whispertide.lab.evaluation.runner import Runner
+from whispertide.lab.evaluation.store import Cell
+from whispertide.lab.evaluation.sweep import best_step
+from whispertide.lab.speech.utterance import Utterance
+from whispertide.lab.training.widen import widen
 from whispertide.options import EngineOptions
 from whispertide.streaming.recipes import RECIPES
-from whispertide.training.widen import widen
 
 MODEL, SHAPE = "nano.en", "base.en"
 BASELINE = "whisper-streaming"

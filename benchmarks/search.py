@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.errors import OptionError
-from whispertide.evaluation import plots
-from whispertide.evaluation.grid import Request, Setup, changes_of
-from whispertide.evaluation.page import Table, text_table
-from whispertide.evaluation.runner import Runner
+from whispertide.lab.evaluation import plots
+from whispertide.lab.evaluation.grid import Request, Setup, changes_of
+from whispertide.lab.evaluation.page import Table, text_table
+from whispertide.lab.evaluation.runner import Runner
 from whispertide.options import EngineOptions, Precision
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe

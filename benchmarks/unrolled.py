@@ -16,7 +16,15 @@ from random_checkpoint import random_checkpoint
 
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
-from whispertide.evaluation.static_decoding import FED, FRAMES, QUICK_ROUNDS, ROUNDS, contenders, interleaved, speeds
+from whispertide.lab.evaluation.static_decoding import (
+    FED,
+    FRAMES,
+    QUICK_ROUNDS,
+    ROUNDS,
+    contenders,
+    interleaved,
+    speeds,
+)
 from whispertide.options import EngineOptions
 
 

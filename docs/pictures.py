@@ -23,9 +23,9 @@ from whispertide.cli.live import LiveView
 from whispertide.cli.meter import Meter
 from whispertide.cli.pump import at_live_pace
 from whispertide.cli.source import Source
-from whispertide.evaluation import plots, publish
-from whispertide.evaluation.grid import Setup, grid
-from whispertide.evaluation.runner import Runner
+from whispertide.lab.evaluation import plots, publish
+from whispertide.lab.evaluation.grid import Setup, grid
+from whispertide.lab.evaluation.runner import Runner
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import RECIPES, get_recipe

@@ -24,11 +24,15 @@ LAYERS = (
     ("streaming",),
     ("transcript",),
     ("session", "offline"),
-    ("api", "document", "subtitles"),
-    ("formats", "doctor", "profile"),
-    ("cli", "server", "training", "compress", "evaluation"),
+    ("formats",),
+    ("api",),
+    ("server", "lab"),
+    ("cli",),
 )
-RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+# The laboratory's own flow.
+LABORATORY = (("lab.speech",), ("lab.evaluation", "lab.profile", "lab.doctor"), ("lab.training",))
+RANK: dict[str, float] = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+RANK |= {name: RANK["lab"] + rank / 10 for rank, layer in enumerate(LABORATORY) for name in layer}
 MODULES = {
     ".".join(("whispertide", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
     for path in SOURCE.rglob("*.py")
@@ -38,8 +42,10 @@ LAZY = ("onnxruntime", "onnx", "av", "sounddevice", "huggingface_hub", "tokenize
 
 
 def part_of(module: str) -> str | None:
-    """`whispertide.audio.file` -> `audio`; None for the package itself."""
+    """`whispertide.audio.file` -> `audio`, `whispertide.lab.speech.text` -> `lab.speech`; None for the package."""
     pieces = module.split(".")
+    if pieces[1:2] == ["lab"]:
+        return ".".join(pieces[1:3])
     return pieces[1] if len(pieces) > 1 else None
 
 
@@ -53,28 +59,30 @@ def imported(tree: ast.Module) -> Iterator[str]:
                 yield submodule if submodule in MODULES else node.module
 
 
+def name_of(path: Path) -> str:
+    return ".".join(("whispertide", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+
+
 def modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(SOURCE).as_posix())
 def test_imports_point_left(path: Path) -> None:
-    part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    if part in ("__init__", "__main__"):
+    part = part_of(name_of(path))
+    if part is None or part == "lab" or part in ("__init__", "__main__"):
         return
     assert part in RANK, f"{part} has no place in LAYERS"
     for module in imported(ast.parse(path.read_text())):
         other = part_of(module) if module.startswith("whispertide") else None
         if other in RANK:
             assert RANK[other] <= RANK[part], f"{path.name} ({part}) imports {module}"
-        assert module.split(".")[0] not in FORBIDDEN or part in ("training", "compress", "evaluation", "doctor")
+        assert module.split(".")[0] not in FORBIDDEN or part.startswith("lab.")
 
 
 def test_no_cycles_between_modules() -> None:
     graph = {
-        ".".join(("whispertide", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): {
-            name for name in top_level_imports(path) if name.startswith("whispertide.")
-        }
+        name_of(path): {name for name in top_level_imports(path) if name.startswith("whispertide.")}
         for path in modules()
     }
     done: set[str] = set()
@@ -102,6 +110,17 @@ def test_importing_the_package_pulls_in_nothing_heavy() -> None:
     assert not loaded & {*FORBIDDEN, *LAZY}
 
 
+def test_what_runs_does_not_need_the_laboratory() -> None:
+    running = sorted(name for name in MODULES if not name.startswith(("whispertide.lab", "whispertide.__main__")))
+    code = f"""
+import sys, importlib
+for name in {running}:
+    importlib.import_module(name)
+print(' '.join(name for name in sys.modules if name.startswith('whispertide.lab')))
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == []
+
+
 def test_everything_but_training_works_without_torch() -> None:
     """torch and the reference implementations are made impossible to import; the bundled model still transcribes."""
     code = f"""
@@ -113,7 +132,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 import importlib, pkgutil, whispertide
 for module in pkgutil.walk_packages(whispertide.__path__, 'whispertide.'):
-    if not module.name.startswith(('whispertide.training', 'whispertide.__main__')):
+    if not module.name.startswith(('whispertide.lab.training', 'whispertide.__main__')):
         importlib.import_module(module.name)
 import numpy as np
 model = whispertide.load('nano.en')

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from campaign.lines import Line, Notes
 from campaign.scenario import Scenario
-from whispertide.evaluation import plots
+from whispertide.lab.evaluation import plots
 
 BEGIN, END = "<!-- figures: written by benchmarks/soak.py -->", "<!-- end of the figures -->"
 WARM = 0.25  # of a process's lines come before its memory counts

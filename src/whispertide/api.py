@@ -20,8 +20,8 @@ import numpy as np
 
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.decoding.longform import OfflineSegment
-from whispertide.document import Document, TextSegment
 from whispertide.events import Event
+from whispertide.formats.document import Document, TextSegment
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.offline import transcribe_blocks
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions, EngineOptions, Precision, ProviderName

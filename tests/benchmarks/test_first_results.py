@@ -12,11 +12,12 @@ import pytest
 
 from benchmark_scripts import benchmark
 from evaluation_cells import make_trace
-from whispertide.evaluation import charts, corpora, peers, runner
-from whispertide.evaluation.peers import PEERS, Peer
-from whispertide.evaluation.replay import Recogniser
-from whispertide.evaluation.runner import Runner
-from whispertide.evaluation.trace import RefWord, Trace, Utterance
+from whispertide.lab.evaluation import charts, corpora, peers, runner
+from whispertide.lab.evaluation.peers import PEERS, Peer
+from whispertide.lab.evaluation.replay import Recogniser
+from whispertide.lab.evaluation.runner import Runner
+from whispertide.lab.evaluation.trace import Trace
+from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.short_windows import Framed, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray

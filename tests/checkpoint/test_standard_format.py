@@ -16,7 +16,7 @@ import pytest
 from reference import NANO, ct2_folder, mel_of
 from whispertide.audio.file import load_audio
 from whispertide.decoding.window import decode_window
-from whispertide.evaluation.peers import convert_openai
+from whispertide.lab.evaluation.peers import convert_openai
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.types import N_SAMPLES

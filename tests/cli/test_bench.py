@@ -12,13 +12,14 @@ import pytest
 from command_line import Run
 from evaluation_cells import make_cell, make_trace
 from whispertide.errors import CheckpointNotFoundError, CorpusError
-from whispertide.evaluation import corpora, paper, peers, preparation, runner, store
-from whispertide.evaluation.corpora import check_corpus, parts
-from whispertide.evaluation.grid import Setup
-from whispertide.evaluation.replay import Recogniser
-from whispertide.evaluation.runner import Runner
-from whispertide.evaluation.store import Results
-from whispertide.evaluation.trace import RefWord, Trace, Utterance
+from whispertide.lab.evaluation import corpora, paper, peers, preparation, runner, store
+from whispertide.lab.evaluation.corpora import check_corpus, parts
+from whispertide.lab.evaluation.grid import Setup
+from whispertide.lab.evaluation.replay import Recogniser
+from whispertide.lab.evaluation.runner import Runner
+from whispertide.lab.evaluation.store import Results
+from whispertide.lab.evaluation.trace import Trace
+from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.short_windows import choose_framing
 from whispertide.types import SAMPLE_RATE
@@ -324,7 +325,7 @@ def test_aligned_word_times_are_marked(run: Run, heard: Heard, monkeypatch: pyte
         return replace(utterance, words=timed, aligned_by=model)
 
     monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Untimed())
-    monkeypatch.setattr("whispertide.evaluation.aligned.aligned", aligned)
+    monkeypatch.setattr("whispertide.lab.evaluation.aligned.aligned", aligned)
     result = run(*ONE, "--corpora", "manifest:mine.jsonl", "--align")
     (cell,) = lines(result.stdout)
     assert (cell["word_times"], cell["confirmed_mean_s"]) == ("aligned by nano.en", 1.0)

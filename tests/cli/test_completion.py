@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from whispertide.checkpoint.names import ALIASES, SHORT_NAMES
 from whispertide.cli.main import app
-from whispertide.evaluation.corpora import MADE, READ
+from whispertide.lab.evaluation.corpora import MADE, READ
 from whispertide.streaming.recipes import RECIPES
 
 

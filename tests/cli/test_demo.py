@@ -8,7 +8,7 @@ from command_line import Run
 from whispertide.cli.bundled import bundled_audio, bundled_files, is_bundled_recording
 from whispertide.cli.demo import plain, summary, word_error_rate
 from whispertide.cli.main import app
-from whispertide.document import Document, TextSegment
+from whispertide.formats.document import Document, TextSegment
 from whispertide.types import SAMPLE_RATE
 
 

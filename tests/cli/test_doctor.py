@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from command_line import Run
-from whispertide import doctor as examine
 from whispertide.audio import mic
 from whispertide.cli import doctor as command
 from whispertide.cli.doctor import Diagnosis, Machine, look_at_machine
-from whispertide.doctor import EXACT, QUANTISED, LiveEstimate, Parity, Speed
 from whispertide.errors import AudioDeviceError
+from whispertide.lab import doctor as examine
+from whispertide.lab.doctor import EXACT, QUANTISED, LiveEstimate, Parity, Speed
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.short_windows import Framed, as_tuned
 

@@ -14,7 +14,7 @@ from fake_transcriber import FakeTranscriber
 from whispertide import api
 from whispertide.audio import mic
 from whispertide.errors import AudioDeviceError
-from whispertide.formats import parse_json
+from whispertide.formats.files import parse_json
 from whispertide.streaming.hush import HushWord
 from whispertide.types import SAMPLE_RATE, FloatArray
 

@@ -7,7 +7,7 @@ import pytest
 
 from whispertide.cli.output import EXTENSIONS, Target, Writer, partial_path, plan_targets
 from whispertide.errors import OptionError, OutputError
-from whispertide.formats import FORMATS
+from whispertide.formats.files import FORMATS
 
 
 def test_the_extensions_are_the_formats() -> None:

@@ -11,15 +11,15 @@ import pytest
 
 from command_line import Run
 from oracle import Oracle, audio_between
-from whispertide import profile as measuring
 from whispertide.api import Transcriber
 from whispertide.cli import bundled
 from whispertide.cli import profile as command
 from whispertide.decoding.search import Guard
 from whispertide.errors import OptionError
+from whispertide.lab import profile as measuring
+from whispertide.lab.profile import LEAST_ROUNDS, Recorded, candidates, chosen, label, measure, record
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions, ProviderName
-from whispertide.profile import LEAST_ROUNDS, Recorded, candidates, chosen, label, measure, record
 from whispertide.streaming import allocation
 from whispertide.streaming.allocation import Allocation, Measured, Place, allocate, recall, remember, split_evenly
 from whispertide.streaming.pipelined import PipelinedExecutor

@@ -14,9 +14,9 @@ from fake_transcriber import FakeSession, word
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.meter import Meter
 from whispertide.cli.pump import LIVE_BLOCK, Arrivals, Pump, Watcher, at_full_speed, at_live_pace, rechunk
-from whispertide.document import TextSegment
 from whispertide.errors import AudioDeviceError, AudioError, GraphError, TruncatedAudioError
 from whispertide.events import Confirmed, End, Event
+from whispertide.formats.document import TextSegment
 from whispertide.options import DecodeOptions
 from whispertide.types import SAMPLE_RATE, FloatArray
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 from reference import NANO
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
-from whispertide.training import heads as choosing
-from whispertide.training.heads import Choice, Timing
+from whispertide.lab.training import heads as choosing
+from whispertide.lab.training.heads import Choice, Timing
 
 
 def timed(score: float) -> Timing:

@@ -17,7 +17,7 @@ from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber, word
 from whispertide.cli.main import app
 from whispertide.events import from_dict
-from whispertide.formats import FORMATS, parse_json, parse_jsonl, parse_srt
+from whispertide.formats.files import FORMATS, parse_json, parse_jsonl, parse_srt
 from whispertide.types import SAMPLE_RATE
 
 Loads = list[tuple[str, dict[str, object]]]

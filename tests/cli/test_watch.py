@@ -7,8 +7,8 @@ from rich.console import Console
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, choose_view, terminal
-from whispertide.document import segment_words
 from whispertide.events import End, Error
+from whispertide.formats.document import segment_words
 from whispertide.types import SAMPLE_RATE, Word
 
 OUT = Path("talk.srt")

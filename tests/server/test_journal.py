@@ -367,7 +367,7 @@ def test_a_state_cannot_run_programs(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["numpy.f2py.crackfortran", "numpy.testing.print_coercion_tables", "whispertide.training.network"]
+    "module", ["numpy.f2py.crackfortran", "numpy.testing.print_coercion_tables", "whispertide.lab.training.network"]
 )
 def test_a_state_imports_nothing(module: str) -> None:
     """A tampered journal names a module that nobody has imported yet: that alone would run its code."""

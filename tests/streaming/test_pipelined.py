@@ -23,10 +23,10 @@ from whispertide.audio.file import load_audio
 from whispertide.decoding.search import Guard
 from whispertide.errors import GraphError, OptionError, SessionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
+from whispertide.lab.profile import record
 from whispertide.model.runtime import GraphSession
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.profile import record
 from whispertide.session import Session
 from whispertide.streaming.executor import SerialExecutor, make_executor
 from whispertide.streaming.framing import get_framing

@@ -1,6 +1,6 @@
 """`whispertide bench`: measure recipes, models and other programs; compare, report, and redo the papers' figures.
 
-Parsing and printing only; measuring is in `whispertide.evaluation`, which is imported when a command runs.
+Parsing and printing only; measuring is in `whispertide.lab.evaluation`, which is imported when a command runs.
 """
 
 import json
@@ -21,9 +21,9 @@ from whispertide.extras import require
 from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
-    from whispertide.evaluation.grid import Request, Setup
-    from whispertide.evaluation.runner import Runner
-    from whispertide.evaluation.store import Cell
+    from whispertide.lab.evaluation.grid import Request, Setup
+    from whispertide.lab.evaluation.runner import Runner
+    from whispertide.lab.evaluation.store import Cell
 
 bench = typer.Typer(
     help="Measure latency, accuracy and cost. Compare runs, make reports, repeat the papers' figures.",
@@ -150,9 +150,9 @@ def run(
 
     def body() -> ExitCode:
         require("bench", "measuring")
-        from whispertide.evaluation.estimate import estimate
-        from whispertide.evaluation.grid import Setup, grid
-        from whispertide.evaluation.preparation import prepare
+        from whispertide.lab.evaluation.estimate import estimate
+        from whispertide.lab.evaluation.grid import Setup, grid
+        from whispertide.lab.evaluation.preparation import prepare
 
         requests = grid(
             _names(recipes), _names(models), _names(corpora), _numbers(steps), tuple(settings or ()), _names(peers)
@@ -190,10 +190,10 @@ def compare(
 
     def body() -> ExitCode:
         require("bench", "measuring")
-        from whispertide.evaluation.compare import compare, compare_all
-        from whispertide.evaluation.named import find, listing, pairs
-        from whispertide.evaluation.page import text_table
-        from whispertide.evaluation.store import open_results
+        from whispertide.lab.evaluation.compare import compare, compare_all
+        from whispertide.lab.evaluation.named import find, listing, pairs
+        from whispertide.lab.evaluation.page import text_table
+        from whispertide.lab.evaluation.store import open_results
 
         if a is None:
             typer.echo(listing(open_results(output)))
@@ -225,8 +225,8 @@ def report(
 
     def body() -> ExitCode:
         require("bench", "measuring")
-        from whispertide.evaluation.report import build
-        from whispertide.evaluation.store import open_results
+        from whispertide.lab.evaluation.report import build
+        from whispertide.lab.evaluation.store import open_results
 
         _write_page(output, build(open_results(folder), title))
         return ExitCode.OK
@@ -260,9 +260,9 @@ def paper(
 
     def body() -> ExitCode:
         require("bench", "measuring")
-        from whispertide.evaluation import paper as papers
-        from whispertide.evaluation.grid import Setup
-        from whispertide.evaluation.page import text_table
+        from whispertide.lab.evaluation import paper as papers
+        from whispertide.lab.evaluation.grid import Setup
+        from whispertide.lab.evaluation.page import text_table
 
         wanted = papers.get_paper(name)
         if items:
@@ -291,7 +291,7 @@ def paper(
 
 def _measure(runner: "Runner", requests: "list[Request]") -> "list[Cell]":
     """All cells that can be measured. A peer that fails says why, and the others go on."""
-    from whispertide.evaluation.peer_cells import PeerMissing
+    from whispertide.lab.evaluation.peer_cells import PeerMissing
 
     cells: list[Cell] = []
     for number, request in enumerate(requests, 1):
@@ -303,8 +303,8 @@ def _measure(runner: "Runner", requests: "list[Request]") -> "list[Cell]":
 
 
 def _print_cells(cells: "list[Cell]") -> None:
-    from whispertide.evaluation.page import text_table
-    from whispertide.evaluation.report import notes, summary_table
+    from whispertide.lab.evaluation.page import text_table
+    from whispertide.lab.evaluation.report import notes, summary_table
 
     if cells:
         typer.echo(text_table(summary_table(cells)))
@@ -327,7 +327,7 @@ def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from whispertide.evaluation.runner import Runner
+    from whispertide.lab.evaluation.runner import Runner
 
     console = Console(stderr=True)
 
@@ -375,7 +375,7 @@ def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
 
 
 def _write_page(path: Path, text: str) -> None:
-    from whispertide.evaluation.store import write_text
+    from whispertide.lab.evaluation.store import write_text
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def models(incomplete: str) -> list[str]:
 
 def corpora(incomplete: str) -> list[str]:
     """Names of corpora; those that are read from a folder end with the colon before its path."""
-    from whispertide.evaluation.corpora import MADE, READ
+    from whispertide.lab.evaluation.corpora import MADE, READ
 
     return _starting((*MADE, *(f"{name}:" for name in READ)), incomplete)
 

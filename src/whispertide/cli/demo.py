@@ -23,7 +23,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.options import DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
-    from whispertide.document import Document
+    from whispertide.formats.document import Document
     from whispertide.streaming.recipe import Recipe
 
 

@@ -26,7 +26,7 @@ from whispertide.options import DEFAULT_RECIPE, EngineOptions
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from whispertide.doctor import LiveEstimate, Parity, Speed
+    from whispertide.lab.doctor import LiveEstimate, Parity, Speed
     from whispertide.model.whisper import WhisperModel
     from whispertide.streaming.short_windows import Framed
 
@@ -90,7 +90,7 @@ def doctor(
 
 def diagnose(choice: ModelChoice) -> Diagnosis:
     """Look at everything. Raises what loading the model raises."""
-    from whispertide import doctor as examine
+    from whispertide.lab import doctor as examine
     from whispertide.model.whisper import load_model
     from whispertide.streaming.recipes import RECIPES, get_recipe
     from whispertide.streaming.short_windows import choose_framing
@@ -107,9 +107,9 @@ def diagnose(choice: ModelChoice) -> Diagnosis:
 
 
 def _parity(choice: ModelChoice, model: "WhisperModel") -> "list[Parity]":
-    from whispertide import doctor as examine
     from whispertide.checkpoint import hub
     from whispertide.cli.bundled import bundled_audio
+    from whispertide.lab import doctor as examine
     from whispertide.model.whisper import load_model
 
     engine = EngineOptions("fp32", choice.engine.provider, choice.engine.threads)
@@ -171,7 +171,7 @@ def show(found: Diagnosis) -> None:
     """Print tables."""
     from rich.console import Console
 
-    from whispertide.doctor import BUSY, PARITY, RULE
+    from whispertide.lab.doctor import BUSY, PARITY, RULE
 
     console = Console(highlight=False)
     speed = found.speed

@@ -10,8 +10,8 @@ from whispertide.cli.exit import ExitCode, code_for, say
 from whispertide.cli.live import clock_text
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Heard
-from whispertide.document import Document
-from whispertide.formats import get_format, json_line
+from whispertide.formats.document import Document
+from whispertide.formats.files import get_format, json_line
 from whispertide.options import DecodeOptions
 from whispertide.types import seconds
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from whispertide.cli.exit import wrapped
 from whispertide.cli.meter import Meter
 from whispertide.cli.pump import Watcher
-from whispertide.document import PAUSE
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, TurnEnd
+from whispertide.formats.document import PAUSE
 from whispertide.types import Word, seconds
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from whispertide.cli.job import conclude, language_of, opened, save
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Heard, Watcher
 from whispertide.cli.watch import ProgressBar, TextLines, terminal
-from whispertide.document import Document, TextSegment
 from whispertide.errors import AudioError
+from whispertide.formats.document import Document, TextSegment
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, seconds
 

@@ -65,8 +65,8 @@ def run(choice: ModelChoice, recipe: "Recipe") -> "tuple[list[Measured], Path]":
     from whispertide.cli.bundled import bundled_audio
     from whispertide.cli.progress import counting
     from whispertide.errors import OutputError
+    from whispertide.lab.profile import measure_all
     from whispertide.model.whisper import load_model
-    from whispertide.profile import measure_all
     from whispertide.streaming.allocation import remember
 
     model = load_model(choice.name, choice.engine, revision=choice.revision, announce=say)

@@ -15,9 +15,9 @@ import numpy as np
 
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.meter import Meter
-from whispertide.document import Segmenter, TextSegment
 from whispertide.errors import AudioError
 from whispertide.events import Confirmed, Event, Language, TurnEnd
+from whispertide.formats.document import Segmenter, TextSegment
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 LIVE_BLOCK = SAMPLE_RATE // 10  # 0.1 s: how finely audio arrives

@@ -14,7 +14,7 @@ from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Pump, Watcher
 from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, choose_view, terminal
-from whispertide.document import Document
+from whispertide.formats.document import Document
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray
 

@@ -61,7 +61,7 @@ def widen(
     def body() -> ExitCode:
         from whispertide.checkpoint.download import format_size
         from whispertide.checkpoint.names import as_argument
-        from whispertide.training.widen import widen as make
+        from whispertide.lab.training.widen import widen as make
 
         folder = make(model, to, output, announce=say)
         size = sum(file.stat().st_size for file in folder.iterdir())

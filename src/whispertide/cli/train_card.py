@@ -1,6 +1,6 @@
 """`whispertide train card` and `train curve`: what a checkpoint can do, and what more training brought.
 
-Parsing and printing only; measuring is in `whispertide.evaluation`, which is imported when a command runs.
+Parsing and printing only; measuring is in `whispertide.lab.evaluation`, which is imported when a command runs.
 """
 
 from pathlib import Path
@@ -51,7 +51,7 @@ def card(
     def body() -> ExitCode:
         require("bench", "measuring")
         from whispertide.cli.progress import counting
-        from whispertide.evaluation.card import CardOptions, make_card, previous_card, write_card
+        from whispertide.lab.evaluation.card import CardOptions, make_card, previous_card, write_card
 
         if output.suffix != ".md":
             raise OutputError(f"expected a file that ends with .md; got {output}. The figures go beside it as .json")
@@ -80,10 +80,10 @@ def curve(
     """Print word errors against hours of training, from the cards of several checkpoints."""
 
     def body() -> ExitCode:
-        from whispertide.evaluation.card_curve import curve_table, draw_curve, points
-        from whispertide.evaluation.card_results import read_card
-        from whispertide.evaluation.page import text_table
-        from whispertide.evaluation.store import write_text
+        from whispertide.lab.evaluation.card_curve import curve_table, draw_curve, points
+        from whispertide.lab.evaluation.card_results import read_card
+        from whispertide.lab.evaluation.page import text_table
+        from whispertide.lab.evaluation.store import write_text
 
         found = points([read_card(path) for path in cards])
         if not found:

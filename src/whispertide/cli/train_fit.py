@@ -11,8 +11,8 @@ from whispertide.errors import OptionError
 from whispertide.extras import how_to_install
 
 if TYPE_CHECKING:
-    from whispertide.training.run import Run
-    from whispertide.training.run_options import Moved
+    from whispertide.lab.training.run import Run
+    from whispertide.lab.training.run_options import Moved
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of the run.")]
 DeviceOption = Annotated[
@@ -111,9 +111,9 @@ def fit(
 
     def body() -> ExitCode:
         where = train_device(device)
-        from whispertide.training.presets import Wish, make_options, make_start
-        from whispertide.training.run import begin
-        from whispertide.training.run_options import Speech, with_settings
+        from whispertide.lab.training.presets import Wish, make_options, make_start
+        from whispertide.lab.training.run import begin
+        from whispertide.lab.training.run_options import Speech, with_settings
 
         wish = Wish(
             speech=tuple(Speech(said.folder, said.share or 1.0) for said in _folders(speech)),
@@ -152,7 +152,7 @@ def resume(
 
     def body() -> ExitCode:
         where = train_device(device)
-        from whispertide.training.run import open_run
+        from whispertide.lab.training.run import open_run
 
         moved = [str(folder) for folder in held_out or ()]
         return _train(open_run(run, where, say, _folders(speech or []), moved), workers)
@@ -170,7 +170,7 @@ def plot(
 
     def body() -> ExitCode:
         train_device("cpu")
-        from whispertide.training.plot import plot as draw
+        from whispertide.lab.training.plot import plot as draw
 
         typer.echo(draw(run, output))
         return ExitCode.OK
@@ -193,7 +193,7 @@ def export(
 
         from whispertide.checkpoint.download import format_size
         from whispertide.checkpoint.names import as_argument
-        from whispertide.training.run import export as write
+        from whispertide.lab.training.run import export as write
 
         folder = write(run, output, np.float16 if dtype == "float16" else np.float32)
         say(f"{format_size(sum(file.stat().st_size for file in folder.iterdir()))} of averaged weights and tokenizer")
@@ -245,7 +245,7 @@ def _described(figures: dict[str, float]) -> str:
 def _draw(folder: Path) -> Path | None:
     """The plot, or nothing where it cannot be drawn: a run does not end for that."""
     from whispertide.errors import WhispertideError
-    from whispertide.training.plot import plot as draw
+    from whispertide.lab.training.plot import plot as draw
 
     try:
         return draw(folder)
@@ -256,7 +256,7 @@ def _draw(folder: Path) -> Path | None:
 def train_device(name: str) -> str:
     """The device to train on; also the place where torch is missed."""
     try:
-        from whispertide.training.device import choose_device
+        from whispertide.lab.training.device import choose_device
     except ModuleNotFoundError as error:
         raise OptionError(
             f"expected PyTorch for training; it is missing ({error}): {how_to_install('train')}"
@@ -273,7 +273,7 @@ def train_workers() -> int:
 
 def _folders(texts: list[str]) -> "tuple[Moved, ...]":
     """FOLDER=SHARE, or FOLDER alone."""
-    from whispertide.training.run_options import Moved
+    from whispertide.lab.training.run_options import Moved
 
     found = []
     for text in texts:

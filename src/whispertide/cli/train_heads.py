@@ -19,8 +19,8 @@ def heads(
     """
 
     def body() -> ExitCode:
-        from whispertide.evaluation.page import Table, text_table
-        from whispertide.training import heads as choosing
+        from whispertide.lab.evaluation.page import Table, text_table
+        from whispertide.lab.training import heads as choosing
 
         folder = None if dry_run else choosing.own_folder(model)
         windows = choosing.timed_windows()

@@ -13,8 +13,8 @@ from whispertide.cli.train_prepare import prepared
 from whispertide.errors import OptionError, OutputError
 
 if TYPE_CHECKING:
-    from whispertide.training.hush import HushTrainer
-    from whispertide.training.shards import Shards
+    from whispertide.lab.training.hush import HushTrainer
+    from whispertide.lab.training.shards import Shards
 
 
 _MINUTES = 30.0  # of synthetic speech
@@ -67,10 +67,10 @@ def hush(
     def body() -> ExitCode:
         where = train_device(device)
         from whispertide.checkpoint import load_checkpoint
+        from whispertide.lab.training.hush import HushOptions, open_trainer
+        from whispertide.lab.training.hush_windows import HushWindowOptions
+        from whispertide.lab.training.network import load_network
         from whispertide.streaming.hush import file_name
-        from whispertide.training.hush import HushOptions, open_trainer
-        from whispertide.training.hush_windows import HushWindowOptions
-        from whispertide.training.network import load_network
 
         checkpoint = load_checkpoint(model, announce=say)
         options = HushOptions(
@@ -108,7 +108,7 @@ def hush(
 
 def _speech(data: list[Path], run: Path) -> "Shards":
     """The utterances of folders of shards, of manifests, or synthetic ones; the latter two are kept beside the run."""
-    from whispertide.training.shards import open_shards
+    from whispertide.lab.training.shards import open_shards
 
     folders = []
     for number, path in enumerate(data):
@@ -125,7 +125,7 @@ def _speech(data: list[Path], run: Path) -> "Shards":
 
 def _synthetic(folder: Path) -> Path:
     """A folder of synthetic speech, made if it is not there."""
-    from whispertide.training.timed_speech import make_speech
+    from whispertide.lab.training.timed_speech import make_speech
 
     if not folder.exists():
         say(f"making {_MINUTES:g} minutes of synthetic speech in {folder}")

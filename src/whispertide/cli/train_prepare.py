@@ -8,7 +8,7 @@ import typer
 from whispertide.cli.exit import ExitCode, guarded, say
 
 if TYPE_CHECKING:
-    from whispertide.training.prepare import Prepared
+    from whispertide.lab.training.prepare import Prepared
 
 
 def prepare(
@@ -43,8 +43,8 @@ def prepare(
 def prepared(manifest: Path, output: Path, *, skip_bad: bool = False, jobs: int | None = None) -> "Prepared":
     """The shards of a manifest, with a progress bar. Raises what `training.prepare.prepare` raises."""
     from whispertide.cli.progress import counting
+    from whispertide.lab.training.prepare import prepare as make
     from whispertide.model.runtime import usable_cpus
-    from whispertide.training.prepare import prepare as make
 
     with counting("lines") as advance:
         return make(manifest, output, skip_bad=skip_bad, workers=jobs or len(usable_cpus()), advance=advance)

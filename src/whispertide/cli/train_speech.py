@@ -29,9 +29,9 @@ def speech(
 
     def body() -> ExitCode:
         from whispertide.cli.progress import counting
+        from whispertide.lab.speech.manners import choose_voices
+        from whispertide.lab.training.making import Recipe, make_speech
         from whispertide.model.runtime import usable_cpus
-        from whispertide.training.speech.making import Recipe, make_speech
-        from whispertide.training.speech.voices import choose_voices
 
         asked = [name.strip() for name in voices.split(",") if name.strip()]
         recipe = Recipe(seed=seed, voices=choose_voices(asked), vocabulary=vocabulary)

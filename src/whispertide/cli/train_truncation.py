@@ -39,13 +39,13 @@ def truncation(
         from whispertide.options import EngineOptions
 
         try:
-            from whispertide.training.truncation import TruncationOptions, train_truncation
+            from whispertide.lab.training.truncation import TruncationOptions, train_truncation
         except ModuleNotFoundError as error:
             raise OptionError(
                 f"expected PyTorch for training; it is missing ({error}): {how_to_install('train')}"
             ) from error
-        from whispertide.training.shards import open_shards
-        from whispertide.training.timed_speech import make_speech
+        from whispertide.lab.training.shards import open_shards
+        from whispertide.lab.training.timed_speech import make_speech
 
         options = TruncationOptions(windows=windows, framing=framing, seed=seed)
         loaded = load_model(model, EngineOptions(precision="fp32"), announce=say)

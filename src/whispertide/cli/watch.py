@@ -12,9 +12,9 @@ from whispertide.cli.live import clock_text
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Watcher
-from whispertide.document import Document, TextSegment
 from whispertide.events import Error, Event
-from whispertide.formats import event_line, render_txt
+from whispertide.formats.document import Document, TextSegment
+from whispertide.formats.files import event_line, render_txt
 from whispertide.types import seconds
 
 if TYPE_CHECKING:

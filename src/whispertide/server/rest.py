@@ -23,9 +23,9 @@ from starlette.types import Receive, Scope, Send
 
 from whispertide.checkpoint.languages import LANGUAGES
 from whispertide.decoding.longform import OfflineSegment
-from whispertide.document import Document, TextSegment
 from whispertide.errors import AudioError, OptionError, WhispertideError
-from whispertide.formats import get_format
+from whispertide.formats.document import Document, TextSegment
+from whispertide.formats.files import get_format
 from whispertide.options import DecodeOptions, Task
 from whispertide.server.bodies import GoneError, TooLargeError, TooSlowError, limited, pieces
 from whispertide.server.hub import Hub

@@ -9,8 +9,8 @@ import pytest
 from headless_chromium import Page, find_chromium, page
 from served import keyed, limited, wav
 from served_page import STATE, drop, serving
-from whispertide.document import Document, Segmenter
-from whispertide.formats import get_format
+from whispertide.formats.document import Document, Segmenter
+from whispertide.formats.files import get_format
 from whispertide.types import Word
 
 pytestmark = [

@@ -1,0 +1,1 @@
+"""A transcript as a document, as subtitles, as files."""

@@ -1,0 +1,252 @@
+"""A transcript as subtitle cues, by the usual rules for them (BBC and Netflix subtitle guides).
+
+A cue has at most two lines of 42 characters and stays for 1 to 7 seconds. It ends at the end of a sentence or at a
+pause where it can, else between two phrases. Cues follow each other and never overlap; every word is in one of them.
+Where to break is a shortest path: each cue has a cost, and the cheapest way through all words is taken, as TeX does
+with lines (Knuth & Plass 1981).
+
+Pure: knows nothing of file formats. Time is in samples. `server/web/subtitles.js` is the same for the page; a test
+compares what the two write.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from whispertide.formats.document import CLAUSE_ENDS, CLOSING, SENTENCE_ENDS, Document, Limits, segment_words
+from whispertide.types import SAMPLE_RATE, Word, seconds
+
+LINE_WIDTH = 42  # characters; those of Chinese, Japanese and Korean are as wide as two
+SHORTEST, LONGEST = SAMPLE_RATE, 7 * SAMPLE_RATE
+# Only words without times of their own leave less room than this: then the next cue comes that much later.
+_LEAST = SAMPLE_RATE // 10
+_BREATH = 3 * SAMPLE_RATE // 10  # a gap between words that tells phrases apart
+_PHRASES = Limits(chars=10**9, span=10**12)  # cut at sentence ends and pauses alone
+
+# Characters of Chinese, Japanese and Korean, and pictures.
+_WIDE = re.compile(
+    "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\uffe0-\uffe6"
+    "\U0001f300-\U0001f64f\U00020000-\U0003fffd]"
+)
+
+# What a break costs. The unit is that of a break at a comma.
+_AT_COMMA, _AT_BREATH, _ANYWHERE = 1.0, 1.5, 4.0
+_AFTER_SHORT_WORD = 3.0  # "of", "the", "und", "la": they belong to what follows
+_TWO_PHRASES = 3.0  # in one cue; as much again for each second of silence between them
+_TOO_SHORT = 8.0  # for a cue that flashes by, less the nearer it is to a second
+_UNSPACED = "\u0e00"  # from here on there are scripts without spaces: Thai, Lao, Khmer, Chinese, Japanese
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """A text of one or two lines that is shown from `start` to `end`, in samples."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What is never broken: a word, or several that nothing separates. `sized`: its times are known.
+
+    `closes` where a sentence ends or a pause follows.
+    """
+
+    text: str
+    spaced: bool
+    start: int
+    end: int
+    closes: bool = False
+
+    @property
+    def sized(self) -> bool:
+        return self.end > self.start
+
+    @property
+    def is_short(self) -> bool:
+        return len(self.text) <= 3 and self.text[-1].isalpha() and self.text[-1] < _UNSPACED
+
+    @property
+    def ends_clause(self) -> bool:
+        return self.text.rstrip(CLOSING).endswith(tuple(CLAUSE_ENDS + SENTENCE_ENDS))
+
+
+def cues(document: Document, clean: Callable[[str], str] = str) -> list[Cue]:
+    """The cues of a transcript; `clean` takes out of a text what its file format cannot hold.
+
+    A segment without words that fits stays as it is: cues that were read from a file are the same cues again.
+    """
+    found: list[Sequence[_Unit]] = []
+    run: list[_Unit] = []
+    for segment in document.segments:
+        if segment.words:
+            for phrase in segment_words(segment.words, _PHRASES):
+                run += _units(phrase.words, clean)
+            continue
+        found += _cut(run)
+        run = []
+        alone = _units([Word(segment.text, segment.start, segment.end)], clean)
+        found += [alone] if alone and _break(alone) is not None else _cut(alone)
+    return _timed([*found, *_cut(run)])
+
+
+# --- words -> units --------------------------------------------------------------------------------------------------
+
+
+def _units(words: Iterable[Word], clean: Callable[[str], str]) -> list[_Unit]:
+    """The words of one phrase; what no line may break is put together."""
+    units: list[_Unit] = []
+    for part in _parts(words):
+        if units and not part.spaced and not _may_break(units[-1].text, part.text):
+            before = units.pop()
+            sized = [unit for unit in (before, part) if unit.sized] or [before]
+            units.append(_Unit(before.text + part.text, before.spaced, sized[0].start, sized[-1].end))
+        else:
+            units.append(part)
+    cleaned = [_Unit(text, unit.spaced, unit.start, unit.end) for unit in units if (text := clean(unit.text))]
+    if cleaned:
+        last = cleaned[-1]
+        cleaned[-1] = _Unit(last.text, last.spaced, last.start, last.end, closes=True)
+    return cleaned
+
+
+def _parts(words: Iterable[Word]) -> Iterator[_Unit]:
+    """Words without the white space in and around them; where there is some inside, the time is shared out."""
+    spaced = True
+    for word in words:
+        pieces = word.text.split()
+        spaced = spaced or word.text[:1].isspace()
+        ends = [0, *accumulate(len(piece) for piece in pieces)]
+        length = max(word.end - word.start, 0)
+        for piece, (first, last) in zip(pieces, pairwise(ends), strict=True):
+            start, end = (word.start + length * at // ends[-1] for at in (first, last))
+            yield _Unit(piece, spaced, start, end)
+            spaced = True
+        spaced = word.text[-1:].isspace() or (spaced and not pieces)
+
+
+def _may_break(before: str, after: str) -> bool:
+    """Whether a line may end between two words that no space separates."""
+    return before[-1] >= _UNSPACED and after[0] >= _UNSPACED and after[0] not in SENTENCE_ENDS + CLAUSE_ENDS + CLOSING
+
+
+def _width_of(text: str) -> int:
+    """How wide a text is on the screen, in characters of the Latin alphabet."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.category(char) in ("Mn", "Me") else 1 + bool(_WIDE.match(char)) for char in text)
+
+
+def _joined(units: Sequence[_Unit]) -> str:
+    return "".join(" " * (unit.spaced and number > 0) + unit.text for number, unit in enumerate(units))
+
+
+# --- units -> cues ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Units that follow each other; `edges[n]` is how wide the first n are, each with the space before it."""
+
+    units: Sequence[_Unit]
+    edges: Sequence[int]
+
+    @classmethod
+    def of(cls, units: Sequence[_Unit]) -> "_Run":
+        return cls(units, [0, *accumulate(_width_of(unit.text) + unit.spaced for unit in units)])
+
+    def width(self, first: int, last: int) -> int:
+        """How wide a line of `units[first:last]` is; there is at least one."""
+        return self.edges[last] - self.edges[first] - self.units[first].spaced
+
+
+def _cut(units: Sequence[_Unit]) -> list[Sequence[_Unit]]:
+    """The cheapest way to cut `units` into cues: `best[n]` is that of the first n."""
+    run = _Run.of(units)
+    best: list[tuple[float, int]] = [(0.0, 0)]
+    for end in range(1, len(units) + 1):
+        best.append(min((best[start][0] + _cost(run, start, end), start) for start in _starts(run, end)))
+    cut: list[Sequence[_Unit]] = []
+    end = len(units)
+    while end:
+        start = best[end][1]
+        cut.append(units[start:end])
+        end = start
+    return cut[::-1]
+
+
+def _starts(run: _Run, end: int) -> Iterator[int]:
+    """Where a cue that ends before unit `end` may start, so that it fits."""
+    yield end - 1
+    line = end - 1  # where its last line starts: as early as that fits, so that the first has most room
+    if run.width(line, end) > LINE_WIDTH:
+        return
+    for start in range(end - 2, -1, -1):
+        if line == start + 1 and run.width(start, end) <= LINE_WIDTH:
+            line = start
+        cue = run.units[start:end]
+        if (line > start and run.width(start, line) > LINE_WIDTH) or _end(cue) - _start(cue) > LONGEST:
+            return
+        yield start
+
+
+def _cost(run: _Run, start: int, end: int) -> float:
+    """What the cue of `units[start:end]` costs: its end, the phrases that it joins, its haste, and its empty room."""
+    units, cue, last = run.units, run.units[start:end], run.units[end - 1]
+    empty = 1 - min(1.0, run.width(start, end) / (2 * LINE_WIDTH))
+    cost = empty * empty
+    for unit, after in pairwise(cue):
+        if unit.closes:
+            cost += _TWO_PHRASES * (1 + seconds(max(0, after.start - unit.end)))
+    if end == len(units):
+        return cost
+    if not last.closes:
+        breath = last.sized and units[end].sized and units[end].start - last.end >= _BREATH
+        anywhere = _ANYWHERE + _AFTER_SHORT_WORD * last.is_short
+        cost += _AT_COMMA if last.ends_clause else _AT_BREATH if breath else anywhere
+    shown = _start(units, end) - _start(cue)
+    return cost + _TOO_SHORT * (1 - min(SHORTEST, max(0, shown)) / SHORTEST)
+
+
+def _start(units: Sequence[_Unit], first: int = 0) -> int:
+    """When a cue begins: with its first word whose time is known, as one without length may lie anywhere before."""
+    return next((units[number].start for number in range(first, len(units)) if units[number].sized), units[first].start)
+
+
+def _end(units: Sequence[_Unit]) -> int:
+    return max(unit.end for unit in units)
+
+
+# --- cues on the screen ----------------------------------------------------------------------------------------------
+
+
+def _break(units: Sequence[_Unit]) -> int | None:
+    """Where the second line of a cue begins (its length: there is none); None if it does not fit."""
+    run, count = _Run.of(units), len(units)
+    if count == 1 or run.width(0, count) <= LINE_WIDTH:
+        return count
+    choices = []
+    for at in range(1, count):
+        first, second = run.width(0, at), run.width(at, count)
+        if max(first, second) <= LINE_WIDTH:
+            last = units[at - 1]
+            clumsy = (not last.ends_clause) + 1.5 * last.is_short
+            choices.append((abs(first - second) / 20 + clumsy, at))
+    return min(choices)[1] if choices else None
+
+
+def _timed(found: Sequence[Sequence[_Unit]]) -> list[Cue]:
+    """Cues with their lines and times: each stays for a second at least, unless the next one comes sooner."""
+    starts: list[int] = []
+    for units in found:
+        starts.append(max(_start(units), starts[-1] + _LEAST if starts else 0))
+    cues = []
+    for units, start, after in zip(found, starts, [*starts, None][1:], strict=True):
+        end = min(max(_end(units), start + SHORTEST), start + LONGEST)
+        at = _break(units) or len(units)
+        text = "\n".join(_joined(line) for line in (units[:at], units[at:]) if line)
+        cues.append(Cue(start, end if after is None else min(end, after), text))
+    return cues

@@ -1,0 +1,1 @@
+"""The laboratory: making speech, training, measuring. It imports what runs, never the reverse; commands import it."""

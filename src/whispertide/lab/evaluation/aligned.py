@@ -1,0 +1,167 @@
+"""Word times for a corpus that has none: the reference text is placed in its audio by forced alignment with a model.
+
+The right text is put through the decoder, and time warping over the cross-attention says when each word was said
+(`decoding.alignment`). A recording of at most 30 s is one stretch. A longer one is transcribed first; it is cut where
+two neighbouring words of the reference were both heard, so that each stretch fits into a window and its text is known.
+
+Such times are a model's opinion: a word ends where the next one begins, so pauses count as words, and where a model
+hears badly the times are bad as well. Utterances say so (`aligned_by`), and no claim about latency may rest on them.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+from whispertide.api import Transcriber
+from whispertide.decoding.alignment import (
+    WordTiming,
+    locate_words,
+    merge_punctuation,
+    shorten_at_sentence_ends,
+    typical_duration,
+)
+from whispertide.decoding.longform import Features, pad30
+from whispertide.lab.evaluation.wer import align
+from whispertide.lab.speech.utterance import Corpus, RefWord, Utterance
+from whispertide.options import DecodeOptions
+from whispertide.types import FRAME_SAMPLES, N_SAMPLES, FloatArray, Span, Word
+
+VERSION = 1  # counts up whenever the same model gives other times
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedCorpus:
+    """A corpus with the times that a model gave its words; `of` is the corpus without them."""
+
+    name: str
+    hash: str
+    of: Corpus
+    items: tuple[Utterance, ...]
+
+    def utterances(self) -> Iterator[Utterance]:
+        """In the order of the corpus."""
+        return iter(self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The words [first, last) of a reference, which are said within `span` of its recording."""
+
+    first: int
+    last: int
+    span: Span
+
+
+def lacks_times(utterance: Utterance) -> bool:
+    """Whether there are words, and nobody knows exactly when they are said."""
+    return bool(utterance.words) and not utterance.exact_times
+
+
+def align_corpus(
+    corpus: Corpus,
+    transcriber: Transcriber,
+    model: str,
+    languages: Collection[str],
+    progress: Callable[[float], None],
+) -> AlignedCorpus:
+    """Place the words of every utterance that lacks times and is in one of `languages`, those that `model` writes.
+
+    `progress` is told the seconds of each. Raises `AudioFileError` where a recording cannot be read.
+    """
+    items = []
+    for utterance in corpus.utterances():
+        if lacks_times(utterance):
+            if utterance.language in languages:
+                utterance = aligned(utterance, transcriber, model)
+            progress(utterance.seconds)
+        items.append(utterance)
+    content = transcriber.model.content_hash
+    facts = repr((corpus.hash, content, transcriber.model.options.precision, VERSION))
+    digest = hashlib.sha256(facts.encode()).hexdigest()[:12]
+    return AlignedCorpus(f"{corpus.name}-aligned-by-{model}", digest, corpus, tuple(items))
+
+
+def aligned(utterance: Utterance, transcriber: Transcriber, model: str) -> Utterance:
+    """The utterance with a time for each word that could be placed."""
+    samples = utterance.audio()
+    words = list(utterance.words)
+    for stretch in _stretches_of(utterance, samples, transcriber):
+        part = samples[stretch.span.start : stretch.span.end]
+        texts = [word.text for word in words[stretch.first : stretch.last]]
+        for index, span in enumerate(_placed(texts, part, utterance.language, transcriber), stretch.first):
+            if span is not None:
+                start = stretch.span.start
+                words[index] = RefWord(words[index].text, start + span.start, start + span.end)
+    return replace(utterance, words=tuple(words), aligned_by=model)
+
+
+def _stretches_of(utterance: Utterance, samples: FloatArray, transcriber: Transcriber) -> list[Stretch]:
+    count = len(utterance.words)
+    if len(samples) <= N_SAMPLES:
+        return [Stretch(0, count, Span(0, len(samples)))]
+    options = DecodeOptions(language=utterance.language)
+    heard = [word for part in transcriber.transcribe_segments(samples, options=options) for word in part.words]
+    found = align([word.text for word in utterance.words], [word.text.strip() for word in heard], utterance.language)
+    return stretches(count, {said: heard[at] for said, at in found.matched_words().items()}, len(samples))
+
+
+def stretches(count: int, heard: Mapping[int, Word], length: int, longest: int = N_SAMPLES) -> list[Stretch]:
+    """Cut a reference of `count` words and a recording of `length` samples into stretches of at most `longest`.
+
+    `heard` says when some words were heard. Words for which no short enough stretch can be found are in none.
+    """
+    cuts = [(0, 0)]
+    for index in sorted(heard):
+        if index + 1 in heard:
+            middle = (heard[index].end + heard[index + 1].start) // 2
+            if cuts[-1][1] < middle < length:
+                cuts.append((index + 1, middle))
+    cuts.append((count, length))
+    found = []
+    at = 0
+    while at + 1 < len(cuts):
+        (first, start), to = cuts[at], at + 1
+        while to + 1 < len(cuts) and cuts[to + 1][1] - start <= longest:
+            to += 1
+        last, end = cuts[to]
+        if first < last and end - start <= longest:
+            found.append(Stretch(first, last, Span(start, end)))
+        at = to
+    return found
+
+
+def _placed(texts: Sequence[str], samples: FloatArray, language: str, transcriber: Transcriber) -> list[Span | None]:
+    """Where each of the words lies in the samples, of which there are at most 30 s."""
+    model = transcriber.model
+    features = Features.of((samples,), model.dims.n_mels)
+    encoded = pad30(model, features.window(0, features.frames))
+    timings = locate_words(
+        model,
+        encoded,
+        model.tokenizer.encode(" " + " ".join(texts)),
+        language=language if model.dims.is_multilingual else None,
+        frames=len(samples) // FRAME_SAMPLES,
+    )
+    timings = merge_punctuation(shorten_at_sentence_ends(timings, 2 * typical_duration(timings)))
+    return spans_of(texts, timings)
+
+
+def spans_of(texts: Sequence[str], timings: Sequence[WordTiming]) -> list[Span | None]:
+    """The span of each written word, from timings whose words may be shorter or longer than those written.
+
+    Both are the same letters but for spaces; where they are not, and behind the last timing, there are no spans.
+    """
+    pieces = ["".join(timing.text.split()) for timing in timings]
+    whole, said = "".join(texts), "".join(pieces)
+    if not whole.startswith(said):
+        return [None] * len(texts)
+    owner = [number for number, piece in enumerate(pieces) for _ in piece]
+    spans: list[Span | None] = []
+    for first, last in pairwise(accumulate(map(len, texts), initial=0)):
+        if first == last or last > len(owner):
+            spans.append(None)
+            continue
+        start, end = timings[owner[first]].start, timings[owner[last - 1]].end
+        spans.append(Span(start, end) if start < end else None)
+    return spans

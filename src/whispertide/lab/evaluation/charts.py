@@ -1,0 +1,238 @@
+"""The plots of a report: cells of one group -> figures for its page. Tables are `report`'s affair, drawing `plots`'."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from whispertide.lab.evaluation import page, plots
+from whispertide.lab.evaluation.bootstrap import interval
+from whispertide.lab.evaluation.grid import PEER
+from whispertide.lab.evaluation.revisions import revisions
+from whispertide.lab.evaluation.store import Cell
+from whispertide.lab.evaluation.trace import Trace
+from whispertide.lab.evaluation.views import look
+
+MOST_CURVES = plots.SERIES
+_POINTS = 60  # of a curve over time
+Chart = Callable[[Sequence[Cell]], str]  # an empty text where there is nothing to draw
+
+
+def charts(cells: Sequence[Cell]) -> list[str]:
+    """All that there is to draw of a group."""
+    drawn = (chart(cells) for chart in (trade_off, *_distributions(), *_ablations(), *_times()))
+    return [chart for chart in drawn if chart]
+
+
+def label(cell: Cell, others: Sequence[Cell] = ()) -> str:
+    """Recogniser and changes; the step too, where others differ only in that."""
+    same = {other.spec.step_s for other in others if other.spec.label == cell.spec.label}
+    return f"{cell.spec.label} {step_text(cell)}" if len(same) > 1 else cell.spec.label
+
+
+def step_text(cell: Cell) -> str:
+    """The step as a note beside a point."""
+    return "" if cell.spec.step_s is None else f"{cell.spec.step_s:g} s"
+
+
+def trade_off(cells: Sequence[Cell]) -> str:
+    """Latency against WER, a curve per recogniser, a point per step."""
+    if not _placed(cells):
+        return ""
+    note = "Each point is one step; down and to the left is better."
+    return page.figure(trade_off_plot(cells), "Latency against word error rate", note)
+
+
+def trade_off_plot(cells: Sequence[Cell]) -> plots.Drawing:
+    """The plot alone; offline WER is a line across it."""
+    curves: dict[str, list[Cell]] = {}
+    for cell in _placed(cells):
+        curves.setdefault(cell.spec.label, []).append(cell)
+    drawn = [
+        plots.Curve(
+            name,
+            tuple(float(cell.score["confirmed_mean_s"]) for cell in members),
+            tuple(100 * float(cell.score["wer"]) for cell in members),
+            tuple(step_text(cell) for cell in members),
+        )
+        for name, members in list(curves.items())[:MOST_CURVES]
+    ]
+    offline = sorted(
+        {100 * float(cell.score["wer_offline"]) for cell in cells if cell.score.get("wer_offline") is not None}
+    )
+    return plots.scatter(
+        drawn,
+        x_label="confirmed latency, mean (s)",
+        y_label="WER (%)",
+        title=_title("latency against WER", cells),
+        levels=[plots.Line(f"offline WER {value:.1f} %", value) for value in offline[:3]],
+    )
+
+
+def _placed(cells: Sequence[Cell]) -> list[Cell]:
+    """Those with both coordinates."""
+    return [cell for cell in cells if None not in (cell.score.get("confirmed_mean_s"), cell.score.get("wer"))]
+
+
+def _distributions() -> tuple[Chart, ...]:
+    """Plots of how latencies are spread: of confirmed words, and of words first seen."""
+
+    def plot_of(key: str, caption: str, note: str) -> Chart:
+        def plot(cells: Sequence[Cell]) -> str:
+            chosen = [cell for cell in typical(cells) if _latencies(cell, key)]
+            return page.figure(latency_plot(chosen, key, caption), caption, note) if chosen else ""
+
+        return plot
+
+    return (
+        plot_of("confirmed_s", "How late words are confirmed", "Share of matched words confirmed within that time."),
+        plot_of("first_seen_s", "How late words are first seen", "Share of matched words on screen within that time."),
+    )
+
+
+def latency_plot(
+    cells: Sequence[Cell], key: str = "confirmed_s", caption: str = "how late words are confirmed"
+) -> plots.Drawing:
+    """The distribution of latencies alone; cells without any are left out."""
+    samples = [(label(cell, cells), values) for cell in cells if (values := _latencies(cell, key))]
+    return plots.distribution(samples, x_label="latency (s)", title=_title(caption, cells))
+
+
+def _ablations() -> tuple[Chart, ...]:
+    def plot_of(key: str, scale: float, caption: str, unit: str) -> Chart:
+        def plot(cells: Sequence[Cell]) -> str:
+            chosen = _variants(cells)
+            items = [
+                plots.Bar(
+                    label(cell, chosen),
+                    scale * float(cell.score[key]),
+                    *_spread(cell, key, scale),
+                    colour=0 if not cell.spec.changes else 1,
+                )
+                for cell in chosen
+                if cell.score.get(key) is not None
+            ]
+            if len(items) < 2:
+                return ""
+            title = _title(caption, cells)
+            whiskers = any(item.low is not None for item in items)
+            return page.figure(
+                plots.bars(items, x_label=unit, title=title), caption, _ABLATION_NOTE + _WHISKERS * whiskers
+            )
+
+        return plot
+
+    return (
+        plot_of("confirmed_mean_s", 1, "Ablation: confirmed latency", "mean (s)"),
+        plot_of("wer", 100, "Ablation: word error rate", "WER (%)"),
+        plot_of("gflop_per_s", 1, "Ablation: encoder work", "GFLOP per second of audio"),
+    )
+
+
+_ABLATION_NOTE = "Recipes as they are (blue), and changed (orange)."
+_WHISKERS = " Whiskers: 95 % bootstrap intervals over utterances."
+
+
+def _times() -> tuple[Chart, ...]:
+    def plot_of(
+        measure: Callable[[Trace], tuple[list[float], list[float]]], y_label: str, caption: str, note: str
+    ) -> Chart:
+        def plot(cells: Sequence[Cell]) -> str:
+            curves = []
+            chosen = _one_each(cells)
+            for cell in chosen:
+                trace = max(cell.traces(), key=lambda trace: trace.audio_s, default=None)
+                x, y = measure(trace) if trace else ([], [])
+                if x:
+                    curves.append(plots.Curve(label(cell, chosen), tuple(x), tuple(y)))
+            if not curves:
+                return ""
+            title = _title(caption, cells)
+            return page.figure(plots.over_time(curves, y_label=y_label, title=title), caption, note)
+
+        return plot
+
+    return (
+        plot_of(
+            revisions_over_time,
+            "words taken back, so far",
+            "Revisions over time",
+            "Words that were on screen and then changed or disappeared, in the longest utterance.",
+        ),
+        plot_of(
+            lag_over_time,
+            "lag (s)",
+            "Lag over time",
+            "When a round was done, how long ago its newest audio had been spoken; the longest utterance.",
+        ),
+    )
+
+
+def revisions_over_time(trace: Trace) -> tuple[list[float], list[float]]:
+    """Times, and how many words that stood on the screen had been changed or removed by then."""
+    viewing = look(trace)
+    times, counts, total = [0.0], [0.0], 0
+    for before, after in pairwise(viewing.views):
+        total += revisions(replace(viewing, views=(before, after)))
+        times.append(after.at_s)
+        counts.append(float(total))
+    return (times, counts) if viewing.views else ([], [])
+
+
+def lag_over_time(trace: Trace) -> tuple[list[float], list[float]]:
+    """Times at which rounds were done, and how old their newest audio was then; the worst of each stretch."""
+    worst: dict[int, tuple[float, float]] = {}
+    for cost in trace.rounds:
+        end = cost.start_s + cost.seconds
+        lag = end - min(cost.start_s, trace.audio_s)
+        place = int(_POINTS * cost.start_s / max(trace.audio_s, 1e-9))
+        worst[place] = max(worst.get(place, (end, lag)), (end, lag), key=lambda point: point[1])
+    return [end for end, _ in worst.values()], [lag for _, lag in worst.values()]
+
+
+# --- choosing and reading --------------------------------------------------------------------------------------------
+
+
+def typical(cells: Sequence[Cell]) -> list[Cell]:
+    """All cells if they fit into one plot, else of each recogniser the one whose step is nearest to a second."""
+    return list(cells) if len(cells) <= MOST_CURVES else _one_each(cells)
+
+
+def _one_each(cells: Sequence[Cell]) -> list[Cell]:
+    """Of each recogniser the cell whose step is nearest to a second."""
+    nearest: dict[str, Cell] = {}
+    for cell in cells:
+        rival = nearest.get(cell.spec.label)
+        if rival is None or abs((cell.spec.step_s or 1) - 1) < abs((rival.spec.step_s or 1) - 1):
+            nearest[cell.spec.label] = cell
+    return list(nearest.values())[:MOST_CURVES]
+
+
+def _variants(cells: Sequence[Cell]) -> list[Cell]:
+    """Changed recipes and the recipes they are changes of, at equal steps; not those of other programs."""
+    ours = [cell for cell in cells if not cell.spec.recogniser.startswith(PEER)]
+    changed = {(cell.spec.recogniser, cell.spec.step_s) for cell in ours if cell.spec.changes}
+    return [cell for cell in cells if (cell.spec.recogniser, cell.spec.step_s) in changed]
+
+
+def _latencies(cell: Cell, key: str) -> list[float]:
+    return [float(value) for utterance in cell.utterances for value in utterance.get(key) or ()]
+
+
+def _spread(cell: Cell, key: str, scale: float) -> tuple[float | None, float | None]:
+    """A 95 % bootstrap interval over utterances, where there are enough of them."""
+    pairs: list[tuple[float, float]] = []
+    if key == "wer":
+        pairs = [(item["errors"], item["words"]) for item in cell.utterances]
+    elif key == "confirmed_mean_s":
+        late = [item.get("confirmed_s") or () for item in cell.utterances]
+        pairs = [(sum(values), len(values)) for values in late]
+    if len(pairs) < 3:
+        return None, None
+    low, high = interval(pairs)
+    return scale * low, scale * high
+
+
+def _title(what: str, cells: Sequence[Cell]) -> str:
+    """What, of which weights, on what."""
+    spec = cells[0].spec
+    return f"{what}: {spec.model} ({spec.model_hash}) on {spec.corpus}, clock {spec.clock}"

@@ -1,0 +1,72 @@
+"""Clips: short pieces of a corpus, each heard by itself. How they are cut, and how many of them are taken."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from whispertide.errors import OptionError
+from whispertide.lab.speech.utterance import Corpus, Utterance
+from whispertide.types import FloatArray, to_samples
+
+CLIP_S, WHOLE_S = 10.0, 30.0  # of clips that are cut, and of those that cannot be
+ABOUT = (
+    f"Clips of about {CLIP_S:g} s at most, cut at pauses (whole recordings of at most {WHOLE_S:g} s where nobody knows "
+    "the pauses)"
+)
+
+
+class Clip(NamedTuple):
+    """Words that are said, the samples, and the language."""
+
+    words: tuple[str, ...]
+    samples: FloatArray
+    language: str = "en"
+
+
+def clips_of(corpus: Corpus, most: int | None) -> list[Clip]:
+    """The first so many clips of a corpus; None means all. Raises `OptionError` where it has nothing to cut."""
+    found = list(islice((clip for utterance in corpus.utterances() for clip in clips(utterance)), most))
+    if not found:
+        raise OptionError(
+            "expected a corpus whose words have exact times, to cut it into clips, or whose recordings last no longer "
+            f"than {WHOLE_S:g} s; {corpus.name} has neither: use --corpus talks"
+        )
+    return found
+
+
+def clips(utterance: Utterance) -> Iterator[Clip]:
+    """Words and samples of clips of at most about 10 s, cut at pauses or, where nothing is said, anywhere; where nobody
+    knows exact times the whole recording, if a window holds it.
+    """
+    if utterance.exact_times:
+        yield from clips_at_pauses(utterance)
+    elif not utterance.words:
+        audio = utterance.audio()
+        yield from (Clip((), audio[at : at + to_samples(CLIP_S)]) for at in range(0, len(audio), to_samples(CLIP_S)))
+    elif utterance.seconds <= WHOLE_S:
+        yield Clip(tuple(word.text for word in utterance.words), utterance.audio(), utterance.language)
+
+
+def clips_at_pauses(
+    utterance: Utterance, *, longest_s: float = CLIP_S, pause_s: float = 0.25, shortest_s: float = 2.0
+) -> Iterator[Clip]:
+    """Words and samples of stretches cut in the middle of a pause, or between two words where none comes in time."""
+    audio = utterance.audio()
+    words = [(word.text, word.start or 0, word.end or 0) for word in utterance.words]
+    begin, first = 0, 0
+    if words and words[0][2] > to_samples(longest_s):  # a silence that no clip can hold comes first
+        begin = words[0][1] - to_samples(pause_s)
+    for place, (_, _, end) in enumerate(words):
+        last = place + 1 == len(words)
+        after = len(audio) if last else words[place + 1][1]
+        following = len(audio) if last else words[place + 1][2]
+        assert end is not None
+        assert after is not None
+        assert following is not None
+        paused = after - end >= to_samples(pause_s) and end - begin >= to_samples(shortest_s)
+        if last or paused or following - begin > to_samples(longest_s):
+            cut = len(audio) if last else (end + max(after, end)) // 2
+            cut = min(cut, begin + to_samples(longest_s) + to_samples(1.0))
+            said = tuple(text for text, _, _ in words[first : place + 1])
+            yield Clip(said, audio[begin:cut], utterance.language)
+            begin, first = max(cut, after - to_samples(pause_s)), place + 1

@@ -1,0 +1,382 @@
+"""A session on a clock: audio arrives as it would be spoken, and what is shown is written down with the time.
+
+    simulate   discrete events: computing occupies the one worker for the wall time it was measured to take, so a talk
+               of an hour is done as fast as it can be computed
+    free       computing takes no time: the delay of the policy alone
+    live       the wall clock: what the other two are checked against
+
+All three run the same loop. Audio arrives in blocks; when the worker is free it takes every block that has arrived
+and runs what is due, so a round that takes long makes the next one look at more, whether the recipe's schedule has a
+fixed step or does its best. What a round says is shown at its end. The end of the audio is known as it arrives, and
+the session is finished then.
+
+An executor that overlaps rounds has two workers, one per stage: in a simulation each is occupied for the time that its
+stage took alone, so a round is encoded while the one before it is decoded, and what both lose to each other's use of
+memory and caches is not in it; in real time the workers are the executor's own. Knows no reference.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+from whispertide.checkpoint import ModelDims
+from whispertide.decoding.search import Guard, Steps
+from whispertide.errors import SessionError
+from whispertide.events import Confirmed, Event, Hypothesis
+from whispertide.lab.evaluation.energy import Meter
+from whispertide.lab.evaluation.flops import encoder_gflop
+from whispertide.lab.evaluation.trace import ClockName, RoundCost, Shown, Trace
+from whispertide.options import DecodeOptions
+from whispertide.session import Session
+from whispertide.streaming.pipelined import PipelinedExecutor
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.stages import Pending, Ready, Staged
+from whispertide.types import SAMPLE_RATE, FloatArray, seconds
+
+BLOCK = SAMPLE_RATE // 50  # 20 ms: how finely audio arrives
+_GLANCE_S = 0.002  # how often the live clock looks whether a round is done
+ComputeTime = Callable[[RoundResult], float]  # what a round took, in seconds, in place of what was measured
+T = TypeVar("T")
+
+
+def simulate(
+    session: Session,
+    samples: FloatArray,
+    *,
+    block: int = BLOCK,
+    utterance: str = "",
+    recogniser: str = "",
+    dims: ModelDims | None = None,
+    compute_time: ComputeTime | None = None,
+) -> Trace:
+    """Play `samples` [n] to a new session, computing occupying the worker for its measured time.
+
+    With `compute_time` a round takes what that says (where stages overlap, half of it in each) and everything else
+    nothing, so that the trace is a function of the audio. `dims` are the model's, to count the encoder's work. Raises
+    `SessionError` for a session without executor, and what the executor raises.
+    """
+    clock = _Simulated(measured=compute_time is None)
+    return _play(session, samples, block, clock, dims, compute_time).run(utterance, recogniser)
+
+
+def free(
+    session: Session,
+    samples: FloatArray,
+    *,
+    block: int = BLOCK,
+    utterance: str = "",
+    recogniser: str = "",
+    dims: ModelDims | None = None,
+) -> Trace:
+    """The same with computing in no time."""
+    clock = _Simulated(measured=False, name="free")
+    return _play(session, samples, block, clock, dims, lambda _: 0.0).run(utterance, recogniser)
+
+
+def live(
+    session: Session,
+    samples: FloatArray,
+    *,
+    block: int = BLOCK,
+    utterance: str = "",
+    recogniser: str = "",
+    dims: ModelDims | None = None,
+) -> Trace:
+    """The same in real time: it takes as long as the audio, and longer if the session is late."""
+    return _play(session, samples, block, _Live(), dims, None).run(utterance, recogniser)
+
+
+class _Clock(Protocol):
+    """Time in seconds since the first sample was spoken."""
+
+    @property
+    def name(self) -> ClockName:
+        """What a trace calls it."""
+
+    @property
+    def now(self) -> float:
+        """The time."""
+
+    def wait_until(self, at: float) -> None:
+        """Let time pass; `at` may be over."""
+
+    def spend(self, measured: float) -> None:
+        """The worker has just been at work for so many seconds."""
+
+
+class _Live:
+    name: ClockName = "live"
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    @property
+    def now(self) -> float:
+        return time.perf_counter() - self._began
+
+    def wait_until(self, at: float) -> None:
+        if (wait := at - self.now) > 0:
+            time.sleep(wait)
+
+    def spend(self, measured: float) -> None:
+        """It has passed already."""
+
+
+class _Simulated:
+    def __init__(self, *, measured: bool, name: ClockName = "simulated") -> None:
+        self.name: ClockName = name
+        self.now = 0.0
+        self._measured = measured
+
+    def wait_until(self, at: float) -> None:
+        self.now = max(self.now, at)
+
+    def spend(self, measured: float) -> None:
+        if self._measured:
+            self.now += measured
+
+
+@dataclass(slots=True)
+class _Play:
+    """One session on one clock. `taken` samples have been given to the session; `guess` is the hypothesis shown."""
+
+    session: Session
+    samples: FloatArray
+    block: int
+    clock: _Clock
+    dims: ModelDims | None
+    compute_time: ComputeTime | None
+    taken: int = 0
+    guess: tuple[str, ...] = ()
+    shown: list[Shown] = field(default_factory=list)
+    rounds: list[RoundCost] = field(default_factory=list)
+
+    def run(self, utterance: str, recogniser: str) -> Trace:
+        meter = Meter()
+        while self.taken < len(self.samples):
+            self._wait()
+            self._take_arrived()
+            self._run_due()
+        self._work(self.session.request_finish)
+        self._run_due()
+        self._come_to_an_end()
+        if not self.session.ended:
+            raise SessionError("expected the policy to make room for the rest of the audio; it did not")
+        self._show((), at_the_end=True)
+        usage = meter.read()
+        return Trace(
+            utterance=utterance,
+            recogniser=recogniser or self.session.recipe.name,
+            clock=self.clock.name,
+            audio_s=seconds(len(self.samples)),
+            shown=tuple(self.shown),
+            rounds=tuple(self.rounds),
+            wall_s=usage.wall_s,
+            cpu_s=usage.cpu_s,
+            peak_mb=usage.peak_mb,
+            energy_j=usage.energy_j,
+        )
+
+    def _wait(self) -> None:
+        """Until something happens."""
+        self.clock.wait_until(seconds(self._next_arrival))
+
+    def _come_to_an_end(self) -> None:
+        """Whatever is still under way."""
+
+    @property
+    def _next_arrival(self) -> int:
+        """Where the next block ends."""
+        return min(self.taken + self.block, len(self.samples))
+
+    def _take_arrived(self) -> None:
+        """Give the session every block that has arrived."""
+        arrived = self._next_arrival
+        if seconds(arrived) > self.clock.now:
+            return
+        while arrived < len(self.samples) and seconds(min(arrived + self.block, len(self.samples))) <= self.clock.now:
+            arrived = min(arrived + self.block, len(self.samples))
+        if arrived > self.taken:
+            new, self.taken = self.samples[self.taken : arrived], arrived
+            self._work(lambda: self.session.ingest(new))
+
+    def _run_due(self) -> None:
+        """Run rounds until none is due, taking the audio that arrives meanwhile."""
+        while (plan := self._work(self.session.due)) is not None:
+            self._round(plan)
+            if self.taken < len(self.samples):
+                self._take_arrived()
+        self._show(self.session.drain())
+
+    def _round(self, plan: RoundPlan) -> None:
+        executor = self.session.executor
+        if executor is None:
+            raise SessionError("expected a session with an executor; this one has none: give it one")
+        session, start = self.session, self.clock.now
+        began, worked = time.perf_counter(), time.process_time()
+        result = executor.run(plan, session.window(plan), session.options, session.guards(plan))
+        spent, worked = time.perf_counter() - began, time.process_time() - worked
+        if self.compute_time is None:
+            self.clock.spend(spent)
+        else:
+            spent = self.compute_time(result)
+            self.clock.wait_until(start + spent)
+        self._end_round(result, start, spent, worked)
+
+    def _end_round(self, result: RoundResult, start: float, spent: float, worked: float | None) -> None:
+        """Note what it took, and show what it says."""
+        self.rounds.append(self._cost(result, start, spent, worked))
+        judged = result if self.compute_time is None else _charged(result, spent)
+        self._show(self._work(lambda: self.session.apply(judged)))
+
+    def _work(self, task: Callable[[], T]) -> T:
+        """The session's own work: the voice gate, planning, judging."""
+        began = time.perf_counter()
+        done = task()
+        self.clock.spend(time.perf_counter() - began)
+        return done
+
+    def _show(self, events: Sequence[Event], *, at_the_end: bool = False) -> None:
+        """What these events change for a viewer, all at once."""
+        words = [word.text for event in events if isinstance(event, Confirmed) for word in event.words]
+        guesses = [event for event in events if isinstance(event, Hypothesis)]
+        if guesses:
+            self.guess = tuple(word.text for word in guesses[-1].words)
+        if words or guesses or at_the_end:
+            self.shown.append(Shown(self.clock.now, tuple(words), self.guess))
+
+    def _cost(self, result: RoundResult, start: float, spent: float, worked: float | None) -> RoundCost:
+        stats = result.stats
+        frames = [cost.frames for cost in result.costs if cost.stage == "encode"]
+        searches = sum((cost.steps for cost in result.costs if cost.stage == "decode"), Steps())
+        return RoundCost(  # encode_s and decode_s are measured, on every clock
+            start_s=start,
+            seconds=spent,
+            window_s=seconds(len(result.plan.window)),
+            encode_s=stats.encode_s,
+            decode_s=stats.decode_s,
+            align_s=stats.align_s,
+            decoder_runs=stats.decoder_runs,
+            search_runs=searches.runs,
+            search_rows=searches.rows,
+            narrow_runs=searches.narrow,
+            tokens=stats.tokens,
+            encoder_gflop=sum(encoder_gflop(self.dims, count) for count in frames) if self.dims else 0.0,
+            cpu_s=worked,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """A round under way: when it began and, in a simulation, what its stages take, in time and in processor time, and
+    when it is done.
+    """
+
+    start: float
+    pending: Pending
+    spent: float | None = None
+    worked: float | None = None
+    done_at: float = 0.0
+
+
+@dataclass(slots=True)
+class _TwoWorkers(_Play):
+    """The same with an executor that overlaps rounds; results come in the order in which rounds were begun."""
+
+    under_way: deque[_Flight] = field(default_factory=deque)
+    encoder_free: float = 0.0
+    decoder_free: float = 0.0
+
+    def _run_due(self) -> None:
+        """Take what is done, begin what is due, and again, because a result may make a round due."""
+        while True:
+            landed = self._land()
+            if self.session.ended:
+                break
+            plan = self._work(self.session.due)
+            if plan is not None:
+                self.under_way.append(self._begin(plan))
+            elif not landed:
+                break
+        self._show(self.session.drain())
+
+    def _wait(self) -> None:
+        arrival = seconds(self._next_arrival)
+        if self.under_way:
+            self._wait_for_result(arrival)
+        else:
+            self.clock.wait_until(arrival)
+
+    def _come_to_an_end(self) -> None:
+        while self.under_way:
+            self._wait_for_result(float("inf"))
+            self._run_due()
+
+    def _wait_for_result(self, at_most: float) -> None:
+        """Until the oldest round is done, or that time has come."""
+        oldest = self.under_way[0]
+        if isinstance(oldest.pending, Ready):
+            self.clock.wait_until(min(at_most, oldest.done_at))
+            return
+        while not oldest.pending.done and self.clock.now < at_most:
+            self.clock.wait_until(min(at_most, self.clock.now + _GLANCE_S))
+
+    def _land(self) -> bool:
+        """Give the session the oldest result, if it is there."""
+        if not self.under_way or not self._is_done(self.under_way[0]):
+            return False
+        flight = self.under_way.popleft()
+        result = flight.pending.result()
+        stats = result.stats
+        spent = stats.encode_s + stats.decode_s + stats.align_s if flight.spent is None else flight.spent
+        self._end_round(result, flight.start, spent, flight.worked)
+        return True
+
+    def _is_done(self, flight: _Flight) -> bool:
+        return flight.done_at <= self.clock.now if isinstance(flight.pending, Ready) else flight.pending.done
+
+    def _begin(self, plan: RoundPlan) -> _Flight:
+        executor = self.session.executor
+        assert isinstance(executor, PipelinedExecutor)
+        session, start = self.session, self.clock.now
+        given = plan, session.window(plan), session.options, session.guards(plan)
+        if self.clock.name == "live":
+            return _Flight(start, executor.begin(*given))
+        worked = time.process_time()
+        encode_s, decode_s, result = _stage_by_stage(executor.stages, *given)
+        worked = time.process_time() - worked
+        if self.compute_time is not None:
+            encode_s = decode_s = self.compute_time(result) / 2
+        self.encoder_free = max(start, self.encoder_free) + encode_s
+        self.decoder_free = max(self.encoder_free, self.decoder_free) + decode_s
+        return _Flight(start, Ready(result), encode_s + decode_s, worked, self.decoder_free)
+
+
+def _play(
+    session: Session,
+    samples: FloatArray,
+    block: int,
+    clock: _Clock,
+    dims: ModelDims | None,
+    compute_time: ComputeTime | None,
+) -> _Play:
+    kind = _TwoWorkers if isinstance(session.executor, PipelinedExecutor) else _Play
+    return kind(session, samples, block, clock, dims, compute_time)
+
+
+def _stage_by_stage(
+    stages: Staged, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard]
+) -> tuple[float, float, RoundResult]:
+    """Seconds of the first and of the second stage, and the result."""
+    began = time.perf_counter()
+    opening = stages.encode(plan, audio)
+    between = time.perf_counter()
+    result = stages.decode(plan, opening, options, guards)
+    return between - began, time.perf_counter() - between, result
+
+
+def _charged(result: RoundResult, spent: float) -> RoundResult:
+    """The result as if it had taken `spent` seconds: a schedule that looks at the load must see this clock's."""
+    return replace(result, stats=replace(result.stats, encode_s=spent, decode_s=0.0, align_s=0.0))

@@ -1,0 +1,126 @@
+"""Which cells a benchmark has: recipes, peers, models, corpora and steps in every combination.
+
+Only names and settings are looked at; nothing is loaded and nothing is measured here.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING
+
+from whispertide.errors import OptionError
+from whispertide.options import EngineOptions
+from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.short_windows import as_tuned
+
+if TYPE_CHECKING:
+    from whispertide.lab.evaluation.peers import Peer
+
+OFFLINE = "offline"
+QUICK_S = 60.0  # of audio: with the bundled model a quick run ends within two minutes on two slow cores
+PEER = "peer:"  # before the names of other programs, some of which are called like our recipes
+_NAMED_APART = ("name", "step_s")  # fields of a recipe that a cell shows in columns of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What all cells of a run share.
+
+    excerpt_s   only so much of each corpus, infinity: all of it; None: a minute in a quick run, else all
+    align       words without exact times are placed by forced alignment with the first model
+    """
+
+    clock: str = "simulated"
+    quick: bool = False
+    excerpt_s: float | None = None
+    seed: int = 0
+    engine: EngineOptions = field(default_factory=EngineOptions)
+    models: tuple[str, ...] = ("nano.en",)
+    align: bool = False
+
+    @property
+    def length_s(self) -> float | None:
+        """How much of each corpus is measured; None means all."""
+        length = QUICK_S if self.quick and self.excerpt_s is None else self.excerpt_s
+        return None if length is None or math.isinf(length) else length
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A cell that is wanted. `recipe` is None for a peer, which has `settings` instead, and for offline
+    transcription.
+    """
+
+    recogniser: str
+    model: str
+    corpus: str
+    recipe: Recipe | None = None
+    step_s: float | None = None
+    settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+
+def grid(
+    recipes: Sequence[str],
+    models: Sequence[str],
+    corpora: Sequence[str],
+    steps: Sequence[float],
+    settings: Sequence[str],
+    peers: Sequence[str] = (),
+) -> list[Request]:
+    """Every combination, models outermost so that each is loaded once. `steps` empty: each recipe's own.
+
+    `settings` ("field=value") change every recipe; a recipe may be "offline", which has no steps, and `peers` "all".
+    Each peer has a cell at its defaults and one for each of its variants.
+    Raises `UnknownRecipeError` or `OptionError`, before anything is measured.
+    """
+    chosen = [_variants(name, steps, settings) for name in recipes]
+    chosen_peers = _known_peers(peers)
+    requests = []
+    for model, corpus in product(models, corpora):
+        for name, variants in zip(recipes, chosen, strict=True):
+            requests += [Request(name, model, corpus, variant, variant.step_s) for variant in variants]
+            requests += [Request(OFFLINE, model, corpus)] * (name == OFFLINE)
+        for peer in chosen_peers:
+            peer_steps = steps if "step_s" in peer.defaults and steps else (None,)
+            requests += [
+                Request(PEER + peer.name, model, corpus, step_s=step, settings=variant)
+                for variant, step in product(({}, *peer.variants), peer_steps)
+            ]
+    if not requests:
+        raise OptionError("expected at least one recipe or peer, one model and one corpus; got none of one of them")
+    return requests
+
+
+def _variants(name: str, steps: Sequence[float], settings: Sequence[str]) -> list[Recipe]:
+    if name == OFFLINE:
+        return []
+    recipe = parse_overrides(get_recipe(name), settings)
+    return [recipe.replace(step_s=step) for step in steps] or [recipe]
+
+
+def _known_peers(names: Sequence[str]) -> "tuple[Peer, ...]":
+    if not names:
+        return ()
+    from whispertide.lab.evaluation.peers import PEERS, get_peer
+
+    return tuple(PEERS.values()) if "all" in names else tuple(get_peer(name) for name in names)
+
+
+def changes_of(recipe: Recipe) -> tuple[str, ...]:
+    """The fields in which a recipe differs from the one of its name, as "field=value"; the step is not among them.
+
+    A framing that is left open counts as the one that the recipe was tuned with.
+    """
+    recipe, original = as_tuned(recipe), as_tuned(get_recipe(recipe.name))
+    return tuple(
+        f"{name}={text_of(getattr(recipe, name))}"
+        for name in field_types()
+        if name not in _NAMED_APART and getattr(recipe, name) != getattr(original, name)
+    )
+
+
+def text_of(value: object) -> str:
+    """A setting as it would be typed."""
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

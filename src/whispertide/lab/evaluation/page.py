@@ -1,0 +1,176 @@
+"""Tables, as text, Markdown and HTML, and the one self-contained page that a report is. Knows nothing of measurements.
+
+The page makes no request: styles and plots are inline, there is no script. It follows the reader's choice of dark or
+light and fits a phone.
+"""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whispertide.lab.evaluation.plots import Drawing
+
+Value = str | float | int | None
+
+_EMPTY = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of text or of figures that are formatted already; None is shown as a dash."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"expected rows of {len(self.columns)} cells; got {[len(row) for row in self.rows]}")
+
+
+def text_table(table: Table) -> str:
+    """For a terminal: figures to the right, text to the left, two spaces between columns."""
+    rows = [tuple(cell or _EMPTY for cell in row) for row in table.rows]
+    columns = list(zip(table.columns, *rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    numeric = [_is_numeric(column[1:]) for column in columns]
+    lines = [table.title] if table.title else []
+    for row in (table.columns, *rows):
+        cells = (
+            f"{cell:>{width}}" if right else f"{cell:<{width}}"
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        )
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def markdown_table(table: Table) -> str:
+    """As GitHub writes tables; figures to the right."""
+    columns = list(zip(*(tuple(cell or _EMPTY for cell in row) for row in table.rows), strict=True))
+    rule = ["---:" if _is_numeric(column) else "---" for column in columns] or ["---"] * len(table.columns)
+    lines = [table.columns, rule, *([cell or _EMPTY for cell in row] for row in table.rows)]
+    text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return f"**{table.title}**\n\n{text}" if table.title else text
+
+
+def html_table(table: Table) -> str:
+    """A table that scrolls sideways on a narrow page while its first column stays."""
+    numeric = [_is_numeric([row[place] or _EMPTY for row in table.rows]) for place in range(len(table.columns))]
+
+    def line(cells: Sequence[str | None], tag: str) -> str:
+        parts = []
+        for place, cell in enumerate(cells):
+            name = "th" if tag == "th" or place == 0 else "td"
+            scope = ' scope="col"' if tag == "th" else ' scope="row"' if place == 0 else ""
+            kind = ' class="n"' if numeric[place] else ""
+            text = escape(cell or _EMPTY)
+            if tag == "th":
+                text = "\u00a0".join(text.rsplit(" ", 1))  # a unit stays with its figure's name
+            parts.append(f"<{name}{scope}{kind}>{text}</{name}>")
+        return f"<tr>{''.join(parts)}</tr>"
+
+    caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
+    body = "\n".join(line(row, "td") for row in table.rows)
+    head = line(table.columns, "th")
+    return (
+        f'<div class="scroll" tabindex="0"><table>{caption}<thead>{head}</thead>\n<tbody>{body}</tbody></table></div>'
+    )
+
+
+def figure(plot: "Drawing", caption: str, note: str = "") -> str:
+    """A plot under its caption, its numbers below it; `note` says how to read it."""
+    below = f"<p>{escape(note)}</p>" if note else ""
+    picture = f'<img src="{_data("image/png", plot.image("png"))}" alt="{escape(plot.title)}">'
+    files = (("CSV", "text/csv", plot.csv().encode()), ("PDF", "application/pdf", plot.image("pdf")))
+    links = " ".join(
+        f'<a download="{escape(caption)}.{name.lower()}" href="{_data(kind, content)}">{name}</a>'
+        for name, kind, content in files
+    )
+    return f"<figure><figcaption>{escape(caption)}</figcaption>{picture}{below}<p>{links}</p></figure>"
+
+
+def _data(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{b64encode(content).decode()}"
+
+
+def figures(items: Sequence[str]) -> str:
+    """Plots side by side where there is room."""
+    return f'<div class="figures">{"".join(items)}</div>'
+
+
+def section(title: str, *parts: str) -> str:
+    """A part of the page."""
+    return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """A paragraph; `kind` "note" is smaller."""
+    return f"<p{f' class={kind!r}' if kind else ''}>{escape(text)}</p>"
+
+
+def page(title: str, lead: str, *sections: str) -> str:
+    """The whole page."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escape(title)}</title>
+<style>{_CSS}</style>
+</head>
+<body>
+<main>
+<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>
+{"".join(sections)}
+</main>
+</body>
+</html>
+"""
+
+
+def _is_numeric(cells: Sequence[str]) -> bool:
+    filled = [cell for cell in cells if cell != _EMPTY]
+    return bool(filled) and all(cell.lstrip("+-−<")[:1].isdigit() for cell in filled)
+
+
+_CSS = """
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; }
+body { margin: 0;
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif; }
+main { max-width: 72rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .4rem; letter-spacing: -.01em; }
+h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; padding-top: 1rem; border-top: 1px solid #8886; }
+p { margin: .4rem 0; max-width: 46rem; }
+.lead { opacity: .75; font-size: 1.05rem; }
+.note { opacity: .75; font-size: .9rem; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem;
+  margin: 1rem 0; align-items: start; }
+figure { margin: 0; padding: .9rem; border: 1px solid #8886; border-radius: .6rem;
+  min-width: 0; max-width: 40rem; }
+figcaption { font-weight: 600; margin-bottom: .5rem; }
+figure p { opacity: .75; font-size: .85rem; margin: .4rem 0 0; }
+img { display: block; width: 100%; height: auto; }
+.scroll { overflow-x: auto; margin: .75rem 0; border: 1px solid #8886; border-radius: .6rem; }
+.scroll:focus-visible { outline: 2px solid Highlight; outline-offset: 2px; }
+table { border-collapse: collapse; width: 100%; font-size: .875rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; padding: .6rem .75rem; font-weight: 600; }
+th, td { padding: .4rem .6rem; text-align: left; white-space: nowrap; border-top: 1px solid #8886; }
+thead th { border-top: 0; opacity: .75; font-weight: 600; vertical-align: bottom; white-space: normal; }
+th.n, td.n { text-align: right; }
+tbody th { font-weight: 600; position: sticky; left: 0; background: Canvas; white-space: normal;
+  min-width: 9rem; max-width: 15rem; }
+@media (max-width: 40rem) {
+  main { padding: 1.25rem .75rem 3rem; }
+  h1 { font-size: 1.4rem; }
+  figure { padding: .6rem .5rem; }
+  th, td { padding: .4rem .55rem; }
+  table { font-size: .8rem; }
+  tbody th { min-width: 9.75rem; max-width: 9.75rem; overflow-wrap: break-word; }
+}
+@media print { figure, .scroll { break-inside: avoid; } }
+"""

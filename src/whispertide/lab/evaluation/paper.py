@@ -1,0 +1,282 @@
+"""The tables and figures of the papers, and what each still lacks here.
+
+Every item names what it needs. What is missing is worked out from the recipes that exist, so an item cannot claim
+more than there is. How an item is measured is in `paper_items` and its kin; `docs/papers.md` shows this list, and a
+test compares the two.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, get_args
+
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation import page
+from whispertide.lab.evaluation.page import Table
+from whispertide.lab.evaluation.plots import Drawing
+from whispertide.streaming.recipe import field_types
+from whispertide.streaming.recipes import RECIPES
+
+if TYPE_CHECKING:
+    from whispertide.lab.evaluation.runner import Runner
+
+State = Literal["whole", "part", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawn figure."""
+
+    drawing: Drawing
+    caption: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an item came to."""
+
+    tables: tuple[Table, ...] = ()
+    plots: tuple[Plot, ...] = ()
+    note: str = ""
+
+
+Measure = Callable[["Runner"], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A table or figure. `needs` are features that its complete form takes, written "field=value" for a recipe's
+    field, "recipe NAME" for a recipe, else in words for what no recipe can provide. `measure` names the function of
+    `paper_items` that makes it, or of another module ("module.function"), in part or whole; `covers` says which part.
+    """
+
+    id: str
+    title: str
+    needs: tuple[str, ...] = ()
+    measure: str = ""
+    covers: str = ""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those needs that are not met."""
+        return tuple(need for need in self.needs if not _is_there(need))
+
+    @property
+    def state(self) -> State:
+        """How much of it can be made."""
+        if not self.measure:
+            return "missing"
+        return "part" if self.missing else "whole"
+
+    @property
+    def lacks(self) -> str:
+        """One line: what is missing."""
+        if self.missing:
+            return ", ".join(self.missing)
+        return "" if self.measure else "its measurement"
+
+    def function(self) -> Measure | None:
+        """What makes it."""
+        if not self.measure:
+            return None
+        module, _, name = self.measure.rpartition(".")
+        found: Measure = getattr(import_module(f"whispertide.lab.evaluation.{module or 'paper_items'}"), name)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper and the items of its evaluation."""
+
+    name: str
+    title: str
+    items: tuple[Item, ...]
+
+
+UNKNOWN = "content not in our notes of the paper"
+
+
+def _unknown(kind: str, numbers: Sequence[int], *needs: str) -> tuple[Item, ...]:
+    return tuple(Item(f"{kind} {number}", UNKNOWN, needs) for number in numbers)
+
+
+_WHISPERFLOW = Paper(
+    "whisperflow",
+    "WhisperFlow: speech foundation models in real time (Wang, Xu, Lin; arXiv 2412.11272)",
+    (
+        Item(
+            "table 1",
+            "encoder GFLOP and WER by padding: 30 s, none, zeros, noise, hush word",
+            ("framing=hush",),
+            "padding_items.padding_table",
+        ),
+        Item(
+            "table 2",
+            "time of encoding and of decoding by device",
+            ("executor=pipelined", "a GPU stage"),
+            "stage_table",
+            "the CPU, baseline recipe",
+        ),
+        Item(
+            "table 4",
+            "average beam, reduce ratio and latency for steps of 0.5, 0.75 and 1 s",
+            ("search=pruned", "search=verified"),
+            "beam_table",
+        ),
+        Item(
+            "figure 7",
+            "latency by model and executor",
+            ("recipe whisperflow", "executor=pipelined"),
+            "model_figure",
+        ),
+        Item(
+            "figure 8",
+            "latency against WER over steps, offline WER as a line",
+            ("recipe whisperflow",),
+            "step_figure",
+        ),
+        Item(
+            "figure 9",
+            "power over time; here its stand-in, processor use over time",
+            ("recipe whisperflow", "a power meter"),
+            "load_figure",
+            "processor time",
+        ),
+        Item(
+            "figure 10",
+            "ablation: baseline, + hush word, + pruning, + broken texts wait, + doubt (both ours), + pipelining",
+            ("framing=hush", "search=pruned", "executor=pipelined"),
+            "ablation_figure",
+        ),
+        Item(
+            "figure 11",
+            "WER over the length of naive paddings, against the hush word",
+            ("framing=hush",),
+            "padding_items.padding_figure",
+        ),
+        Item(
+            "figure 12",
+            "latency by division of processor cores between stages",
+            ("executor=pipelined", "a GPU"),
+            "allocation_items.division_figure",
+            "both stages on the processor",
+        ),
+    ),
+)
+
+_NPUSPER = Paper(
+    "npusper",
+    "NPUsper: Eliminating Redundant Computation for Real-Time Whisper on Mobile NPUs (arXiv 2607.01108)",
+    (
+        *_unknown("table", (1,), "recipe npusper"),
+        Item(
+            "table 2",
+            "component ablation: hallucination rate, backward-shift rate, undesired stops",
+            ("recipe npusper", "policy=grounded"),
+            "guard_items.guard_table",
+        ),
+        Item(
+            "table 3",
+            "widths of the two attention filters",
+            ("recipe npusper", "policy=grounded"),
+            "guard_items.filter_table",
+        ),
+        *_unknown("table", (4, 5, 6, 7, 8), "recipe npusper"),
+        *_unknown("figure", (2, 3, 5, 7, 8), "recipe npusper"),
+        Item(
+            "figure 9",
+            "decoding with a fixed full-length cache, with per-step graphs, and unrolled",
+            ("search=unrolled", "an NPU"),
+            "static_decoding.static_figure",
+            "the CPU provider",
+        ),
+        *_unknown("figure", (10, 12, 13, 14), "recipe npusper"),
+    ),
+)
+
+_WHISPERKIT = Paper(
+    "whisperkit",
+    "WhisperKit: On-device Real-time ASR with Billion-Scale Transformers (Durmus et al.; arXiv 2507.10860)",
+    (
+        *_unknown("table", (1, 2), "recipe whisperkit", "framing=blocks"),
+        *_unknown("figure", (4, 6, 7, 8), "recipe whisperkit", "framing=blocks"),
+    ),
+)
+
+_WHISPERRT = Paper(
+    "whisperrt",
+    "WhisperRT: Turning Whisper into a Causal Streaming Model (Krichli, Raj, Keshet; arXiv 2508.12301)",
+    _unknown("figure", (3, 4, 5), "recipe whisperrt", "framing=incremental"),
+)
+
+_XYZ = Paper(
+    "xyz",
+    "Efficient Deep Speech Understanding at the Edge (Wang, Lin; arXiv 2311.17065)",
+    (
+        *_unknown("table", (3, 4, 5), "recipe pilot", "executor=hybrid"),
+        *_unknown("figure", (4, 5, 6), "recipe pilot", "executor=hybrid"),
+    ),
+)
+
+PAPERS: Mapping[str, Paper] = MappingProxyType(
+    {paper.name: paper for paper in (_WHISPERFLOW, _NPUSPER, _WHISPERKIT, _WHISPERRT, _XYZ)}
+)
+
+
+def get_paper(name: str) -> Paper:
+    """The paper of that name. Raises `OptionError`, which lists those there are."""
+    if name not in PAPERS:
+        raise OptionError(f"expected a paper among {', '.join(PAPERS)}; got {name!r}")
+    return PAPERS[name]
+
+
+def only(paper: Paper, ids: Sequence[str]) -> Paper:
+    """The paper with these items alone, in its own order. Raises `OptionError`, which lists those there are."""
+    known = [item.id for item in paper.items]
+    if unknown := [id for id in ids if id not in known]:
+        raise OptionError(f"expected items of {paper.name} among {', '.join(known)}; got {', '.join(unknown)}")
+    return replace(paper, items=tuple(item for item in paper.items if item.id in ids))
+
+
+def listing() -> str:
+    """All papers with the state of each item, as the Markdown of `docs/papers.md`."""
+    parts = []
+    for paper in PAPERS.values():
+        rows = [
+            f"| {item.id} | {item.title} | {item.state} | {item.covers or '–'} | {item.lacks or '–'} |"
+            for item in paper.items
+        ]
+        head = "| item | what it shows | state | what is made | what is missing |\n|---|---|---|---|---|"
+        parts.append("\n".join((f"## {paper.name}", "", paper.title, "", head, *rows)))
+    return "\n\n".join(parts) + "\n"
+
+
+def missing_line(item: Item) -> str:
+    """What `bench paper` says of an item that it cannot make, or makes in part."""
+    if item.state == "missing":
+        return f"{item.id} ({item.title}): not yet; missing: {item.lacks}"
+    return f"{item.id} ({item.title}): in part ({item.covers}); missing: {item.lacks}" if item.lacks else ""
+
+
+def build(paper: Paper, outcomes: Mapping[str, Outcome], about: str) -> str:
+    """The page of a paper: each item as it came out, or what it lacks."""
+    sections = []
+    for item in paper.items:
+        outcome = outcomes.get(item.id)
+        parts = [page.paragraph(f"Missing: {item.lacks}.", "note")] if item.lacks else []
+        if outcome is not None:
+            parts += [page.paragraph(outcome.note)] if outcome.note else []
+            drawn = [page.figure(plot.drawing, plot.caption, plot.note) for plot in outcome.plots]
+            parts += [page.figures(drawn)] if drawn else []
+            parts += [page.html_table(table) for table in outcome.tables]
+        sections.append(page.section(f"{item.id.capitalize()}: {item.title}", *parts))
+    return page.page(f"{paper.name}: tables and figures", f"{paper.title}. {about}", *sections)
+
+
+def _is_there(need: str) -> bool:
+    if need.startswith("recipe "):
+        return need.removeprefix("recipe ") in RECIPES
+    field, equals, value = need.partition("=")
+    return bool(equals) and value in get_args(field_types().get(field))

@@ -1,0 +1,146 @@
+"""How the tables and figures of the papers are measured, one function per item; `paper` says which belongs where.
+
+Each takes a `Runner`, which measures and remembers cells, and gives an `Outcome`. Where a paper's own definition
+flatters itself (truncated timers, truncated texts) ours is used instead.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation import charts, plots, report
+from whispertide.lab.evaluation.page import Table
+from whispertide.lab.evaluation.paper import Outcome, Plot
+
+if TYPE_CHECKING:
+    from whispertide.lab.evaluation.runner import Runner
+    from whispertide.lab.evaluation.store import Cell
+
+BASELINE, SYSTEM = "whisper-streaming", "whisperflow"
+BEST_EFFORT = ("schedule=best-effort", "step_s=0.1")
+# WhisperFlow, figure 10: each adds to the one before
+ABLATION = (
+    ("baseline, best effort", ()),
+    ("+ hush word", ("framing=hush",)),
+    ("+ beam pruning", ("search=pruned", "prune_align=time")),
+    # ours, not the paper's
+    ("+ what breaks off waits", ("reread=false",)),
+    ("+ doubtful words wait", ("doubt=0.8", "settle_s=0.6")),
+    ("+ two workers", ("executor=pipelined",)),
+)
+BEAM_STEPS = (0.5, 0.75, 1.0)  # WhisperFlow, table 4
+BEAM_WAYS = (
+    (),
+    ("search=pruned", "prune_align=first", "prune_recover=false"),
+    ("search=pruned", "prune_align=time"),
+    ("search=verified",),
+)
+STEPS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # WhisperFlow, figure 8
+QUICK_STEPS = (0.5, 1.0, 2.0)
+_BIN_S = 5.0
+
+
+# --- WhisperFlow, the baseline's share -----------------------------------------------------------------------------
+
+
+def stage_table(runner: "Runner") -> Outcome:
+    """WhisperFlow, table 2: what each stage of a round takes on this machine's processor."""
+    rows = []
+    for model in runner.models:
+        rounds = [cost for trace in runner.cell(BASELINE, model=model).traces() for cost in trace.rounds]
+        if not rounds:
+            continue
+        stages = ([cost.encode_s for cost in rounds], [cost.decode_s for cost in rounds], [c.align_s for c in rounds])
+        rows.append((model, *(f"{1000 * float(np.mean(stage)):.0f}" for stage in stages), str(len(rounds))))
+    columns = ("model", "encode ms", "decode ms", "word times ms", "rounds")
+    return Outcome(tables=(Table(columns, tuple(rows)),), note="Means over the rounds of the baseline, on the CPU.")
+
+
+def beam_table(runner: "Runner") -> Outcome:
+    """WhisperFlow, table 4: the full beam, pruned as published, re-aligning, and checked in blocks."""
+    cells = [runner.cell(BASELINE, *way, step_s=step) for step in BEAM_STEPS for way in BEAM_WAYS]
+    columns = [
+        column for column in (*report.QUALITY, *report.LATENCY, *report.COST) if column.key in _BEAM_TABLE_COLUMNS
+    ]
+    return Outcome(tables=(report.cells_table(cells, columns),))
+
+
+_BEAM_TABLE_COLUMNS = ("wer", "confirmed_mean_s", "decoder_runs_per_s", "cpu_s_per_s", "avg_beam", "reduce_ratio")
+
+
+def model_figure(runner: "Runner") -> Outcome:
+    """WhisperFlow, figure 7: latency by model and executor, of the baseline and of the system."""
+    cells = [
+        runner.cell(recipe, f"executor={executor}", model=model)
+        for model in runner.models
+        for recipe in (BASELINE, SYSTEM)
+        for executor in ("serial", "pipelined")
+    ]
+    names = [f"{Path(cell.spec.model).name}: {cell.spec.label}" for cell in cells]
+    return _latencies(cells, "Confirmed latency by model and executor", names)
+
+
+def step_figure(runner: "Runner") -> Outcome:
+    """WhisperFlow, figure 8: latency against WER over steps, offline WER as a line."""
+    steps = QUICK_STEPS if runner.quick else STEPS
+    cells = [runner.cell(recipe, step_s=step) for recipe in (BASELINE, SYSTEM) for step in steps]
+    return Outcome(
+        tables=(report.cells_table(cells, (*report.QUALITY, *report.LATENCY)),),
+        plots=(Plot(charts.trade_off_plot(cells), "Latency against word error rate", "Each point is one step."),),
+    )
+
+
+def ablation_figure(runner: "Runner") -> Outcome:
+    """WhisperFlow, figure 10: each part added to those before, all with best effort; both ways to wait are our own."""
+    parts = [settings for _, settings in ABLATION]
+    cells = [
+        runner.cell(BASELINE, *BEST_EFFORT, *(setting for part in parts[: count + 1] for setting in part))
+        for count in range(len(parts))
+    ]
+    return _latencies(cells, "Confirmed latency as parts are added", [name for name, _ in ABLATION])
+
+
+def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str]) -> Outcome:
+    """A bar for each cell that has a latency, and a table of all."""
+    items = [
+        plots.Bar(name, float(cell.score["confirmed_mean_s"]))
+        for name, cell in zip(names, cells, strict=True)
+        if _is_late(cell)
+    ]
+    drawing = plots.bars(items, x_label="confirmed latency, mean (s)", title=caption)
+    table = report.cells_table(cells, (*report.QUALITY, *report.LATENCY, *report.COST))
+    return Outcome(tables=(table,), plots=(Plot(drawing, caption),))
+
+
+def load_figure(runner: "Runner") -> Outcome:
+    """WhisperFlow, figure 9: processor time over the recording, in place of power."""
+    curves = [_load(runner.cell(recipe)) for recipe in (BASELINE, SYSTEM)]
+    drawing = plots.over_time(curves, y_label="processor time (% of one core)", title="load over time")
+    return Outcome(
+        plots=(Plot(drawing, "Processor time over audio time", "Not power: this machine has no meter we read."),)
+    )
+
+
+def _load(cell: "Cell") -> plots.Curve:
+    """Of the cell's longest recording."""
+    trace = max(cell.traces(), key=lambda trace: trace.audio_s, default=None)
+    if trace is None or not trace.rounds:
+        raise OptionError("expected a record with rounds; got none: run it again")
+    if any(cost.cpu_s is None for cost in trace.rounds):
+        raise OptionError(
+            f"expected the processor time of each round; the record of {cell.spec.label} in {cell.folder} has none (it "
+            "is from an earlier version, or its rounds overlapped): remove it and run it again"
+        )
+    count = int(trace.audio_s // _BIN_S) + 1
+    busy = np.zeros(count)
+    for cost in trace.rounds:
+        busy[min(int(cost.start_s // _BIN_S), count - 1)] += cost.cpu_s or 0.0
+    places = tuple(_BIN_S * (n + 0.5) for n in range(count))
+    return plots.Curve(cell.spec.label, places, tuple(float(b) for b in 100 * busy / _BIN_S))
+
+
+def _is_late(cell: "Cell") -> bool:
+    return cell.score.get("confirmed_mean_s") is not None

@@ -1,0 +1,15 @@
+"""Other programs in the same run: on the same weights and audio, each in its own process and environment.
+
+`make peers` makes the environments. A peer leaves the same `Trace` as our own recipes.
+"""
+
+from whispertide.lab.evaluation.peers.registry import PEERS, Peer, get_peer
+from whispertide.lab.evaluation.peers.running import (
+    PeerUnavailable,
+    available_peers,
+    run_peer,
+    run_peer_over,
+    why_not,
+)
+
+__all__ = ["PEERS", "Peer", "PeerUnavailable", "available_peers", "get_peer", "run_peer", "run_peer_over", "why_not"]

@@ -1,0 +1,208 @@
+"""Running a peer in its own process and environment: conversion, job, trace. Knows no peer by name."""
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import whispertide
+from whispertide.checkpoint import load_checkpoint
+from whispertide.checkpoint.cache import cache_dir
+from whispertide.errors import WhispertideError
+from whispertide.lab.evaluation.peers.registry import PEERS, Conversion, Peer, get_peer
+from whispertide.lab.evaluation.peers.wire import Job, Setting, dump_trace, parse_trace
+from whispertide.lab.evaluation.trace import Trace
+from whispertide.lab.speech.utterance import Utterance
+from whispertide.types import FloatArray, seconds
+
+PACKAGE = "whispertide.lab.evaluation.peers"
+REQUIREMENTS = Path(__file__).parent / "requirements"
+_LOADING_S = 600.0
+_SLOWEST = 20.0  # seconds of computing per second of audio after which a peer counts as hung
+
+
+class PeerUnavailable(WhispertideError, RuntimeError):  # noqa: N818 - it is an answer more than an error
+    """A peer cannot run here; the message is the reason that a report prints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One utterance's samples, and where the trace of this very run of it is remembered."""
+
+    utterance: str
+    samples: FloatArray
+    note: Path
+
+    @classmethod
+    def of(cls, utterance: Utterance, peer: Peer, weights: str, settings: Mapping[str, Setting]) -> "Recording":
+        """Load the audio. The note's name depends on all that determines the trace."""
+        samples = np.ascontiguousarray(utterance.audio(), np.float32)
+        versions = (REQUIREMENTS / f"{peer.environment}.txt").read_text(encoding="utf-8")
+        facts = json.dumps([peer.name, versions, weights, sorted(settings.items()), utterance.id])
+        key = hashlib.sha256(facts.encode() + samples.tobytes()).hexdigest()
+        return cls(utterance.id, samples, cache_dir() / "peers" / "traces" / f"{key[:32]}.json")
+
+
+def environments() -> Path:
+    """Where the peers' environments are: $WHISPERTIDE_PEERS, or .venv-peers in the working directory."""
+    return Path(os.environ.get("WHISPERTIDE_PEERS", ".venv-peers"))
+
+
+def why_not(peer: Peer) -> str:
+    """Why a peer cannot run here; empty if it can."""
+    if peer.reason:
+        return peer.reason
+    if not (environments() / peer.environment / ".ready").is_file():
+        return f"it is not installed in {environments() / peer.environment}: run `make peers`"
+    return ""
+
+
+def available_peers() -> list[Peer]:
+    """The peers that can run here."""
+    return [peer for peer in PEERS.values() if not why_not(peer)]
+
+
+def run_peer(
+    name: str, model_folder: Path, utterance: Utterance, settings: Mapping[str, Setting] | None = None
+) -> Trace:
+    """Run a peer over one utterance; see `run_peer_over`."""
+    return run_peer_over(name, model_folder, [utterance], settings)[0]
+
+
+def run_peer_over(
+    name: str, model_folder: Path, utterances: Iterable[Utterance], settings: Mapping[str, Setting] | None = None
+) -> list[Trace]:
+    """Run a peer over utterances, one after the other, loading its model once; a trace for each.
+
+    `model_folder` is a checkpoint in Hugging Face layout; the peer's own format is made from it once and cached. A live
+    peer takes as long as the audio, so its traces are cached too, until versions, weights, settings or audio change.
+    Raises `OptionError` for an unknown peer or setting, `PeerUnavailable` with the reason where it cannot run, and what
+    `load_checkpoint` raises.
+    """
+    peer = get_peer(name)
+    reason = why_not(peer)
+    if reason:
+        raise PeerUnavailable(f"{name} cannot run: {reason}")
+    chosen = peer.settings(settings or {})
+    weights = load_checkpoint(model_folder).content_hash
+    recordings = [Recording.of(utterance, peer, weights, chosen) for utterance in utterances]
+    traces = {recording.note: _recall(recording.note) if peer.clock == "live" else None for recording in recordings}
+    missing = [recording for recording in recordings if traces[recording.note] is None]
+    if missing:
+        found = _run(peer, model_folder, weights, chosen, missing)
+        traces |= {recording.note: trace for recording, trace in zip(missing, found, strict=True)}
+    return [trace for recording in recordings if (trace := traces[recording.note]) is not None]
+
+
+def _run(
+    peer: Peer,
+    model: Path,
+    weights: str,
+    settings: dict[str, Setting],
+    recordings: list[Recording],
+) -> list[Trace]:
+    converted: dict[str, str] = {kind: str(_converted(kind, model, weights, peer)) for kind in peer.conversions}
+    with tempfile.TemporaryDirectory(prefix="whispertide-peer-") as name:
+        folder = Path(name)
+        audio = tuple(str(folder / f"{number}.npy") for number in range(len(recordings)))
+        for path, recording in zip(audio, recordings, strict=True):
+            np.save(path, recording.samples)
+        ids = tuple(recording.utterance for recording in recordings)
+        output = folder / "traces.jsonl"
+        job = Job(peer.name, str(model.resolve()), converted, ids, audio, settings, str(output))
+        job.write(folder / "job.json")
+        patience = _LOADING_S + _SLOWEST * sum(seconds(len(recording.samples)) for recording in recordings)
+        _python(peer, [peer.program, str(folder / "job.json")], settings, patience)
+        traces = [parse_trace(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    if peer.clock == "live":
+        for trace, recording in zip(traces, recordings, strict=True):
+            recording.note.parent.mkdir(parents=True, exist_ok=True)
+            recording.note.write_text(dump_trace(trace), encoding="utf-8")
+    return traces
+
+
+def _python(peer: Peer, arguments: list[str], settings: Mapping[str, Setting], timeout: float) -> None:
+    """Run a module of this package with the peer's own interpreter and packages.
+
+    Raises `PeerUnavailable` with the last thing it said when it fails or hangs.
+    """
+    interpreter = environments().absolute() / peer.environment / "bin" / "python"
+    with tempfile.TemporaryDirectory(prefix="whispertide-path-") as path:
+        # Only this package may come along, not whatever is installed beside it.
+        (Path(path) / "whispertide").symlink_to(Path(whispertide.__file__).parent, target_is_directory=True)
+        module, *rest = arguments
+        command = [str(interpreter), "-m", f"{PACKAGE}.{module}", *rest]
+        try:
+            done = subprocess.run(
+                command,
+                env=_environment(path, settings),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise PeerUnavailable(f"{peer.name} did not end within {timeout:.0f} s") from error
+        except OSError as error:
+            raise PeerUnavailable(f"{peer.name} cannot be started: {error}; run `make peers` again") from error
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
+        raise PeerUnavailable(f"{peer.name} failed: {said[-1]}")
+
+
+def _environment(path: str, settings: Mapping[str, Setting]) -> dict[str, str]:
+    """No network, as many threads as were asked for, and nothing of our own Python."""
+    dropped = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
+    variables = {name: value for name, value in os.environ.items() if name not in dropped}
+    threads = str(settings.get("threads", 1))
+    variables |= {
+        "PYTHONPATH": path,
+        "PYTHONNOUSERSITE": "1",
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+    }
+    if settings.get("isa"):
+        variables["CT2_FORCE_CPU_ISA"] = str(settings["isa"])
+    return variables
+
+
+# --- caches -----------------------------------------------------------------------------------------------------------
+
+
+def _converted(kind: Conversion, model: Path, weights: str, peer: Peer) -> Path:
+    """The checkpoint in a peer's own format; made if it is not there yet."""
+    folder = cache_dir() / "peers" / f"{weights[:24]}-{kind}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{kind}-", dir=folder.parent) as partial:
+        made = Path(partial) / "model"
+        if kind == "ggml":
+            from whispertide.lab.evaluation.peers.convert_ggml import convert
+
+            convert(str(model), made)
+        else:
+            _python(peer, [f"convert_{kind}", str(model.resolve()), str(made)], {}, _LOADING_S)
+        try:
+            made.rename(folder)
+        except OSError:  # another process was quicker
+            if not folder.is_dir():
+                raise
+    return folder
+
+
+def _recall(note: Path) -> Trace | None:
+    try:
+        return parse_trace(note.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

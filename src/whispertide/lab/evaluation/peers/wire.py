@@ -1,0 +1,111 @@
+"""What passes between this program and a peer's own process: a job going in, traces coming out, all as JSON.
+
+Both sides import this module, so it needs nothing but numpy and the standard library. It does not know how a peer is
+started, nor any peer.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whispertide.lab.evaluation.energy import Meter
+from whispertide.lab.evaluation.trace import ClockName, RoundCost, Shown, Trace
+from whispertide.types import FloatArray, seconds
+
+Setting = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a peer is to do.
+
+    model      folder of the checkpoint in Hugging Face layout
+    converted  kind of conversion -> where it is
+    audio      one file of float32 samples (.npy) per utterance
+    output     where one trace per line goes
+    """
+
+    recogniser: str
+    model: str
+    converted: Mapping[str, str]
+    utterances: tuple[str, ...]
+    audio: tuple[str, ...]
+    settings: Mapping[str, Setting]
+    output: str
+
+    def write(self, path: Path) -> None:
+        """Save as JSON."""
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> "Job":
+        """Load what `write` saved."""
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**{**fields, "utterances": tuple(fields["utterances"]), "audio": tuple(fields["audio"])})
+
+    def number(self, name: str) -> float:
+        """A setting that is a number."""
+        return float(self.settings[name])
+
+    def text(self, name: str) -> str:
+        """A setting that is a text."""
+        return str(self.settings[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a peer made of one recording."""
+
+    clock: ClockName
+    shown: tuple[Shown, ...]
+    rounds: tuple[RoundCost, ...] = ()
+
+
+Recogniser = Callable[[FloatArray], Heard]  # samples [n] at 16 kHz, mono
+
+
+def serve(load: Callable[[Job], Recogniser]) -> None:
+    """The main program of a peer: `python -m ... JOB`. Loading and warming up is in no measurement, as with ours."""
+    job = Job.read(Path(sys.argv[1]))
+    recognise = load(job)
+    with Path(job.output).open("w", encoding="utf-8") as file:
+        for utterance, audio in zip(job.utterances, job.audio, strict=True):
+            samples = np.load(audio)
+            meter = Meter()
+            heard = recognise(samples)
+            usage = meter.read()
+            trace = Trace(
+                utterance=utterance,
+                recogniser=job.recogniser,
+                clock=heard.clock,
+                audio_s=seconds(len(samples)),
+                shown=heard.shown,
+                rounds=heard.rounds,
+                wall_s=usage.wall_s,
+                cpu_s=usage.cpu_s,
+                peak_mb=usage.peak_mb,
+                energy_j=usage.energy_j,
+                settings={name: str(value) for name, value in job.settings.items()},
+            )
+            file.write(dump_trace(trace) + "\n")
+            file.flush()
+
+
+def dump_trace(trace: Trace) -> str:
+    """A trace as one line of JSON."""
+    return json.dumps(asdict(trace), ensure_ascii=False)
+
+
+def parse_trace(line: str) -> Trace:
+    """The trace that `dump_trace` wrote. Raises ValueError, KeyError or TypeError for anything else."""
+    fields: dict[str, Any] = json.loads(line)
+    shown = tuple(
+        Shown(item["at_s"], tuple(item["confirmed"]), tuple(item["hypothesis"])) for item in fields.pop("shown")
+    )
+    rounds = tuple(RoundCost(**item) for item in fields.pop("rounds"))
+    return Trace(**fields, shown=shown, rounds=rounds)

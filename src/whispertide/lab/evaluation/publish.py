@@ -1,0 +1,223 @@
+"""Finished cells as a Markdown page with plots beside it: what `docs/benchmarks.md` is made of.
+
+Reads cells, computes nothing that they do not say, and does not know how they were run. Every part is a function from
+cells to text; plots are files that the text names.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from whispertide.lab.evaluation import charts
+from whispertide.lab.evaluation.agreement import agreement, differences
+from whispertide.lab.evaluation.grid import PEER
+from whispertide.lab.evaluation.page import Table, markdown_table
+from whispertide.lab.evaluation.plots import Drawing
+from whispertide.lab.evaluation.report import COST, DOUBTFUL, LATENCY, QUALITY, Column, formatted, is_doubtful, percent
+from whispertide.lab.evaluation.store import Cell
+from whispertide.lab.evaluation.sweep import best_step, sweeps
+from whispertide.lab.evaluation.trace import Trace
+from whispertide.lab.speech.utterance import Utterance
+from whispertide.lab.speech.voices import HELD_OUT, TRAINED
+
+NOTHING = "Not measured."
+ENOUGH_WORDS = 1000  # for differences between rows to mean something
+_STREAMING = (
+    *("wer", "wer_minus_offline", "confirmed_mean_s", "confirmed_median_s", "confirmed_p99_s", "first_seen_mean_s"),
+    *("ttft_s", "matched", "revisions_per_100", "cpu_s_per_s", "peak_mb"),
+)
+_OFFLINE = ("wer", "substitutions", "insertions", "deletions", "cpu_s_per_s", "peak_mb")
+_CORPORA = (
+    *("wer", "wer_offline", "wer_minus_offline", "hallucinated_per_min", "confirmed_mean_s", "first_seen_mean_s"),
+    "matched",
+)
+_CLOCKS = ("wer", "confirmed_mean_s", "confirmed_median_s", "confirmed_p90_s", "confirmed_p99_s", "ttft_s", "matched")
+_COLUMNS = {column.key: column for column in (*QUALITY, *LATENCY, *COST)}
+_VOICES: Mapping[str, frozenset[str]] = {
+    "voices that the model knows": frozenset(map(str, TRAINED)),
+    "voices held out": frozenset(map(str, HELD_OUT)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section: its heading, its text in Markdown, and the plots it names, by their files' names without ".png"."""
+
+    title: str
+    text: str
+    plots: Mapping[str, Drawing] = field(default_factory=dict)
+
+
+def page(title: str, lead: str, parts: Iterable[Part]) -> tuple[str, dict[str, Drawing]]:
+    """The page, and all its plots."""
+    parts = list(parts)
+    sections = (f"## {part.title}\n\n{part.text.strip()}\n" for part in parts)
+    return "\n".join((f"# {title}\n\n{lead.strip()}\n", *sections)), dict(
+        chain(*(part.plots.items() for part in parts))
+    )
+
+
+def offline_part(title: str, note: str, cells: Sequence[Cell]) -> Part:
+    """Word error rates of offline transcription, a row per corpus, and per kind of voice where voices are known."""
+    rows: list[tuple[str | None, ...]] = []
+    for cell in cells:
+        rows.append((cell.spec.corpus, cell.spec.corpus_hash, *_error_row(cell.utterances)))
+        for kind, voices in _VOICES.items():
+            members = [item for item in cell.utterances if item.get("group") in voices]
+            if members and len(members) < len(cell.utterances):
+                rows.append((f"{cell.spec.corpus}, {kind}", None, *_error_row(members)))
+    if not rows:
+        return Part(title, f"{note}\n\n{NOTHING}")
+    columns = ("corpus", "hash", "minutes", "words", "WER %", "subst.", "insert.", "delet.", "words /min where none is")
+    return Part(title, f"{note}\n\n{markdown_table(Table(columns, tuple(rows)))}")
+
+
+def _error_row(utterances: Sequence[Mapping[str, Any]]) -> tuple[str | None, ...]:
+    def total(key: str, among: Sequence[Mapping[str, Any]] = utterances) -> float:
+        return sum(float(item.get(key) or 0) for item in among)
+
+    silent = [item for item in utterances if item.get("hallucinated") is not None]
+    minutes = total("seconds", silent) / 60
+    words = total("words")
+    return (
+        f"{total('seconds') / 60:.1f}",
+        f"{words:.0f}",
+        percent(total("errors") / words) if words else None,
+        *(f"{total(kind):.0f}" for kind in ("substitutions", "insertions", "deletions")),
+        f"{total('hallucinated', silent) / minutes:.1f}" if minutes else None,
+    )
+
+
+def streaming_part(title: str, note: str, cells: Sequence[Cell], name: str, folder: str) -> Part:
+    """Recognisers of one model on one corpus: tables and plots, which are called `name`-... and lie in `folder`."""
+    if not cells:
+        return Part(title, f"{note}\n\n{NOTHING}")
+    live = sorted((cell for cell in cells if cell.spec.streaming), key=_place)
+    offline = sorted((cell for cell in cells if not cell.spec.streaming), key=_place)
+    text = [f"{note} {_amount(cells)}".strip(), markdown_table(_table(live, _STREAMING, marks(live)))]
+    if is_doubtful(live):
+        text.append(DOUBTFUL)
+    plots: dict[str, Drawing] = {}
+    if any(cell.score.get("confirmed_mean_s") is not None for cell in live):
+        plots[f"{name}-trade-off"] = charts.trade_off_plot(live)
+        plots[f"{name}-latency"] = charts.latency_plot(charts.typical(live))
+        text.append(f"![Latency against word error rate, a point per step]({folder}/{name}-trade-off.png)")
+        text.append(f"![How late words are confirmed, as shares]({folder}/{name}-latency.png)")
+    if offline:
+        text.append("Offline, for comparison: the same weights on the same audio, all of it at once.")
+        text.append(markdown_table(_table(offline, _OFFLINE, {})))
+    return Part(title, "\n\n".join(part for part in text if part), plots)
+
+
+def _place(cell: Cell) -> tuple[bool, str, float]:
+    """Ours before other programs, and the steps of a recogniser together."""
+    return (cell.spec.recogniser.startswith(PEER), cell.spec.label, cell.spec.step_s or 0.0)
+
+
+def _amount(cells: Sequence[Cell]) -> str:
+    """How much was heard, and a warning where it is little."""
+    words = sum(int(item.get("words") or 0) for item in cells[0].utterances)
+    pieces = len(cells[0].utterances)
+    said = f"{words} words in {pieces} piece{'' if pieces == 1 else 's'}."
+    if words >= ENOUGH_WORDS:
+        return said
+    return f"{said} With so few, differences of some points of WER or some tenths of a second may be chance."
+
+
+def corpora_part(title: str, note: str, cells: Sequence[Cell]) -> Part:
+    """One recogniser on several corpora, a row for each."""
+    if not cells:
+        return Part(title, f"{note}\n\n{NOTHING}")
+    columns = [_COLUMNS[key] for key in _CORPORA]
+    rows = tuple((cell.spec.corpus, *(formatted(column, cell.score) for column in columns)) for cell in cells)
+    doubt = f"\n\n{DOUBTFUL}" if is_doubtful(cells) else ""
+    table = Table(("corpus", *(column.heading for column in columns)), rows)
+    return Part(title, f"{note}\n\n{markdown_table(table)}{doubt}")
+
+
+def _table(cells: Sequence[Cell], keys: Sequence[str], said: Mapping[str, str]) -> Table:
+    columns: list[Column] = [_COLUMNS[key] for key in keys]
+    rows = tuple(
+        (
+            cell.spec.label,
+            charts.step_text(cell) or None,
+            *((said.get(cell.key),) if said else ()),
+            *(formatted(column, cell.score) for column in columns),
+        )
+        for cell in cells
+    )
+    return Table(("recogniser", "step", *(("",) if said else ()), *(column.heading for column in columns)), rows)
+
+
+def marks(cells: Sequence[Cell]) -> dict[str, str]:
+    """Key -> what is to be said of a cell: whether it is as the program comes, and whether its step is the best."""
+    best = {found.key for members in sweeps(cells) if len(members) > 1 and (found := best_step(members)) is not None}
+    said = {
+        cell.key: " ".join(
+            word for word, true in (("default", _is_default(cell)), ("best step", cell.key in best)) if true
+        )
+        for cell in cells
+    }
+    return said if any(said.values()) else {}
+
+
+def _is_default(cell: Cell) -> bool:
+    from whispertide.lab.evaluation.peers import PEERS
+    from whispertide.streaming.recipes import RECIPES
+
+    name, step = cell.spec.recogniser, cell.spec.step_s
+    if name.startswith(PEER):
+        default = PEERS[name.removeprefix(PEER)].defaults.get("step_s")
+    else:
+        default = RECIPES[name].step_s if name in RECIPES else None
+    return not cell.spec.changes and step == default
+
+
+def clocks_part(
+    title: str, note: str, cells: Mapping[str, Cell], pairs: Sequence[tuple[str, str]], utterances: Sequence[Utterance]
+) -> Part:
+    """One recogniser on one excerpt by several clocks (a name -> its cell), and how far some are apart word by word."""
+    columns = [_COLUMNS[key] for key in _CLOCKS]
+    rows = tuple((name, *(formatted(column, cell.score) for column in columns)) for name, cell in cells.items())
+    apart = tuple(
+        (f"{b} after {a}", *_apart(utterances, cells[a], cells[b])) for a, b in pairs if {a, b} <= cells.keys()
+    )
+    heads = ("pair", "words", "mean difference s", "median amount s", "p90 amount s")
+    text = (
+        note,
+        markdown_table(Table(("clock", *(column.heading for column in columns)), rows)),
+        "How much later the one confirmed words than the other, over the words that both got right:",
+        markdown_table(Table(heads, apart)),
+    )
+    return Part(title, "\n\n".join(text))
+
+
+def _apart(utterances: Sequence[Utterance], a: Cell, b: Cell) -> tuple[str | None, ...]:
+    first, second = (_by_id(cell.traces()) for cell in (a, b))
+    both = [item for item in utterances if item.id in first and item.id in second]
+    found = agreement(tuple(chain(*(differences(item, first[item.id], second[item.id]) for item in both))))
+    if found is None:
+        return ("0", None, None, None)
+    return (str(found.words), f"{found.mean_s:+.3f}", f"{found.median_s:.3f}", f"{found.p90_s:.3f}")
+
+
+def _by_id(traces: Iterable[Trace]) -> dict[str, Trace]:
+    return {trace.utterance: trace for trace in traces}
+
+
+def facts(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """Where figures come from: machine, dates, commit, code, models and corpora, each with all that there are of it."""
+
+    def every(of: Callable[[Cell], str]) -> str:
+        return "; ".join(sorted({of(cell) for cell in cells} - {""}))
+
+    return [
+        ("machine", every(lambda cell: cell.spec.machine)),
+        ("date", every(lambda cell: cell.date[:10])),
+        ("commit", every(lambda cell: str(cell.score.get("commit") or ""))),
+        ("measured code", every(lambda cell: cell.spec.code)),
+        ("threads", every(lambda cell: str(cell.score.get("threads") or ""))),
+        ("models", every(lambda cell: f"{cell.spec.model} ({cell.spec.model_hash})")),
+        ("corpora", every(lambda cell: f"{cell.spec.corpus_name} ({cell.spec.corpus_hash})")),
+    ]

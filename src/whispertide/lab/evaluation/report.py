@@ -1,0 +1,292 @@
+"""The report: finished cells as tables and plots on one page.
+
+Cells are compared only within a group, which has one model, one corpus and one clock. Reads scores, per-utterance
+records and traces; computes nothing that a score already says, and knows nothing of how cells were run.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation import page
+from whispertide.lab.evaluation.charts import charts, step_text
+from whispertide.lab.evaluation.page import Table
+from whispertide.lab.evaluation.store import Cell
+from whispertide.lab.evaluation.trace import FREE
+from whispertide.lab.speech.utterance import ALIGNED
+
+TIMED = "timed"  # live or simulated
+SYNTHETIC = (
+    "Corpora called talks and noisy are synthetic speech, with the synthesizer's exact word times. "
+    "Times are from the moment a word ended in the audio to the moment it was shown. Nothing is clamped or rounded."
+)
+DOUBT = " !"
+ALIGNED_MARK = " ~"
+DOUBTFUL = "! Latencies with under 95 % matched are marked; do not rely on them."
+CLOCKS = {
+    FREE: "Computing counts as instant, which leaves the delay that the policy itself causes.",
+    TIMED: "Computing takes its measured time. Audio arrives in real time, by the wall clock (live) or in a "
+    "simulation. In the simulation every round occupies the worker for its measured time.",
+}
+Format = Callable[[Any], str]
+
+
+def decimals(digits: int) -> Format:
+    """A format with so many decimals."""
+    return lambda value: f"{value:.{digits}f}"
+
+
+def percent(value: float) -> str:
+    """A share of one, as per cent."""
+    return f"{100 * value:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table of cells: a key of the score, its heading, and how a value is written."""
+
+    key: str
+    heading: str
+    format: Format
+
+
+QUALITY = (
+    Column("wer", "WER %", percent),
+    Column("wer_offline", "offline WER %", percent),
+    Column("wer_minus_offline", "minus offline", percent),
+    Column("cer", "CER %", percent),
+    Column("substitutions", "subst.", str),
+    Column("insertions", "insert.", str),
+    Column("deletions", "delet.", str),
+    Column("hallucinated_per_min", "halluc. /min", decimals(2)),
+    Column("revisions_per_100", "revisions /100", decimals(1)),
+)
+LATENCY = (
+    Column("confirmed_mean_s", "confirmed mean s", decimals(2)),
+    Column("confirmed_median_s", "median s", decimals(2)),
+    Column("confirmed_p90_s", "p90 s", decimals(2)),
+    Column("confirmed_p99_s", "p99 s", decimals(2)),
+    Column("confirmed_p99_matched_s", "p99 of matched s", decimals(2)),
+    Column("settled_mean_s", "settled mean s", decimals(2)),
+    Column("first_seen_mean_s", "first seen mean s", decimals(2)),
+    Column("ttft_s", "TTFT s", decimals(2)),
+    Column("final_s", "final word s", decimals(2)),
+    Column("laal_s", "LAAL s", decimals(2)),
+    Column("first_text_s", "first text s", decimals(2)),
+    Column("last_text_s", "last text s", decimals(2)),
+    Column("cursor_s", "cursor s", decimals(2)),
+    Column("matched", "matched %", percent),
+)
+COST = (
+    Column("gflop_per_s", "encoder GFLOP/s", decimals(2)),
+    Column("decoder_runs_per_s", "decoder runs/s", decimals(1)),
+    Column("cpu_s_per_s", "CPU s/s", decimals(3)),
+    Column("peak_mb", "peak MB", decimals(0)),
+    Column("avg_beam", "avg beam", decimals(2)),
+    Column("reduce_ratio", "reduce ratio", decimals(2)),
+    Column("threads", "threads", str),
+)
+UNTIMED = ("laal_s", "first_text_s", "last_text_s", "revisions_per_100")  # what can be had without word times
+GLANCE = (
+    *("wer", "wer_offline"),
+    *("confirmed_mean_s", "confirmed_p99_s", "first_seen_mean_s", "matched"),
+    *UNTIMED,
+    "cpu_s_per_s",
+)
+_TIMED_COLUMNS = frozenset(column.key for column in LATENCY) - {*UNTIMED, "matched"}
+
+
+def group_of(cell: Cell) -> tuple[str, ...]:
+    """What cells must share to be compared; the clock comes last."""
+    clock = FREE if cell.spec.clock == FREE else TIMED
+    return (cell.spec.model, cell.spec.model_hash, cell.spec.corpus, cell.spec.corpus_hash, clock)
+
+
+def cells_table(cells: Sequence[Cell], columns: Iterable[Column], title: str = "") -> Table:
+    """One row per cell; columns that no cell has are left out."""
+    wanted = [column for column in columns if any(_known(cell.score.get(column.key)) for cell in cells)]
+    rows = tuple(
+        (cell.spec.label, step_text(cell) or None, *(formatted(column, cell.score) for column in wanted))
+        for cell in cells
+    )
+    return Table(("recogniser", "step", *(column.heading for column in wanted)), rows, title)
+
+
+def summary_table(cells: Sequence[Cell]) -> Table:
+    """What `bench run` prints: the few figures that matter, with model and corpus.
+
+    Columns that no cell has are left out; what needs no word times is there only if some cell has none.
+    """
+    untimed = bool(_untimed(cells))
+    columns = [
+        column
+        for column in (*QUALITY, *LATENCY, *COST)
+        if column.key in GLANCE
+        and (untimed or column.key not in UNTIMED)
+        and any(_known(cell.score.get(column.key)) for cell in cells)
+    ]
+    columns.sort(key=lambda column: GLANCE.index(column.key))
+    rows = tuple(
+        (
+            cell.spec.label,
+            step_text(cell) or None,
+            cell.spec.model,
+            cell.spec.corpus,
+            *(formatted(column, cell.score) for column in columns),
+        )
+        for cell in cells
+    )
+    return Table(("recogniser", "step", "model", "corpus", *(column.heading for column in columns)), rows)
+
+
+def notes(cells: Sequence[Cell]) -> list[str]:
+    """What has to be said below a table of these cells, a line each."""
+    found = [DOUBTFUL] if is_doubtful(cells) else []
+    if untimed := _untimed(cells):
+        corpora = ", ".join(dict.fromkeys(cell.spec.corpus for cell in untimed))
+        found.append(
+            f"No latency of words: nobody knows exactly when each word of {corpora} was said. LAAL, first text (from "
+            "the beginning of a recording), last text (from its end) and revisions need no word times; --align makes "
+            "word times by forced alignment."
+        )
+    if sources := sorted({str(cell.score["word_times"]) for cell in cells if _is_aligned(cell.score)}):
+        found.append(
+            f"~ word times are {', '.join(sources)} (forced alignment), not exact: no claim about latency should rest "
+            "on these figures."
+        )
+    return found
+
+
+def _untimed(cells: Iterable[Cell]) -> list[Cell]:
+    """Cells in which something is said and shown as it is heard, and nobody knows when it was said."""
+    return [
+        cell for cell in cells if cell.spec.streaming and cell.score.get("words") and cell.score.get("matched") is None
+    ]
+
+
+def _is_aligned(score: Mapping[str, Any]) -> bool:
+    return ALIGNED in (score.get("word_times") or "")
+
+
+def is_doubtful(cells: Iterable[Cell]) -> bool:
+    """Whether some cell matched too few words for its latencies to mean anything."""
+    return any(cell.score.get("matched_enough") is False for cell in cells)
+
+
+def build(cells: Sequence[Cell], title: str = "whispertide benchmark") -> str:
+    """The page. Raises `OptionError` where there is nothing to report."""
+    if not cells:
+        raise OptionError("expected at least one finished cell; got none: run `whispertide bench run` first")
+    groups: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(group_of(cell), []).append(cell)
+    recognisers = len({cell.spec.label for cell in cells})
+    lead = f"{_count(len(cells), 'cell')}, {_count(recognisers, 'recogniser')}, measured {_dates(cells)}."
+    return page.page(
+        title,
+        lead,
+        page.section(
+            "At a glance",
+            page.html_table(summary_table(_streamed(cells))),
+            page.paragraph(SYNTHETIC, "note"),
+            *(page.paragraph(line, "note") for line in notes(cells)),
+        ),
+        *(_group_section(_ordered(group)) for group in groups.values()),
+        page.section("Where these figures come from", page.html_table(provenance(cells))),
+    )
+
+
+def provenance(cells: Sequence[Cell]) -> Table:
+    """Machine, date, commit, model and corpus hash of every cell."""
+    rows = tuple(
+        (
+            cell.key,
+            cell.spec.label,
+            step_text(cell) or None,
+            cell.spec.model + (f" ({cell.spec.model_hash[:12]})" if cell.spec.model_hash else ""),
+            f"{cell.spec.corpus_name or cell.spec.corpus} ({cell.spec.corpus_hash})",
+            cell.spec.clock,
+            " ".join(f"{name}={value}" for name, value in cell.spec.engine.items()) or None,
+            str(cell.score.get("commit") or "") or None,
+            cell.spec.machine or None,
+            cell.date,
+        )
+        for cell in cells
+    )
+    heads = ("cell", "recogniser", "step", "model", "corpus", "clock", "engine", "commit", "machine", "date")
+    return Table(heads, rows)
+
+
+# --- one group -----------------------------------------------------------------------------------------------------
+
+
+def _group_section(cells: Sequence[Cell]) -> str:
+    spec = cells[0].spec
+    amount = sum(float(utterance["seconds"]) for utterance in cells[0].utterances)
+    words = sum(int(utterance["words"]) for utterance in cells[0].utterances)
+    about = (
+        f"{_count(len(cells[0].utterances), 'utterance')}, {amount / 60:.1f} minutes, {words} reference words, corpus "
+        f"hash {spec.corpus_hash}. {CLOCKS[group_of(cells[0])[-1]]}"
+    )
+    live = [cell for cell in cells if cell.spec.streaming]
+    return page.section(
+        f"{spec.model} on {spec.corpus}",
+        page.paragraph(about, "note"),
+        _few_words(words),
+        page.figures(charts(live)) if live else "",
+        page.html_table(cells_table(cells, QUALITY, "What was understood")),
+        page.html_table(cells_table(live, LATENCY, "How late")) if live else "",
+        page.html_table(cells_table(cells, COST, "What it cost")),
+    )
+
+
+def _few_words(words: int) -> str:
+    if words >= 1000:
+        return ""
+    return page.paragraph(f"Only {words} words: these figures show that it works, not how well.", "note")
+
+
+# --- choosing and reading --------------------------------------------------------------------------------------------
+
+
+def _ordered(cells: Iterable[Cell]) -> list[Cell]:
+    """By model and corpus, then by recogniser, the unchanged one first."""
+
+    def place(cell: Cell) -> tuple[object, ...]:
+        spec = cell.spec
+        return (spec.model, spec.corpus, spec.recogniser, len(spec.changes), spec.label, spec.step_s or 0)
+
+    return sorted(cells, key=place)
+
+
+def _streamed(cells: Iterable[Cell]) -> list[Cell]:
+    """Without those that show everything at the end, unless there is nothing else."""
+    cells = _ordered(cells)
+    return [cell for cell in cells if cell.spec.streaming] or cells
+
+
+def _known(value: object) -> bool:
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+def formatted(column: Column, score: Mapping[str, Any]) -> str | None:
+    """The figure as it is written, None where it is not known.
+
+    A share of matched words that is too small is marked, and so is a latency that rests on aligned word times.
+    """
+    value = score.get(column.key)
+    if not _known(value):
+        return None
+    doubt = DOUBT if column.key == "matched" and score.get("matched_enough") is False else ""
+    return column.format(value) + doubt + (ALIGNED_MARK if column.key in _TIMED_COLUMNS and _is_aligned(score) else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _dates(cells: Sequence[Cell]) -> str:
+    days = sorted({cell.date[:10] for cell in cells})
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"

@@ -1,0 +1,368 @@
+"""Measures cells and remembers them: each finished utterance is kept at once, so that an interrupted run goes on.
+
+Brings together models, corpora, recognisers (`replay`, `peers`) and the store; what a score means and how a page looks
+are others' affairs. Offline transcription of the same model with the same beam is measured beside every recipe, as a
+cell of its own, because streaming is judged against it.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
+
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation import store
+from whispertide.lab.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
+from whispertide.lab.evaluation.clips import Clip, clips_of
+from whispertide.lab.evaluation.corpora.parts import part_label, part_of
+from whispertide.lab.evaluation.grid import OFFLINE, PEER, Request, Setup, changes_of, text_of
+from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, settings_of, unfit
+from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, streaming
+from whispertide.lab.evaluation.score import About
+from whispertide.lab.evaluation.store import Cell, CellSpec, Json, Results
+from whispertide.lab.evaluation.trace import FREE, ClockName, Trace
+from whispertide.lab.speech.utterance import Corpus, Utterance
+from whispertide.options import DecodeOptions
+from whispertide.streaming.beside import digest_beside
+from whispertide.streaming.framing import AUTO
+from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
+from whispertide.streaming.recipes import get_recipe
+from whispertide.types import seconds
+
+if TYPE_CHECKING:
+    from whispertide.api import Transcriber
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A cell that can be measured. `recogniser` is called only if something is left to be measured."""
+
+    spec: CellSpec
+    corpus: Corpus
+    recogniser: Callable[[], Recogniser]
+
+
+class Watch(Protocol):
+    """Who is told how far it is."""
+
+    def begin(self, label: str, total_s: float) -> None:
+        """A new cell of so many seconds of audio."""
+
+    def advance(self, done_s: float) -> None:
+        """So many seconds more are done."""
+
+    def end(self) -> None:
+        """The cell is done, or given up."""
+
+    def say(self, message: str) -> None:
+        """A line for the user."""
+
+
+class Runner:
+    """Measures cells of one clock, engine and folder. Models and corpora stay open between cells."""
+
+    def __init__(self, folder: Path, setup: Setup, watch: Watch) -> None:
+        if setup.clock not in get_args(ClockName):
+            raise OptionError(f"expected a clock among {', '.join(get_args(ClockName))}; got {setup.clock!r}")
+        self.results = Results(folder)
+        self.watch = watch
+        self.clock: ClockName = setup.clock  # type: ignore[assignment]  # just checked
+        self.setup = setup
+        self._corpus_name = ""
+        self._corpora: dict[tuple[str, frozenset[str]], Corpus] = {}
+        self._loaded: tuple[str, Transcriber] | None = None
+        self._once: dict[str, Any] = {}
+
+    @property
+    def quick(self) -> bool:
+        """Whether only a small part of each corpus is measured."""
+        return self.setup.quick
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models of the run."""
+        return self.setup.models
+
+    # --- what is measured with ---------------------------------------------------------------------------------------
+
+    def use_corpus(self, name: str) -> None:
+        """The corpus of the cells that `cell` measures."""
+        self._corpus_name = name
+
+    @property
+    def corpus(self) -> Corpus:
+        """The corpus chosen with `use_corpus`."""
+        return self.open_corpus(self._corpus_name)
+
+    def open_corpus(self, name: str, model: str | None = None) -> Corpus:
+        """Open, or make, the part of a corpus that the run is about, in the languages that the model writes.
+
+        Raises `CorpusError` and `OptionError`.
+        """
+        model = model or self.models[0]
+        languages = self._languages(model)
+        if (name, languages) not in self._corpora:
+            from whispertide.lab.evaluation.corpora import open_corpus
+
+            corpus: Corpus = open_corpus(name, quick=self.quick, seed=self.setup.seed)
+            part, left_out = part_of(corpus, languages, self.setup.length_s, writer=Path(model).name)
+            for line in left_out:
+                self.watch.say(line)
+            self._corpora[name, languages] = self._aligned(part) if self.setup.align else part
+        return self._corpora[name, languages]
+
+    def _aligned(self, corpus: Corpus) -> Corpus:
+        """With a time for every word, if the first model can give it; as it is where all times are known."""
+        waiting = [utterance for utterance in corpus.utterances() if lacks_times(utterance)]
+        if not waiting:
+            return corpus
+        model = self.models[0]
+        self.watch.begin(f"aligning {corpus.name} with {model}", sum(utterance.seconds for utterance in waiting))
+        try:
+            return align_corpus(
+                corpus, self.transcriber(model), Path(model).name, self._languages(model), self.watch.advance
+            )
+        finally:
+            self.watch.end()
+
+    def transcriber(self, model: str) -> "Transcriber":
+        """A model, loaded with the engine's options; the one before is let go."""
+        if self._loaded is None or self._loaded[0] != model:
+            from whispertide import api
+
+            self._loaded = None
+            options = self.setup.engine
+            self._loaded = (
+                model,
+                api.load(
+                    model,
+                    precision=options.precision,
+                    provider=options.provider,
+                    threads=options.threads,
+                    announce=self.watch.say,
+                ),
+            )
+        return self._loaded[1]
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """`make()`, which is called only the first time it is asked for under that name."""
+        if name not in self._once:
+            self._once[name] = make()
+        found: T = self._once[name]
+        return found
+
+    def about(self) -> str:
+        """Where and on what, in a sentence."""
+        return (
+            f"Measured on {store.machine()}, commit {store.commit()}, corpus {self.corpus.name} ({self.corpus.hash}), "
+            f"clock {self.clock}."
+        )
+
+    # --- cells -------------------------------------------------------------------------------------------------------
+
+    def cell(self, recipe: str, *settings: str, model: str | None = None, step_s: float | None = None) -> Cell:
+        """The cell of a recipe with some settings, on the chosen corpus and, unless told otherwise, the first model."""
+        chosen = parse_overrides(get_recipe(recipe), settings)
+        if step_s is not None:
+            chosen = chosen.replace(step_s=step_s)
+        return self.run(Request(recipe, model or self.models[0], self._corpus_name, chosen, chosen.step_s))
+
+    def each_clip(
+        self, name: str, measure: Callable[[Clip], Json], *, usual: int, quick: int, made_by: str, **settings: str
+    ) -> list[Json]:
+        """What `measure` finds in each clip of the chosen corpus with the first model; every clip is kept at once.
+
+        There are `usual` clips, `quick` in a quick run; else, of an excerpt that was asked for, all. `made_by` is the
+        file of the evaluation that measures, `settings` whatever else the findings depend on. Raises what `clips_of`
+        raises.
+        """
+        clips = clips_of(self.corpus, quick if self.quick else usual if self.setup.excerpt_s is None else None)
+        spec = replace(
+            self._spec(name, self.models[0], self.corpus),
+            streaming=False,
+            settings=settings,
+            code=store.code_version("", made_by, "clips.py"),
+        )
+        self.results.begin(spec)
+        self.watch.begin(f"{name} {spec.model} {spec.corpus}", sum(seconds(len(clip.samples)) for clip in clips))
+        try:
+            return [self._clip(spec, number, clip, measure) for number, clip in enumerate(clips)]
+        finally:
+            self.watch.end()
+
+    def _clip(self, spec: CellSpec, number: int, clip: Clip, measure: Callable[[Clip], Json]) -> Json:
+        found = self.results.clip(spec, number)
+        if found is None:
+            found = measure(clip)
+            self.results.save_clip(spec, number, found)
+        self.watch.advance(seconds(len(clip.samples)))
+        return found
+
+    def run(self, request: Request, *, place: str = "") -> Cell:
+        """Measure a cell, or find it measured. Raises what loading and computing raise, and `PeerMissing`."""
+        *beside, job = self.jobs(request)
+        offline = [self._measure(reference, place).score["wer"] for reference in beside]
+        return self._measure(job, place, *offline)
+
+    def jobs(self, request: Request) -> list[Job]:
+        """What has to be measured for a cell: itself, after what it is judged against. Nothing is computed yet.
+
+        Makes the corpus if need be. Raises what loading raises, and `PeerMissing` for a peer that cannot run here.
+        """
+        corpus = self.open_corpus(request.corpus, request.model)
+        if request.recipe is not None:
+            recipe = request.recipe
+            return [
+                self._offline_job(request.model, corpus, recipe.hypotheses),
+                self._streaming_job(request, recipe, corpus),
+            ]
+        if request.recogniser == OFFLINE:
+            return [self._offline_job(request.model, corpus, DecodeOptions().beam)]
+        return [self._peer_job(request, corpus)]
+
+    def _streaming_job(self, request: Request, asked: Recipe, corpus: Corpus) -> Job:
+        """The cell is named by the recipe as the model gets it: its framing may be the outcome of a measurement."""
+        recipe = self._framed(request.model, asked)
+        spec = replace(
+            self._spec(request.recogniser, request.model, corpus),
+            step_s=recipe.step_s,
+            changes=changes_of(recipe),
+            settings={name: str(getattr(recipe, name)) for name in field_types()},
+        )
+        return Job(spec, corpus, lambda: streaming(self.transcriber(request.model), recipe, clock=self.clock))
+
+    def _offline_job(self, model: str, corpus: Corpus, beam: int) -> Job:
+        changes = () if beam == 1 else (f"beam={beam}",)
+        spec = replace(
+            self._spec(OFFLINE, model, corpus), changes=changes, streaming=False, settings={"beam": str(beam)}
+        )
+
+        def recogniser() -> Recogniser:
+            transcriber = self.transcriber(model)
+            transcriber.warm_up()
+
+            def recognise(utterance: Utterance) -> Trace:
+                options = DecodeOptions(language=utterance.language, beam=beam, word_timestamps=False)
+                return offline(transcriber, clock=self.clock, options=options)(utterance)
+
+            return recognise
+
+        return Job(spec, corpus, recogniser)
+
+    def _peer_job(self, request: Request, corpus: Corpus) -> Job:
+        from whispertide.lab.evaluation.peers import get_peer, why_not
+
+        peer = get_peer(request.recogniser.removeprefix(PEER))
+        if reason := why_not(peer) or unfit(peer, corpus, self.clock):
+            raise PeerMissing(reason)
+        settings = settings_of(peer, request, corpus, self.setup)
+        step = settings.get("step_s")
+        spec = replace(
+            self._spec(request.recogniser, request.model, corpus),
+            step_s=float(step) if step is not None else None,
+            changes=tuple(f"{name}={text_of(value)}" for name, value in request.settings.items()),
+            streaming=peer.streaming,
+            clock=FREE if self.clock == FREE and "clock" in peer.defaults else peer.clock,
+            settings={name: str(value) for name, value in settings.items()},
+            code=store.code_version("evaluation"),
+        )
+        changes = {name: settings[name] for name in peer.defaults}
+        return Job(spec, corpus, lambda: hearing(peer, request.model, spec, corpus, self.results, changes))
+
+    def _measure(self, job: Job, place: str, wer_offline: float | None = None) -> Cell:
+        """The cell from the store, or measured from where it was left."""
+        spec, corpus = job.spec, job.corpus
+        if (done := self.results.cell(spec)) is not None:
+            return done
+        self.results.begin(spec)
+        total = sum(utterance.seconds for utterance in corpus.utterances())
+        recognise = _remembering(self.results, spec, job.recogniser)
+        label = " ".join(part for part in (place, spec.label, _step(spec), spec.model, spec.corpus) if part)
+        self.watch.begin(label, total)
+        try:
+            about = self._about(spec, wer_offline=wer_offline)
+            score, records = run_cell(recognise, corpus, about, progress=self.watch.advance)
+        finally:
+            self.watch.end()
+        return self.results.save(spec, asdict(score), [asdict(record) for record in records])
+
+    def _spec(self, recogniser: str, model: str, corpus: Corpus) -> CellSpec:
+        return CellSpec(
+            recogniser=recogniser,
+            model=Path(model).name if Path(model).is_dir() else model,
+            corpus=self._label_of(corpus),
+            corpus_name=corpus.name,
+            corpus_hash=corpus.hash,
+            clock=self.clock,
+            model_hash=self._model_hash(model),
+            beside=self.once(f"beside {model}", lambda: digest_beside(self.transcriber(model).model)),
+            engine={field.name: str(getattr(self.setup.engine, field.name)) for field in fields(self.setup.engine)},
+            machine=store.machine(),
+            code=store.code_version(),
+        )
+
+    def _framed(self, model: str, recipe: Recipe) -> Recipe:
+        if recipe.framing != AUTO:
+            return recipe
+
+        def find() -> Recipe:
+            framed = self.transcriber(model).framed(recipe)
+            self.watch.say(f"{recipe.name} on {Path(model).name}: {framed.why}")
+            return framed.recipe
+
+        return self.once(f"framing of {recipe} for {model}", find)
+
+    def _model_hash(self, model: str) -> str:
+        return self.once(f"hash of {model}", lambda: self.transcriber(model).model.content_hash[:12])
+
+    def _languages(self, model: str) -> frozenset[str]:
+        """The languages that a model writes."""
+
+        def find() -> frozenset[str]:
+            transcriber = self.transcriber(model)
+            return frozenset(transcriber.tokenizer.language_tokens if transcriber.dims.is_multilingual else ("en",))
+
+        return self.once(f"languages of {model}", find)
+
+    def _label_of(self, corpus: Corpus) -> str:
+        """A short name: as it was asked for, of a folder only the last part, and how much of it."""
+        asked = next(name for (name, _), known in self._corpora.items() if known is corpus)
+        kind, colon, path = asked.partition(":")
+        part = f"{part_label(corpus.of)} aligned" if isinstance(corpus, AlignedCorpus) else part_label(corpus)
+        return kind + colon + Path(path).name + part
+
+    def _about(self, spec: CellSpec, **more: float | None) -> About:
+        from whispertide.model.runtime import thread_count
+
+        return About(
+            recipe=spec.label,
+            model=spec.model,
+            corpus=spec.corpus,
+            corpus_hash=spec.corpus_hash,
+            clock=self.clock,
+            step_s=spec.step_s,
+            threads=thread_count(self.setup.engine),
+            **more,
+        )
+
+
+def _remembering(results: Results, spec: CellSpec, make: Callable[[], Recogniser]) -> Recogniser:
+    """A recogniser that keeps each trace, and takes from the store what is there."""
+    made: list[Recogniser] = []
+
+    def recognise(utterance: Utterance) -> Trace:
+        if (kept := results.trace(spec, utterance.id)) is not None:
+            return kept
+        if not made:
+            made.append(make())
+        trace = made[0](utterance)
+        results.save_trace(spec, trace)
+        return trace
+
+    return recognise
+
+
+def _step(spec: CellSpec) -> str:
+    return "" if spec.step_s is None else f"{spec.step_s:g} s"

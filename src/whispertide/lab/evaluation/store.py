@@ -1,0 +1,326 @@
+"""Where measurements are kept, so that an interrupted run goes on and a report can be made later.
+
+    DIR/KEY/spec.json          what was to be measured: one cell
+    DIR/KEY/traces/ID.json     the record of each finished utterance
+    DIR/KEY/clips/N.json       or of each finished clip
+    DIR/KEY/cell.json          the scores, once every utterance is done
+
+The key is a hash over everything that the result depends on (settings, weights, corpus, machine, code), so a changed
+setting or a changed program starts a new cell and never mixes with an old one. Every file appears whole or not at all.
+Knows nothing of how a trace comes about or what a score means.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import whispertide
+from whispertide.errors import OptionError, OutputError
+from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
+
+Json = dict[str, Any]
+
+_SOURCE = Path(whispertide.__file__).parent
+# What shows, serves or trains cannot change a measurement; nor can what measures something else.
+_IRRELEVANT = ("cli", "server", "training")
+_IRRELEVANT_FILES = frozenset(
+    f"{name}.py"
+    for name in (
+        *("agreement", "allocation_items", "charts", "clips", "compare", "estimate", "grid", "guard_items", "named"),
+        *("padding_items", "page", "paper", "paper_items", "peer_cells", "plots", "preparation", "publish", "report"),
+        *("runner", "static_decoding", "store", "sweep"),
+        *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
+    )
+)
+_NUMERIC_PACKAGES = ("numpy", "onnxruntime", "soxr")
+_KEY_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class CellSpec:
+    """One cell of the grid: who recognises what, how.
+
+    corpus      as it was asked for; `corpus_name` says exactly which
+    settings    all fields of the recipe, or all settings of the peer
+    changes     those fields that differ from the recipe of that name, as "field=value"
+    streaming   False for one that shows everything at the end
+    beside      a hash over what lies beside the weights and counts, too
+    """
+
+    recogniser: str
+    model: str
+    corpus: str
+    corpus_hash: str
+    clock: str
+    corpus_name: str = ""
+    step_s: float | None = None
+    streaming: bool = True
+    changes: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    model_hash: str = ""
+    beside: str = ""
+    engine: Mapping[str, str] = field(default_factory=dict)
+    machine: str = ""
+    code: str = ""
+
+    @property
+    def key(self) -> str:
+        """Twelve hexadecimal digits over all fields."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:_KEY_LENGTH]
+
+    @property
+    def label(self) -> str:
+        """Recogniser and changes, for legends."""
+        return " ".join((self.recogniser, *self.changes))
+
+    @property
+    def question(self) -> tuple[object, ...]:
+        """What two cells have in common that can be paired across folders: all but machine and code."""
+        return (self.recogniser, self.changes, self.step_s, self.model, self.corpus_hash, self.clock)
+
+    @classmethod
+    def from_json(cls, data: Json) -> "CellSpec":
+        """The inverse of `asdict`."""
+        return cls(**{**data, "changes": tuple(data["changes"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A finished cell. `score` has the keys of the JSON line; `utterances` one record each, in the corpus's order."""
+
+    spec: CellSpec
+    score: Mapping[str, Any]
+    utterances: tuple[Json, ...]
+    date: str
+    folder: Path | None = None
+
+    @property
+    def key(self) -> str:
+        """The key of its spec."""
+        return self.spec.key
+
+    def traces(self) -> Iterator[Trace]:
+        """The records of its utterances, in order; those that cannot be read are left out."""
+        if self.folder is None:
+            return
+        for utterance in self.utterances:
+            trace = _read_trace(_trace_path(self.folder, utterance["id"]), utterance["id"])
+            if trace is not None:
+                yield trace
+
+
+class Results:
+    """A folder of cells. Any number of processes may use it at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def check_writable(self) -> None:
+        """Make the folder if it is not there. Raises `OutputError` where nothing can be written into it."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder):
+                pass
+        except OSError as error:
+            raise OutputError(
+                f"expected a folder that can be written; got {error} for {self.folder}: choose another with --output"
+            ) from error
+
+    def begin(self, spec: CellSpec) -> None:
+        """Note what is going to be measured."""
+        _write(self.folder / spec.key / "spec.json", asdict(spec))
+
+    def trace(self, spec: CellSpec, utterance: str) -> Trace | None:
+        """The record of an utterance, if it is finished."""
+        return _read_trace(_trace_path(self.folder / spec.key, utterance), utterance)
+
+    def save_trace(self, spec: CellSpec, trace: Trace) -> None:
+        """Keep the record of a finished utterance. Raises `OutputError` where the folder cannot be written."""
+        _write(_trace_path(self.folder / spec.key, trace.utterance), asdict(trace))
+
+    def clip(self, spec: CellSpec, number: int) -> Json | None:
+        """What was found in a clip, if it is finished."""
+        return _read(self.folder / spec.key / "clips" / f"{number}.json")
+
+    def save_clip(self, spec: CellSpec, number: int, found: Json) -> None:
+        """Keep what was found in a clip. Raises `OutputError` where the folder cannot be written."""
+        _write(self.folder / spec.key / "clips" / f"{number}.json", found)
+
+    def save(self, spec: CellSpec, score: Mapping[str, Any], utterances: list[Json]) -> Cell:
+        """Keep the scores of a cell whose utterances are all done."""
+        cell = Cell(
+            spec, score, tuple(utterances), datetime.now(UTC).isoformat(timespec="seconds"), self.folder / spec.key
+        )
+        content = {"spec": asdict(spec), "score": dict(score), "utterances": utterances, "date": cell.date}
+        _write(self.folder / spec.key / "cell.json", content)
+        return cell
+
+    def cell(self, spec: CellSpec) -> Cell | None:
+        """The finished cell of that spec."""
+        return _read_cell(self.folder / spec.key)
+
+    def cells(self) -> list[Cell]:
+        """All finished cells, oldest first."""
+        found = (_read_cell(path.parent) for path in sorted(self.folder.glob("*/cell.json")))
+        return sorted((cell for cell in found if cell is not None), key=lambda cell: (cell.date, cell.key))
+
+
+def open_results(place: str | Path) -> list[Cell]:
+    """The finished cells of a results folder, or the cell of a cell's own folder. Raises `OptionError` if neither."""
+    folder = Path(place)
+    if (folder / "cell.json").is_file():
+        cell = _read_cell(folder)
+        cells = [cell] if cell else []
+    else:
+        cells = Results(folder).cells() if folder.is_dir() else []
+    if not cells:
+        raise OptionError(f"expected a folder with finished cells, as `whispertide bench run` writes it; got {place}")
+    return cells
+
+
+# --- what a result depends on ------------------------------------------------------------------------------------
+
+
+@cache
+def code_version(part: str = "", *more: str) -> str:
+    """A hash over the program's own source and the versions of the packages that compute; 12 hexadecimal digits.
+
+    `part` is the folder that matters: other programs' results do not depend on our engine, but on how they are
+    run and scored. `more`: files of the evaluation that otherwise do not matter, but do here.
+    """
+    digest = hashlib.sha256()
+    for path in sorted((_SOURCE / part).rglob("*.py")):
+        place = path.relative_to(_SOURCE)
+        is_aside = place.parts[0] == "evaluation" and place.name in _IRRELEVANT_FILES.difference(more)
+        if place.parts[0] in _IRRELEVANT or is_aside:
+            continue
+        digest.update(place.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for name in _NUMERIC_PACKAGES:
+        digest.update(f"{name} {_version(name)}\n".encode())
+    return digest.hexdigest()[:_KEY_LENGTH]
+
+
+@cache
+def commit() -> str:
+    """The commit of the source tree, with "+" behind it if the tree was changed since; else the package's version."""
+    with suppress(OSError, subprocess.SubprocessError):
+        head = _git("rev-parse", "--short=12", "HEAD")
+        return head + ("+" if _git("status", "--porcelain", "--", ".") else "")
+    return _version("whispertide")
+
+
+@cache
+def machine() -> str:
+    """Processor, cores and system, as a report names them."""
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):
+        if found := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
+            name = found[1].strip()
+    return f"{name}, {os.cpu_count()} cores, {platform.system()}"
+
+
+def _git(*arguments: str) -> str:
+    run = subprocess.run(["git", *arguments], cwd=_SOURCE, capture_output=True, text=True, check=True, timeout=10)
+    return run.stdout.strip()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def trace_from_json(data: Json) -> Trace:
+    """The inverse of `asdict` of a trace. Raises `KeyError`, `TypeError` or `ValueError` where it is none."""
+    shown = tuple(
+        Shown(float(item["at_s"]), tuple(item["confirmed"]), tuple(item["hypothesis"])) for item in data["shown"]
+    )
+    rounds = tuple(RoundCost(**item) for item in data["rounds"])
+    return Trace(**{**data, "shown": shown, "rounds": rounds})
+
+
+def _trace_path(folder: Path, utterance: str) -> Path:
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "_", utterance)[:48]
+    return folder / "traces" / f"{slug}-{hashlib.sha256(utterance.encode()).hexdigest()[:8]}.json"
+
+
+def _read_trace(path: Path, utterance: str) -> Trace | None:
+    data = _read(path)
+    if data is None:
+        return None
+    try:
+        trace = trace_from_json(data)
+    except (KeyError, TypeError, ValueError):
+        _ignored(path)
+        return None
+    return trace if trace.utterance == utterance else None
+
+
+def _read_cell(folder: Path) -> Cell | None:
+    path = folder / "cell.json"
+    data = _read(path)
+    if data is None:
+        return None
+    try:
+        spec = CellSpec.from_json(data["spec"])
+        return Cell(spec, dict(data["score"]), tuple(data["utterances"]), str(data["date"]), folder)
+    except (KeyError, TypeError, ValueError):
+        _ignored(path)
+        return None
+
+
+def _read(path: Path) -> Json | None:
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        data = None
+    if not isinstance(data, dict):
+        _ignored(path)
+        return None
+    return data
+
+
+def _ignored(path: Path) -> None:
+    warnings.warn(f"{path} is damaged; it is left out, and measured again if it is needed", UserWarning, stacklevel=3)
+
+
+def _write(path: Path, content: Json) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(content))
+    except OSError as error:
+        raise OutputError(f"expected a folder that can be written; got {error} for {path}: choose another") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file, or none: into a temporary one beside it, which then takes its name."""
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as file:
+        part = Path(file.name)
+        try:
+            file.write(text)
+            file.close()
+            part.chmod(0o644)  # a temporary file is its owner's alone
+            part.replace(path)
+        except BaseException:
+            file.close()
+            part.unlink(missing_ok=True)
+            raise

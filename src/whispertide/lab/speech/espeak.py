@@ -1,0 +1,218 @@
+"""espeak-ng through its library: a sentence as sound with the exact place of each word.
+
+The library reports, with the sound, an event at the sample where each word begins and one where each phoneme begins,
+pauses included (espeak-ng's `speak_lib.h`). A word ends where the next one begins, or where a pause begins. Some
+frequent pairs ("of the") are one dictionary entry to espeak-ng and give one event; where the second word is an article
+its phonemes tell where it begins; other such pairs ("there was") are not told apart, and the sentence is refused, or,
+where exact times are not needed, the pair shares its span (`shared_spans`).
+
+Knows nothing of talks. The library's state is global: one process, one voice.
+"""
+
+import ctypes
+import re
+from ctypes.util import find_library
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from whispertide.errors import CorpusError
+from whispertide.lab.speech.voices import INSTALL, Int16Array, Spoken, Timed, at_16k
+from whispertide.types import SAMPLE_RATE
+
+# speak_lib.h
+_SYNCHRONOUS = 2  # AUDIO_OUTPUT_SYNCHRONOUS: sound and events come through the callback, within the call
+_OPTIONS = 0x0001 | 0x8000  # phoneme events; do not end the process where the data is missing
+_UTF8 = 1
+_POS_CHARACTER = 1
+_RATE, _PITCH, _RANGE = 1, 3, 4  # espeak_PARAMETER
+_END_OF_LIST, _WORD, _PHONEME = 0, 1, 7  # espeak_EVENT_TYPE
+
+_TOKEN = re.compile(r"\S+")
+
+
+class _Id(ctypes.Union):
+    _fields_ = (("number", ctypes.c_int), ("name", ctypes.c_char_p), ("string", ctypes.c_char * 8))
+
+
+class _Event(ctypes.Structure):
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("unique_identifier", ctypes.c_uint),
+        ("text_position", ctypes.c_int),
+        ("length", ctypes.c_int),
+        ("audio_position", ctypes.c_int),
+        ("sample", ctypes.c_int),
+        ("user_data", ctypes.c_void_p),
+        ("id", _Id),
+    )
+
+
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event))
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A word (`at`: its first character) or a phoneme (`at` -1) begins at `sample` of the synthesizer's sound."""
+
+    sample: int
+    at: int
+    phoneme: str = ""
+
+
+def espeak_version() -> str:
+    """The library's version, like "1.51". Raises `CorpusError` where it is not installed."""
+    library = _library()
+    library.espeak_Info.restype = ctypes.c_char_p
+    version: bytes = library.espeak_Info(None)
+    return version.decode().split()[0]
+
+
+def _library() -> ctypes.CDLL:
+    name = find_library("espeak-ng") or "libespeak-ng.so.1"
+    try:
+        return ctypes.CDLL(name)
+    except OSError as error:
+        raise CorpusError(
+            f"expected the speech synthesizer espeak-ng with its library; {name} is missing ({INSTALL})"
+        ) from error
+
+
+class EspeakSpeaker:
+    """A voice of espeak-ng at `rate` words per minute and `pitch` (0 to 99, 50 is the voice's own).
+
+    `intonation` is how far the pitch moves (0 to 99, 50 is the voice's own).
+    """
+
+    def __init__(self, voice: str, *, rate: int, pitch: int, intonation: int = 50) -> None:
+        self._library = _library()
+        self._hertz: int = self._library.espeak_Initialize(_SYNCHRONOUS, 0, None, _OPTIONS)
+        if self._hertz <= 0:
+            raise CorpusError(f"espeak-ng does not start: its data is missing or damaged; install it again ({INSTALL})")
+        if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
+            raise CorpusError(
+                f"expected a voice that espeak-ng has; it does not know {voice} (see espeak-ng --voices=en)"
+            )
+        self._library.espeak_SetParameter(_RATE, rate, 0)
+        self._library.espeak_SetParameter(_PITCH, pitch, 0)
+        self._library.espeak_SetParameter(_RANGE, intonation, 0)
+        self._sound: list[Int16Array] = []
+        self._marks: list[Mark] = []
+        self._callback = _CALLBACK(self._take)  # held, because the library keeps only its address
+        self._library.espeak_SetSynthCallback(self._callback)
+
+    def speak(self, text: str) -> Spoken | None:
+        """The sentence, or None where its words are not told apart. Raises `CorpusError` if espeak-ng fails."""
+        sound = self._synthesize(text)
+        spans = word_spans(text, self._marks, len(sound))
+        return None if spans is None else self._spoken(sound, spans)
+
+    def speak_all(self, text: str) -> tuple[Spoken | None, bool]:
+        """The sentence, words that are not told apart sharing their span, and whether all times are exact.
+
+        None where the marks make no sense at all. Raises `CorpusError` if espeak-ng fails.
+        """
+        sound = self._synthesize(text)
+        found = shared_spans(text, self._marks, len(sound))
+        return (None, False) if found is None else (self._spoken(sound, found[0]), found[1])
+
+    def _synthesize(self, text: str) -> Int16Array:
+        """The sound at the library's own rate; its marks are in `_marks`."""
+        self._sound, self._marks = [], []
+        data = text.encode()
+        status = self._library.espeak_Synth(data, len(data) + 1, 0, _POS_CHARACTER, 0, _UTF8, None, None)
+        if status != 0 or not self._sound:
+            raise CorpusError(f"espeak-ng failed on {text!r} (status {status})")
+        return np.concatenate(self._sound)
+
+    def _spoken(self, sound: Int16Array, spans: list[tuple[int, int]]) -> Spoken:
+        to_16k = SAMPLE_RATE / self._hertz
+        words = tuple(Timed(round(start * to_16k), round(end * to_16k)) for start, end in spans)
+        return Spoken(at_16k(sound, self._hertz), words)
+
+    def _take(self, sound: "ctypes._Pointer[ctypes.c_short]", count: int, events: "ctypes._Pointer[_Event]") -> int:
+        if sound and count > 0:
+            self._sound.append(np.ctypeslib.as_array(sound, (count,)).copy())
+        at = 0
+        while events[at].type != _END_OF_LIST:
+            event = events[at]
+            if event.type == _WORD and event.length > 0:  # at the end of a text comes one without length
+                self._marks.append(Mark(event.sample, event.text_position - 1))
+            elif event.type == _PHONEME:
+                self._marks.append(Mark(event.sample, -1, event.id.string.decode(errors="replace")))
+            at += 1
+        return 0
+
+
+def word_spans(text: str, marks: list[Mark], total: int) -> list[tuple[int, int]] | None:
+    """Start and end of every word of `text` in the synthesizer's samples; None where a word has no mark of its own."""
+    tokens = [(found.start(), found.group()) for found in _TOKEN.finditer(text)]
+    starts: dict[int, int] = {mark.at: mark.sample for mark in reversed(marks) if mark.at >= 0}
+    if not set(starts) <= {at for at, _ in tokens}:
+        return None  # it split a word, so the marks are not what they seem
+    for before, (at, token) in enumerate(tokens):
+        if at not in starts:
+            upto = starts.get(tokens[before + 1][0], total) if before + 1 < len(tokens) else total
+            found = _joined(token.lower(), marks, starts.get(tokens[before - 1][0], total), upto) if before else None
+            if found is None:
+                return None
+            starts[at] = found
+    begins = [starts[at] for at, _ in tokens]
+    if begins != sorted(begins):
+        return None
+    spans = [(start, _end(marks, start, upto)) for start, upto in zip(begins, [*begins[1:], total], strict=True)]
+    return spans if all(start < end for start, end in spans) else None
+
+
+def shared_spans(text: str, marks: list[Mark], total: int) -> tuple[list[tuple[int, int]], bool] | None:
+    """As `word_spans`, but words that are not told apart share their span in proportion to their letters.
+
+    The second value is False where that had to be done; None where words have marks, but not in their order.
+    """
+    tokens = [(found.start(), found.group()) for found in _TOKEN.finditer(text)]
+    first_marks = [
+        min((mark.sample for mark in marks if at <= mark.at < at + len(token)), default=None) for at, token in tokens
+    ]
+    groups: list[list[int]] = []  # of tokens; each but perhaps the first begins with one that has a mark
+    starts: list[int] = []
+    for number, start in enumerate(first_marks):
+        if start is None and groups:
+            upto = next((mark for mark in first_marks[number:] if mark is not None), total)
+            start = _joined(tokens[number][1].lower(), marks, starts[-1], upto)
+        if start is None and groups:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+            starts.append(start or 0)
+    if starts != sorted(starts):
+        return None
+    spans: list[tuple[int, int]] = []
+    for group, start, upto in zip(groups, starts, [*starts[1:], total], strict=True):
+        end = _end(marks, start, upto)
+        letters = np.cumsum([0, *(len(tokens[number][1]) for number in group)])
+        edges = (start + (end - start) * letters / letters[-1]).astype(int).tolist()
+        spans += pairwise(edges)
+    exact = len(groups) == len(tokens) and first_marks[0] is not None
+    return (spans, exact) if all(start < end for start, end in spans) else None
+
+
+def _joined(word: str, marks: list[Mark], start: int, end: int) -> int | None:
+    """Where the article begins that was joined to the word at `start`: its last two sounds for "the", one for "a"."""
+    sounds = [
+        mark.sample for mark in marks if start < mark.sample < end and mark.at < 0 and mark.phoneme[:1] not in "_;"
+    ]
+    count = {"the": 2, "a": 1}.get(word, 0)
+    return sounds[-count] if 0 < count < len(sounds) + 1 else None
+
+
+def _end(marks: list[Mark], start: int, upto: int) -> int:
+    """The end of a word that begins at `start`: the first pause behind a sound of it, else where the next begins."""
+    sounded = False
+    for mark in marks:
+        if mark.at < 0 and start <= mark.sample < upto:
+            if not mark.phoneme.startswith("_"):
+                sounded = True
+            elif sounded:
+                return mark.sample
+    return upto

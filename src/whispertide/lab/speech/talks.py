@@ -1,0 +1,156 @@
+"""Synthetic talks of 5 to 15 minutes with the exact time of every word: 32 of them, more than 40,000 words.
+
+Each talk has one voice, a pace, sentences with pauses between them and paragraphs with longer ones; half of the talks
+are in voices that the bundled model was trained on, half in voices held out (`voices`), and all text is test text
+(`text`). Word times come from the synthesizers, which plan every sound before making it (`espeak`, `flite`).
+
+The same seed gives the same talks wherever the same versions of the synthesizers and of numpy's and soxr's arithmetic
+run; the versions of the synthesizers are part of the name and the hash. A sentence whose words the synthesizer does
+not tell apart is left out. Every talk is made by a process of its own (`python -m
+whispertide.lab.speech.talks FOLDER SEED NUMBER`), because the synthesizers carry state from one sentence to
+the next.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from whispertide.checkpoint.cache import cache_dir
+from whispertide.lab.speech.cached import CachedCorpus, cached_corpus, make_apart, write_recording
+from whispertide.lab.speech.espeak import EspeakSpeaker, espeak_version
+from whispertide.lab.speech.flite import FliteSpeaker, check_voices, flite_version
+from whispertide.lab.speech.text import TEXT_VERSION, reserved_sentences
+from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Int16Array, Speaker, Spoken, Voice
+from whispertide.types import to_samples
+
+VERSION = 1  # counts up whenever the same seed gives other talks from the same text
+TALKS = 32
+QUICK_TALKS = 4
+QUICK_WORDS = 90
+
+_WORDS = (900, 1750)  # in a talk: 5 to 15 minutes at any of the paces
+_ESPEAK_RATE = (130, 165)  # what espeak-ng calls words per minute
+_FLITE_STRETCH = (1.0, 1.2)
+_SLOW_VOICES = {"rms": 0.85}  # its own speed beside that of the others
+_SENTENCES = (4, 8)  # in a paragraph
+_PAUSE_S = (0.25, 0.9)  # beside what the synthesizer itself leaves between sentences
+_PARAGRAPH_S = (1.2, 3.0)
+_PEAK = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class TalkPlan:
+    """What makes a talk: who speaks how fast, at least how many words, and the random streams behind the rest."""
+
+    number: int
+    seed: int
+    voice: Voice
+    words: int
+    pace: float  # 0 is the slowest of the range, 1 the fastest
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        return f"talk-{self.number:02d}"
+
+
+def talk_plan(seed: int, number: int, *, quick: bool = False) -> TalkPlan:
+    """Talk `number` of the corpus with this seed; even ones have known voices, odd ones held-out voices."""
+    voices = HELD_OUT if number % 2 else TRAINED
+    pace = np.random.RandomState([seed % 2**32, number, 1]).random_sample()
+    # Lengths are spread evenly by the golden ratio, so that the total hardly depends on chance.
+    low, high = _WORDS
+    words = QUICK_WORDS if quick else round(low + (high - low) * (number * 0.6180339887 % 1))
+    return TalkPlan(number, seed, voices[number // 2 % len(voices)], words, pace)
+
+
+def open_talks(*, quick: bool = False, seed: int = 0) -> CachedCorpus:
+    """The corpus of talks; makes it first where it is not in the cache. Raises `CorpusError` without synthesizers."""
+    versions = check_synthesizers()
+    name = f"talks-{versions}-seed{seed}" + ("-quick" if quick else "")
+    version = f"talks {VERSION} text {TEXT_VERSION} seed {seed} {versions}"
+    folder = cache_dir() / "corpora" / f"{name}-v{VERSION}.{TEXT_VERSION}"
+    plans = [talk_plan(seed, number, quick=quick) for number in range(QUICK_TALKS if quick else TALKS)]
+    flags = ["quick"] if quick else []
+    makers = {
+        plan.name: partial(
+            make_apart,
+            __name__,
+            f"{plan.name} in the voice {plan.voice}",
+            [str(folder), str(seed), str(plan.number), *flags],
+        )
+        for plan in plans
+    }
+    return cached_corpus(name, version, folder, makers)
+
+
+def check_synthesizers() -> str:
+    """Both synthesizers' versions. Raises `CorpusError`, which says how to install what is missing."""
+    versions = f"espeak-ng{espeak_version()}-flite{flite_version()}"
+    check_voices(voice.name for voice in (*TRAINED, *HELD_OUT) if voice.synthesizer == "flite")
+    return versions
+
+
+def make_talk(folder: Path, plan: TalkPlan) -> None:
+    """Speak one talk and write it into `folder`; once per process. Raises `CorpusError` where a synthesizer fails."""
+    samples, words = assemble(plan, open_speaker(plan.voice, plan.pace))
+    note = "held out" if plan.voice in HELD_OUT else "trained"
+    write_recording(folder, plan.name, samples, words, str(plan.voice), note)
+
+
+def open_speaker(voice: Voice, pace: float) -> Speaker:
+    """The voice, at a pace of 0 (slow) to 1 (fast) within the range of the talks."""
+    if voice.synthesizer == "espeak-ng":
+        slow, fast = _ESPEAK_RATE
+        return EspeakSpeaker(voice.name, rate=round(slow + (fast - slow) * pace), pitch=50)
+    fast_stretch, slow_stretch = _FLITE_STRETCH
+    stretch = slow_stretch + (fast_stretch - slow_stretch) * pace
+    return FliteSpeaker(voice.name, stretch=stretch * _SLOW_VOICES.get(voice.name, 1.0))
+
+
+def assemble(plan: TalkPlan, speaker: Speaker) -> tuple[Int16Array, list[tuple[str, int, int]]]:
+    """The talk: 16 kHz int16 [n], and its words with their first sample and the one behind their last."""
+    parts: list[Int16Array] = []
+    words: list[tuple[str, int, int]] = []
+    length = 0
+    for pause, text, spoken in _sentences(plan, speaker):
+        length += pause
+        parts.append(np.zeros(pause, np.int16))
+        spans = zip(text.split(), spoken.words, strict=True)
+        words += [(word, length + span.start, length + span.end) for word, span in spans]
+        parts.append(spoken.samples)
+        length += len(spoken.samples)
+    sound = np.concatenate(parts).astype(np.float64)
+    level = _PEAK * 32767 / max(1.0, float(np.max(np.abs(sound))))
+    return np.rint(sound * level).astype(np.int16), words
+
+
+def _sentences(plan: TalkPlan, speaker: Speaker) -> Iterator[tuple[int, str, Spoken]]:
+    """Pause, text and sound of one sentence after the other until there are words enough."""
+    dice = np.random.RandomState([plan.seed % 2**32, plan.number, 2])
+    count, left = 0, 0
+    for text in reserved_sentences(plan.seed, plan.number):
+        spoken = speaker.speak(text)
+        if spoken is None:
+            continue
+        low, high = _PARAGRAPH_S if left == 0 else _PAUSE_S
+        left = left or int(dice.randint(_SENTENCES[0], _SENTENCES[1] + 1))
+        yield to_samples(low + (high - low) * dice.random_sample()), text, spoken
+        left -= 1
+        count += len(spoken.words)
+        if count >= plan.words:
+            return
+
+
+def main(arguments: list[str]) -> None:
+    """FOLDER SEED NUMBER [quick]: make one talk."""
+    folder, seed, number, *quick = arguments
+    make_talk(Path(folder), talk_plan(int(seed), int(number), quick=bool(quick)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,57 @@
+"""What is listened to: recordings with what was said in them, and corpora of such. Pure values."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from whispertide.types import FloatArray
+
+ALIGNED = "aligned"  # word times by forced alignment, no basis for a claim about latency
+
+
+@dataclass(frozen=True, slots=True)
+class RefWord:
+    """A word that was really said; times are None where nobody knows them exactly."""
+
+    text: str
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One recording to be recognised, from a sentence to a talk. `audio` loads it: 16 kHz mono float32.
+
+    exact_times   whether every word has the synthesizer's or hand-labelled times; only then latency may be claimed
+    aligned_by    the model that placed the words by forced alignment, if nobody knows exact times; empty if none did
+    group         recordings of one speaker, voice or session, for breakdowns
+    """
+
+    id: str
+    words: tuple[RefWord, ...]
+    seconds: float
+    audio: Callable[[], FloatArray]
+    exact_times: bool = False
+    group: str = ""
+    language: str = "en"
+    aligned_by: str = ""
+
+    @property
+    def word_times(self) -> str:
+        """Where the words' times come from: "exact", "aligned by MODEL", or empty where nobody knows them."""
+        return "exact" if self.exact_times else f"{ALIGNED} by {self.aligned_by}" if self.aligned_by else ""
+
+
+class Corpus(Protocol):
+    """Utterances with a name and a hash over audio and references, which every report prints."""
+
+    @property
+    def name(self) -> str:
+        """The name that a report shows."""
+
+    @property
+    def hash(self) -> str:
+        """Twelve hexadecimal digits over everything that is scored against."""
+
+    def utterances(self) -> Iterator[Utterance]:
+        """In a fixed order."""

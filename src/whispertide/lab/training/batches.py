@@ -1,0 +1,162 @@
+"""Batches of windows of one length, each a function of the seed and its number: so a run can be resumed exactly.
+
+Windows are composed and their features computed in loader processes. Needs torch. Knows nothing of networks.
+"""
+
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Subset
+
+from whispertide.checkpoint.tokenizer import Tokenizer
+from whispertide.features import log_mel
+from whispertide.lab.training.augment import Dice
+from whispertide.lab.training.shards import Shards, Utterance
+from whispertide.lab.training.windows import Window, WindowOptions, compose
+from whispertide.types import CHUNK_SECONDS, HOP_LENGTH, SAMPLE_RATE, FloatArray
+
+_AHEAD = 8  # batches that each worker has ready
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """How much there is in a batch: windows of one of `lengths_s`, drawn with `shares`, about `seconds` in all.
+
+    `mask_time` and `mask_mels` are the longest stretches, in frames and bands, that SpecAugment hides (Park et al.
+    2019), two of each per window; 0 hides none.
+    """
+
+    seconds: float = 60.0
+    lengths_s: tuple[float, ...] = (4.0, 6.0, 9.0, 14.0)
+    shares: tuple[float, ...] = (0.25, 0.35, 0.25, 0.15)
+    windows: WindowOptions = field(default_factory=WindowOptions)
+    n_mels: int = 80
+    mask_time: int = 30
+    mask_mels: int = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Batches up to number `until` are made by these options."""
+
+    until: int
+    options: BatchOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Some of the speech, and how likely an utterance is drawn from it."""
+
+    speech: Shards
+    share: float
+
+
+@dataclass(slots=True)
+class Batch:
+    """`mel` [b, mels, frames]; `tokens`, `targets` [b, n] (-1: does not count); `places` [b, n, 2] seconds; texts."""
+
+    mel: Tensor
+    tokens: Tensor
+    targets: Tensor
+    places: Tensor
+    texts: list[str]
+
+    @property
+    def seconds(self) -> float:
+        """Of sound."""
+        return len(self.texts) * float(self.mel.shape[2] * HOP_LENGTH / SAMPLE_RATE)
+
+    def pin_memory(self) -> "Batch":
+        """The same in memory that a GPU can read by itself; the loader calls it."""
+        mel, tokens, targets, places = (t.pin_memory() for t in (self.mel, self.tokens, self.targets, self.places))
+        return Batch(mel, tokens, targets, places, self.texts)
+
+
+class Batches(Dataset[Batch]):  # type: ignore[misc]
+    """Batch `number` of a run."""
+
+    def __init__(self, sources: Sequence[Source], tokenizer: Tokenizer, phases: Sequence[Phase], seed: int) -> None:
+        self._sources, self._tokenizer, self._phases, self._seed = sources, tokenizer, phases, seed
+        self._shares = tuple(source.share for source in sources)
+
+    def __len__(self) -> int:
+        return self._phases[-1].until
+
+    def __getitem__(self, number: int) -> Batch:
+        options = next(phase.options for phase in self._phases if number < phase.until)
+        dice = np.random.RandomState([self._seed % 2**32, number])
+        seconds = options.lengths_s[_choose(options.shares, dice)]
+        count = max(1, round(options.seconds / seconds))
+        windows = [compose(self._draw, self._tokenizer, seconds, dice, options.windows) for _ in range(count)]
+        mels = [log_mel(window.samples, options.n_mels) for window in windows]
+        for mel in mels:
+            hide(mel, options.mask_mels, options.mask_time, dice)
+        return collate(windows, mels, self._tokenizer.eot)
+
+    def _draw(self, dice: Dice) -> Utterance:
+        speech = self._sources[_choose(self._shares, dice)].speech
+        chosen: Utterance = speech[int(dice.randint(len(speech)))]
+        return chosen
+
+    def after(self, done: int, workers: int, *, pinned: bool = False) -> Iterator[Batch]:
+        """The batches from number `done` on, made by `workers` processes (0: here)."""
+        yield from DataLoader(
+            Subset(self, range(done, len(self))),
+            batch_size=None,
+            num_workers=workers,
+            prefetch_factor=_AHEAD if workers else None,
+            worker_init_fn=quiet_worker,
+            pin_memory=pinned,
+        )
+
+
+def _choose(shares: Sequence[float], dice: Dice) -> int:
+    """One of them, with a probability that is its share of all."""
+    edges = np.cumsum(shares)
+    return int(np.searchsorted(edges, edges[-1] * dice.random_sample(), side="right"))
+
+
+def quiet_worker(_: int) -> None:
+    """One thread for each worker, and Ctrl-C is the trainer's business."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    threadpool_limits(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def hide(mel: FloatArray, mels: int, frames: int, dice: Dice) -> None:
+    """SpecAugment: twice up to `mels` bands and up to `frames` frames of [mels, frames] at the mean, in place."""
+    mean = mel.mean()
+    for axis, width in ((0, mels), (1, frames)):
+        for _ in range(2):
+            length = min(int(dice.randint(width + 1)), mel.shape[axis])
+            start = int(dice.randint(mel.shape[axis] - length + 1))
+            np.moveaxis(mel, axis, 0)[start : start + length] = mean
+
+
+def collate(windows: Sequence[Window], mels: Sequence[FloatArray], filler: int) -> Batch:
+    """Windows of one length as tensors; `filler` is the token behind the shorter rows, which does not count."""
+    longest = max(len(window.tokens) for window in windows)
+    tokens = np.full((len(windows), longest), filler, np.int64)
+    targets = np.full((len(windows), longest), -1, np.int64)
+    places = np.full((len(windows), longest, 2), -1, np.float32)
+    for row, window in enumerate(windows):
+        count = len(window.tokens)
+        tokens[row, :count], targets[row, :count], places[row, :count] = window.tokens, window.targets, window.places
+    return Batch(
+        torch.from_numpy(np.stack(mels)),
+        torch.from_numpy(tokens),
+        torch.from_numpy(targets),
+        torch.from_numpy(places),
+        [window.text for window in windows],
+    )
+
+
+def padded(options: BatchOptions) -> BatchOptions:
+    """The same with windows of 30 s alone, as Whisper's training had them, every second one padded with zeros."""
+    windows = replace(options.windows, short=0.5)
+    return replace(options, lengths_s=(float(CHUNK_SECONDS),), shares=(1.0,), windows=windows)

@@ -1,0 +1,42 @@
+"""Low-rank adapters (LoRA, Hu et al. 2021) on the queries and values of every attention, by the `peft` library.
+
+The rest of the network stays as it is, so that little speech is enough and little memory. Merged before it is written:
+what comes out is a plain Whisper. Needs torch and peft.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from whispertide.errors import OptionError
+from whispertide.extras import how_to_install
+
+if TYPE_CHECKING:
+    from whispertide.lab.training.network import Whisper
+
+ADAPTED = ("q_proj", "v_proj")  # as in the paper (section 7.1) and in peft's example for Whisper
+
+
+def add_adapters(network: "Whisper", rank: int, seed: int) -> None:
+    """Put adapters of this rank into the network, in place; they alone require a gradient.
+
+    They begin as nothing: the network computes what it did. Raises `OptionError` for a rank below 1, and where peft is
+    not installed.
+    """
+    if rank < 1:
+        raise OptionError(f"expected a rank of at least 1 for the adapters; got {rank}")
+    try:
+        from peft import LoraConfig, LoraModel
+    except ImportError as error:
+        raise OptionError(f"expected peft for LoRA; it is not installed: {how_to_install('train')}") from error
+    torch.manual_seed(seed)
+    LoraModel(network, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=list(ADAPTED)), "default")
+
+
+def merge_adapters(network: "Whisper") -> None:
+    """Add what the adapters learned to the weights and take them out, in place."""
+    for name, module in list(network.named_modules()):
+        if hasattr(module, "lora_A"):
+            module.merge()
+            parent, _, child = name.rpartition(".")
+            setattr(network.get_submodule(parent), child, module.get_base_layer())

@@ -1,0 +1,267 @@
+"""Makes folders of synthetic speech with all cores: whole shards only, to be stopped and continued at any moment.
+
+A shard is a function of the recipe and its number, and of the installed versions of texts and synthesizers. Each is
+made by a process of its own (`python -m whispertide.lab.training.making FOLDER NUMBER`), because the synthesizers'
+libraries carry state from one sentence to the next, and may crash. The folder also holds the recipe and the sentences
+that it draws from, so that it can be continued on another machine.
+
+Knows nothing of what is said or by whom.
+"""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from whispertide.errors import CorpusError, OptionError
+from whispertide.lab.speech.manners import Manner, draw_manner
+from whispertide.lab.speech.speakers import Speaker, check_installed, open_speaker
+from whispertide.lab.speech.texts import collect_texts, draw_sentence, read_texts, write_texts
+from whispertide.lab.training.shards import Utterance, write_shard
+from whispertide.types import SAMPLE_RATE, seconds
+
+VERSION = 1  # counts up whenever the same recipe gives other speech
+SHARD_S = 900.0
+_TURN = 24  # sentences that one voice says in one manner, one after the other
+_POLL_S = 0.05
+_OWN = ".making-"  # folders of single processes
+
+Advance = Callable[[str, int, int], None]  # what is running, steps done, and in all
+Announce = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What speech is made of: random numbers, voices, and the texts' most frequent words (None: all of them)."""
+
+    seed: int
+    voices: tuple[str, ...]
+    vocabulary: int | None = None
+    shard_s: float = SHARD_S
+    version: int = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a run has made; what lay there before does not count."""
+
+    shards: int
+    utterances: int
+    inexact: int  # of these, with some word times that are not exact
+    audio_s: float
+    wall_s: float
+
+    def __str__(self) -> str:
+        pace = self.audio_s / 60 / max(self.wall_s, 1e-3)
+        share = self.inexact / max(self.utterances, 1)
+        return (
+            f"made {self.shards} shards in {self.wall_s:.0f} s: {self.utterances:,} utterances, "
+            f"{self.audio_s / 3600:.2f} hours of speech ({pace:.2f} hours a minute); "
+            f"{share:.1%} have word times that are not all exact"
+        )
+
+
+def make_speech(folder: Path, recipe: Recipe, hours: float, jobs: int, *, advance: Advance, announce: Announce) -> Made:
+    """Make what is missing of `hours` of speech (rounded up to whole shards) in `folder`, `jobs` shards at a time.
+
+    Raises `OptionError` for a recipe other than the folder's, `CorpusError` where a package is missing, the folder
+    cannot be used or a shard fails. However it ends, only whole shards are left.
+    """
+    check_installed(recipe.voices)
+    with _held(folder):
+        _prepare(folder, recipe, announce)
+        count = math.ceil(hours * 3600 / recipe.shard_s - 1e-9)
+        missing = [number for number in range(count) if not _list_of(folder, number).exists()]
+        _remove_unfinished(folder)
+        began = time.monotonic()
+        try:
+            for done in _run(folder, missing, jobs):
+                advance("making speech", count - len(missing) + done, count)
+        finally:
+            _remove_unfinished(folder)
+        return _summary(folder, missing, time.monotonic() - began)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """The folder, made if need be, and nobody else's for the while."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise CorpusError(
+            f"another program is making speech in {folder}; wait for it or choose another folder"
+        ) from error
+    except PermissionError as error:
+        raise CorpusError(f"expected a folder that can be written; {folder} is not: {error}") from error
+
+
+def _prepare(folder: Path, recipe: Recipe, announce: Announce) -> None:
+    """Write the recipe and the sentences where there are none; refuse a folder of another recipe."""
+    path = folder / "recipe.json"
+    if path.exists():
+        if read_recipe(folder) != recipe:
+            raise OptionError(
+                f"{folder} was made with other options ({path.read_text(encoding='utf-8').strip()}): "
+                f"give the same seed, voices and vocabulary to continue it, or another folder"
+            )
+    else:
+        path.write_text(json.dumps(asdict(recipe)) + "\n", encoding="utf-8")
+    texts = folder / "sentences.txt"
+    if not texts.exists():
+        announce("collecting sentences")
+        unfinished = texts.with_suffix(".part")
+        write_texts(unfinished, collect_texts(recipe.vocabulary))
+        unfinished.rename(texts)
+
+
+def read_recipe(folder: Path) -> Recipe:
+    """The recipe of a folder. Raises `CorpusError` where there is none, or one that is damaged."""
+    path = folder / "recipe.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Recipe(**{**content, "voices": tuple(content["voices"])})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorpusError(f"expected the recipe of synthetic speech in {path}; it cannot be read: {error}") from error
+
+
+def _list_of(folder: Path, number: int) -> Path:
+    return folder / f"{number:05d}.json"
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """What processes that were ended have left: their own folders, and sound whose list was still to be moved."""
+    for own in folder.glob(f"{_OWN}*"):
+        shutil.rmtree(own, ignore_errors=True)
+    for sound in folder.glob("[0-9]*.npy"):
+        if not sound.with_suffix(".json").exists():
+            sound.unlink()
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+def _run(folder: Path, numbers: Sequence[int], jobs: int) -> Iterator[int]:
+    """Make these shards, `jobs` at a time; gives how many are done after each, and ends all processes at the end."""
+    waiting = iter(numbers)
+    running: dict[int, subprocess.Popen[str]] = {}
+    done = 0
+    try:
+        while done < len(numbers):
+            while len(running) < max(1, jobs) and (number := next(waiting, None)) is not None:
+                running[number] = _start(folder, number)
+            for number in [number for number, process in running.items() if process.poll() is not None]:
+                _check(number, running.pop(number))
+                done += 1
+                yield done
+            time.sleep(_POLL_S)
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.communicate()
+
+
+def _command(folder: Path, number: int) -> list[str]:
+    return [sys.executable, "-m", __name__, str(folder), str(number)]
+
+
+def _start(folder: Path, number: int) -> "subprocess.Popen[str]":
+    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        _command(folder, number),
+        env=os.environ | one_thread,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _check(number: int, process: "subprocess.Popen[str]") -> None:
+    errors: IO[str] | None = process.stderr
+    said = errors.read().strip().splitlines() if errors is not None else []
+    if errors is not None:
+        errors.close()
+    if process.returncode != 0:
+        raise CorpusError(f"shard {number} could not be made: {said[-1] if said else f'status {process.returncode}'}")
+
+
+def _summary(folder: Path, numbers: Sequence[int], wall_s: float) -> Made:
+    entries = [entry for number in numbers for entry in json.loads(_list_of(folder, number).read_text("utf-8"))]
+    return Made(
+        shards=len(numbers),
+        utterances=len(entries),
+        inexact=sum(not entry.get("exact", True) for entry in entries),
+        audio_s=seconds(sum(entry["samples"] for entry in entries)),
+        wall_s=wall_s,
+    )
+
+
+# --- one shard --------------------------------------------------------------------------------------------------------
+
+
+def make_shard(
+    folder: Path,
+    number: int,
+    recipe: Recipe,
+    texts: Sequence[str],
+    opened: Callable[[Manner], Speaker] = open_speaker,
+) -> None:
+    """Make one shard; once per process. Raises `CorpusError` where a synthesizer fails, OSError for the disk."""
+    dice = np.random.RandomState([recipe.seed % 2**32, number, recipe.version])
+    enough = round(recipe.shard_s * SAMPLE_RATE)
+    made: list[Utterance] = []
+    total = 0
+    while total < enough:
+        manner = draw_manner(recipe.voices, dice)
+        speaker = opened(manner)
+        try:
+            for said in _turn(speaker, manner, texts, dice):
+                made.append(said)
+                total += len(said.samples)
+                if total >= enough:
+                    break
+        finally:
+            speaker.close()
+    with TemporaryDirectory(dir=folder, prefix=_OWN) as own:
+        write_shard(Path(own), number, made)
+        for suffix in (".npy", ".json"):  # a shard with a list is whole
+            file = _list_of(Path(own), number).with_suffix(suffix)
+            file.replace(folder / file.name)
+
+
+def _turn(speaker: Speaker, manner: Manner, texts: Sequence[str], dice: np.random.RandomState) -> Iterator[Utterance]:
+    for _ in range(_TURN):
+        sentence = draw_sentence(texts, dice)
+        said = speaker.say(sentence.said)
+        if said is not None:
+            yield Utterance(said.samples, sentence.written, manner.voice, sentence.spans(said.words), said.exact)
+
+
+def main(arguments: list[str]) -> None:
+    """FOLDER NUMBER: make one shard of a folder whose recipe and sentences are there."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it cleans up behind itself
+    folder, number = Path(arguments[0]), int(arguments[1])
+    try:
+        make_shard(folder, number, read_recipe(folder), read_texts(folder / "sentences.txt"))
+    except (CorpusError, OSError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

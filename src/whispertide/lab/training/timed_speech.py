@@ -1,0 +1,60 @@
+"""A few minutes of synthetic speech with exact word times, for training small layers; no test sentence, no held-out
+voice.
+
+The synthesizers keep state, so every voice speaks in a process of its own (`python -m
+whispertide.lab.training.timed_speech FOLDER NUMBER SEED SECONDS`). For whole models there is more than this, and of
+more kinds. Knows nothing of what is trained.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from whispertide.errors import CorpusError
+from whispertide.lab.speech.cached import make_apart
+from whispertide.lab.speech.talks import open_speaker
+from whispertide.lab.speech.text import training_sentence
+from whispertide.lab.speech.voices import TRAINED
+from whispertide.lab.training.shards import Utterance, write_shard
+from whispertide.types import seconds
+
+PACES = (0.15, 0.85)  # within the range of the synthetic talks
+
+
+def make_speech(folder: Path, minutes: float, seed: int) -> None:
+    """Write shards of so many minutes into `folder`, every known voice at two paces.
+
+    Raises `CorpusError` where a synthesizer is missing or `folder` cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CorpusError(f"expected a folder that can be written; {folder} is not: {error}") from error
+    shards = len(TRAINED) * len(PACES)
+    for number in range(shards):
+        voice = TRAINED[number % len(TRAINED)]
+        what = [str(folder), str(number), str(seed), str(60 * minutes / shards)]
+        make_apart(__name__, f"speech in the voice {voice}", what)
+
+
+def speak_shard(folder: Path, number: int, seed: int, wanted_s: float) -> None:
+    """Write shard `number`: sentences in one voice until there are so many seconds; once per process."""
+    voice = TRAINED[number % len(TRAINED)]
+    speaker = open_speaker(voice, PACES[number // len(TRAINED)])
+    dice = np.random.RandomState([seed % 2**32, number])
+    said: list[Utterance] = []
+    total = 0.0
+    while total < wanted_s:
+        text = training_sentence(dice)
+        spoken = speaker.speak(text)
+        if spoken is None:
+            continue
+        words = tuple((word.start, word.end) for word in spoken.words)
+        said.append(Utterance(spoken.samples, text, str(voice), words))
+        total += seconds(len(spoken.samples))
+    write_shard(folder, number, said)
+
+
+if __name__ == "__main__":
+    speak_shard(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))

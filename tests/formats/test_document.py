@@ -1,0 +1,96 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whispertide.formats.document import SENTENCES, Document, Limits, Segmenter, TextSegment, segment_words
+from whispertide.types import SAMPLE_RATE, Word
+
+
+def words(text: str, *, gap: float = 0.0) -> list[Word]:
+    """The words of `text`, half a second each, `gap` seconds apart."""
+    step = round((0.5 + gap) * SAMPLE_RATE)
+    return [Word(f" {part}", step * n, step * n + SAMPLE_RATE // 2) for n, part in enumerate(text.split())]
+
+
+def texts(segments: tuple[TextSegment, ...]) -> list[str]:
+    return [segment.text.strip() for segment in segments]
+
+
+def test_a_sentence_ends_a_segment() -> None:
+    assert texts(segment_words(words("It rains. Does it? Yes!"))) == ["It rains.", "Does it?", "Yes!"]
+
+
+def test_a_sentence_end_may_stand_inside_quotation_marks() -> None:
+    assert texts(segment_words(words('He said "no." Then he left.'))) == ['He said "no."', "Then he left."]
+
+
+def test_a_number_with_a_point_is_not_cut() -> None:
+    parts = [Word(" costs", 0, 100), Word(" 3.", 100, 200), Word("5", 200, 300), Word(" euros", 300, 400)]
+    assert texts(segment_words(parts)) == ["costs 3.5 euros"]
+
+
+def test_a_language_without_spaces_is_cut_at_its_full_stop() -> None:
+    parts = [Word("雨", 0, 100), Word("です。", 100, 200), Word("そう", 200, 300)]
+    assert texts(segment_words(parts)) == ["雨です。", "そう"]
+
+
+def test_a_pause_of_a_second_ends_a_segment() -> None:
+    first, second = Word(" one", 0, 8000), Word(" two", 8000 + SAMPLE_RATE, 40000)
+    assert len(segment_words([first, second])) == 2
+    assert len(segment_words([first, Word(" two", 7999 + SAMPLE_RATE, 40000)])) == 1
+
+
+def test_no_pause_is_measured_from_a_word_without_length() -> None:
+    """Its place in the silence is not known, so it stays with what it belongs to: here "A" begins a sentence."""
+    rests, a = Word(" rests.", 0, 8000), Word(" A", 16_000, 16_000)
+    bird, sings = Word(" bird", 33_000, 40_000), Word(" sings", 40_000, 44_000)
+    assert texts(segment_words([rests, a, bird, sings])) == ["rests.", "A bird sings"]
+    of, late = Word(" of", 44_000, 44_000), Word(" late", 70_000, 78_000)
+    assert texts(segment_words([bird, sings, of, late])) == ["bird sings of", "late"]
+
+
+def test_a_long_sentence_is_cut_at_a_clause_of_its_second_half() -> None:
+    limits = Limits(chars=30, span=100 * SAMPLE_RATE)
+    found = texts(segment_words(words("one, two three four five, six seven eight nine"), limits))
+    assert found == ["one, two three four five,", "six seven eight nine"]
+
+
+def test_segments_have_the_times_of_their_words() -> None:
+    segment = segment_words(words("one two"))[0]
+    assert (segment.start, segment.end) == (0, SAMPLE_RATE)
+
+
+def test_the_end_of_a_turn_ends_a_segment() -> None:
+    segmenter = Segmenter()
+    assert segmenter.push(words("no full stop")) == []
+    assert texts(tuple(segmenter.end_turn())) == ["no full stop"]
+    assert segmenter.end_turn() == []
+
+
+@given(
+    parts=st.lists(st.sampled_from([" word", " end.", " clause,", "glued", " x" * 30, " ?"]), max_size=40),
+    gaps=st.lists(st.integers(0, 2 * SAMPLE_RATE), min_size=40, max_size=40),
+    cuts=st.lists(st.integers(1, 7), min_size=40, max_size=40),
+    limits=st.sampled_from([SENTENCES, Limits(chars=84, span=7 * SAMPLE_RATE)]),
+)
+def test_segments_do_not_depend_on_how_words_arrive(
+    parts: list[str], gaps: list[int], cuts: list[int], limits: Limits
+) -> None:
+    said, at = [], 0
+    for text, gap in zip(parts, gaps, strict=False):
+        said.append(Word(text, at + gap, at + gap + 4000))
+        at += gap + 4000
+    segmenter, segments, first = Segmenter(limits), [], 0
+    for cut in cuts:
+        segments += segmenter.push(said[first : first + cut])
+        first += cut
+    segments += segmenter.end_turn()
+    assert tuple(segments) == segment_words(said, limits)
+    assert [word for segment in segments for word in segment.words] == said
+    assert "".join(segment.text for segment in segments) == "".join(parts)
+
+
+def test_the_text_of_a_document_is_what_was_written() -> None:
+    document = Document(segment_words(words("One. Two.")))
+    assert document.text == "One. Two."
+    assert len(document.words) == 2
+    assert Document().text == ""

@@ -1,0 +1,175 @@
+from itertools import pairwise
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from whispertide.formats.document import Document, TextSegment, segment_words
+from whispertide.formats.subtitles import LINE_WIDTH, LONGEST, SHORTEST, Cue, cues
+from whispertide.types import SAMPLE_RATE, Word
+
+SECOND = SAMPLE_RATE
+
+
+def said(text: str, *, at: float = 0.0, word_s: float = 0.3, gap_s: float = 0.0) -> list[Word]:
+    """The words of `text` one after the other, from `at` on."""
+    first, length, step = (round(value * SECOND) for value in (at, word_s, word_s + gap_s))
+    return [Word(f" {part}", first + step * n, first + step * n + length) for n, part in enumerate(text.split())]
+
+
+def document_of(words: list[Word]) -> Document:
+    return Document(segment_words(words))
+
+
+def texts(found: list[Cue]) -> list[str]:
+    return [cue.text for cue in found]
+
+
+def test_a_word_without_length_stays_in_its_line_and_makes_no_cue_of_its_own() -> None:
+    """As in the demo: "A" at 3.98 s has no length, and the next word begins a second later."""
+    words = [*said("She read the book every morning.", at=0.4), Word(" A", 63_680, 63_680)]
+    found = cues(document_of([*words, *said("large bird came.", at=5.06)]))
+    assert texts(found) == ["She read the book every morning.", "A large bird came."]
+    assert found[1].start == round(5.06 * SECOND), "where it lies is not known: the cue begins with the next word"
+
+
+def test_a_short_cue_stays_on_into_the_silence_after_it() -> None:
+    found = cues(document_of([*said("No.", at=1), *said("He did not go to the river.", at=4)]))
+    assert (found[0].start, found[0].end) == (SECOND, 2 * SECOND)
+
+
+def test_short_sentences_that_follow_fast_share_a_cue() -> None:
+    assert texts(cues(document_of(said("Yes. No. Maybe.", word_s=0.25)))) == ["Yes. No. Maybe."]
+    assert len(cues(document_of(said("Yes. No. Maybe.", word_s=0.5, gap_s=1)))) == 3
+
+
+def test_a_long_sentence_is_broken_at_its_commas() -> None:
+    text = "When the weather had been cold for many days, the farmer stayed in his house near the old river."
+    first, second = cues(document_of(said(text)))
+    assert first.text.endswith("days,")
+    assert second.text.startswith("the farmer")
+
+
+def test_a_cue_is_broken_at_a_breath_rather_than_anywhere() -> None:
+    before, after = (
+        "one two three four five six seven eight nine ten",
+        "eleven twelve thirteen fourteen fifteen sixteen",
+    )
+    found = cues(document_of([*said(before), *said(after, at=10 * 0.3 + 0.4)]))
+    assert [" ".join(text.split()) for text in texts(found)] == [before, after]
+
+
+def test_a_line_does_not_end_with_a_short_word() -> None:
+    (cue,) = cues(document_of(said("Every morning they walked along the edge of the forest.", word_s=0.2)))
+    assert cue.text.splitlines()[0].split()[-1] not in ("the", "of")
+
+
+def test_a_comma_ends_a_line() -> None:
+    (cue,) = cues(document_of(said("If the weather is cold, you should close the window.")))
+    assert cue.text == "If the weather is cold,\nyou should close the window."
+
+
+def test_lines_without_a_comma_are_of_like_length() -> None:
+    document = Document((TextSegment(0, SECOND, " one two three four five six seven eight nine ten"),))
+    assert texts(cues(document)) == ["one two three four five\nsix seven eight nine ten"]
+
+
+def test_a_script_without_spaces_is_broken_between_words_and_counts_double() -> None:
+    words = [Word("東京", n * 4000, n * 4000 + 4000) for n in range(16)]
+    (cue,) = cues(document_of(words))
+    lines = cue.text.splitlines()
+    assert [len(line) for line in lines] == [16, 16]
+    assert "".join(lines) == "東京" * 16
+
+
+def test_a_number_is_not_torn() -> None:
+    words = [Word(" x" * 20, 0, 1000), Word(" 3.", 1000, 2000), Word("5", 2000, 3000)]
+    assert "3.5" in cues(document_of(words))[-1].text
+
+
+def test_a_text_without_word_times_is_cut_all_the_same() -> None:
+    found = cues(Document((TextSegment(0, 20 * SECOND, " word" * 40),)))
+    check(found, [Word(" word", 0, 0)] * 40)
+    assert len(found) >= 3
+    assert found[-1].end == 20 * SECOND
+
+
+def test_a_speech_without_a_pause_is_cut() -> None:
+    words = said("word " * 2000, word_s=0.4)
+    check(cues(document_of(words)), words)
+
+
+PARTS = st.sampled_from(
+    [
+        " word",
+        " a",
+        " end.",
+        " clause,",
+        "glued",
+        " " + "x" * 30,
+        " " + "y" * 60,
+        " ?",
+        " two words",
+        "東",
+        "京。",
+        " ",
+        "",
+    ]
+)
+LENGTHS = st.sampled_from([0, 0, 1, 320, 4000, 8000, 20_000, 200_000])
+GAPS = st.sampled_from([0, 0, 0, 0, 320, 5000, 16_000, 100_000, -100])
+
+
+@st.composite
+def transcripts(draw: st.DrawFn) -> list[list[Word]]:
+    """Words in segments, as recognised: without length, at one instant, out of order by a little, very long."""
+    segments, at = [], 200
+    for count in draw(st.lists(st.integers(1, 25), max_size=4)):
+        words = []
+        for _ in range(count):
+            at = max(0, at + draw(GAPS))
+            length = draw(LENGTHS)
+            words.append(Word(draw(PARTS), at, at + length))
+            at += length
+        segments.append(words)
+    return segments
+
+
+def check(found: list[Cue], words: list[Word]) -> None:
+    """The rules that hold for every transcript."""
+    assert "".join("".join(cue.text for cue in found).split()) == "".join("".join(word.text for word in words).split())
+    for cue in found:
+        lines = cue.text.split("\n")
+        assert len(lines) <= 2
+        for line in lines:
+            assert line == line.strip() != ""
+            assert sum(1 + (char in "東京。") for char in line) <= LINE_WIDTH or " " not in line
+        assert 0 < cue.end - cue.start <= LONGEST
+    for cue, after in pairwise(found):
+        assert cue.start < cue.end <= after.start
+        assert cue.end - cue.start >= SHORTEST or cue.end == after.start, "it could have stayed longer"
+    if found:
+        assert found[-1].end - found[-1].start >= SHORTEST
+
+
+@settings(deadline=None)
+@given(transcripts())
+@example([[Word(" loop", 5000, 5000)] * 25])
+@example([[Word(" " + "y" * 60, 0, 100), Word(" " + "y" * 60, 100, 200)]])
+def test_cues_keep_the_rules_and_lose_no_word(segments: list[list[Word]]) -> None:
+    parts = [
+        TextSegment(words[0].start, words[-1].end, "".join(w.text for w in words), tuple(words)) for words in segments
+    ]
+    words = [word for segment in segments for word in segment]
+    check(cues(Document(tuple(parts))), words)
+
+
+@settings(deadline=None)
+@given(transcripts())
+@example(
+    [[Word(" word", 0, 0), Word("東", 0, 0), Word("東", 0, 0), Word(" " + "x" * 30, 0, 0), Word(" clause,", 0, 0)]]
+)
+def test_cues_are_their_own_cues(segments: list[list[Word]]) -> None:
+    """What is written and read again is the same: nothing drifts."""
+    found = cues(document_of([word for segment in segments for word in segment]))
+    again = cues(Document(tuple(TextSegment(cue.start, cue.end, " " + cue.text) for cue in found)))
+    assert again == found

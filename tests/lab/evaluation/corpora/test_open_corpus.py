@@ -1,0 +1,80 @@
+import shutil
+from ctypes.util import find_library
+from pathlib import Path
+
+import pytest
+
+from lab.evaluation.corpora.layouts import librispeech
+from whispertide.errors import CorpusError, OptionError
+from whispertide.lab.evaluation.corpora import MADE, READ, check_corpus, open_corpus
+
+
+@pytest.mark.parametrize("spec", ["", "talk", "speech:/tmp", "LIBRISPEECH"])
+def test_unknown_names_are_refused_with_the_known_ones(spec: str) -> None:
+    with pytest.raises(OptionError, match=r"talks.*librispeech:PATH"):
+        open_corpus(spec)
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_readers_want_a_folder(kind: str, tmp_path: Path) -> None:
+    for spec in (kind, f"{kind}:"):
+        with pytest.raises(OptionError, match=f"'{kind}:PATH'"):
+            open_corpus(spec)
+    with pytest.raises(CorpusError, match="does not exist"):
+        open_corpus(f"{kind}:{tmp_path / 'gone'}")
+    (tmp_path / "file").write_text("")
+    # a manifest may be named itself
+    with pytest.raises(CorpusError, match="lists none" if kind == "manifest" else "is a file"):
+        open_corpus(f"{kind}:{tmp_path / 'file'}")
+    with pytest.raises(CorpusError, match="expected"):
+        open_corpus(f"{kind}:{tmp_path}")
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_what_is_made_has_no_folder(kind: str) -> None:
+    with pytest.raises(OptionError, match="is made"):
+        open_corpus(f"{kind}:/tmp")
+
+
+@pytest.mark.parametrize("kind", ["talks", "noisy"])
+def test_missing_synthesizers_are_said(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    monkeypatch.setattr("whispertide.lab.speech.espeak.find_library", lambda name: "libnot-there.so.9")
+    for checked in (check_corpus, open_corpus):
+        with pytest.raises(CorpusError, match="apt-get install espeak-ng flite"):
+            checked(kind)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not shutil.which("flite"), reason="flite is not installed")
+def test_a_missing_voice_is_said_before_any_other_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(name: str) -> str | None:
+        return "libnot-there.so.9" if name == "flite_cmu_us_kal" else find_library(name)
+
+    monkeypatch.setattr("whispertide.lab.speech.talks.espeak_version", lambda: "1.51")
+    monkeypatch.setattr("whispertide.lab.speech.flite.find_library", find)
+    with pytest.raises(CorpusError, match=r"libnot-there.*apt-get install espeak-ng flite"):
+        check_corpus("talks")
+
+
+def test_a_check_makes_and_reads_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="librispeech:PATH"):
+        check_corpus("talk")
+    with pytest.raises(CorpusError, match=r"gone\.jsonl; it does not exist"):
+        check_corpus(f"manifest:{tmp_path / 'gone.jsonl'}")
+    (tmp_path / "broken.jsonl").write_text("no manifest")
+    check_corpus(f"manifest:{tmp_path / 'broken.jsonl'}")
+    check_corpus("nonspeech")
+
+
+def test_a_path_with_a_colon(tmp_path: Path) -> None:
+    folder = librispeech(tmp_path / "a:b")
+    assert len(list(open_corpus(f"librispeech:{folder}").utterances())) == 2
+
+
+def test_nonspeech_needs_no_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    corpus = open_corpus("nonspeech", quick=True)
+    assert len(corpus.hash) == 12
+    assert corpus.name == "nonspeech-seed0-quick"

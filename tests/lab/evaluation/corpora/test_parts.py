@@ -1,0 +1,130 @@
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whispertide.errors import CorpusError, OptionError
+from whispertide.lab.evaluation.corpora.parts import SHORTEST_S, Excerpt, InLanguages, by_turns, part_label, part_of
+from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+
+def audio_of(length: int) -> Callable[[], FloatArray]:
+    return lambda: np.zeros(length * SAMPLE_RATE, np.float32)
+
+
+@dataclass
+class Talks:
+    """Recordings of so many seconds with a word per second."""
+
+    lengths: tuple[int, ...]
+    groups: tuple[str, ...] = ()
+    timed: bool = True
+    name: str = "talks"
+    hash: str = "0123456789ab"
+
+    def utterances(self) -> Iterator[Utterance]:
+        for number, length in enumerate(self.lengths):
+            ends = [(at + 1) * SAMPLE_RATE - 100 if self.timed else None for at in range(length)]
+            words = tuple(RefWord(f"word{at}", None if end is None else end - 8000, end) for at, end in enumerate(ends))
+            group = self.groups[number] if self.groups else f"voice {number}"
+            yield Utterance(f"talk/{number}", words, float(length), audio_of(length), self.timed, group)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.integers(1, 90), min_size=1, max_size=12),
+    st.lists(st.sampled_from("abc"), min_size=12, max_size=12),
+    st.floats(5, 300),
+)
+def test_an_excerpt_is_as_long_as_asked_and_whole_word_by_word(
+    lengths: list[int], groups: list[str], wanted: float
+) -> None:
+    corpus = Talks(tuple(lengths), tuple(groups[: len(lengths)]))
+    found = list(Excerpt(corpus, wanted).utterances())
+    total = sum(item.seconds for item in found)
+    assert total <= wanted + 1e-3
+    assert total >= min(wanted, sum(lengths)) - SHORTEST_S / 2 - 1 - len(found)
+    assert [item.id.split("-")[0] for item in found] == sorted(
+        (item.id.split("-")[0] for item in found), key=lambda name: int(name.split("/")[1])
+    )
+    for item in found:
+        assert len(item.audio()) == round(item.seconds * SAMPLE_RATE)
+        assert [word.text for word in item.words] == [f"word{at}" for at in range(len(item.words))]
+        assert all(word.end is not None and word.end <= len(item.audio()) for word in item.words)
+        assert len(item.words) >= int(item.seconds), "no word that was said whole is missing"
+
+
+def test_an_excerpt_has_as_many_voices_as_there_is_room_for() -> None:
+    corpus = Talks((600,) * 6, ("a", "a", "a", "b", "b", "c"))
+    assert [item.group for item in Excerpt(corpus, 60).utterances()] == ["a", "b", "c"]
+    whole = list(Excerpt(corpus, 600).utterances())
+    assert [item.group for item in whole] == ["a", "a", "a", "b", "b", "c"]
+    assert all(90 <= item.seconds <= 110 for item in whole[:2])
+
+
+def test_an_excerpt_longer_than_the_corpus_is_the_corpus() -> None:
+    corpus = Talks((40, 5))
+    assert [item.id for item in Excerpt(corpus, 1000).utterances()] == ["talk/0", "talk/1"]
+
+
+def test_what_has_no_word_times_is_taken_whole_or_left_out() -> None:
+    corpus = Talks((30, 300, 25), timed=False)
+    assert [item.id for item in Excerpt(corpus, 60).utterances()] == ["talk/0", "talk/2"]
+    with pytest.raises(CorpusError, match="use a longer excerpt"):
+        Excerpt(corpus, 20).utterances()
+
+
+def test_where_nobody_speaks_a_cut_harms_nobody() -> None:
+    silence = Talks((60, 60))
+    corpus = Talks((60, 60))
+    quiet = [replace(item, words=(), exact_times=False) for item in silence.utterances()]
+    corpus.utterances = lambda: iter(quiet)  # type: ignore[method-assign]
+    assert [item.seconds for item in Excerpt(corpus, 40).utterances()] == [20.0, 20.0]
+
+
+def test_the_hash_follows_corpus_and_length() -> None:
+    corpus = Talks((60,))
+    hashes = {corpus.hash, Excerpt(corpus, 10).hash, Excerpt(corpus, 11).hash}
+    assert len(hashes | {Excerpt(replace(corpus, hash="f"), 10).hash}) == 4
+    assert Excerpt(corpus, 10).hash == Excerpt(Talks((60,)), 10).hash
+    with pytest.raises(OptionError, match="more than 0 s"):
+        Excerpt(corpus, 0)
+
+
+def test_languages() -> None:
+    corpus = Talks((5, 5, 5))
+    spoken = [replace(item, language=name) for item, name in zip(corpus.utterances(), ("en", "de", "en"), strict=True)]
+    corpus.utterances = lambda: iter(spoken)  # type: ignore[method-assign]
+    english = InLanguages(corpus, {"en"})
+    assert [item.id for item in english.utterances()] == ["talk/0", "talk/2"]
+    assert (english.name, len(english.hash)) == ("talks-en", 12)
+    assert english.hash != InLanguages(corpus, {"en", "de"}).hash != corpus.hash
+
+
+def test_a_part_is_the_whole_where_there_is_no_more() -> None:
+    corpus = Talks((40, 20))
+    for length in (None, 60.0, 900.0):
+        part, left_out = part_of(corpus, {"en"}, length, writer="nano.en")
+        assert (part, left_out, part_label(part)) == (corpus, [], "")
+    part, left_out = part_of(corpus, {"en"}, 50.0, writer="nano.en")
+    assert (part_label(part), left_out) == (" 50 s", [])
+
+
+def test_what_a_part_leaves_out_is_told() -> None:
+    corpus = Talks((30, 300, 25), timed=False)
+    part, left_out = part_of(corpus, {"en"}, 60.0, writer="nano.en")
+    assert [item.seconds for item in part.utterances()] == [30.0, 25.0]
+    (line,) = left_out
+    assert "1 recordings of talks are longer than 60 s and, without word times, cannot be cut" in line
+    assert "--excerpt all" in line
+    _, (line,) = part_of(corpus, {"de"}, None, writer="nano.en")
+    assert line == "3 recordings of talks in en are left out: nano.en does not write that"
+
+
+def test_by_turns() -> None:
+    assert by_turns(["a", "a", "b", "a", "c", "b"]) == [0, 2, 4, 1, 5, 3]
+    assert by_turns([]) == []

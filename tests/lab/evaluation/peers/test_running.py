@@ -1,0 +1,183 @@
+"""Starting a peer: with a make-believe environment whose whisper.cpp is a stub, everything else being real."""
+
+import os
+import stat
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation.peers import (
+    PEERS,
+    PeerUnavailable,
+    available_peers,
+    get_peer,
+    registry,
+    run_peer,
+    run_peer_over,
+    running,
+    why_not,
+)
+from whispertide.lab.evaluation.peers.wire import Job, dump_trace, parse_trace
+from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
+from whispertide.lab.speech.utterance import Utterance
+
+NANO = BUNDLED_DIR / "nano.en"
+
+STUB = """
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+class Model:
+    def __init__(self, path, **options):
+        assert Path(path).stat().st_size > 1_000_000
+        self.options = options
+
+    def transcribe(self, samples):
+        with open({log!r}, "a") as log:
+            log.write(f"{{len(samples)}}\\n")
+        said = [len(samples), self.options["n_threads"], os.environ["OMP_NUM_THREADS"], os.environ["HF_HUB_OFFLINE"]]
+        return [SimpleNamespace(text=f" {{word}} ") for word in said]
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment for whisper.cpp; the file gets a line for each call of the stub."""
+    monkeypatch.setenv("WHISPERTIDE_PEERS", str(tmp_path / "peers"))
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
+    log = tmp_path / "log"
+    write_stub(tmp_path, STUB.format(log=str(log)))
+    return log
+
+
+def write_stub(folder: Path, content: str) -> None:
+    package = folder / "stubs" / "pywhispercpp"
+    package.mkdir(parents=True, exist_ok=True)
+    (package / "__init__.py").touch()
+    (package / "model.py").write_text(content)
+    environment = folder / "peers" / "whispercpp"
+    (environment / "bin").mkdir(parents=True, exist_ok=True)
+    (environment / ".ready").touch()
+    python = environment / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{package.parent}" exec {sys.executable} "$@"\n')
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+
+
+def utterance(samples: int, name: str = "one") -> Utterance:
+    return Utterance(name, (), samples / 16000, lambda: np.zeros(samples, np.float32))
+
+
+def test_a_peer_in_its_own_process(log: Path) -> None:
+    trace = run_peer("whisper.cpp", NANO, utterance(8000), {"threads": 3})
+    assert trace.words == ("8000", "3", "3", "1")
+    assert (trace.utterance, trace.recogniser, trace.clock, trace.audio_s) == ("one", "whisper.cpp", "simulated", 0.5)
+    assert trace.shown[-1].at_s >= 0.5
+    assert trace.peak_mb > 10
+    assert trace.settings["threads"] == "3"
+    assert [line for line in log.read_text().split() if line == "8000"] == ["8000"]
+
+
+def test_a_peers_memory_is_its_own_and_not_that_of_who_starts_it(log: Path) -> None:
+    ballast = np.ones(40_000_000)  # 320 MB
+    trace = run_peer("whisper.cpp", NANO, utterance(1600))
+    assert 10 < trace.peak_mb < 250
+    assert ballast.nbytes / 2**20 > 300
+
+
+def test_one_process_for_many(log: Path) -> None:
+    traces = run_peer_over("whisper.cpp", NANO, [utterance(1600, "a"), utterance(3200, "b")])
+    assert [(trace.utterance, trace.words[0]) for trace in traces] == [("a", "1600"), ("b", "3200")]
+    assert len(log.read_text().split()) == 3  # one of them to warm up
+
+
+def test_live_peers_are_run_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.PEERS, "live", replace(PEERS["whisper.cpp"], name="live", clock="live"))
+    first = run_peer("live", NANO, utterance(1600))
+    calls = log.read_text()
+    assert run_peer("live", NANO, utterance(1600)) == first
+    assert log.read_text() == calls
+    run_peer("live", NANO, utterance(1600), {"threads": 1})
+    assert log.read_text() != calls
+
+
+def test_a_mix_of_known_and_new_keeps_its_order(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.PEERS, "live", replace(PEERS["whisper.cpp"], name="live", clock="live"))
+    run_peer("live", NANO, utterance(3200, "b"))
+    traces = run_peer_over("live", NANO, [utterance(1600, "a"), utterance(3200, "b")])
+    assert [trace.utterance for trace in traces] == ["a", "b"]
+
+
+def test_a_failing_peer_says_why(log: Path, tmp_path: Path) -> None:
+    write_stub(tmp_path, "raise RuntimeError('no such instruction')")
+    with pytest.raises(PeerUnavailable, match=r"whisper\.cpp failed: RuntimeError: no such instruction"):
+        run_peer("whisper.cpp", NANO, utterance(1600))
+
+
+def test_who_is_here(log: Path) -> None:
+    assert [peer.name for peer in available_peers()] == ["whisper.cpp"]
+    assert "make peers" in why_not(PEERS["faster-whisper"])
+    with pytest.raises(PeerUnavailable, match="no weights"):
+        run_peer("moonshine", NANO, utterance(1600))
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(OptionError, match="expected one of the peers faster-whisper"):
+        get_peer("kaldi")
+    with pytest.raises(OptionError, match="has no setting step_s; it has beams"):
+        PEERS["whisper.cpp"].settings({"step_s": 1.0})
+
+
+def test_settings_may_come_as_text() -> None:
+    chosen = PEERS["faster-whisper"].settings({"beams": "1", "fallback": "false", "compute_type": "int8"})
+    assert (chosen["beams"], chosen["fallback"], chosen["compute_type"]) == (1, False, "int8")
+    assert PEERS["whisper-streaming"].settings({"step_s": "0.5"})["step_s"] == 0.5
+    with pytest.raises(OptionError, match="expected fallback to be like True; got 'maybe'"):
+        PEERS["faster-whisper"].settings({"fallback": "maybe"})
+
+
+@pytest.mark.parametrize("peer", PEERS.values(), ids=lambda peer: peer.name)
+def test_the_table_is_whole(peer: registry.Peer) -> None:
+    if peer.reason:
+        assert not peer.program
+        return
+    assert (running.REQUIREMENTS / f"{peer.environment}.txt").is_file()
+    assert (running.REQUIREMENTS.parent / f"{peer.program}.py").is_file()
+    pins = [line for line in (running.REQUIREMENTS / f"{peer.environment}.txt").read_text().splitlines() if line]
+    assert all("==" in line or line.startswith("#") for line in pins)
+    assert not set(peer.fixed) & set(peer.defaults)
+
+
+def test_jobs_and_traces_survive_the_wire(tmp_path: Path) -> None:
+    job = Job("x", "/m", {"ct2": "/c"}, ("a", "b"), ("0.npy", "1.npy"), {"threads": 2, "clock": "free"}, "/o")
+    job.write(tmp_path / "job.json")
+    assert Job.read(tmp_path / "job.json") == job
+    trace = Trace(
+        "a",
+        "x",
+        "live",
+        2.0,
+        (Shown(1.0, ("é",), ("b",)),),
+        (RoundCost(1.0, 0.5, 1.0),),
+        1.0,
+        2.0,
+        3.0,
+        settings={"t": "1"},
+    )
+    assert parse_trace(dump_trace(trace)) == trace
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("CI_PEERS" not in os.environ, reason="needs `make peers`; set CI_PEERS=1 where it was run")
+@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if not peer.reason])
+def test_every_peer_hears_something(name: str) -> None:
+    from whispertide.audio.file import load_audio
+
+    samples = load_audio(BUNDLED_DIR / "audio" / "demo.flac")[: 8 * 16000]
+    trace = run_peer(name, NANO, Utterance("demo", (), len(samples) / 16000, lambda: samples))
+    assert len(trace.words) >= 5

@@ -1,0 +1,121 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whispertide import api
+from whispertide.audio.file import load_audio
+from whispertide.decoding.alignment import WordTiming
+from whispertide.lab.evaluation.aligned import Stretch, align_corpus, spans_of, stretches
+from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.types import N_SAMPLES, SAMPLE_RATE, Span, Word
+
+CLIPS = Path(__file__).parents[1] / "clips"
+
+
+def heard_at(*seconds: tuple[int, float, float]) -> dict[int, Word]:
+    return {at: Word("x", round(a * SAMPLE_RATE), round(b * SAMPLE_RATE), 1.0) for at, a, b in seconds}
+
+
+def test_a_recording_is_cut_between_neighbours_that_were_both_heard() -> None:
+    heard = heard_at((0, 0, 1), (1, 2, 3), (3, 20, 21), (4, 22, 23), (6, 40, 41))
+    found = stretches(7, heard, 45 * SAMPLE_RATE)
+    middle = round(21.5 * SAMPLE_RATE)
+    assert found == [Stretch(0, 4, Span(0, middle)), Stretch(4, 7, Span(middle, 45 * SAMPLE_RATE))]
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(1, 8), st.integers(0, 4)), max_size=60),
+    st.integers(0, 40),
+)
+def test_stretches_fit_into_a_window_and_do_not_overlap(words: list[tuple[bool, int, int]], rest: int) -> None:
+    at = 0
+    heard: dict[int, Word] = {}
+    for index, (known, length, pause) in enumerate(words):
+        if known:
+            heard |= heard_at((index, at, at + length))
+        at += length + pause
+    found = stretches(len(words), heard, (at + rest) * SAMPLE_RATE)
+    assert all(one.span.end - one.span.start <= N_SAMPLES and one.first < one.last for one in found)
+    for before, after in pairwise(found):
+        assert before.last <= after.first
+        assert before.span.end <= after.span.start
+    for one in found:
+        assert all(one.span.start < heard[at].end for at in range(one.first, one.last) if at in heard)
+
+
+def timing(text: str, start: int, end: int) -> WordTiming:
+    return WordTiming(text, (), start, end, 1.0)
+
+
+def test_words_get_the_times_of_their_letters() -> None:
+    timings = [timing(" A", 0, 10), timing(" well", 10, 20), timing("-known", 20, 40), timing(" man.", 40, 50)]
+    assert spans_of(["A", "well-known", "man."], timings) == [Span(0, 10), Span(10, 40), Span(40, 50)]
+    assert spans_of(["A", "well-known", "man."], timings[:2]) == [Span(0, 10), None, None]
+    assert spans_of(["An", "other", "text"], timings) == [None, None, None]
+    assert spans_of(["A"], [timing(" A", 5, 5)]) == [None], "a word that lasts no time was not found"
+
+
+@dataclass
+class Clips:
+    """The clip "river" in two languages and with known times, and a sound in which nobody speaks."""
+
+    name: str = "clips"
+    hash: str = "0123456789ab"
+
+    def utterances(self) -> Iterator[Utterance]:
+        text = (CLIPS / "river.txt").read_text().split()
+        audio = load_audio(CLIPS / "river.flac")
+        words = tuple(map(RefWord, text))
+        yield Utterance("river", words, len(audio) / SAMPLE_RATE, lambda: audio)
+        yield Utterance("fluss", words, len(audio) / SAMPLE_RATE, lambda: audio, language="de")
+        timed = tuple(RefWord(word, 0, 1) for word in text)
+        yield Utterance("known", timed, len(audio) / SAMPLE_RATE, lambda: audio, exact_times=True)
+        yield Utterance("rain", (), 1.0, lambda: pytest.fail("nothing is said in it"))
+
+
+def test_words_are_placed_in_order_and_the_utterance_says_by_whom() -> None:
+    told: list[float] = []
+    corpus = align_corpus(Clips(), api.load("nano.en"), "nano.en", {"en"}, told.append)
+    river, fluss, known, rain = corpus.utterances()
+    assert (river.word_times, fluss.word_times, known.word_times, rain.word_times) == (
+        "aligned by nano.en",
+        "",
+        "exact",
+        "",
+    )
+    assert not river.exact_times
+    ends = [word.end for word in river.words]
+    assert None not in ends
+    assert ends == sorted(ends, key=lambda end: end or 0)
+    # the recording is silent until 1.44 s, between its sentences (3.04 to 3.20 s) and from 5.16 s on
+    first, sixth, last = ((ends[at] or 0) / SAMPLE_RATE for at in (0, 5, -1))
+    assert 1.44 < first < 2.0
+    assert abs(sixth - 3.1) < 0.3
+    assert abs(last - 5.16) < 0.3
+    assert fluss.words[0].end is None, "the model does not write German"
+    assert len(told) == 2
+    assert (corpus.name, len(corpus.hash)) == ("clips-aligned-by-nano.en", 12)
+    assert corpus.hash != Clips().hash
+
+
+@pytest.mark.slow
+def test_a_long_recording_is_placed_stretch_by_stretch() -> None:
+    audio = load_audio(CLIPS / "long.flac")
+    words = tuple(map(RefWord, (CLIPS / "long.txt").read_text().split()))
+    whole = Utterance("long", words, len(audio) / SAMPLE_RATE, lambda: audio)
+
+    class Long(Clips):
+        def utterances(self) -> Iterator[Utterance]:
+            yield whole
+
+    assert len(audio) > N_SAMPLES
+    (found,) = align_corpus(Long(), api.load("nano.en"), "nano.en", {"en"}, lambda _: None).utterances()
+    ends = [word.end for word in found.words if word.end is not None]
+    assert ends == sorted(ends)
+    assert len(ends) > len(words) / 2
+    assert max(ends) > N_SAMPLES

@@ -1,0 +1,83 @@
+"""Bootstrap intervals: they cover what is true about as often as they say."""
+
+import numpy as np
+import pytest
+
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation.bootstrap import compare, interval, paired
+
+UTTERANCES, EXPERIMENTS = 60, 300
+
+
+def test_intervals_of_a_rate_cover_the_truth_about_as_often_as_they_say() -> None:
+    """300 experiments with a word error rate of 0.2: 95 % of 300 is 285, three standard deviations are 11."""
+    rng = np.random.default_rng(0)
+    covered = 0
+    for seed in range(EXPERIMENTS):
+        words = rng.integers(10, 40, UTTERANCES)
+        errors = rng.binomial(words, 0.2)
+        low, high = interval(list(zip(errors, words, strict=True)), draws=400, seed=seed)
+        covered += low <= 0.2 <= high
+    assert 268 <= covered <= 297  # percentile intervals of 60 utterances are a little narrow
+
+
+def test_intervals_of_a_difference_cover_the_truth_and_pairing_makes_them_narrow() -> None:
+    """Two systems share the difficulty of each utterance; B is 0.05 better per word."""
+    rng = np.random.default_rng(1)
+    covered, widths = 0, []
+    for seed in range(EXPERIMENTS):
+        words = rng.integers(10, 40, UTTERANCES)
+        hard = rng.uniform(0.1, 0.5, UTTERANCES)
+        a, b = rng.binomial(words, hard), rng.binomial(words, hard - 0.05)
+        found = paired(list(zip(a, words, strict=True)), list(zip(b, words, strict=True)), draws=400, seed=seed)
+        covered += found.low <= -0.05 <= found.high
+        widths.append(found.high - found.low)
+    assert 268 <= covered <= 297
+    alone = interval(list(zip(a, words, strict=True)))[1] - interval(list(zip(a, words, strict=True)))[0]
+    assert np.mean(widths) < alone * 2**0.5
+
+
+def test_the_difference_is_of_sums_not_of_means() -> None:
+    found = paired([(1, 10), (0, 90)], [(2, 10), (9, 90)])
+    assert found.a == pytest.approx(0.01)
+    assert found.b == pytest.approx(0.11)
+    assert found.difference == pytest.approx(0.10)
+    assert found.utterances == 2
+
+
+def test_equal_systems_do_not_differ() -> None:
+    same = [(float(errors), 10.0) for errors in range(10)]
+    found = paired(same, same)
+    assert (found.low, found.difference, found.high) == (0, 0, 0)
+    assert not found.certain
+    assert paired(same, [(errors + 1, words) for errors, words in same]).certain
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    values = [(float(value % 7), 10.0) for value in range(30)]
+    assert interval(values, draws=500, seed=3) == interval(values, draws=500, seed=3)
+    assert interval(values, draws=500, seed=3) != interval(values, draws=500, seed=4)
+
+
+def test_records_are_paired_by_id() -> None:
+    def record(name: str, errors: int, *confirmed: float) -> dict[str, object]:
+        latencies = {key: list(confirmed) for key in ("confirmed_s", "settled_s")}
+        return {"id": name, "errors": errors, "words": 10, "first_seen_s": None, **latencies}
+
+    a = [record("x", 1, 1.0, 2.0), record("only a", 10, 9.0), record("y", 2, 3.0)]
+    b = [record("y", 1, 2.0), record("x", 1, 1.0, 1.0)]
+    found = compare(a, b, draws=200)
+    assert found.keys() == {"wer", "confirmed_mean_s", "settled_mean_s"}
+    assert found["wer"].a == pytest.approx(3 / 20)
+    assert found["wer"].b == pytest.approx(2 / 20)
+    assert found["confirmed_mean_s"].difference == pytest.approx(4 / 3 - 6 / 3)
+    assert compare(a, [record("other", 1, 1.0)]) == {}
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(OptionError, match="same utterances"):
+        paired([(1, 2)], [])
+    with pytest.raises(OptionError, match="something to count"):
+        interval([(0, 0)])
+    with pytest.raises(OptionError, match="something to count"):
+        interval([])

@@ -1,0 +1,102 @@
+"""How a corpus is cut into clips."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation.clips import clips, clips_of
+from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.types import SAMPLE_RATE
+
+
+def utterance(spans: list[tuple[float, float]], length: float) -> Utterance:
+    words = tuple(
+        RefWord(f"w{n}", round(start * SAMPLE_RATE), round(end * SAMPLE_RATE)) for n, (start, end) in enumerate(spans)
+    )
+    audio = np.arange(round(length * SAMPLE_RATE), dtype=np.float32)
+    return Utterance("u", words, length, lambda: audio, exact_times=True)
+
+
+def test_clips_have_every_word_once_and_its_whole_sound() -> None:
+    dice = np.random.default_rng(3)
+    spans, now = [], 0.3
+    for _ in range(200):
+        spans.append((now, now + 0.3))
+        now += 0.3 + float(dice.choice([0.0, 0.1, 0.6, 4.0], p=[0.5, 0.35, 0.14, 0.01]))
+    whole = utterance(spans, now + 20)
+    found = list(clips(whole))
+    assert [word for clip in found for word in clip.words] == [word.text for word in whole.words]
+    assert len(found) > 5
+    ends = {word.text: (word.start, word.end) for word in whole.words}
+    for words, audio, _ in found:
+        first, last = ends[words[0]], ends[words[-1]]
+        assert first[0] is not None
+        assert last[1] is not None
+        assert audio[0] <= first[0]
+        assert audio[-1] >= last[1] - 1
+        assert len(audio) <= 11.5 * SAMPLE_RATE
+
+
+def test_without_exact_times_a_clip_is_a_whole_recording_that_a_window_holds() -> None:
+    words = (RefWord("one"), RefWord("two"))
+
+    def recording(length: float) -> Utterance:
+        return Utterance("u", words, length, lambda: np.zeros(round(length * SAMPLE_RATE), np.float32))
+
+    assert [(clip.words, len(clip.samples)) for clip in clips(recording(30))] == [(("one", "two"), 480_000)]
+    assert not list(clips(recording(30.1)))
+
+
+def test_where_nothing_is_said_clips_are_cut_anywhere() -> None:
+    silent = Utterance("u", (), 25, lambda: np.arange(25 * SAMPLE_RATE, dtype=np.float32))
+    found = list(clips(silent))
+    assert [(clip.words, len(clip.samples) / SAMPLE_RATE) for clip in found] == [((), 10.0), ((), 10.0), ((), 5.0)]
+    np.testing.assert_array_equal(np.concatenate([clip.samples for clip in found]), silent.audio())
+
+
+def test_clips_are_cut_in_the_middle_of_a_pause() -> None:
+    found = list(clips(utterance([(0.0, 1.0), (1.1, 2.5), (3.5, 4.0)], 5.0)))
+    assert [clip.words for clip in found] == [("w0", "w1"), ("w2",)]
+    assert found[0][1][-1] == 3.0 * SAMPLE_RATE - 1
+    assert found[1][1][-1] == 5.0 * SAMPLE_RATE - 1
+
+
+def test_a_long_silence_in_front_costs_no_word() -> None:
+    found = list(clips(utterance([(15.0, 15.5), (15.6, 16.0), (30.0, 31.0)], 32.0)))
+    assert [clip.words for clip in found] == [("w0", "w1"), ("w2",)]
+    assert found[0].samples[0] == 14.75 * SAMPLE_RATE
+    assert found[0].samples[-1] >= 16.0 * SAMPLE_RATE
+
+
+@pytest.mark.parametrize("exact_times", [True, False])
+def test_a_clip_is_in_the_language_of_its_recording(exact_times: bool) -> None:
+    german = replace(utterance([(0.0, 1.0)], 5.0), exact_times=exact_times, language="de")
+    assert [clip.language for clip in clips(german)] == ["de"]
+
+
+class Corpus:
+    name, hash = "three", "3"
+
+    def __init__(self, length: float) -> None:
+        self.length = length
+
+    def utterances(self) -> Iterator[Utterance]:
+        return iter([utterance([(0.0, 1.0)], self.length) if self.length < 30 else unknown(self.length)] * 3)
+
+
+def unknown(length: float) -> Utterance:
+    """Somebody says something, and nobody knows when."""
+    return Utterance("u", (RefWord("one"),), length, lambda: np.zeros(round(length * SAMPLE_RATE), np.float32))
+
+
+@pytest.mark.parametrize(("most", "count"), [(2, 2), (9, 3), (None, 3)])
+def test_so_many_clips_are_taken_or_all(most: int | None, count: int) -> None:
+    assert len(clips_of(Corpus(5), most)) == count
+
+
+def test_a_corpus_that_cannot_be_cut_is_told() -> None:
+    with pytest.raises(OptionError, match="whose words have exact times"):
+        clips_of(Corpus(31), None)

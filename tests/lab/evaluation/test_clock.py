@@ -1,0 +1,359 @@
+"""A fake model with a known compute time gives the known latency under all clocks, and the clocks agree."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracle import Oracle, audio_between, make_gate, speech
+from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
+from whispertide.checkpoint import ModelDims
+from whispertide.decoding.longform import Cost
+from whispertide.decoding.search import Guard
+from whispertide.errors import SessionError
+from whispertide.events import RoundStats
+from whispertide.lab.evaluation.clock import free, live, simulate
+from whispertide.lab.evaluation.flops import encoder_gflop
+from whispertide.lab.evaluation.trace import Trace
+from whispertide.options import DecodeOptions
+from whispertide.session import Session
+from whispertide.streaming.pipelined import PipelinedExecutor
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.stages import Opening
+from whispertide.types import SAMPLE_RATE, FloatArray, Word, to_samples
+
+FIXED = Recipe(name="test", step_s=1.0, vad=False)
+BEST = Recipe(name="test", schedule="best-effort", step_s=0.02, vad=False)
+
+
+@dataclass
+class Slow:
+    """Hears exactly what was said, and takes its time over it."""
+
+    words: Sequence[Word]
+    seconds: float = 0.0
+
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        time.sleep(self.seconds)
+        result = Oracle(self.words, jitter=0).run(plan, audio, options, guards)
+        whole = {word.start: word for word in self.words if plan.window.start <= word.start < word.end}
+        heard = tuple(
+            replace(
+                segment,
+                words=tuple(
+                    whole[word.start]
+                    for word in segment.words
+                    if word.start in whole and whole[word.start].end <= plan.window.end
+                ),
+            )
+            for segment in result.segments
+        )
+        return replace(result, segments=heard, costs=(Cost("encode", 0.0, frames=100),))
+
+
+class AlwaysOpen:
+    """A gate that takes everything for one utterance."""
+
+    needed_from = 0
+
+    def __init__(self) -> None:
+        self.fed = 0
+
+    def feed(self, samples: FloatArray) -> list[GateEvent]:
+        first, self.fed = self.fed == 0, self.fed + len(samples)
+        return [SpeechStarted(0, self.fed)] if first else []
+
+    def finish(self) -> list[GateEvent]:
+        return [SpeechStopped(self.fed, self.fed)]
+
+    def snapshot(self) -> int:
+        return self.fed
+
+    def restore(self, state: int) -> None:
+        self.fed = state
+
+
+def numbered(seconds: int) -> tuple[Word, ...]:
+    """A word in the middle of each second: it ends 0.75 s into it."""
+    return speech(*((f"w{at}", at + 0.25, at + 0.75) for at in range(seconds)))
+
+
+def audio(seconds: float) -> FloatArray:
+    return audio_between(0, to_samples(seconds))
+
+
+def confirmed_at(trace: Trace) -> dict[str, float]:
+    return {word.strip(): shown.at_s for shown in trace.shown for word in shown.confirmed}
+
+
+def first_seen_at(trace: Trace) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for shown in trace.shown:
+        for word in (*shown.confirmed, *shown.hypothesis):
+            found.setdefault(word.strip(), shown.at_s)
+    return found
+
+
+def test_without_compute_time_the_delay_is_that_of_the_policy() -> None:
+    words = numbered(5)
+    trace = free(Session(FIXED, Slow(words)), audio(5), utterance="u", recogniser="me")
+    assert (trace.clock, trace.utterance, trace.recogniser, trace.audio_s) == ("free", "u", "me", 5.0)
+    # a round at each full second; a word needs two rounds, the last ones the end of the audio
+    assert first_seen_at(trace) == {f"w{at}": at + 1.0 for at in range(5)}
+    assert confirmed_at(trace) == {"w0": 2.0, "w1": 3.0, "w2": 4.0, "w3": 5.0, "w4": 5.0}
+    assert [cost.start_s for cost in trace.rounds] == [1.0, 2.0, 3.0, 4.0, 5.0, 5.0]
+
+
+@pytest.mark.parametrize(("compute", "step"), [(None, 0.5), (0.1, 0.5), (0.4, 0.8), (1.0, 2.0)])
+def test_a_schedule_that_looks_at_the_load_sees_the_clocks(compute: float | None, step: float) -> None:
+    """What computing really took must not come into a clock that knows better."""
+
+    class Timed(Slow):
+        def run(self, *args: Any) -> RoundResult:
+            result = super().run(*args)
+            return replace(result, stats=replace(result.stats, encode_s=0.37, decode_s=0.2))
+
+    recipe = replace(FIXED, schedule="adaptive", step_s=0.5, longest_step_s=2.0)
+    session = Session(recipe, Timed(numbered(12)), live=True)
+    if compute is None:
+        trace = free(session, audio(12))
+    else:
+        trace = simulate(session, audio(12), compute_time=lambda _: compute)
+    starts = [cost.start_s for cost in trace.rounds][1:-1]
+    assert {round(later - earlier, 2) for earlier, later in pairwise(starts)} == {step}
+
+
+def test_compute_time_delays_what_is_shown() -> None:
+    words = numbered(5)
+    trace = simulate(Session(FIXED, Slow(words)), audio(5), compute_time=lambda _: 0.25)
+    assert first_seen_at(trace) == {f"w{at}": at + 1.25 for at in range(5)}
+    assert confirmed_at(trace) == {"w0": 2.25, "w1": 3.25, "w2": 4.25, "w3": 5.25, "w4": 5.5}
+    assert [cost.seconds for cost in trace.rounds] == [0.25] * 6
+
+
+def test_the_sessions_own_work_delays_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the voice gate takes 10 ms for each second of audio, on a clock that nothing else moves."""
+    now = 0.0
+    still = SimpleNamespace(perf_counter=lambda: now, process_time=lambda: 0.0)
+    monkeypatch.setattr("whispertide.lab.evaluation.clock.time", still)
+
+    class Thorough(AlwaysOpen):
+        def feed(self, samples: FloatArray) -> list[GateEvent]:
+            nonlocal now
+            now += 0.01 * len(samples) / SAMPLE_RATE
+            return super().feed(samples)
+
+    trace = simulate(Session(FIXED, Slow(numbered(3)), Thorough()), audio(3), block=SAMPLE_RATE)
+    assert first_seen_at(trace) == pytest.approx({f"w{at}": at + 1.01 for at in range(3)})
+
+
+def test_processor_time_is_of_computing_and_not_of_waiting() -> None:
+    class Busy(Slow):
+        def run(self, *args: Any) -> RoundResult:
+            until = time.process_time() + 0.05
+            while time.process_time() < until:
+                pass
+            return super().run(*args)
+
+    for worker, least, most in ((Busy(numbered(3)), 0.05, 1.0), (Slow(numbered(3), seconds=0.1), 0.0, 0.05)):
+        trace = free(Session(FIXED, worker), audio(3))
+        assert all(cost.cpu_s is not None and least <= cost.cpu_s < most for cost in trace.rounds)
+    assert all(cost.cpu_s is not None for cost in simulate(overlapping(numbered(3)), audio(3)).rounds)
+    assert all(cost.cpu_s is None for cost in live(overlapping(numbered(1)), audio(1)).rounds)
+
+
+def test_a_slow_worker_takes_all_that_has_arrived() -> None:
+    words = numbered(6)
+    trace = simulate(Session(FIXED, Slow(words)), audio(6), compute_time=lambda _: 1.5)
+    # rounds start when the one before is done and look at all that is there: 1.0 s, 2.5 s, 4.0 s, 5.5 s of audio
+    assert [cost.start_s for cost in trace.rounds] == [1.0, 2.5, 4.0, 5.5, 7.0]
+    assert [cost.window_s for cost in trace.rounds] == [1.0, 2.5, 4.0, 5.5, 6.0]
+    assert first_seen_at(trace) == {"w0": 2.5, "w1": 4.0, "w2": 5.5, "w3": 5.5, "w4": 7.0, "w5": 8.5}
+
+
+def test_best_effort_starts_the_next_round_at_once() -> None:
+    words = numbered(3)
+    trace = simulate(Session(BEST, Slow(words)), audio(3), compute_time=lambda _: 0.5)
+    starts = [cost.start_s for cost in trace.rounds]
+    assert starts == pytest.approx([0.02, 0.52, 1.02, 1.52, 2.02, 2.52, 3.02, 3.52])
+    # what has arrived is whole blocks
+    assert trace.rounds[1].window_s == pytest.approx(0.52)
+
+
+def test_all_words_are_confirmed_and_the_last_view_is_after_the_end() -> None:
+    words = numbered(4)
+    trace = simulate(Session(FIXED, Slow(words)), audio(4), compute_time=lambda _: 0.1)
+    assert [word.strip() for word in trace.words] == [word.text.strip() for word in words]
+    assert trace.shown[-1].at_s >= trace.audio_s
+    assert trace.shown[-1].hypothesis == ()
+    assert [shown.at_s for shown in trace.shown] == sorted(shown.at_s for shown in trace.shown)
+
+
+class LateError(AssertionError):
+    """A time is not the expected one, which a busy machine alone may be the reason of."""
+
+
+def near(found: Sequence[float], expected: Sequence[float], tolerance: float = 0.3) -> None:
+    if list(found) != pytest.approx(list(expected), abs=tolerance):
+        raise LateError(f"expected {expected} within {tolerance} s; got {found}")
+
+
+def undisturbed(measure: Callable[[], None]) -> None:
+    """Three times at most: a busy machine must not fail it, a clock that is wrong always does."""
+    for _ in range(2):
+        try:
+            measure()
+        except LateError:
+            continue
+        return
+    measure()
+
+
+def test_the_wall_clock_agrees_with_both_simulations() -> None:
+    """In real time. A round sleeps for 0.4 s; 0.3 s are allowed for all else. The recording ends between two rounds, so
+    that it does not hang on a moment whether the last but one begins before the end.
+    """
+    words, compute = numbered(3), 0.4
+
+    def measure() -> None:
+        real = live(Session(FIXED, Slow(words, compute)), audio(3.5))
+        measured = simulate(Session(FIXED, Slow(words, compute)), audio(3.5))
+        told = simulate(Session(FIXED, Slow(words)), audio(3.5), compute_time=lambda _: compute)
+        policy = free(Session(FIXED, Slow(words)), audio(3.5))
+        assert real.clock == "live"
+        assert real.wall_s >= 3.5
+        assert (
+            list(confirmed_at(real)) == list(confirmed_at(measured)) == list(confirmed_at(told)) == ["w0", "w1", "w2"]
+        )
+        assert confirmed_at(told)["w0"] - confirmed_at(policy)["w0"] == pytest.approx(compute)
+        near([*confirmed_at(measured).values()], [*confirmed_at(told).values()])
+        near([*confirmed_at(real).values()], [*confirmed_at(told).values()])
+        near([cost.window_s for cost in real.rounds], [cost.window_s for cost in told.rounds])
+
+    undisturbed(measure)
+
+
+@dataclass
+class InTwoStages:
+    """`Slow` in two stages, each of which takes so long."""
+
+    words: Sequence[Word]
+    seconds: float = 0.0
+
+    def encode(self, plan: RoundPlan, audio: FloatArray) -> Opening | None:
+        time.sleep(self.seconds)
+        return cast(Opening, audio)  # nobody but `decode` looks at it
+
+    def decode(
+        self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult:
+        time.sleep(self.seconds)
+        result = Slow(self.words).run(plan, cast(FloatArray, opening), options, guards)
+        return replace(result, stats=RoundStats(encode_s=self.seconds, decode_s=self.seconds))
+
+
+def overlapping(words: Sequence[Word], seconds: float = 0.0) -> Session:
+    return Session(FIXED, PipelinedExecutor(InTwoStages(words, seconds)))
+
+
+def test_two_workers_encode_a_round_while_the_one_before_is_decoded() -> None:
+    """A round of 1.6 s a second: one worker looks at every other second, two keep up, each round 1.6 s late."""
+    words = numbered(6)
+    one = simulate(Session(FIXED, Slow(words)), audio(6), compute_time=lambda _: 1.6)
+    two = simulate(overlapping(words), audio(6), compute_time=lambda _: 1.6)
+    assert [cost.start_s for cost in one.rounds][:3] == pytest.approx([1.0, 2.6, 4.2])
+    assert [cost.start_s for cost in two.rounds][:5] == pytest.approx([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert [cost.seconds for cost in two.rounds] == pytest.approx([1.6] * len(two.rounds))
+    assert {word: confirmed_at(two)[word] for word in ("w0", "w1", "w2")} == pytest.approx(
+        {"w0": 3.6, "w1": 4.6, "w2": 5.6}  # heard by two rounds, the second of which is decoded then
+    )
+    assert confirmed_at(two).keys() == confirmed_at(one).keys() == {f"w{at}" for at in range(6)}
+
+
+def test_two_workers_agree_with_the_wall_clock() -> None:
+    words, stage = numbered(3), 0.4
+
+    def measure() -> None:
+        real = live(overlapping(words, stage), audio(3.5))
+        measured = simulate(overlapping(words, stage), audio(3.5))
+        told = simulate(overlapping(words), audio(3.5), compute_time=lambda _: 2 * stage)
+        assert (
+            list(confirmed_at(real)) == list(confirmed_at(measured)) == list(confirmed_at(told)) == ["w0", "w1", "w2"]
+        )
+        near([*confirmed_at(measured).values()], [*confirmed_at(told).values()])
+        near([*confirmed_at(real).values()], [*confirmed_at(told).values()])
+        near([cost.seconds for cost in real.rounds], [2 * stage] * len(real.rounds))
+
+    undisturbed(measure)
+
+
+def test_two_workers_that_take_no_time_are_as_quick_as_one() -> None:
+    words = numbered(5)
+    two, one = free(overlapping(words), audio(5)), free(Session(FIXED, Slow(words)), audio(5))
+    assert confirmed_at(two) == confirmed_at(one)
+    assert [cost.start_s for cost in two.rounds] == [cost.start_s for cost in one.rounds]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 5), st.floats(0, 3), st.sampled_from([FIXED, BEST]), st.integers(160, 8000))
+def test_every_word_is_shown_after_its_round_and_rounds_never_overlap(
+    length: int, compute: float, recipe: Recipe, block: int
+) -> None:
+    words = numbered(length)
+    recipe = recipe.replace(step_s=max(recipe.step_s, 0.2))
+    trace = simulate(Session(recipe, Slow(words)), audio(length), block=block, compute_time=lambda _: compute)
+    assert [word.strip() for word in trace.words] == [word.text.strip() for word in words]
+    ends = [cost.start_s + cost.seconds for cost in trace.rounds]
+    assert all(
+        start >= end - 1e-9 for start, end in zip([cost.start_s for cost in trace.rounds][1:], ends, strict=False)
+    )
+    for at, cost in enumerate(trace.rounds):
+        assert cost.window_s <= cost.start_s + 1e-9, f"round {at} looked at audio that had not been spoken"
+    seen = first_seen_at(trace)
+    for word in words:
+        assert seen[word.text.strip()] >= word.end / SAMPLE_RATE + compute - 1e-9
+
+
+def test_the_voice_gate_ends_utterances_on_the_same_clock() -> None:
+    words = speech(("a", 0.5, 1.0), ("b", 1.0, 1.5), ("c", 6.0, 6.5))
+    gated = FIXED.replace(vad=True)
+    trace = free(Session(gated, Slow(words), make_gate(words)), audio(8))
+    at = confirmed_at(trace)
+    assert 2.0 <= at["b"] <= 2.6  # half a second of silence ends the utterance, long before the next word
+    assert at["c"] > 6.5
+
+
+def test_rounds_know_what_the_encoder_did() -> None:
+    dims = ModelDims(80, 1500, 512, 8, 6, 51864, 448, 512, 8, 6)
+    trace = free(Session(FIXED, Slow(numbered(2))), audio(2), dims=dims)
+    assert {cost.encoder_gflop for cost in trace.rounds} == {encoder_gflop(dims, 100)}
+    assert {cost.encoder_gflop for cost in free(Session(FIXED, Slow(numbered(2))), audio(2)).rounds} == {0.0}
+
+
+def test_usage_is_measured() -> None:
+    trace = simulate(Session(FIXED, Slow(numbered(2), 0.01)), audio(2))
+    assert trace.wall_s >= 0.03  # three rounds
+    assert trace.cpu_s > 0
+    assert trace.peak_mb > 10
+
+
+def test_empty_audio_gives_an_empty_text() -> None:
+    trace = free(Session(FIXED, Slow(())), np.zeros(0, np.float32))
+    assert trace.words == ()
+    assert trace.rounds == ()
+    assert trace.shown[-1].at_s == 0.0
+
+
+def test_a_session_without_executor_is_refused() -> None:
+    with pytest.raises(SessionError, match="executor"):
+        free(Session(FIXED), audio(2))

@@ -1,0 +1,52 @@
+"""Energy where the machine tells, none where it does not."""
+
+import time
+from pathlib import Path
+
+from whispertide.lab.evaluation.energy import Meter, read_joules
+
+
+def package(root: Path, number: int, micro: int, name: str = "package-0") -> None:
+    folder = root / f"intel-rapl:{number}"
+    folder.mkdir(exist_ok=True)
+    (folder / "name").write_text(f"{name}\n")
+    (folder / "energy_uj").write_text(f"{micro}\n")
+    (folder / "max_energy_range_uj").write_text("10000000\n")
+
+
+def test_joules_of_all_packages_are_added(tmp_path: Path) -> None:
+    package(tmp_path, 0, 1_000_000)
+    package(tmp_path, 1, 5_000_000, "package-1")
+    package(tmp_path, 2, 0, "psys")
+    meter = Meter(tmp_path)
+    package(tmp_path, 0, 1_500_000)
+    package(tmp_path, 1, 6_000_000, "package-1")
+    package(tmp_path, 2, 9_000_000, "psys")
+    assert meter.read().energy_j == 1.5
+
+
+def test_a_counter_may_go_round(tmp_path: Path) -> None:
+    package(tmp_path, 0, 9_000_000)
+    meter = Meter(tmp_path)
+    package(tmp_path, 0, 500_000)
+    assert meter.read().energy_j == 1.5
+
+
+def test_no_energy_where_it_cannot_be_read(tmp_path: Path) -> None:
+    assert Meter(tmp_path / "nothing").read().energy_j is None
+    package(tmp_path, 0, 1)
+    (tmp_path / "intel-rapl:0" / "energy_uj").write_text("")
+    assert read_joules(tmp_path) == {}
+    assert Meter(tmp_path).read().energy_j is None
+
+
+def test_cpu_seconds_do_not_count_waiting() -> None:
+    meter = Meter()
+    began = time.process_time()
+    while time.process_time() - began < 0.05:
+        sum(range(1000))
+    time.sleep(0.3)
+    usage = meter.read()
+    assert 0.05 <= usage.cpu_s < 0.25
+    assert usage.wall_s >= 0.35
+    assert usage.peak_mb > 10

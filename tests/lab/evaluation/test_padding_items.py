@@ -1,0 +1,127 @@
+"""What stands behind a clip, and what that costs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whispertide import api
+from whispertide.audio.file import load_audio
+from whispertide.lab.evaluation import padding_items
+from whispertide.lab.evaluation.clips import Clip, clips_of
+from whispertide.lab.evaluation.padding_items import NOISE_BELOW_DB, Way, ways
+from whispertide.lab.evaluation.store import Json
+from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.streaming.framing import HUSH
+from whispertide.streaming.hush import HushWord, file_name
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
+WORD = HushWord(np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE // 2).astype(np.float32))
+
+
+def sine(seconds: float) -> FloatArray:
+    return np.sin(np.arange(round(seconds * SAMPLE_RATE), dtype=np.float32))
+
+
+def test_noise_behind_a_clip_is_as_far_below_it_as_said() -> None:
+    clip = sine(1)
+    padded = Way("noise 2 s", 2.0, noise=True).behind(clip)
+    assert len(padded) == 3 * SAMPLE_RATE
+    assert np.array_equal(padded[:SAMPLE_RATE], clip)
+    level = 20 * np.log10(np.std(padded[SAMPLE_RATE:]) / np.sqrt(np.mean(np.square(clip))))
+    assert level == pytest.approx(-NOISE_BELOW_DB, abs=0.2)
+
+
+def test_zeros_are_behind_a_clip_and_a_hush_word_is_the_framings_affair() -> None:
+    clip = sine(1)
+    zeros = Way("zeros 1 s", 1.0).behind(clip)
+    assert np.array_equal(zeros, np.concatenate([clip, np.zeros(SAMPLE_RATE, np.float32)]))
+    assert Way("hush 0.5 s", 0.5, HUSH, hush=WORD).behind(clip) is clip
+    assert Way("30 s", 30.0, "pad30").behind(clip) is clip
+
+
+def test_hush_words_beside_the_checkpoint_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(padding_items, "folder_of", lambda model: tmp_path)
+    transcriber: Any = type("T", (), {"model": None})
+    without = [way.name for way in ways(transcriber)]
+    assert without[:2] == ["30 s", "none"]
+    assert not any(name.startswith("hush") for name in without)
+    WORD.save(tmp_path / file_name(0.5))
+    found = ways(transcriber)[-1]
+    assert (found.name, found.framing, found.seconds) == ("hush 0.5 s", HUSH, 0.5)
+    np.savetxt(tmp_path / "hush-0.5s.csv", np.zeros(8000)[None], delimiter=",")
+    assert [way.content for way in ways(transcriber) if way.hush] == [found.content], "ours goes before another's"
+
+
+class FakeRunner:
+    """One model with a hush word, and a corpus of three clips of two words, or of none."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self.models = ("small",)
+        said = tuple(RefWord(word) for word in words)
+        clip = Utterance("u", said, 3.0, lambda: sine(3))
+        self.corpus: Any = SimpleNamespace(name="clips", utterances=lambda: iter([clip] * 3))
+
+    def transcriber(self, model: str) -> Any:
+        return SimpleNamespace(model=model)
+
+    def each_clip(self, name: str, measure: Callable[[Clip], Json], **about: object) -> list[Json]:
+        return [json.loads(json.dumps(measure(clip))) for clip in clips_of(self.corpus, None)]
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The right words, one more behind nothing, and another one where speech is quiet; half a GFLOP for everything."""
+    WORD.save(tmp_path / file_name(0.5))
+
+    def hear(transcriber: object, way: Way, clip: Clip) -> tuple[list[str], float]:
+        words = ["good", "day"] if np.abs(clip.samples).max() > 0.2 else ["good", "say"]
+        return words + ["sir"] * (way.name == "none"), 0.5
+
+    monkeypatch.setattr(padding_items, "folder_of", lambda model: tmp_path)
+    monkeypatch.setattr(padding_items, "_hear", hear)
+
+
+def test_the_table_has_errors_and_insertions_of_every_way(heard: None) -> None:
+    runner: Any = FakeRunner(("good", "day"))
+    by_way, by_gain = padding_items.padding_table(runner).tables
+    assert by_way.columns == ("padding", "encoder GFLOP per audio second", "WER %", "insertions %")
+    rows = {row[0]: row[1:] for row in by_way.rows}
+    assert len(rows) == 13
+    assert rows["none"] == ("0.17", "50.0", "50.0")
+    assert rows["30 s"] == rows["zeros 3 s"] == rows["noise 1 s"] == rows["hush 0.5 s"] == ("0.17", "0.0", "0.0")
+    quiet = {row[1]: row[2:] for row in by_gain.rows if row[0] == "-20 dB"}
+    assert quiet == {"30 s": ("50.0", "0.0"), "none": ("100.0", "50.0"), "hush 0.5 s": ("50.0", "0.0")}
+
+
+def test_where_nothing_was_said_words_are_counted_by_the_minute(heard: None) -> None:
+    runner: Any = FakeRunner(())
+    by_way, by_gain = padding_items.padding_table(runner).tables
+    assert by_way.columns[-1] == by_gain.columns[-1] == "invented words a minute"
+    assert {row[0]: row[-1] for row in by_way.rows if row[0] in ("none", "30 s")} == {"none": "60.0", "30 s": "40.0"}
+    assert "invented words a minute" in padding_items.padding_figure(runner).plots[0].drawing.csv()
+
+
+def test_the_figure_has_a_curve_for_each_kind_and_a_line_for_30_s(heard: None) -> None:
+    runner: Any = FakeRunner(("good", "day"))
+    numbers = padding_items.padding_figure(runner).plots[0].drawing.csv()
+    assert all(text in numbers for text in ("zeros", "noise", "hush", "padded to 30 s", "WER %"))
+
+
+def test_the_encoder_is_charged_for_what_is_behind() -> None:
+    transcriber = api.load("nano.en")
+    clip = load_audio(CLIP)[: 3 * SAMPLE_RATE]
+    every = (
+        Way("none", 0.0),
+        Way("hush 0.5 s", 0.5, HUSH, hush=WORD),
+        Way("zeros 1 s", 1.0),
+        Way("30 s", 30.0, "pad30"),
+    )
+    spent = [padding_items._hear(transcriber, way, Clip(("any",), clip))[1] for way in every]
+    assert spent == sorted(spent)
+    assert len(set(spent)) == 4

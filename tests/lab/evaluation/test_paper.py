@@ -1,0 +1,61 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation import paper
+from whispertide.lab.evaluation.paper import PAPERS, Item, get_paper, listing, missing_line, only
+
+DOCS = Path(__file__).parents[2] / "docs" / "papers.md"
+WANTED = {
+    "whisperflow": ("table", (1, 2, 4), "figure", (7, 8, 9, 10, 11, 12)),
+    "npusper": ("table", range(1, 9), "figure", (2, 3, 5, 7, 8, 9, 10, 12, 13, 14)),
+    "whisperkit": ("table", (1, 2), "figure", (4, 6, 7, 8)),
+    "whisperrt": ("table", (), "figure", (3, 4, 5)),
+    "xyz": ("table", (3, 4, 5), "figure", (4, 5, 6)),
+}
+ITEMS = [pytest.param(item, id=f"{name} {item.id}") for name, found in PAPERS.items() for item in found.items]
+
+
+def test_the_documentation_agrees_with_the_list() -> None:
+    """If this fails: `from whispertide.lab.evaluation.paper import listing; print(listing())` has the text."""
+    text = DOCS.read_text(encoding="utf-8")
+    assert text[text.index("## ") :].strip() == listing().strip()
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_every_table_and_figure_is_listed_once(name: str) -> None:
+    tables, numbers, figures, more = WANTED[name]
+    wanted = [f"{tables} {n}" for n in numbers] + [f"{figures} {n}" for n in more]
+    assert sorted(item.id for item in get_paper(name).items) == sorted(wanted)
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_every_item_can_be_made_or_says_what_it_lacks(item: Item) -> None:
+    assert (item.function() is None) == (item.state == "missing")
+    assert bool(missing_line(item)) == (item.state != "whole")
+    if item.state == "part":
+        assert item.covers
+        assert item.missing
+
+
+def test_an_item_becomes_whole_with_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = Item("figure 1", "title", ("recipe dream", "framing=pad30", "a sound studio"), "step_figure", "half")
+    assert item.missing == ("recipe dream", "a sound studio")
+    assert missing_line(item) == "figure 1 (title): in part (half); missing: recipe dream, a sound studio"
+    monkeypatch.setattr(paper, "RECIPES", {"dream": object()})
+    assert Item("figure 1", "title", ("recipe dream", "framing=pad30"), "step_figure").state == "whole"
+    assert Item("figure 1", "title", ("recipe dream",)).lacks == "its measurement"
+
+
+def test_some_items_alone() -> None:
+    chosen = only(get_paper("whisperflow"), ("figure 11", "table 1"))
+    assert [item.id for item in chosen.items] == ["table 1", "figure 11"]
+    with pytest.raises(OptionError, match=r"table 1, table 2.*got table 9"):
+        only(get_paper("whisperflow"), ("table 9", "table 1"))
+
+
+def test_an_unknown_paper_lists_the_known_ones() -> None:
+    with pytest.raises(OptionError, match=re.escape(", ".join(PAPERS))):
+        get_paper("whisperfloe")

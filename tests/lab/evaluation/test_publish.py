@@ -1,0 +1,145 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from evaluation_cells import make_cell, make_record, make_trace, results_in
+from whispertide.lab.evaluation import publish
+from whispertide.lab.evaluation.page import Table, markdown_table
+from whispertide.lab.evaluation.plots import Bar, bars
+from whispertide.lab.evaluation.store import Cell
+from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.lab.speech.voices import HELD_OUT, TRAINED
+
+SCORE = {
+    "wer_minus_offline": 0.0123,
+    "matched": 0.97,
+    "matched_enough": True,
+    "threads": 2,
+}
+
+
+def rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+
+
+def test_a_page_has_its_parts_and_their_plots() -> None:
+    one, two = (bars([Bar("a", value)], x_label="s", title="t") for value in (1.0, 2.0))
+    parts = [publish.Part("One", "text\n", {"a": one}), publish.Part("Two", "more", {"b": two})]
+    text, drawn = publish.page("Title", "Lead.", parts)
+    assert text == "# Title\n\nLead.\n\n## One\n\ntext\n\n## Two\n\nmore\n"
+    assert drawn == {"a": one, "b": two}
+
+
+def test_markdown_tables() -> None:
+    table = Table(("name", "s"), (("a|b", "1.5"), ("c", None)), "T")
+    assert markdown_table(table) == "**T**\n\n| name | s |\n| --- | ---: |\n| a\\|b | 1.5 |\n| c | – |"
+    assert markdown_table(Table(("name",), ())) == "| name |\n| --- |"
+
+
+def test_offline_rates_are_broken_down_by_known_and_held_out_voices(tmp_path: Path) -> None:
+    records = [
+        {**make_record("a", words=100, errors=10), "group": str(TRAINED[0]), "substitutions": 10},
+        {**make_record("b", words=100, errors=30), "group": str(HELD_OUT[0]), "deletions": 30},
+    ]
+    cell = replace(make_cell(results_in(tmp_path), recogniser="offline", step_s=None), utterances=tuple(records))
+    quiet = {**make_record("c", words=0, errors=0), "seconds": 120.0, "hallucinated": 3, "insertions": 3}
+    silence = replace(cell, spec=replace(cell.spec, corpus="nonspeech"), utterances=(quiet,))
+    table = rows(publish.offline_part("Offline", "note", [cell, silence]).text)
+    assert table[2:] == [
+        ["talks", "0123456789ab", "0.2", "200", "20.00", "10", "0", "30", "–"],
+        ["talks, voices that the model knows", "–", "0.1", "100", "10.00", "10", "0", "0", "–"],
+        ["talks, voices held out", "–", "0.1", "100", "30.00", "0", "0", "30", "–"],
+        ["nonspeech", "0123456789ab", "2.0", "0", "–", "0", "3", "0", "1.5"],
+    ]
+
+
+def test_a_streaming_part_marks_defaults_and_best_steps(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    cells = [
+        make_cell(results, step_s=1.0, late_s=2.0, score=SCORE),
+        make_cell(results, step_s=0.5, late_s=1.0, score=SCORE),
+        make_cell(results, recogniser="peer:simulstreaming", step_s=0.1, score=SCORE),
+        make_cell(results, recogniser="offline", step_s=None, streaming=False, score=SCORE),
+    ]
+    part = publish.streaming_part("Small", "note", cells, "small", "plots")
+    found = {(row[0], row[1]): row[2:] for row in rows(part.text)}
+    assert found["whisper-streaming", "1 s"][0] == "default"
+    assert found["whisper-streaming", "0.5 s"][0] == "best step"
+    assert found["peer:simulstreaming", "0.1 s"][0] == "default"
+    assert found["whisper-streaming", "0.5 s"][1:4] == ["5.00", "1.23", "1.00"]
+    assert "offline" in {name for name, _ in found}
+    assert part.text.startswith("note 2400 words in 24 pieces.\n\n")
+    few = publish.streaming_part("x", "", [replace(cells[0], utterances=cells[0].utterances[:2])], "x", "x")
+    assert few.text.startswith("200 words in 2 pieces. With so few, ")
+    assert re.findall(r"\((plots/.*?)\)", part.text) == ["plots/small-trade-off.png", "plots/small-latency.png"]
+    assert set(part.plots) == {"small-trade-off", "small-latency"}
+
+
+def test_rows_are_ours_before_others_and_steps_together(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    cells = [
+        make_cell(results, recogniser="peer:simulstreaming", step_s=0.1),
+        make_cell(results, step_s=2.0),
+        make_cell(results, recogniser="simulstreaming", step_s=1.2),
+        make_cell(results, step_s=0.5),
+    ]
+    table = rows(publish.streaming_part("x", "", cells, "x", "x").text)
+    assert [row[:2] for row in table[2:]] == [
+        ["simulstreaming", "1.2 s"],
+        ["whisper-streaming", "0.5 s"],
+        ["whisper-streaming", "2 s"],
+        ["peer:simulstreaming", "0.1 s"],
+    ]
+
+
+def test_nothing_measured_is_said() -> None:
+    for part in (
+        publish.streaming_part("x", "note", [], "x", "x"),
+        publish.offline_part("x", "note", []),
+        publish.corpora_part("x", "note", []),
+    ):
+        assert part.text == "note\n\nNot measured."
+        assert not part.plots
+
+
+def test_doubtful_latencies_are_said_to_be(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    sure = make_cell(results, score=SCORE)
+    doubtful = make_cell(results, step_s=0.5, score={**SCORE, "matched": 0.8, "matched_enough": False})
+    assert "do not rely on them" not in publish.streaming_part("x", "", [sure], "x", "x").text
+    part = publish.streaming_part("x", "", [sure, doubtful], "x", "x")
+    assert "do not rely on them" in part.text
+    assert "80.00 !" in part.text
+
+
+def test_a_row_per_corpus(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    cells = [make_cell(results, score=SCORE), make_cell(results, corpus="noisy", score={**SCORE, "wer": 0.2})]
+    found = rows(publish.corpora_part("Corpora", "note", cells).text)
+    assert [row[:4] for row in found[2:]] == [["talks", "5.00", "4.00", "1.23"], ["noisy", "20.00", "4.00", "1.23"]]
+
+
+def clock_cell(folder: Path, clock: str, late_s: float) -> Cell:
+    return make_cell(results_in(folder), utterances=1, late_s=late_s, clock=clock, score={**SCORE, "ttft_s": 1.0})
+
+
+def test_clocks_are_compared_word_by_word(tmp_path: Path) -> None:
+    cells = {"simulated": clock_cell(tmp_path, "simulated", 1.0), "real": clock_cell(tmp_path, "live", 1.25)}
+    words = tuple(RefWord(f"word{n}", 16000 * n - 8000, 16000 * n) for n in range(1, 6))
+    talk = Utterance("talk/0", words, 6.0, lambda: np.zeros(96000, np.float32), True)
+    part = publish.clocks_part("Clocks", "note", cells, [("simulated", "real"), ("real", "free")], [talk])
+    assert rows(part.text)[-1] == ["real after simulated", "5", "+0.250", "0.250", "0.250"]
+    assert [row[0] for row in rows(part.text) if row[0] in cells] == ["simulated", "real"]
+    assert make_trace("talk/0").words[0] == " word1"
+
+
+def test_facts_name_everything_once(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    cells = [make_cell(results, score=SCORE), make_cell(results, step_s=0.5, score=SCORE, model="base.en")]
+    found = dict(publish.facts(cells))
+    assert found["machine"] == "Some Processor, 2 cores, Linux"
+    assert found["models"] == "base.en (feedfeedfeed); nano.en (feedfeedfeed)"
+    assert found["corpora"] == "talks-seed0 (0123456789ab)"
+    assert found["threads"] == "2"

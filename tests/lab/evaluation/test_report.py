@@ -1,0 +1,209 @@
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from evaluation_cells import SPEC, make_cell, make_trace, results_in
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation import charts, report
+from whispertide.lab.evaluation.page import Table, html_table, text_table
+from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
+
+VOID = {"meta", "br", "img"}
+
+
+class Page(HTMLParser):
+    """Opens and closes; what would be fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.fetched: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "data", "action") and not (value or "").startswith(("#", "data:")):
+                self.fetched.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def parse(text: str) -> Page:
+    page = Page()
+    page.feed(text)
+    page.close()
+    assert page.open == []
+    return page
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without figures, which take most of the time."""
+    monkeypatch.setattr(report, "charts", lambda cells: [])
+
+
+def test_the_page_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    for step in (0.5, 1.0):
+        make_cell(results, step_s=step, late_s=1 + step)
+        make_cell(results, step_s=step, late_s=step, changes=("framing=bare",))
+    make_cell(results, recogniser="offline", step_s=None, streaming=False)
+    text = report.build(results.cells())
+    page = parse(text)
+    assert page.fetched == []
+    assert not {"script", "link", "iframe"} & set(page.tags)
+    assert not re.search(r"@import|url\((?!#)", text)
+    assert not re.search(r"https?://", text)
+    assert "var(--" not in text
+    # trade-off, two distributions, two ablations (no GFLOP known), two over time
+    assert page.tags.count("figure") == page.tags.count("img") == 7
+
+
+def test_the_page_says_where_its_figures_come_from(tmp_path: Path, undrawn: None) -> None:
+    results = results_in(tmp_path)
+    cell = make_cell(results)
+    words = " ".join(parse(report.build([cell], "Title & more")).text)
+    wanted = (
+        cell.key,
+        SPEC.machine,
+        SPEC.corpus_hash,
+        "talks-seed0",
+        "84601a0",
+        "feedfeedfeed",
+        cell.date,
+        "Title & more",
+    )
+    assert [item for item in wanted if item not in words] == []
+
+
+def test_recognisers_are_compared_within_one_model_corpus_and_clock(tmp_path: Path, undrawn: None) -> None:
+    results = results_in(tmp_path)
+    cells = [
+        make_cell(results, utterances=3),
+        make_cell(results, utterances=3, clock="live"),
+        make_cell(results, utterances=3, clock="free"),
+        make_cell(results, utterances=3, model="base.en"),
+        make_cell(results, utterances=3, corpus_hash="ba9876543210"),
+    ]
+    groups = [report.group_of(cell) for cell in cells]
+    assert groups[0] == groups[1]
+    assert len(set(groups)) == 4
+    assert parse(report.build(cells)).tags.count("section") == 2 + 4
+
+
+def test_what_is_not_known_is_a_dash_and_draws_nothing(tmp_path: Path) -> None:
+    unknown = {"wer": None, "confirmed_mean_s": None, "confirmed_p99_s": float("nan")}
+    cell = make_cell(results_in(tmp_path), utterances=0, score=unknown)
+    text = report.build([cell])
+    assert "nan" not in " ".join(parse(text).text).lower().replace("nano.en", "")
+    assert text_table(report.summary_table([cell])).splitlines()[1].split()[:4] == [
+        "whisper-streaming",
+        "1",
+        "s",
+        "nano.en",
+    ]
+
+
+def test_latencies_of_too_few_words_are_marked(tmp_path: Path, undrawn: None) -> None:
+    results = results_in(tmp_path)
+    sure = make_cell(results, utterances=3, score={"matched": 0.96, "matched_enough": True})
+    doubtful = make_cell(results, utterances=3, step_s=2.0, score={"matched": 0.94, "matched_enough": False})
+    assert report.is_doubtful([sure, doubtful])
+    assert not report.is_doubtful([sure])
+    rows = text_table(report.summary_table([sure, doubtful])).splitlines()
+    assert ["96.00 !" in rows[1], "94.00 !" in rows[2]] == [False, True]
+    assert report.DOUBTFUL in report.build([doubtful])
+    assert report.DOUBTFUL not in report.build([sure])
+
+
+def test_latencies_by_aligned_word_times_are_marked(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    exact = make_cell(results, utterances=1, score={"word_times": "exact", "matched": 1.0, "words": 9})
+    aligned = make_cell(
+        results,
+        utterances=1,
+        step_s=2.0,
+        score={"word_times": "aligned by nano.en", "matched": 1.0, "words": 9, "laal_s": 1.5, "cpu_s_per_s": 0.25},
+    )
+    rows = text_table(report.summary_table([exact, aligned])).splitlines()
+    assert "LAAL s" not in rows[0], "where there are word times, nothing else is needed"
+    assert ["~" in row for row in rows] == [False, False, True]
+    assert "0.250" in rows[2].split(), "only what rests on word times is marked"
+    assert report.notes([exact]) == []
+    assert [line[:35] for line in report.notes([exact, aligned])] == ["~ word times are aligned by nano.en"]
+    assert "~ word times are aligned by nano.en" in report.build([aligned])
+
+
+def test_what_can_be_had_without_word_times_is_shown(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    known = {"words": 9, "matched": None, "laal_s": 1.5, "first_text_s": 0.75, "last_text_s": -0.25}
+    unknown = {"confirmed_mean_s": None, "confirmed_p99_s": None}
+    untimed = make_cell(results, utterances=1, score={**known, **unknown}, corpus="manifest:mine.jsonl")
+    silent = make_cell(results, utterances=1, score={**unknown, "words": 0, "matched": None}, corpus="nonspeech")
+    head, row = text_table(report.summary_table([untimed])).splitlines()
+    assert head.split()[-8:] == ["LAAL", "s", "first", "text", "s", "last", "text", "s"]
+    assert row.split()[-3:] == ["1.50", "0.75", "-0.25"]
+    (line,) = report.notes([untimed, silent])
+    assert "each word of manifest:mine.jsonl was said" in line
+    assert report.notes([silent]) == [], "where nobody speaks there is nothing to miss"
+
+
+def test_without_cells_there_is_no_report() -> None:
+    with pytest.raises(OptionError, match="bench run"):
+        report.build([])
+
+
+def test_labels_tell_cells_apart() -> None:
+    table = html_table(Table(("<b>", "n"), (("a & b", "1.5"), ("c", None))))
+    assert "&lt;b&gt;" in table
+    assert "a &amp; b" in table
+    assert '<td class="n">–</td>' in table
+
+
+def test_a_text_table_has_figures_on_the_right() -> None:
+    table = Table(("name", "WER %"), (("whisper-streaming", "5.00"), ("x", "12.25"), ("y", None)))
+    assert text_table(table).splitlines() == [
+        "name               WER %",
+        "whisper-streaming   5.00",
+        "x                  12.25",
+        "y                      –",
+    ]
+
+
+def test_a_table_with_a_short_row_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 cells"):
+        Table(("a", "b"), (("x",),))
+
+
+def test_revisions_over_time_count_what_was_taken_back() -> None:
+    shown = (
+        Shown(1.0, (), (" one", " too")),
+        Shown(2.0, (), (" one", " two", " tree")),  # too -> two
+        Shown(3.0, (" one", " two"), (" three",)),  # tree -> three
+        Shown(4.0, (" three",), ()),
+    )
+    times, counts = charts.revisions_over_time(Trace("u", "r", "simulated", 4.0, shown))
+    assert list(zip(times, counts, strict=True)) == [(0.0, 0.0), (2.0, 1.0), (3.0, 2.0), (4.0, 2.0)]
+
+
+def test_lag_over_time_is_the_age_of_the_newest_audio_heard() -> None:
+    rounds = (RoundCost(1.0, 0.5, 1.0), RoundCost(2.0, 0.25, 2.0), RoundCost(4.5, 1.0, 4.0))
+    trace = Trace("u", "r", "simulated", 4.0, (), rounds)
+    assert charts.lag_over_time(trace) == ([1.5, 2.25, 5.5], [0.5, 0.25, 1.5])
+    assert charts.lag_over_time(make_trace("u", seconds=600.0))[0][-1] == pytest.approx(599.25, abs=10)
+    assert len(charts.lag_over_time(make_trace("u", seconds=600.0))[0]) <= 61

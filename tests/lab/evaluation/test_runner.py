@@ -1,0 +1,128 @@
+"""What is measured clip by clip, and goes on where it was stopped."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whispertide.api import Transcriber, load
+from whispertide.lab.evaluation.clips import Clip
+from whispertide.lab.evaluation.grid import Setup
+from whispertide.lab.evaluation.runner import Job, Runner
+from whispertide.lab.evaluation.store import CellSpec, Json
+from whispertide.lab.speech.utterance import Utterance
+from whispertide.types import SAMPLE_RATE
+
+USUAL, QUICK = 3, 2
+PADDED = str(Path(__file__).parents[2] / "models" / "micro-padded.en")
+
+
+class Corpus:
+    """45 s in which nobody speaks: five clips, the last of 5 s."""
+
+    name, hash = "silence", "0"
+
+    def utterances(self) -> Iterator[Utterance]:
+        yield Utterance("u", (), 45, lambda: np.arange(45 * SAMPLE_RATE, dtype=np.float32))
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.total = self.done = 0.0
+
+    def begin(self, label: str, total_s: float) -> None:
+        self.total = total_s
+
+    def advance(self, done_s: float) -> None:
+        self.done += done_s
+
+    def end(self) -> None:
+        pass
+
+    def say(self, message: str) -> None:
+        pass
+
+
+class Measuring:
+    """Finds where a clip begins; at most `patience` clips, then it is interrupted."""
+
+    def __init__(self, patience: int = 99) -> None:
+        self.patience = patience
+        self.heard: list[float] = []
+
+    def __call__(self, clip: Clip) -> Json:
+        if len(self.heard) == self.patience:
+            raise KeyboardInterrupt
+        self.heard.append(float(clip.samples[0]) / SAMPLE_RATE)
+        return {"begins": self.heard[-1]}
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    return make_runner(tmp_path, Setup())
+
+
+def make_runner(folder: Path, setup: Setup) -> Runner:
+    runner = Runner(folder, setup, Watch())
+    runner._corpora["silence", frozenset({"en"})] = Corpus()
+    runner.use_corpus("silence")
+    return runner
+
+
+def measure(runner: Runner, measuring: Measuring, **settings: str) -> list[float]:
+    found = runner.each_clip("beginnings", measuring, usual=USUAL, quick=QUICK, made_by="guard_items.py", **settings)
+    return [clip["begins"] for clip in found]
+
+
+def test_an_interrupted_measurement_goes_on(runner: Runner) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        measure(runner, Measuring(patience=2))
+    again = Measuring()
+    assert measure(runner, again) == [0.0, 10.0, 20.0]
+    assert again.heard == [20.0]
+
+
+def test_it_is_shown_how_far_it_is(runner: Runner) -> None:
+    measure(runner, Measuring())
+    assert isinstance(runner.watch, Watch)
+    assert runner.watch.done == runner.watch.total == 30
+
+
+def test_other_settings_are_measured_anew(runner: Runner) -> None:
+    measure(runner, Measuring())
+    other = Measuring()
+    measure(runner, other, hush="0.5 s")
+    assert len(other.heard) == USUAL
+
+
+@pytest.mark.parametrize(("setup", "count"), [(Setup(quick=True), QUICK), (Setup(), USUAL), (Setup(excerpt_s=45), 5)])
+def test_an_excerpt_is_measured_whole(tmp_path: Path, setup: Setup, count: int) -> None:
+    assert len(measure(make_runner(tmp_path, setup), Measuring())) == count
+
+
+@pytest.mark.parametrize(
+    ("encode_s", "framing", "changes"), [(0.12, "pad30", ("framing=pad30",)), (0.42, "bare", ("shift_guard=true",))]
+)
+def test_a_cell_says_how_its_windows_were_framed(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, encode_s: float, framing: str, changes: tuple[str, ...]
+) -> None:
+    """The framing of tide may be the outcome of a measurement: then it is part of what the cell is."""
+    specs: list[CellSpec] = []
+
+    def found(job: Job, *_: Any) -> Any:
+        specs.append(job.spec)
+        return SimpleNamespace(score={"wer": 0.0})
+
+    monkeypatch.setattr(runner, "_measure", found)
+    runner._loaded = (PADDED, Transcriber(load(PADDED, threads=1).model, measure=lambda _: encode_s))
+    runner.cell("tide", model=PADDED)
+    measured = specs[-1]
+    assert (measured.settings["framing"], measured.changes) == (framing, changes)
+    runner.cell("tide", f"framing={framing}", *changes, model=PADDED)
+    assert specs[-1].key == measured.key  # asked for by name it is the same cell
+    runner.cell("tide", "framing=bare", model=PADDED)
+    assert (specs[-1].settings["shift_guard"], specs[-1].changes) == ("False", ())
+    assert specs[-1].key != measured.key

@@ -1,0 +1,104 @@
+import shutil
+
+import numpy as np
+import pytest
+
+from lab.evaluation.corpora.speech_checks import assert_times_fit
+from whispertide.errors import CorpusError
+from whispertide.lab.speech.espeak import EspeakSpeaker, Mark, espeak_version, shared_spans, word_spans
+
+needs_espeak = pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
+
+
+def marks(*entries: tuple[int, int | str]) -> list[Mark]:
+    return [Mark(at, what) if isinstance(what, int) else Mark(at, -1, what) for at, what in entries]
+
+
+def test_a_word_ends_where_the_next_begins_or_a_pause() -> None:
+    given = marks((0, 0), (5, "h"), (60, "i"), (100, "_:"), (180, 4), (180, "D"), (220, "e@"), (400, "_"))
+    assert word_spans("Hi, there", given, 500) == [(0, 100), (180, 400)]
+
+
+def test_a_pause_before_a_word_sounds_does_not_end_it() -> None:
+    assert word_spans("go", marks((0, 0), (0, "_"), (10, "g"), (50, "oU")), 90) == [(0, 90)]
+
+
+def test_an_article_joined_to_its_neighbour_is_found_by_its_sounds() -> None:
+    the = marks((0, 0), (0, "V"), (20, "v"), (40, "D"), (60, "@2"), (80, 7), (80, "s"), (99, "i:"))
+    assert word_spans("of the sea", the, 150) == [(0, 40), (40, 80), (80, 150)]
+    a = marks((0, 0), (0, "@"), (20, "v"), (40, "@"), (80, 5), (80, "s"), (99, "i:"))
+    assert word_spans("of a sea", a, 150) == [(0, 40), (40, 80), (80, 150)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        marks((0, 0), (0, "D"), (20, "e@"), (40, "w"), (60, "V")),  # "was" has no mark of its own
+        marks((0, 0), (10, 2), (40, 6)),  # a mark inside a word
+        marks((40, 0), (10, 6)),  # backwards
+    ],
+)
+def test_what_cannot_be_told_apart_is_refused(given: list[Mark]) -> None:
+    assert word_spans("There was", given, 100) is None
+
+
+def test_words_not_told_apart_share_their_span_by_their_letters() -> None:
+    given = marks((0, 0), (0, "D"), (20, "e@"), (40, "w"), (60, "V"), (80, 10), (80, "s"), (96, "_:"))
+    assert shared_spans("There was sea.", given, 150) == ([(0, 50), (50, 80), (80, 96)], False)
+    assert shared_spans("it is", marks((40, 3), (40, "I")), 100) == ([(0, 40), (40, 100)], False)
+
+
+def test_words_told_apart_have_the_same_times_when_sharing_is_allowed() -> None:
+    text, given = (
+        "of the sea",
+        marks((0, 0), (0, "V"), (20, "v"), (40, "D"), (60, "@2"), (80, 7), (80, "s"), (99, "i:")),
+    )
+    assert shared_spans(text, given, 150) == (word_spans(text, given, 150), True)
+
+
+def test_a_mark_inside_a_compound_does_not_matter_to_its_times() -> None:
+    given = marks((0, 0), (0, "w"), (30, 5), (30, "n"), (60, 11), (60, "d"))
+    assert shared_spans("well-known dog", given, 100) == ([(0, 60), (60, 100)], True)
+
+
+def test_marks_out_of_order_are_refused_even_when_sharing_is_allowed() -> None:
+    assert shared_spans("There was", marks((40, 0), (10, 6)), 100) is None
+
+
+@needs_espeak
+@pytest.mark.parametrize("voice", ["en-us", "en-gb-scotland", "en-us+f3", "en-us+klatt2"])
+def test_word_times_are_those_of_the_sound(voice: str) -> None:
+    speaker = EspeakSpeaker(voice, rate=150, pitch=50)
+    for text in ("She read the book of the year.", "After the night was cold, six dogs slept near a door."):
+        spoken = speaker.speak(text)
+        assert spoken is not None
+        assert_times_fit(spoken, text)
+
+
+@needs_espeak
+def test_a_slower_voice_takes_longer() -> None:
+    text = "The doctor walked to the river."
+    slow, fast = (EspeakSpeaker("en-us", rate=rate, pitch=50).speak(text) for rate in (120, 180))
+    assert slow is not None
+    assert fast is not None
+    assert len(slow.samples) > 1.2 * len(fast.samples)
+
+
+@needs_espeak
+def test_an_unknown_voice_is_refused() -> None:
+    with pytest.raises(CorpusError, match="does not know xx-none"):
+        EspeakSpeaker("xx-none", rate=150, pitch=50)
+
+
+def test_a_missing_library_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whispertide.lab.speech.espeak.find_library", lambda name: "libnot-there.so.9")
+    with pytest.raises(CorpusError, match="apt-get install espeak-ng flite"):
+        espeak_version()
+
+
+@needs_espeak
+def test_sound_is_16_bit_and_not_silent() -> None:
+    spoken = EspeakSpeaker("en", rate=150, pitch=50).speak("A small house.")
+    assert spoken is not None
+    assert spoken.samples.dtype == np.int16
+    assert np.abs(spoken.samples).max() > 3000

@@ -1,0 +1,154 @@
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.cli.bundled import bundled_audio
+from whispertide.features import log_mel
+from whispertide.lab.doctor import (
+    EXACT,
+    QUANTISED,
+    RULE,
+    Limits,
+    Shape,
+    Speed,
+    check_parity,
+    compare,
+    estimate_live,
+    log_probabilities,
+    log_softmax,
+    measure_speed,
+    transformers_log_probabilities,
+)
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import EngineOptions
+from whispertide.streaming.recipes import get_recipe
+from whispertide.types import N_FRAMES, FloatArray
+
+NANO = BUNDLED_DIR / "nano.en"
+RECIPE = get_recipe("whisper-streaming")
+SPEED = Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 1.1)
+
+
+@pytest.fixture(scope="module")
+def int8() -> WhisperModel:
+    return load_model("nano.en", EngineOptions(precision="int8", threads=1))
+
+
+@pytest.fixture(scope="module")
+def fp32() -> WhisperModel:
+    return load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+
+
+@pytest.fixture(scope="module")
+def speech() -> FloatArray:
+    return bundled_audio()
+
+
+def test_an_encoder_costs_what_the_field_says() -> None:
+    # ALGORITHMS of the papers: base 87 GFLOP for 30 s, 8.5 for 4 s, convolutions included; small 344.
+    base, small = Shape(512, 6, 6), Shape(768, 12, 12)
+    assert base.encoder_flops(1500) / 1e9 == pytest.approx(87, rel=0.15)
+    assert base.encoder_flops(200) / 1e9 == pytest.approx(8.5, rel=0.15)
+    assert small.encoder_flops(1500) / 1e9 == pytest.approx(344, rel=0.15)
+
+
+def test_the_measured_model_is_judged_by_its_own_figures(int8: WhisperModel) -> None:
+    found = {item.model: item for item in estimate_live(SPEED, int8.dims, {"whisper-streaming": RECIPE})}
+    nano = found["nano.en"]
+    tokens = 4.0 * (RECIPE.trim_s + RECIPE.step_s)
+    assert nano.measured
+    assert nano.round_s == pytest.approx(0.06 + tokens * 0.003 + tokens / 50 * 0.004)
+    assert nano.load == pytest.approx(nano.round_s / RECIPE.step_s)
+    assert nano.verdict == "yes"
+    assert not found["base.en"].measured
+    loads = [found[name].load for name in ("nano.en", "tiny.en", "base.en", "small.en", "medium.en", "large-v3")]
+    assert loads == sorted(loads)
+    assert found["large-v3"].verdict == "no"
+
+
+def test_the_verdict_follows_the_stated_rule(int8: WhisperModel) -> None:
+    assert "80%" in RULE
+    for step_s in (0.2, 0.3, 0.4, 0.5, 1.0):
+        recipe = RECIPE.replace(step_s=step_s)
+        item = estimate_live(SPEED, int8.dims, {"x": recipe})[0]
+        assert item.verdict == ("yes" if item.load <= 0.8 else "barely" if item.load <= 1 else "no")
+        assert item.shortest_step_s == pytest.approx(item.round_s / 0.8)
+
+
+def test_a_short_window_and_a_greedy_search_cost_less(int8: WhisperModel) -> None:
+    def load(**changes: object) -> float:
+        return estimate_live(SPEED, int8.dims, {"x": RECIPE.replace(**changes)})[0].load
+
+    assert load(framing="bare", trim_s=4.0) < load(trim_s=4.0) < load()
+    assert load(search="greedy") < load()
+
+
+def test_speed_is_measured(int8: WhisperModel) -> None:
+    speed = measure_speed(int8)
+    assert (speed.model, speed.precision, speed.provider, speed.threads) == ("nano.en", "int8", "cpu", 1)
+    assert 0 < speed.encode_5s < speed.encode_30s
+    assert speed.step_1 > 0
+    assert speed.step_5 > 0
+    assert speed.spread >= 1
+
+
+def test_log_softmax_is_one_in_all() -> None:
+    values = log_softmax(np.array([[1e4, 0.0, -1e4], [0.0, 0.0, 0.0]], np.float32))
+    assert np.allclose(np.exp(values).sum(axis=-1), 1)
+    assert np.allclose(values[1], -math.log(3))
+
+
+def test_equal_figures_pass_and_no_figures_do_not() -> None:
+    truth = log_softmax(np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32))
+    assert compare("a", "b", truth, truth, [0, 1, 2], EXACT).passed
+    broken = truth.copy()
+    broken[0, 1] = np.nan
+    assert not compare("a", "b", broken, truth, [0, 1, 2], EXACT).passed
+    assert not compare("a", "b", broken, truth, [0, 1, 2], QUANTISED).passed
+
+
+def test_each_limit_counts() -> None:
+    truth = log_softmax(np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32))
+    other = truth + np.array([0, 0.1, 0, 0, 0], np.float32)
+    loose = Limits(math.inf, math.inf, 0.0)
+    assert compare("a", "b", other, truth, [0, 1, 1], loose).passed
+    assert not compare("a", "b", other, truth, [0, 1, 1], Limits(1e-3, math.inf, 0.0)).passed
+    assert not compare("a", "b", other, truth, [0, 1, 1], Limits(math.inf, 0.09, 0.0)).passed
+    assert compare("a", "b", other, truth, [0, 1, 1], Limits(math.inf, 0.11, 0.0)).passed
+    assert not compare("a", "b", -truth, truth, [0, 1, 1], Limits(math.inf, math.inf, 0.9)).passed
+
+
+def test_the_bundled_model_is_healthy(int8: WhisperModel, fp32: WhisperModel, speech: FloatArray) -> None:
+    checks = check_parity(int8, fp32, speech, NANO / "no such folder")  # without transformers
+    assert [(check.what, check.against) for check in checks] == [("int8 engine", "own fp32")]
+    assert checks[0].passed
+
+
+@pytest.mark.slow  # torch takes its time to import
+def test_the_fp32_graphs_equal_transformers(fp32: WhisperModel, speech: FloatArray) -> None:
+    pytest.importorskip("transformers")
+    (check,) = check_parity(fp32, fp32, speech, NANO)
+    assert (check.what, check.against) == ("own fp32", "transformers")
+    assert check.passed
+    assert check.largest_error < 1e-4
+
+
+def test_an_engine_that_hears_something_else_fails(fp32: WhisperModel, speech: FloatArray) -> None:
+    mel = log_mel(speech, 80, padding=480_000)[:, :N_FRAMES]
+    start = list(fp32.tokenizer.sot_sequence(None, "transcribe", True))
+    tokens = start + fp32.tokenizer.encode(" She put the book on the table. They gave him money for his work.")
+    truth = log_probabilities(fp32, mel, tokens)
+    late = log_probabilities(fp32, np.roll(mel, 300, axis=1), tokens)  # as a wrong position would make it
+    for limits in (EXACT, QUANTISED):
+        assert compare("fp32", "itself", truth, truth, tokens, limits).passed
+        assert not compare("late", "fp32", late, truth, tokens, limits).passed
+
+
+def test_transformers_is_asked_only_where_it_can_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    mel = np.zeros((80, N_FRAMES), np.float32)
+    assert transformers_log_probabilities(tmp_path / "model.pt", mel, [0]) is None
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert transformers_log_probabilities(NANO, mel, [0]) is None

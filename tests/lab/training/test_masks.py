@@ -1,0 +1,91 @@
+"""Who hears whom in the encoder, read off the gradients of a whole encoder: each output frame by each mel frame."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from whispertide.checkpoint import load_checkpoint
+
+torch = pytest.importorskip("torch")
+
+from whispertide.lab.training import masks  # noqa: E402
+from whispertide.lab.training.network import Encoder  # noqa: E402
+
+FRAMES, BLOCK = 12, 4
+DIMS = replace(
+    load_checkpoint("nano.en").dims,
+    **{
+        "n_audio_ctx": FRAMES,
+        "n_audio_state": 8,
+        "n_text_state": 8,
+        "n_audio_head": 2,
+        "n_audio_layer": 3,
+        "n_mels": 4,
+    },
+)
+
+
+def heard(bias: Any) -> Any:
+    """[FRAMES, 2 FRAMES]: whether this frame of the output depends on that frame of the spectrogram."""
+    torch.manual_seed(0)
+    encoder = Encoder(DIMS).double()
+    mel = torch.randn(1, 4, 2 * FRAMES, dtype=torch.float64, requires_grad=True)
+    out = encoder(mel, bias)[0].square().sum(-1)
+    slopes = [torch.autograd.grad(out[row], mel, retain_graph=True)[0][0].abs().sum(0) for row in range(FRAMES)]
+    return torch.stack(slopes) > 0
+
+
+def reached(sees: Any) -> Any:
+    """The same by hand: `sees` [FRAMES, FRAMES], and two convolutions that reach two mel frames to either side."""
+    centres, frames = 2 * torch.arange(FRAMES)[:, None], torch.arange(2 * FRAMES)[None]
+    return (sees.double() @ ((frames - centres).abs() <= 2).double()) > 0
+
+
+def by_rule(rule: Any) -> Any:
+    return torch.tensor([[rule(row, column) for column in range(FRAMES)] for row in range(FRAMES)])
+
+
+RULES = {
+    "all": (None, lambda row, column: True),
+    "causal": (masks.causal(FRAMES), lambda row, column: column <= row),
+    "block-diagonal": (masks.block_diagonal(FRAMES, BLOCK), lambda row, column: column // BLOCK == row // BLOCK),
+    "block-causal": (masks.block_causal(FRAMES, BLOCK), lambda row, column: column // BLOCK <= row // BLOCK),
+    "blocks that do not fill the window": (
+        masks.block_causal(FRAMES, 5),
+        lambda row, column: column // 5 <= row // 5,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_who_hears_whom(name: str) -> None:
+    bias, rule = RULES[name]
+    assert torch.equal(heard(bias), reached(by_rule(rule)))
+
+
+def test_the_rules_differ() -> None:
+    """The check above could not tell two masks apart if their reach were the same."""
+    patterns = [tuple(reached(by_rule(rule)).flatten().tolist()) for _, rule in RULES.values()]
+    assert len(set(patterns)) == len(RULES)
+
+
+def test_a_mask_is_part_of_one_call_alone() -> None:
+    torch.manual_seed(0)
+    encoder = Encoder(DIMS)
+    mel = torch.randn(1, 4, 2 * FRAMES)
+    with torch.no_grad():
+        before, masked, after = encoder(mel), encoder(mel, masks.causal(FRAMES)), encoder(mel)
+    assert torch.equal(before, after)
+    assert not torch.allclose(before, masked)
+
+
+def test_local_slope() -> None:
+    """Zero at the frame itself, the same to both sides, growing with distance, steepest for the first head."""
+    slope = masks.local_slope(FRAMES, 4, 1.0)
+    assert slope.shape == (4, FRAMES, FRAMES)
+    assert torch.equal(slope, slope.transpose(1, 2))
+    assert not slope.diagonal(dim1=1, dim2=2).any()
+    assert (slope[:, 0, 1:] < slope[:, 0, :-1]).all()
+    assert slope[:, 0, 1].tolist() == [-0.5, -0.25, -0.125, -0.0625]
+    assert not masks.local_slope(FRAMES, 4, 0.0).any()

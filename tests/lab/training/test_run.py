@@ -1,0 +1,476 @@
+"""Runs as folders: begun, resumed, exported; their options, adapters and plots."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reference import hf_model
+from small_training import nano, small_dims, spoken, write_speech
+from whispertide.checkpoint import load_checkpoint
+from whispertide.errors import (
+    CheckpointError,
+    CorpusError,
+    OptionError,
+    OutputError,
+    UnknownLanguageError,
+)
+
+torch = pytest.importorskip("torch")
+
+from whispertide.lab.training import presets, shapes  # noqa: E402
+from whispertide.lab.training.device import choose_device  # noqa: E402
+from whispertide.lab.training.loop import LOG, read_log, read_state  # noqa: E402
+from whispertide.lab.training.lora import add_adapters, merge_adapters  # noqa: E402
+from whispertide.lab.training.network import load_network, new_network  # noqa: E402
+from whispertide.lab.training.plot import plot  # noqa: E402
+from whispertide.lab.training.presets import Wish, make_options, make_start  # noqa: E402
+from whispertide.lab.training.run import Run, begin, export, open_run, trained  # noqa: E402
+from whispertide.lab.training.run_options import (  # noqa: E402
+    Moved,
+    RunOptions,
+    Speech,
+    read_options,
+    with_settings,
+    write_options,
+)
+from whispertide.lab.training.shards import write_licences, write_shard  # noqa: E402
+from whispertide.lab.training.start import from_shape  # noqa: E402
+from whispertide.lab.training.widen import Target  # noqa: E402
+
+QUICK = (
+    *("report_every=1", "save_every=2", "batch.seconds=3", "batch.lengths_s=[1, 2]", "batch.shares=[0.5, 0.5]"),
+    *("windows.single=1", "average=0.5"),
+)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shapes of one or two layers beside the real ones."""
+    torch.set_num_threads(1)
+    monkeypatch.setitem(shapes.SHAPES, "small", Target(16, 2, 1))
+    monkeypatch.setitem(shapes.SHAPES, "wide", Target(24, 3, 2))
+    monkeypatch.setitem(shapes.SHAPES, "low", Target(256, 4, 2))
+
+
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_speech(tmp_path_factory.mktemp("speech") / "shards")
+
+
+def silent(message: str) -> None:
+    pass
+
+
+def quiet(step: int, figures: dict[str, float]) -> None:
+    pass
+
+
+def begun(
+    folder: Path, speech: Path | tuple[Speech, ...], *settings: str, told: Callable[[str], None] = silent, **wish: Any
+) -> Run:
+    """A small run of four updates, from scratch unless told otherwise."""
+    asked: dict[str, Any] = {"shape": None if "model" in wish else "small", "steps": 4, "padded_finish": False}
+    said = (Speech(str(speech)),) if isinstance(speech, Path) else speech
+    wanted = Wish(speech=said, **(asked | wish))
+    start = make_start(wanted, told)
+    return begin(folder, with_settings(make_options(wanted, start), [*QUICK, *settings]), start, "cpu", told)
+
+
+@pytest.fixture(scope="module")
+def finished(speech: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run from scratch that came to its end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(shapes.SHAPES, "small", Target(16, 2, 1))
+        run = begun(tmp_path_factory.mktemp("runs") / "whole", speech)
+    assert run.train(quiet, workers=0)
+    return run.folder
+
+
+# --- begin and resume -------------------------------------------------------------------------------------------------
+
+
+def test_resumed_in_another_process_it_is_the_same(speech: Path, finished: Path, tmp_path: Path) -> None:
+    """With other numbers of workers, too."""
+    run = begun(tmp_path / "run", speech)
+    assert not run.train(quiet, workers=1, stop=lambda: bool(run.trainer.step == 1))
+    again = open_run(tmp_path / "run", "cpu", silent)
+    assert again.trainer.step == 1
+    assert again.train(quiet, workers=0)
+    first, second = read_state(finished), read_state(tmp_path / "run")
+    assert first["step"] == second["step"] == 4
+    assert all(torch.equal(first["averages"][name], second["averages"][name]) for name in first["averages"])
+    assert first["heard_s"] == second["heard_s"]
+
+
+def test_a_run_can_be_resumed_before_its_first_update(speech: Path, finished: Path, tmp_path: Path) -> None:
+    begun(tmp_path / "run", speech)
+    run = open_run(tmp_path / "run", "cpu", silent)
+    assert run.trainer.step == 0
+    run.train(quiet, workers=0)
+    first, second = read_state(finished)["network"], read_state(tmp_path / "run")["network"]
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_speech_may_move_but_not_change_unnoticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named from where it is now, by a path relative to there; shares and sizes stay those the run began with."""
+    old = [write_speech(tmp_path / "old" / name) for name in ("real", "made")]
+    held_out = write_speech(tmp_path / "old" / "tests")
+    said = (Speech(str(old[0]), 3.0), Speech(str(old[1])))
+    before = begun(tmp_path / "run", said, held_out=(str(held_out),)).options
+    (tmp_path / "old").rename(tmp_path / "new")
+    with pytest.raises(CorpusError, match="resume --speech FOLDER"):
+        open_run(tmp_path / "run", "cpu", silent)
+    monkeypatch.chdir(tmp_path / "new")
+    moved, told = [Moved("real"), Moved("made")], list[str]()
+    with pytest.raises(CorpusError, match="resume --held-out FOLDER"):
+        open_run(tmp_path / "run", "cpu", silent, moved)
+    open_run(tmp_path / "run", "cpu", told.append, moved, ["tests"])
+    assert not any("now" in line for line in told)
+    monkeypatch.chdir(tmp_path)
+    run = open_run(tmp_path / "run", "cpu", told.append)
+    places = [str(tmp_path / "new" / name) for name in ("real", "made")]
+    assert run.options.speech == tuple(
+        replace(said, folder=place) for said, place in zip(before.speech, places, strict=True)
+    )
+    assert [(said.share, said.utterances) for said in run.options.speech] == [(3, 12), (1, 12)]
+    assert run.options.held_out == (str(tmp_path / "new" / "tests"),)
+    write_shard(tmp_path / "new" / "made", 2, [spoken(1)])
+    open_run(tmp_path / "run", "cpu", told.append)
+    assert any("had 12 utterances" in line and "13 now" in line for line in told)
+    write_shard(tmp_path / "new" / "made", 3, [replace(spoken(3), text="Zebras.")])
+    with pytest.raises(CorpusError, match=r"new/made needs . others, first '[Z ebras]+' in 'Zebras.' \(00003\.json\)"):
+        open_run(tmp_path / "run", "cpu", silent)
+
+
+def test_speech_that_cannot_be_resumed_with_is_not_remembered(speech: Path, tmp_path: Path) -> None:
+    other = write_speech(tmp_path / "other")
+    run = begun(tmp_path / "run", (Speech(str(speech)), Speech(str(other))), held_out=(str(other),))
+    for moved, error in (
+        ([Moved(str(speech))], OptionError),
+        ([Moved(str(speech))] * 3, OptionError),
+        ([Moved(str(speech)), Moved(str(tmp_path / "gone"))], CorpusError),
+        ([Moved(str(speech)), Moved(str(tmp_path))], CorpusError),
+    ):
+        with pytest.raises(error):
+            open_run(run.folder, "cpu", silent, moved)
+    with pytest.raises(OptionError, match=r"--held-out.* 1 of them"):
+        open_run(run.folder, "cpu", silent, (), [str(other)] * 2)
+    assert read_options(run.folder) == run.options
+    shared = open_run(run.folder, "cpu", silent, [Moved(str(speech), 5.0), Moved(str(other))])
+    assert [said.share for said in shared.options.speech] == [5, 1]
+
+
+def test_reserved_sentences_are_not_trained_on(tmp_path: Path) -> None:
+    folder = tmp_path / "speech"
+    folder.mkdir()
+    said = spoken(3)
+    write_shard(folder, 0, [replace(said, text="Hello."), replace(said, text="Hi.")])
+    told: list[str] = []
+    begun(tmp_path / "run", folder, told=told.append)
+    assert any("1 utterances" in line and "1 reserved for tests" in line for line in told)
+    write_shard(folder, 0, [replace(said, text="Hello.")])
+    with pytest.raises(CorpusError, match="none can be used"):
+        begun(tmp_path / "other", folder)
+
+
+def test_windows_too_short_for_the_speech_are_not_made(tmp_path: Path) -> None:
+    """Speech without word times cannot be cut: shorter windows would be silent."""
+    folder = write_speech(tmp_path / "speech", timed=False)
+    told: list[str] = []
+    run = begun(tmp_path / "run", folder, "batch.lengths_s=[0.5, 5]", told=told.append)
+    assert run.options.phases[0].options.lengths_s == (5.0,)
+    assert any("windows of 5 s" in line for line in told)
+    assert read_options(run.folder) == run.options
+    timed = begun(tmp_path / "timed", write_speech(tmp_path / "b"), "batch.lengths_s=[0.5, 5]")
+    assert timed.options.phases[0].options.lengths_s == (0.5, 5.0)
+
+
+def test_what_cannot_begin(speech: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="expected --shape"):
+        begun(tmp_path / "a", speech, shape=None)
+    with pytest.raises(OptionError, match="nowhere smaller"):
+        begun(tmp_path / "a", speech, shape="low", model="nano.en")
+    with pytest.raises(OptionError, match=r"nano\.en, micro\.en"):
+        begun(tmp_path / "a", speech, shape="huge")
+    with pytest.raises(OptionError, match="trained checkpoint"):
+        begun(tmp_path / "a", speech, lora=4)
+    with pytest.raises(OptionError, match="trained checkpoint"):
+        begun(tmp_path / "a", speech, lora=4, shape="micro.en", model="nano.en")
+    with pytest.raises(OptionError, match="whole vocabulary"):
+        begun(tmp_path / "a", speech, model="nano.en", lora=4, vocabulary="used")
+    with pytest.raises(UnknownLanguageError, match="English-only"):
+        begun(tmp_path / "a", speech, language="de")
+    with pytest.raises(CorpusError, match="train prepare"):
+        begun(tmp_path / "a", tmp_path)
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match="train resume"):
+        begun(tmp_path / "full", speech)
+    with pytest.raises(CheckpointError, match=r"options\.json"):
+        open_run(tmp_path / "full", "cpu", silent)
+
+
+def test_a_tokenizer_without_a_token_is_not_trained(finished: Path, tmp_path: Path) -> None:
+    folder = export(finished, tmp_path / "model")
+    content = json.loads((folder / "tokenizer.json").read_text())
+    del content["model"]["vocab"]["Ġriver"]
+    content["model"]["merges"] = [
+        merge for merge in content["model"]["merges"] if "".join(merge).replace(" ", "") != "Ġriver"
+    ]
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"before <\|endoftext\|>; .* has none for 1 of them, first id \d+"):
+        begun(tmp_path / "run", finished, model=str(folder))
+    assert not (tmp_path / "run").exists()
+
+
+def test_devices() -> None:
+    assert choose_device("cpu") == "cpu"
+    with pytest.raises(OptionError, match="cpu or cuda"):
+        choose_device("tpu")
+    if not torch.cuda.is_available():
+        assert choose_device("auto") == "cpu"
+        with pytest.raises(OptionError, match="finds none"):
+            choose_device("cuda")
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def test_options_come_back_as_they_were(tmp_path: Path) -> None:
+    wish = Wish(speech=(Speech("a", 0.5), Speech("b")), shape="nano.en", accumulate=3, held_out=("c",))
+    options = make_options(wish, make_start(wish, silent))
+    write_options(tmp_path, options)
+    assert read_options(tmp_path) == options
+    assert [phase.until for phase in options.phases] == [48_000, 60_000]
+    assert options.phases[1].options.lengths_s == (30.0,)
+    assert options.vocabulary == "used"
+    (tmp_path / "options.json").write_text('{"speed": 1}')
+    with pytest.raises(CheckpointError, match="begin the run again"):
+        read_options(tmp_path)
+
+
+def test_settings() -> None:
+    wish = Wish(speech=(Speech("a"),), shape="small")
+    options: RunOptions = make_options(wish, make_start(wish, silent))
+    changed = with_settings(
+        options,
+        ["ctc=0", "guided=[[0, 1]]", "batch.mask_time=7", "windows.prompt=0.5", "augmentation.level_db=[-9, -3]"],
+    )
+    assert (changed.loop.ctc, changed.loop.guided) == (0, ((0, 1),))
+    for phase in changed.phases:
+        assert phase.options.mask_time == 7
+        assert phase.options.windows.prompt == 0.5
+        assert phase.options.windows.augmentation.level_db == (-9, -3)
+    assert with_settings(options, ["windows.language=de"]).phases[0].options.windows.language == "de"
+    for bad in (
+        "speed=1",
+        "batch.speed=1",
+        "room.size=1",
+        "warm_up=many",
+        "precision=3",
+        "warm_up=1.5",
+        "ctc",
+        "guide=true",
+    ):
+        with pytest.raises(OptionError):
+            with_settings(options, [bad])
+    for bad, message in (
+        ("steps=3", "expected --steps"),
+        ("accumulate=2", "expected --accumulate"),
+        ("batch.lengths_s=[2]", "as many batch.shares"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            with_settings(options, [bad])
+    assert len(with_settings(options, ["batch.lengths_s=[2]", "batch.shares=[1]"]).phases[0].options.shares) == 1
+
+
+def test_kinds_of_training_differ(speech: Path) -> None:
+    def options(**wish: Any) -> RunOptions:
+        wanted = Wish(speech=(Speech(str(speech)),), **wish)
+        return make_options(wanted, make_start(wanted, silent))
+
+    scratch, tuned, adapted = options(shape="small"), options(model="nano.en"), options(model="nano.en", lora=4)
+    assert scratch.loop.rate == presets.SCRATCH_RATE
+    assert scratch.loop.ctc > 0
+    assert scratch.loop.guided
+    assert (tuned.loop.rate, tuned.loop.ctc, tuned.loop.guide) == (presets.TUNING_RATE, 0, 0)
+    assert tuned.vocabulary == adapted.vocabulary == "all"
+    assert adapted.loop.rate == presets.ADAPTER_RATE
+
+
+def test_a_run_can_begin_with_a_grown_one(speech: Path, finished: Path, tmp_path: Path) -> None:
+    """Its heads are still guided, where they are now, and what comes out is a whole checkpoint of the new shape."""
+    run = begun(tmp_path / "run", speech, shape="wide", model=str(finished), vocabulary="used")
+    assert run.options.began_with == f"wide, grown from {finished}"
+    assert run.options.loop.guided == ((1, 0),)
+    assert (run.options.loop.rate, run.options.loop.ctc) == (presets.GROWN_RATE, 0)
+    assert run.train(quiet, workers=0)
+    checkpoint = load_checkpoint(export(run.folder, tmp_path / "model"))
+    assert (checkpoint.dims.n_text_state, checkpoint.dims.n_text_head, checkpoint.dims.n_text_layer) == (24, 3, 2)
+    assert checkpoint.generation.alignment_heads == ((1, 0),)
+
+
+def test_a_checkpoint_says_whether_this_run_had_short_windows(finished: Path, tmp_path: Path) -> None:
+    assert trained(finished).generation["short_windows"] is True
+    shutil.copytree(finished, tmp_path / "run")
+    options = read_options(finished)
+    whole = tuple(
+        replace(phase, options=replace(phase.options, lengths_s=(30.0,), shares=(1.0,))) for phase in options.phases
+    )
+    write_options(tmp_path / "run", replace(options, phases=whole))
+    forgotten = load_checkpoint(export(tmp_path / "run", tmp_path / "model"))
+    assert forgotten.generation.short_windows is False
+    write_options(tmp_path / "run", replace(options, phases=(*options.phases, *whole)))
+    assert trained(tmp_path / "run").generation["short_windows"] is True
+    assert "short_windows" not in from_shape("small", seed=0).generation  # the pattern's own
+
+
+# --- export -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_what_is_exported_is_a_whisper(finished: Path, tmp_path: Path, dtype: type[np.float16 | np.float32]) -> None:
+    """Ours and `transformers` load it, and hold the averages; tokens that were never used are equal to each other."""
+    folder = export(finished, tmp_path / "model", dtype)
+    assert not list(tmp_path.glob(".*"))
+    checkpoint = load_checkpoint(folder)
+    averages = read_state(finished)["averages"]
+    name = "decoder.layers.0.fc1.weight"
+    assert checkpoint.tensors.get(name).dtype == dtype
+    assert np.array_equal(checkpoint.tensors.get(name), averages[name].numpy().astype(dtype))
+    rows = checkpoint.tensors.get("decoder.embed_tokens.weight")
+    elephant, giraffe = (checkpoint.tokenizer.encode(f" {animal}")[0] for animal in ("elephant", "giraffe"))
+    assert np.array_equal(rows[elephant], rows[giraffe])
+    assert not np.array_equal(rows[elephant], rows[checkpoint.tokenizer.encode(" river")[0]])
+    assert checkpoint.generation.alignment_heads == ((0, 0),)
+    assert checkpoint.tokenizer.encode(" The river.") == nano().tokenizer.encode(" The river.")
+    mel, tokens = torch.randn(1, 80, 3000), torch.tensor([[50257, 50362, 383]])
+    with torch.no_grad():
+        theirs = hf_model(folder)(input_features=mel, decoder_input_ids=tokens).logits
+        ours = load_network(checkpoint)(mel, tokens)
+    assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+def test_an_export_says_how_it_was_trained(speech: Path, finished: Path, tmp_path: Path) -> None:
+    about = json.loads((export(finished, tmp_path / "model") / "training.json").read_text())
+    assert about["from"] == "small"
+    assert (about["utterances"], about["updates"], about["sources"]) == (12, 4, ["shards"])
+    assert str(speech) not in json.dumps(about)
+
+
+def test_an_export_names_licences(tmp_path: Path) -> None:
+    """Those of the folder as the run began, also when it is gone by then."""
+    folder = write_speech(tmp_path / "mine")
+    write_licences(folder, {"CC0": 2, "CC BY 4.0": 10})
+    run = begun(tmp_path / "run", folder)
+    shutil.rmtree(folder)
+    about = json.loads((export(run.folder, tmp_path / "model") / "training.json").read_text())
+    assert about["sources"] == ["mine (CC0, 2 utterances; CC BY 4.0, 10 utterances)"]
+
+
+def test_an_export_writes_all_or_nothing(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match="new or empty"):
+        export(finished, tmp_path / "full")
+
+    def fail(*_: Any) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr("whispertide.lab.training.start.write_companions", fail)
+    with pytest.raises(OutputError, match="no room"):
+        export(finished, tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["full"]
+
+
+def test_another_run_goes_on_from_a_run(speech: Path, finished: Path, tmp_path: Path) -> None:
+    """With its averages, its letters and its helps; from its export without letters, and more gently."""
+    run = begun(tmp_path / "run", speech, model=str(finished))
+    before = read_state(finished)
+    name = "encoder.conv1.weight"
+    assert torch.equal(run.trainer.network.state_dict()[name], before["averages"][name])
+    assert torch.equal(run.trainer.characters.output.weight, before["characters"]["output.weight"])
+    assert run.options.loop.ctc > 0
+    exported = export(finished, tmp_path / "model", np.float32)
+    other = begun(tmp_path / "other", speech, model=str(exported))
+    assert torch.equal(other.trainer.network.state_dict()[name], before["averages"][name])
+    assert other.options.loop.ctc == 0
+
+
+# --- adapters ---------------------------------------------------------------------------------------------------------
+
+
+def test_adapters_begin_as_nothing_and_merge_into_the_weights() -> None:
+    pytest.importorskip("peft")
+    network = new_network(small_dims(), 0)
+    mel, tokens = torch.randn(1, 80, 100), torch.tensor([[50257, 50362, 383]])
+    with torch.no_grad():
+        plain = network(mel, tokens)
+        add_adapters(network, 2, 0)
+        assert torch.equal(network(mel, tokens), plain)
+        for name, parameter in network.named_parameters():
+            assert parameter.requires_grad == ("lora_" in name)
+            if parameter.requires_grad:
+                parameter.normal_(generator=torch.Generator().manual_seed(len(name)))
+        adapted = network(mel, tokens)
+        assert not torch.allclose(adapted, plain, atol=1e-3)
+        merge_adapters(network)
+        assert torch.allclose(network(mel, tokens), adapted, atol=1e-5)
+    assert set(network.state_dict()) == set(new_network(small_dims(), 0).state_dict())
+
+
+def test_a_run_of_adapters(speech: Path, finished: Path, tmp_path: Path) -> None:
+    """Resumed, it is the same; exported, only queries and values have changed."""
+    pytest.importorskip("peft")
+    base = export(finished, tmp_path / "base", np.float32)
+    whole = begun(tmp_path / "whole", speech, model=str(base), lora=2)
+    whole.train(quiet, workers=0)
+    run = begun(tmp_path / "run", speech, model=str(base), lora=2)
+    run.train(quiet, workers=0, stop=lambda: bool(run.trainer.step == 1))
+    open_run(tmp_path / "run", "cpu", silent).train(quiet, workers=0)
+    first, second = trained(tmp_path / "whole").network.state_dict(), trained(tmp_path / "run").network.state_dict()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    before = load_network(load_checkpoint(base)).state_dict()
+    changed = {name for name in before if not torch.equal(before[name], first[name])}
+    assert changed
+    assert all(name.endswith(("q_proj.weight", "v_proj.weight")) for name in changed)
+    with pytest.raises(OptionError, match="at least 1"):
+        add_adapters(new_network(small_dims(), 0), 0, 0)
+
+
+# --- validation and plots ---------------------------------------------------------------------------------------------
+
+
+def test_held_out_speech_is_heard_clean(speech: Path, tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", speech, held_out=(str(speech),))
+    batches = run.trainer._held_out
+    again = open_run(tmp_path / "run", "cpu", silent).trainer._held_out
+    assert len(batches) == 8
+    assert all(torch.equal(one.mel, other.mel) for one, other in zip(batches, again, strict=True))
+    run.train(quiet, workers=0)
+    assert [line["step"] for line in read_log(run.folder / LOG) if "held_out" in line] == [2, 4]
+
+
+@pytest.mark.parametrize("ending", [".svg", ".png"])
+def test_plot(finished: Path, tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("matplotlib")
+    picture = plot(finished, tmp_path / f"log{ending}")
+    content = picture.read_bytes()
+    assert content.startswith(b"\x89PNG" if ending == ".png" else b"<?xml")
+    assert [path.name for path in tmp_path.iterdir()] == [picture.name]
+
+
+def test_what_cannot_be_plotted(finished: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="nothing in"):
+        plot(tmp_path)
+    with pytest.raises(OptionError, match=r"\.svg"):
+        plot(finished, tmp_path / "log.gif")
+    with pytest.raises(OutputError, match="can be written"):
+        plot(finished, tmp_path / "no" / "log.svg")

@@ -1,0 +1,274 @@
+"""Widening keeps the function: through our engine, and through the other programs that will load the result.
+
+Logits are compared for the tokens that the bundled model's training met (see tests/graphs/test_parity.py), at fp32.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from reference import ct2_folder, hf_model, mel_of, openai_model
+from whispertide.api import Transcriber
+from whispertide.audio.file import load_audio
+from whispertide.checkpoint import Checkpoint, load_checkpoint
+from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.cli.main import app
+from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
+from whispertide.errors import CheckpointError, OptionError, OutputError
+from whispertide.graphs.build import build_graphs
+from whispertide.graphs.store import GraphFiles
+from whispertide.lab.training.widen import TARGETS, Widening, plan_widening, widen, widened, write_safetensors
+from whispertide.model.request import DecodeRequest
+from whispertide.model.whisper import WhisperModel
+from whispertide.options import EngineOptions
+from whispertide.streaming.hush import HushWord
+from whispertide.types import FloatArray, IntArray
+
+TOLERANCE = 1e-4
+DEMO = BUNDLED_DIR / "audio" / "demo.flac"
+TEXT = DEMO.with_suffix(".txt").read_text()
+NARROW = load_checkpoint("nano.en")
+# The published shapes (openai/whisper, model-card.md): width, heads, layers
+SHAPES = {"base.en": (512, 8, 6), "small.en": (768, 12, 12), "medium.en": (1024, 16, 24)}
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a model makes of the demo: hidden [1500, width], logits [tokens, live], the words it hears."""
+
+    hidden: FloatArray
+    logits: FloatArray
+    words: list[tuple[str, int, int]]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return widen("nano.en", "base.en", tmp_path_factory.mktemp("wide") / "base.en")
+
+
+@pytest.fixture(scope="module", params=["base.en", pytest.param("small.en", marks=pytest.mark.slow)])
+def wide(request: pytest.FixtureRequest, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if request.param == "base.en":
+        return base
+    return widen("nano.en", request.param, tmp_path_factory.mktemp("wide") / request.param)
+
+
+@pytest.fixture(scope="module")
+def narrow_result(tmp_path_factory: pytest.TempPathFactory) -> Computed:
+    return ours(NARROW, tmp_path_factory.mktemp("graphs"))
+
+
+def live_tokens() -> IntArray:
+    embedding = np.asarray(NARROW.tensors.get("decoder.embed_tokens.weight"), np.float32)
+    return np.flatnonzero(np.linalg.norm(embedding, axis=1) < 100)
+
+
+def prompt() -> IntArray:
+    tokenizer = NARROW.tokenizer
+    return np.array([[*tokenizer.sot_sequence(None, "transcribe", False), *tokenizer.encode(" " + TEXT)][:60]])
+
+
+def ours(checkpoint: Checkpoint, folder: Path) -> Computed:
+    build_graphs(checkpoint, "fp32", folder)
+    model = WhisperModel(checkpoint, GraphFiles(folder), EngineOptions(precision="fp32", provider="cpu", threads=2))
+    encoded = model.encoder.encode(mel_of(DEMO), hidden=True)
+    ids = prompt()
+    output = model.decoder(encoded).run(DecodeRequest(ids, tuple(range(ids.shape[1])), need="logits"))
+    assert encoded.hidden is not None
+    assert output.logits is not None
+    heard = Transcriber(model).transcribe(load_audio(DEMO)[: 15 * 16000]).words
+    words = [(word.text, word.start, word.end) for word in heard]
+    return Computed(encoded.hidden, output.logits[0][:, live_tokens()], words)
+
+
+def theirs(module: Any) -> tuple[FloatArray, FloatArray]:
+    """Hidden and logits by `transformers`."""
+    torch = pytest.importorskip("torch")
+    with torch.no_grad():
+        out = module(input_features=torch.from_numpy(mel_of(DEMO))[None], decoder_input_ids=torch.from_numpy(prompt()))
+    return out.encoder_last_hidden_state[0].numpy(), out.logits[0].numpy()[:, live_tokens()]
+
+
+def relative_error(found: FloatArray, expected: FloatArray) -> float:
+    assert found.shape == expected.shape
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def repeated(hidden: FloatArray, wide: Path) -> FloatArray:
+    copies = load_checkpoint(wide).dims.n_audio_state // NARROW.dims.n_audio_state
+    return np.tile(hidden, (1, copies))
+
+
+def test_same_function_in_our_engine(wide: Path, narrow_result: Computed, tmp_path: Path) -> None:
+    found = ours(load_checkpoint(wide), tmp_path)
+    assert relative_error(found.hidden, repeated(narrow_result.hidden, wide)) <= TOLERANCE
+    assert relative_error(found.logits, narrow_result.logits) <= TOLERANCE
+    assert len(narrow_result.words) > 10
+    assert found.words == narrow_result.words
+
+
+def test_same_function_in_transformers(wide: Path, narrow_result: Computed) -> None:
+    hidden, logits = theirs(hf_model(wide))
+    assert relative_error(hidden, repeated(narrow_result.hidden, wide)) <= TOLERANCE
+    assert relative_error(logits, narrow_result.logits) <= TOLERANCE
+
+
+@pytest.mark.slow
+def test_same_function_in_openai_whisper(base: Path, narrow_result: Computed) -> None:
+    torch = pytest.importorskip("torch")
+    model = openai_model(base)
+    with torch.no_grad():
+        hidden = model.embed_audio(torch.from_numpy(mel_of(DEMO))[None])
+        logits = model.logits(torch.from_numpy(prompt()), hidden)[0].numpy()[:, live_tokens()]
+    assert relative_error(hidden[0].numpy(), repeated(narrow_result.hidden, base)) <= TOLERANCE
+    assert relative_error(logits, narrow_result.logits) <= TOLERANCE
+
+
+@pytest.mark.slow
+def test_faster_whisper_hears_the_same(base: Path, tmp_path: Path) -> None:
+    faster_whisper = pytest.importorskip("faster_whisper")
+    texts = []
+    for name, folder in (("narrow", NARROW.tensors.files[0].parent), ("wide", base)):
+        converted = ct2_folder(folder, tmp_path / name)
+        model = faster_whisper.WhisperModel(str(converted), device="cpu", compute_type="float32", cpu_threads=2)
+        segments, _ = model.transcribe(str(DEMO), beam_size=1, temperature=0)  # no sampling
+        texts.append("".join(segment.text for segment in segments))
+    assert len(texts[0].split()) > 20
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_true_shape(to: str) -> None:
+    width, heads, layers = SHAPES[to]
+    dims = plan_widening(NARROW.dims, to).target
+    assert (dims.n_audio_state, dims.n_audio_head, dims.n_audio_layer) == (width, heads, layers)
+    assert (dims.n_text_state, dims.n_text_head, dims.n_text_layer) == (width, heads, layers)
+    kept = ("n_mels", "n_audio_ctx", "n_vocab", "n_text_ctx")
+    assert [getattr(dims, name) for name in kept] == [getattr(NARROW.dims, name) for name in kept]
+
+
+def test_folder_is_whole(base: Path) -> None:
+    config = json.loads((base / "config.json").read_text())
+    assert (config["encoder_ffn_dim"], config["decoder_ffn_dim"]) == (2048, 2048)
+    assert config["widened_from"] == "nano.en"
+    checkpoint = load_checkpoint(base)
+    heads = tuple((layer + 2, head) for layer, head in NARROW.generation.alignment_heads)
+    assert checkpoint.generation == replace(NARROW.generation, alignment_heads=heads)
+    assert checkpoint.generation.short_windows
+    assert checkpoint.tokenizer.encode(TEXT) == NARROW.tokenizer.encode(TEXT)
+    assert checkpoint.tensors.get("encoder.conv1.weight").dtype == np.float16
+
+
+def test_copies_and_added_layers() -> None:
+    """By hand: the second copy equals the first, a reader's copies sum to the original, added layers write nothing."""
+    plan = plan_widening(NARROW.dims, "small.en")
+
+    def wide_tensor(name: str) -> FloatArray:
+        return widened(name, NARROW, plan)
+
+    def narrow_tensor(name: str) -> FloatArray:
+        return np.asarray(NARROW.tensors.get(name), np.float32)
+
+    query = "layers.{}.encoder_attn.q_proj"
+    wide, narrow = f"decoder.{query.format(9)}", f"decoder.{query.format(1)}"  # behind eight added layers
+    assert wide_tensor(f"{wide}.bias")[256:512].tolist() == narrow_tensor(f"{narrow}.bias").tolist()
+    summed = wide_tensor(f"{wide}.weight")[512:].reshape(256, 3, 256).sum(axis=1)
+    np.testing.assert_allclose(summed, narrow_tensor(f"{narrow}.weight"), rtol=1e-6)
+    norm = "decoder.layer_norm.weight"
+    np.testing.assert_allclose(wide_tensor(norm)[:256] * 3, narrow_tensor(norm), rtol=1e-6)
+    assert (
+        wide_tensor("encoder.layer_norm.weight")[:256].tolist() == narrow_tensor("encoder.layer_norm.weight").tolist()
+    )
+    for name in (
+        "encoder.layers.4.self_attn.out_proj",
+        "decoder.layers.7.encoder_attn.out_proj",
+        "decoder.layers.0.fc2",
+    ):
+        assert not wide_tensor(f"{name}.weight").any()
+        assert not wide_tensor(f"{name}.bias").any()
+    assert wide_tensor("decoder.layers.4.fc1.weight").any()
+    assert wide_tensor("decoder.layers.11.fc2.weight").any(), "the last layer is the source's last: guards watch it"
+
+
+def test_what_is_trained_beside_it_suits_the_wide_model(base: Path) -> None:
+    """The hush word is the same sound; the detector says the same of a repeated hidden state."""
+    source, wide = NARROW.tensors.files[0].parent, load_checkpoint(base)
+    word = HushWord.load(base / "hush-0.5s.npz")
+    assert word.content_hash == wide.content_hash
+    assert word.samples.tolist() == HushWord.load(source / "hush-0.5s.npz").samples.tolist()
+    narrow = TruncationDetector.load(source / FILE_NAME, width=256, content_hash=NARROW.content_hash)
+    detector = TruncationDetector.load(base / FILE_NAME, width=512, content_hash=wide.content_hash)
+    hidden = np.random.default_rng(5).standard_normal((40, 256)).astype(np.float32)
+    np.testing.assert_allclose(detector.weights(np.tile(hidden, (1, 2))), narrow.weights(hidden), rtol=1e-4)
+
+
+def test_precision_follows_the_copies() -> None:
+    types = {to: plan_widening(NARROW.dims, to).dtype for to in TARGETS}
+    assert types == {"base.en": np.float16, "small.en": np.float32, "medium.en": np.float16}
+
+
+def test_unnamed_alignment_heads_are_not_looked_for_in_added_layers(tmp_path: Path) -> None:
+    silent = tmp_path / "silent"
+    silent.mkdir()
+    for file in NARROW.tensors.files[0].parent.iterdir():
+        if file.name != "generation_config.json":
+            (silent / file.name).symlink_to(file)
+    assert load_checkpoint(silent).generation.alignment_heads == ()
+    heads = load_checkpoint(widen(silent, "base.en", tmp_path / "base.en")).generation.alignment_heads
+    assert heads == tuple((layer, head) for layer in (4, 5) for head in range(4))
+
+
+@pytest.mark.parametrize(
+    ("change", "to", "error", "message"),
+    [
+        ({}, "large", OptionError, "base.en, small.en, medium.en"),
+        ({"n_audio_state": 384, "n_text_state": 384}, "base.en", CheckpointError, "divides the 512"),
+        ({"n_audio_head": 8, "n_text_head": 8}, "base.en", CheckpointError, "4 heads of 64 channels"),
+        ({"n_text_layer": 7}, "base.en", CheckpointError, "at most the 6 layers"),
+        ({"n_vocab": 51865}, "base.en", CheckpointError, "multilingual"),
+    ],
+)
+def test_refuses(change: dict[str, int], to: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        plan_widening(replace(NARROW.dims, **change), to)
+
+
+def test_refuses_a_full_folder(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match="new or empty folder"):
+        widen("nano.en", "base.en", tmp_path)
+
+
+def test_refuses_an_openai_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "model.pt"
+    monkeypatch.setattr(NARROW.tensors, "files", (file,))
+    monkeypatch.setattr("whispertide.lab.training.widen.load_checkpoint", lambda *_, **__: NARROW)
+    with pytest.raises(CheckpointError, match=r"OpenAI \.pt"):
+        widen(file, "base.en", tmp_path / "out")
+
+
+def test_writer_refuses_the_wrong_shape(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected a of shape"):
+        write_safetensors(tmp_path / "x", {"a": (2, 2)}, np.float16, [("a", np.zeros((2, 3), np.float32))])
+
+
+def test_command(tmp_path: Path) -> None:
+    folder = tmp_path / "base.en"
+    result = CliRunner().invoke(app, ["train", "widen", "nano.en", "--to", "base.en", "--output", str(folder)])
+    assert result.exit_code == 0
+    assert result.stdout.strip() == str(folder)
+    assert load_checkpoint(folder).dims == Widening(NARROW.dims, plan_widening(NARROW.dims, "base.en").target).target
+    unknown = CliRunner().invoke(app, ["train", "widen", "nano.en", "--to", "tiny", "--output", str(tmp_path / "x")])
+    assert unknown.exit_code == 2
+
+
+def test_a_folder_may_be_called_like_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["train", "widen", "nano.en", "--to", "base.en", "-o", "base"])
+    assert (result.exit_code, result.stdout) == (0, "./base\n"), result.output
+    assert load_checkpoint("./base").name == "base"
