@@ -52,8 +52,8 @@ def recordings() -> FloatArray:
 
 def talks() -> FloatArray:
     """300 s of the talks. Raises `CorpusError` where no synthesizers are installed."""
-    from whispertide.evaluation.corpora import open_corpus
-    from whispertide.evaluation.corpora.parts import Excerpt
+    from whispertide.lab.evaluation.corpora import open_corpus
+    from whispertide.lab.evaluation.corpora.parts import Excerpt
 
     corpus = Excerpt(open_corpus("talks"), 300)
     return np.concatenate([utterance.audio() for utterance in corpus.utterances()])
