@@ -63,7 +63,7 @@ def timed(executor: SerialExecutor, item: Recorded) -> dict[str, Taken]:
     for name, (reuse, beam) in WAYS.items():
         plan, options = following(item.plan, reuse), replace(item.options, beam=beam)
         began = time.perf_counter()
-        result = executor.decode(plan, opening, options, item.guards)
+        result = executor.decode(plan, opening, options)
         stats = result.stats
         found[name] = Taken(time.perf_counter() - began, stats.decode_s, stats.decoder_runs)
     return found

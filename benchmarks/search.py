@@ -43,7 +43,7 @@ SPACE: dict[str, tuple[Any, ...]] = {
     "window_s": (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0),
     "carry": (1, 2, 3, 5),
     "context_tokens": (0, 30, 60, 120),
-    "framing": ("bare", "buckets", "buckets-masked", "pad30"),
+    "framing": ("bare", "buckets", "pad30"),
     "rewind_s": (0.0, 1.0, 2.0, 4.0),
     "rescue_logprob": (0.0, -1.0, -0.6),
     "beyond": (0, 6, 12),
@@ -114,7 +114,7 @@ def draw(recipe: Recipe, trials: Sequence[Trial], seed: int) -> Changes:
 
 def _usual(recipe: Recipe, name: str) -> Any:
     """What holds where nothing is changed."""
-    return EngineOptions().precision if name == PRECISION else getattr(recipe, name)
+    return EngineOptions().precision if name == PRECISION else recipe.settings()[name]
 
 
 def _changed(recipe: Recipe, changes: Changes) -> Recipe:
@@ -132,7 +132,7 @@ def _is_possible(recipe: Recipe, changes: Changes) -> bool:
 def measure(runner: Runner, recipe: Recipe, changes: Changes, model: str, corpus: str) -> Trial:
     """One cell; a setting whose latencies cover too few words counts as endlessly late."""
     chosen = _changed(recipe, changes)
-    cell = runner.run(Request(recipe.name, model, corpus, chosen, chosen.step_s))
+    cell = runner.run(Request(recipe.name, model, corpus, chosen, chosen.schedule.step_s))
     latency, wer = cell.score.get("confirmed_mean_s"), cell.score.get("wer")
     return Trial(
         changes,

@@ -115,7 +115,7 @@ class FakeTranscriber:
         return choose_framing(recipe, False, lambda: self.encode_s)
 
     def can_stream(self, recipe: Recipe) -> bool:
-        return recipe.framing != "hush"
+        return recipe.framing.kind != "hush"
 
     def session(
         self,

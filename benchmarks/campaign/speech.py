@@ -67,7 +67,8 @@ def audio_of(seed: int, recording: FloatArray, at: int) -> tuple[FloatArray, lis
 
 def play(run: Run, session: Session, samples: FloatArray) -> tuple[list[Word], list[str]]:
     """The samples in blocks of 0.1 s; returns what was confirmed, and what was wrong with it."""
-    cap = to_samples(session.recipe.hard_cap_s + session.recipe.step_s + session.recipe.vad_pre_roll_s + 2)
+    recipe = session.recipe
+    cap = to_samples(recipe.policy.hard_cap_s + recipe.schedule.step_s + recipe.schedule.vad_pre_roll_s + 2)
     heard: list[Word] = []
     wrong = []
     for start in range(0, len(samples), BLOCK):

@@ -28,7 +28,7 @@ from whispertide.options import DEFAULT_RECIPE, DecodeOptions, EngineOptions, Pr
 from whispertide.session import Session
 from whispertide.streaming.allocation import Allocation, allocate
 from whispertide.streaming.executor import ExecutorKey, executor_key, make_executor
-from whispertide.streaming.framing import HUSH, get_framing
+from whispertide.streaming.framing import Hush, get_framing
 from whispertide.streaming.hush import DEFAULT_S, HushWord, has_word, suffix_for
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
@@ -89,7 +89,8 @@ class Transcriber:
 
     def can_stream(self, recipe: Recipe) -> bool:
         """Whether what the recipe needs beside the checkpoint is there: for `framing=hush` a hush word."""
-        return recipe.framing != HUSH or self.hush is not None or has_word(self.model, recipe.hush_s)
+        framing = recipe.framing
+        return not isinstance(framing, Hush) or self.hush is not None or has_word(self.model, framing.hush_s)
 
     def framed(self, recipe: Recipe, *, live: bool = True) -> Framed:
         """The recipe as this model gets it on this machine, and why: see `streaming.short_windows`.
@@ -149,14 +150,15 @@ class Transcriber:
         `framing` is how windows reach the encoder (`streaming.framing`), of which only the last is shorter than 30 s.
         Raises `OptionError` for an unknown one, and what `suffix_for` raises for want of a hush word.
         """
+        frame = get_framing(framing)
         hush_s = DEFAULT_S if self.hush is None else self.hush.seconds
         return transcribe_blocks(
             self.model,
             _blocks(audio),
             options or DecodeOptions(),
             progress=progress,
-            frame=get_framing(framing),
-            suffix=suffix_for(self.model, framing, hush_s, self.hush),
+            frame=frame,
+            suffix=suffix_for(self.model, hush_s, self.hush) if isinstance(frame, Hush) else None,
         )
 
     # --- streams -----------------------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ class Transcriber:
         if options.language is not None:
             options = replace(options, language=self.tokenizer.language(options.language))
         recipe, allocation = allocate(self.model, self.framed(recipe, live=live).recipe)
-        key = executor_key(recipe), recipe.executor, allocation
+        key = executor_key(recipe), recipe.executor.kind, allocation
         if key not in self._executors:
             self._executors[key] = make_executor(self.model, recipe, hush=self.hush, allocation=allocation)
         executor = self._executors[key]

@@ -5,7 +5,7 @@
 
     session.ingest(samples)                  the same taken apart, for whoever runs rounds elsewhere
     while plan := session.due():
-        result = executor.run(plan, session.window(plan), session.options, session.guards(plan))
+        result = executor.run(plan, session.window(plan), session.options)
         events = session.apply(result)
     events = session.drain()
 
@@ -22,8 +22,7 @@ round only where it could not begin another one without: so still nothing depend
 `collect` now and then, to have results as soon as they are there; then their timing decides what the next round knows.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,22 +32,18 @@ from whispertide.audio.buffer import AudioBuffer
 from whispertide.audio.pcm import to_float
 from whispertide.audio.resample import sanitize
 from whispertide.audio.vad import GateEvent
-from whispertide.decoding.search import Guard
 from whispertide.errors import AudioError, OptionError, SessionError
 from whispertide.events import Confirmed, Error, Event, Hypothesis, Lag, Language
 from whispertide.options import DecodeOptions
 from whispertide.streaming.policy import AnyPolicy, Executor
-from whispertide.streaming.recipe import Recipe, field_types
-from whispertide.streaming.recipes import decode_options, get_recipe, make_policy, make_schedule
+from whispertide.streaming.recipe import Recipe, divided
+from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.stages import Pending, begin, depth_of
 from whispertide.streaming.turns import Flight, Turns, TurnState
 from whispertide.transcript import Change, Transcript
 from whispertide.types import FloatArray, to_samples
-
-# What a session is built with and cannot change afterwards.
-_BUILT_IN = frozenset({"name", "policy", "framing", "hush_s", "executor", "vad", "vad_pause_s", "vad_pre_roll_s"})
 
 
 class Gate(Protocol):
@@ -132,8 +127,9 @@ class Session:
         self._state = SessionState(recipe, options or DecodeOptions())
         self._pending: list[Pending] = []  # the rounds in flight, where `push` and its kin began them
         self._turns = Turns(
-            schedule or make_schedule(recipe),
-            policy or make_policy(recipe),
+            schedule or recipe.schedule,
+            policy or recipe.policy,
+            recipe.search,
             self._emit,
             gated=gate is not None,
             live=live,
@@ -279,10 +275,6 @@ class Session:
         """The audio of a round in flight, [len(plan.window)]."""
         return self._state.buffer.read(plan.window.start, plan.window.end)
 
-    def guards(self, plan: RoundPlan) -> Sequence[Guard]:
-        """What is to watch the tokens of a round."""
-        return self._turns.policy.guards(plan)
-
     def apply(self, result: RoundResult) -> list[Event]:
         """Take the result of the oldest round in flight. Returns what happened since the last call.
 
@@ -325,13 +317,13 @@ class Session:
         policy, executor); then nothing is changed.
         """
         self._require_open()
-        state, in_recipe = self._state, field_types().keys()
-        in_options = {item.name for item in fields(DecodeOptions)} - in_recipe
-        if wrong := changes.keys() - ((in_recipe | in_options) - _BUILT_IN):
-            known = [name for name in (*in_recipe, *sorted(in_options)) if name not in _BUILT_IN]
-            raise OptionError(f"expected settings that can change: {', '.join(known)}; got {', '.join(sorted(wrong))}")
-        recipe = state.recipe.replace(**{name: value for name, value in changes.items() if name in in_recipe})
-        options = replace(state.options, **{name: value for name, value in changes.items() if name in in_options})
+        state = self._state
+        of_recipe, of_options = divided(state.recipe, changes)
+        recipe, options = state.recipe.replace(**of_recipe), replace(state.options, **of_options)
+        if fixed := [name for name in _built_in(recipe) if _built_in(recipe)[name] != _built_in(state.recipe)[name]]:
+            raise OptionError(
+                f"expected settings that can change in a session; {', '.join(fixed)} cannot. Start another"
+            )
         state.recipe, state.options = recipe, options
         self._connect()
 
@@ -371,8 +363,10 @@ class Session:
     def _connect(self) -> None:
         """Let the rounds follow the state and the recipe that hold now."""
         self._turns.state = self._state.turns
-        self._turns.schedule = self._own_schedule or make_schedule(self._state.recipe)
-        self._turns.policy = self._own_policy or make_policy(self._state.recipe)
+        recipe = self._state.recipe
+        self._turns.schedule = self._own_schedule or recipe.schedule
+        self._turns.policy = self._own_policy or recipe.policy
+        self._turns.search = recipe.search
 
     def _run_due(self) -> list[Event]:
         """Begin all that is due. The oldest result is waited for where nothing can be begun without it, or where the
@@ -396,7 +390,7 @@ class Session:
         if plan is None:
             return False
         try:
-            self._pending.append(begin(executor, plan, self.window(plan), self.options, self.guards(plan)))
+            self._pending.append(begin(executor, plan, self.window(plan), self.options))
         except BaseException:  # also an interrupt: the round can be run again
             self.retract(plan)
             self.close()
@@ -422,7 +416,7 @@ class Session:
         plan, state, transcript = flight.plan, self._state, self._state.transcript
         self._note_language(result, flight.at)
         stats = replace(result.stats, round_id=plan.id, window_start=plan.window.start, window_end=plan.window.end)
-        change = transcript.apply(commit, end=plan.window.end, loop_guard=state.recipe.loop_guard)
+        change = transcript.apply(commit, end=plan.window.end, loop_guard=state.recipe.policy.loop_guard)
         self._show(change, flight.at, stats=stats)
         if change.confirmed:
             state.spoken = result.language
@@ -461,7 +455,7 @@ class Session:
             behind = 0  # a replay has no lateness, and silence is nothing to be late for
         else:
             behind = self.received - flight.plan.window.end
-        limit = to_samples(state.recipe.lag_s)
+        limit = to_samples(state.recipe.schedule.lag_s)
         level = max(behind // limit, lowered)
         if level == state.lag_level or (level == 0 and behind > limit // 2):
             return
@@ -491,6 +485,20 @@ class Session:
             raise SessionError("expected a session with an executor; this one has none: use ingest, due and apply")
         if len(self._state.turns.in_flight) > len(self._pending):
             raise SessionError("expected no round in flight; one is: apply its result or give it back with `retract`")
+
+
+def _built_in(recipe: Recipe) -> dict[str, Any]:
+    """What a session is built with and cannot change afterwards."""
+    schedule = recipe.schedule
+    return {
+        "name": recipe.name,
+        "policy": recipe.policy.kind,
+        "framing": recipe.framing,
+        "executor": recipe.executor,
+        "vad": schedule.vad,
+        "vad_pause_s": schedule.vad_pause_s,
+        "vad_pre_roll_s": schedule.vad_pre_roll_s,
+    }
 
 
 def _checked(samples: npt.NDArray[Any]) -> tuple[FloatArray, int]:

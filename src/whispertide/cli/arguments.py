@@ -188,17 +188,17 @@ def hush_word(file: Path | None, framing: str | None) -> "tuple[HushWord | None,
     one.
     """
     from whispertide.errors import OptionError
-    from whispertide.streaming.framing import HUSH, get_framing
+    from whispertide.streaming.framing import Hush, get_framing
     from whispertide.streaming.hush import HushWord
 
     if framing is not None:
         get_framing(framing)
     if file is None:
         return None, () if framing is None else (f"framing={framing}",)
-    if framing not in (None, HUSH):
-        raise OptionError(f"expected --framing {HUSH} with --hush; got {framing!r}. Leave out one of them")
+    if framing not in (None, Hush.kind):
+        raise OptionError(f"expected --framing {Hush.kind} with --hush; got {framing!r}. Leave out one of them")
     word = HushWord.load(file)
-    return word, (f"framing={HUSH}", f"hush_s={word.seconds}")
+    return word, (f"framing={Hush.kind}", f"hush_s={word.seconds}")
 
 
 def decode_options(language: str | None, task: Task, prompt: str) -> DecodeOptions:

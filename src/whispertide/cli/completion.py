@@ -17,16 +17,12 @@ def recipes(incomplete: str) -> list[str]:
 
 def settings(incomplete: str) -> list[str]:
     """Fields of a recipe, each with its equals sign; behind it the values, where they have names."""
-    from typing import get_args
-
-    from whispertide.streaming.recipe import field_types
+    from whispertide.streaming.recipe import every_field
 
     name, equals, _ = incomplete.partition("=")
     if not equals:
-        return _starting((f"{field}=" for field in field_types() if field != "name"), incomplete)
-    kind = field_types().get(name)
-    values = ("true", "false") if kind is bool else get_args(kind)
-    return _starting((f"{name}={value}" for value in values), incomplete)
+        return _starting((f"{field}=" for field in every_field()), incomplete)
+    return _starting((f"{name}={value}" for value in every_field().get(name, ())), incomplete)
 
 
 def models(incomplete: str) -> list[str]:

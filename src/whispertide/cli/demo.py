@@ -77,7 +77,7 @@ def run(request: Request) -> ExitCode:
             duration_s=source.probe(),
         )
         blocks = source.blocks()
-        step = to_samples(request.recipe.step_s)
+        step = to_samples(request.recipe.schedule.step_s)
         document, code = job.run(at_live_pace(blocks) if request.live else at_full_speed(blocks, step))
         for line in summary(document, transcript, bundled=transcriber.is_bundled):
             say(line)

@@ -155,7 +155,11 @@ def to_json(found: Diagnosis) -> dict[str, Any]:
     return {
         "machine": asdict(found.machine),
         "speed": asdict(found.speed),
-        "framing": {"recipe": found.framed.recipe.name, "name": found.framed.recipe.framing, "why": found.framed.why},
+        "framing": {
+            "recipe": found.framed.recipe.name,
+            "name": found.framed.recipe.framing.kind,
+            "why": found.framed.why,
+        },
         "live": [{**asdict(item), "verdict": item.verdict} for item in found.live],
         "parity": [_parity_json(item) for item in found.parity],
         "healthy": found.healthy,

@@ -190,7 +190,7 @@ def _run_one(request: Request, transcriber: "Transcriber", number: int, duration
             return job.run(source.blocks())[1]
         blocks = source.blocks()
         if not request.live:
-            blocks = at_full_speed(blocks, to_samples(request.recipe.step_s))
+            blocks = at_full_speed(blocks, to_samples(request.recipe.schedule.step_s))
         else:
             blocks = iter(Arrivals(blocks)) if source.is_pipe else at_live_pace(blocks)
         stream = StreamJob(

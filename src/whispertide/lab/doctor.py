@@ -183,12 +183,15 @@ def estimate_live(
             measured = name == speed.model
             seconds = _round_seconds(speed, own, shape, recipe, knows_short=measured and knows_short)
             estimates.append(
-                LiveEstimate(name, recipe.name, seconds, seconds / recipe.step_s, seconds / COMFORTABLE, measured)
+                LiveEstimate(
+                    name, recipe.name, seconds, seconds / recipe.schedule.step_s, seconds / COMFORTABLE, measured
+                )
             )
     return estimates
 
 
 def _round_seconds(speed: Speed, own: Shape, shape: Shape, recipe: "Recipe", *, knows_short: bool) -> float:
+    from whispertide.streaming.framing import PAD30
     from whispertide.streaming.recipes import usual_window_s
     from whispertide.streaming.short_windows import choose_framing
 
@@ -200,9 +203,9 @@ def _round_seconds(speed: Speed, own: Shape, shape: Shape, recipe: "Recipe", *, 
 
     recipe = choose_framing(recipe, knows_short, lambda: encode_s(30.0)).recipe
     window_s = usual_window_s(recipe)
-    padded_s = 30.0 if recipe.framing == "pad30" else min(window_s, 30.0)
+    padded_s = 30.0 if recipe.framing == PAD30 else min(window_s, 30.0)
     reading = shape.decoder_weights() / own.decoder_weights()
-    rows = recipe.hypotheses
+    rows = recipe.search.hypotheses
     step = speed.step_1 + (speed.step_5 - speed.step_1) * (rows - 1) / (_BEAM - 1)
     tokens = TOKENS_PER_S * window_s
     return encode_s(padded_s) + reading * (tokens * step + tokens / _BLOCK * speed.block_50)

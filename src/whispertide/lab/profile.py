@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from whispertide.decoding.search import Guard
 from whispertide.errors import OptionError
 from whispertide.model.backend import is_accelerated
 from whispertide.model.runtime import choose_provider, thread_count
@@ -19,7 +18,6 @@ from whispertide.session import Session
 from whispertide.streaming.allocation import Allocation, Measured, Place
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.recipe import FOLLOWING
 from whispertide.streaming.recipes import make_gate
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.stages import Pending, begin, depth_of
@@ -42,7 +40,6 @@ class Recorded:
     plan: RoundPlan
     audio: FloatArray
     options: DecodeOptions
-    guards: tuple[Guard, ...]
     seconds: float
 
 
@@ -53,12 +50,10 @@ class _Recorder:
     executor: Executor
     rounds: list[Recorded] = field(default_factory=list)
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
         began = time.perf_counter()
-        result = self.executor.run(plan, audio, options, guards)
-        self.rounds.append(Recorded(plan, audio, options, tuple(guards), time.perf_counter() - began))
+        result = self.executor.run(plan, audio, options)
+        self.rounds.append(Recorded(plan, audio, options, time.perf_counter() - began))
         return result
 
 
@@ -66,7 +61,7 @@ def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: f
     """The rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
     recorder = _Recorder(executor)
     session = Session(recipe, recorder, make_gate(recipe))
-    step = to_samples(recipe.step_s)
+    step = to_samples(recipe.schedule.step_s)
     for start in range(0, len(audio), step):
         session.push(audio[start : start + step])
         if sum(item.seconds for item in recorder.rounds) > most_s:
@@ -82,10 +77,10 @@ def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
     accelerator may leave decoding to the processor; one that only torch can reach is tried beside the processor.
     """
     provider, threads = choose_provider(model.options.provider), thread_count(model.options)
-    overlaps = recipe.policy == "local-agreement"
+    overlaps = recipe.policy.overlaps
     if provider == "cpu":
         places = [Place("cpu", count) for count in range(1, threads + 1)]
-        shares = EXCHANGES if recipe.search in FOLLOWING else (0.0,)
+        shares = EXCHANGES if recipe.search.reuse is not None else (0.0,)
         pairs = [
             (one, other, share)
             for one in places
@@ -116,7 +111,7 @@ def chosen(rounds: Sequence[Recorded], allocations: int) -> list[Recorded]:
 
 def measure(executor: Executor, allocation: Allocation, rounds: Sequence[Recorded]) -> Measured:
     """Run `rounds`, each as soon as there is room for it, after one that does not count."""
-    executor.run(rounds[0].plan, rounds[0].audio, rounds[0].options, rounds[0].guards)
+    executor.run(rounds[0].plan, rounds[0].audio, rounds[0].options)
     waiting: deque[tuple[float, Pending]] = deque()
     taken: list[float] = []
 
@@ -130,7 +125,7 @@ def measure(executor: Executor, allocation: Allocation, rounds: Sequence[Recorde
     try:
         for item in rounds:
             began = time.perf_counter()
-            waiting.append((began, begin(executor, item.plan, item.audio, item.options, item.guards)))
+            waiting.append((began, begin(executor, item.plan, item.audio, item.options)))
             if len(waiting) == depth_of(executor):
                 land()
         while waiting:

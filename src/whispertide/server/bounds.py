@@ -28,12 +28,12 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
 
     `languages` are those that can be chosen; empty: this is not checked.
     """
-    if changes.get("search") == "unrolled" != recipe.search:
+    if changes.get("search") == "unrolled" != recipe.search.kind:
         raise OptionError(
             "expected search=greedy or beam; unrolled needs graphs that take minutes to build. Start the server with a "
             "recipe that uses it"
         )
-    for name, most in {**_MOST, "beam": max(_MOST["beam"], recipe.beam)}.items():
+    for name, most in {**_MOST, "beam": max(_MOST["beam"], recipe.search.hypotheses)}.items():
         if not isinstance(value := changes.get(name, 1), int | float) or not value <= most:
             raise OptionError(f"expected {name} of at most {most:g} on a server; got something else")
     if not isinstance(temperatures := changes.get("temperatures", ()), list | tuple) or (
@@ -49,9 +49,9 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
 
 def check_executor(recipe: Recipe) -> None:
     """Raises `OptionError` for a recipe whose rounds want workers of their own: here all sessions share the workers."""
-    if recipe.executor != "serial":
+    if recipe.executor.kind != "serial":
         raise OptionError(
-            f"expected executor=serial on a server; got executor={recipe.executor}. The server's workers already "
+            f"expected executor=serial on a server; got executor={recipe.executor.kind}. The server's workers already "
             "compute rounds of different sessions side by side"
         )
 

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from whispertide.errors import OptionError, WhispertideError
@@ -22,14 +22,13 @@ from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry, Outbox
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
 from whispertide.session import Session
-from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.round import RoundPlan
 from whispertide.types import to_samples
 
 log = logging.getLogger("whispertide.server")
 
 Command = Audio | Configure | Clear | Flush | Finish
-_OPTIONS = {item.name for item in fields(DecodeOptions)} - {item.name for item in fields(Recipe)}
 _RETRIES = 1  # a graph that fails once may have been short of memory for a moment
 
 
@@ -159,7 +158,7 @@ class LiveSession:
             self.session.configure(**{**settings_at(0, self.asked_recipe, self.asked_options), **changes})
         except (WhispertideError, TypeError) as error:
             return self.session.fail(str(error), fatal=False)
-        options = {name: value for name, value in changes.items() if name in _OPTIONS}
+        _, options = divided(self.asked_recipe, changes)
         self.asked_recipe, self.asked_options = self.session.recipe, replace(self.asked_options, **options)
         self.session.configure(**settings_at(self.level, self.asked_recipe, self.asked_options))
         return []
@@ -193,7 +192,7 @@ class LiveSession:
         assert executor is not None
         for attempt in range(_RETRIES + 1):
             try:
-                result = executor.run(plan, session.window(plan), session.options, session.guards(plan))
+                result = executor.run(plan, session.window(plan), session.options)
                 break
             except WhispertideError:
                 if attempt == _RETRIES:
@@ -208,13 +207,13 @@ class LiveSession:
         """
         for event in events:
             if isinstance(event, Lag):
-                late = event.behind // to_samples(self.asked_recipe.lag_s)
+                late = event.behind // to_samples(self.asked_recipe.schedule.lag_s)
                 self._lowered = event.level if event.level > late else 0
         return [event for event in events if not isinstance(event, Lag)]
 
     def _lag(self, at: int, behind: int) -> list[Event]:
         """Say when the quality changed, when the lateness passes another `lag_s`, and when it is well below again."""
-        limit = to_samples(self.asked_recipe.lag_s)
+        limit = to_samples(self.asked_recipe.schedule.lag_s)
         level, steps = self._told
         now = behind // limit
         if now == 0 and steps > 0 and behind > limit // 2:

@@ -26,9 +26,9 @@ _WEIGHT = 0.1  # of the newest round in the mean
 def settings_at(level: int, recipe: Recipe, options: DecodeOptions) -> dict[str, Any]:
     """What `Session.configure` is told at this level. Level 0 restores all that other levels change."""
     return {
-        "search": "greedy" if level >= 1 else recipe.search,
+        "search": recipe.search.narrowed() if level >= 1 else recipe.search,
         "temperatures": options.temperatures[:1] if level >= 2 else options.temperatures,
-        "step_s": min(2 * recipe.step_s, CHUNK_SECONDS) if level >= 3 else recipe.step_s,
+        "step_s": min(2 * recipe.schedule.step_s, CHUNK_SECONDS) if level >= 3 else recipe.schedule.step_s,
     }
 
 

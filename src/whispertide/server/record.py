@@ -12,7 +12,7 @@ import logging
 import time
 import wave
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -114,7 +114,7 @@ class Tape:
     def _describe(self, live: LiveSession) -> None:
         about = {
             **self.about,
-            "recipe": asdict(live.asked_recipe),
+            "recipe": {"name": live.asked_recipe.name, **live.asked_recipe.settings()},
             "boundaries": list(live.session.boundaries),
             "loads": list(live.session.loads),
             "commands": self.commands,

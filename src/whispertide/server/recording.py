@@ -7,7 +7,7 @@ model at the same precision gives the same numbers.
 import json
 import wave
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from whispertide.options import DecodeOptions
 from whispertide.server.load import settings_at
 from whispertide.server.protocols.base import Settings
 from whispertide.session import Gate, Session
-from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.recipes import make_gate
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
@@ -76,7 +76,7 @@ def read_recording(folder: Path) -> Recording:
         return Recording(
             model=str(about["model"]),
             settings=Settings(**about["settings"]),
-            recipe=Recipe(**about["recipe"]),
+            recipe=Recipe("").replace(**about["recipe"]),
             boundaries=tuple(about["boundaries"]),
             loads=tuple(about.get("loads", ())),  # older recordings have none
             commands=tuple((item["command"], item["at"], item.get("value")) for item in about["commands"]),
@@ -139,10 +139,9 @@ class _Replay:
                 self.events += self.session.finish()
             case "configure" if self.faithful:
                 self.session.configure(**value)
-                known = {item.name for item in fields(Recipe)}
-                self.recipe = self.recipe.replace(**{key: item for key, item in value.items() if key in known})
-                options = {key: item for key, item in value.items() if key not in known}
-                self.options = replace(self.options, **options)
+                of_recipe, of_options = divided(self.recipe, value)
+                self.recipe = self.recipe.replace(**of_recipe)
+                self.options = replace(self.options, **of_options)
             case "level" if self.faithful:
                 self.session.configure(**settings_at(int(value), self.recipe, self.options))
 

@@ -97,7 +97,7 @@ class Scheduler:
         live.running = False
         now = self._loop.time()
         if step.rounds:
-            self.load.note(now - since, live.asked_recipe.step_s, now)
+            self.load.note(now - since, live.asked_recipe.schedule.step_s, now)
         self._on_done(Done(live, step, waited))
         if step.more or live.inbox:
             self.wake(live)

@@ -9,23 +9,22 @@ Unlike the original, audio is only let go up to the last confirmed word or in a 
 token is known to belong to it is held back. The policy sees words, tokens and frames, no audio and no model.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
-from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
-from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Watch
-from whispertide.options import check_choice
-from whispertide.streaming.doubt import Doubt
+from whispertide.streaming.attending import Attending, frames
+from whispertide.streaming.choice import check_range, setting
+from whispertide.streaming.doubt import waits
 from whispertide.streaming.local_agreement import normalise
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, cut_loops
-from whispertide.streaming.round import Commit, Listened, Listening, Reference, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, Listened, Reference, RoundPlan, RoundResult
+from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, Span
+from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, to_samples
 
 Truncate = Literal["none", "last-word", "near-end", "detector"]
 Memory = Literal["segments", "words"]
@@ -59,53 +58,93 @@ class AlignAttState:
         return replace(self, ends=list(self.ends), words=list(self.words))
 
 
-@dataclass(frozen=True, slots=True)
-class AlignAtt:
-    """The policy. Times in samples, attention in frames of 20 ms; `streaming.recipes` has the checks.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlignAtt(Attending):
+    """The policy. A round's attention must keep away from the frontier.
 
-    margin        a token must attend so many frames before the end; `margin_last` in the last round
-    rewind        a token that attends so many frames behind the one before it voids its round; None: never
-    back          a word that attends so many frames behind the one before it ends the decode; None: none does
-    floor         of the spread of attention (`decoding.watch.attended_frame`)
-    shift         ends a decode too, where attention shifts backward (NPUsper); None: nothing does
-                  A window whose decode ends in a backward shift is heard once more in another framing: in the last
-                  round, where what is dropped is lost, and wherever `shift` watches
-    truncate      what is held back of the last word: "none"; "last-word": always; "near-end": where it attends to the
-                  last `hold` of the window; "detector": unless the word-truncation detector fires
-    doubt         which words are held back, with whatever follows them, judged by where they attend
-    memory        "segments": windows of up to `hard_cap`; "words": of about `window`, cut in front of the last `carry`
-                  confirmed words
-    context       whether text that left the window precedes it as prompt
-    beyond        tokens decoded behind the frontier as a guess; none in the last round, which confirms what it hears
-    verify        the guess of the round before is checked as one block instead of being decoded again
-    shed          from such a load on there is no guess, from twice that the window is cut to one word; 0: never
-    loop_guard    cut down repetition loops before they are confirmed
-    listen        how rounds are decoded otherwise
+    A window whose decode ends in a backward shift is heard once more in another framing: in the last round, where what
+    is dropped is lost, and wherever `shift_guard` watches.
     """
 
-    margin: int = 25
-    margin_last: int = 4
-    rewind: int | None = 200
-    back: int | None = None
-    floor: float = 0.0
-    shift: BackwardShift | None = None
-    truncate: Truncate = "last-word"
-    hold: int = SAMPLE_RATE // 2
-    doubt: Doubt = field(default_factory=Doubt)
-    memory: Memory = "segments"
-    window: int = 5 * SAMPLE_RATE
-    carry: int = 2
-    hard_cap: int = 30 * SAMPLE_RATE
-    context: bool = True
-    beyond: int = 0
-    verify: bool = False
-    shed: int = 0
-    loop_guard: bool = True
-    listen: Listening = field(default_factory=Listening)
+    kind: ClassVar[str] = "align-att"
+    overlaps: ClassVar[bool] = False
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled", "verified")
 
-    def __post_init__(self) -> None:
-        check_choice("truncate", self.truncate, ("none", "last-word", "near-end", "detector"))
-        check_choice("memory", self.memory, ("segments", "words"))
+    margin_s: float = setting(0.5, "a token must attend so far before the end", least=0, most=CHUNK_SECONDS)
+    margin_last_s: float = setting(0.08, "the same in the last round", least=0, most=CHUNK_SECONDS)
+    rewind_s: float = setting(
+        4.0, "a jump back of the attention that voids a round (0 = none)", least=0, most=CHUNK_SECONDS
+    )
+    backward_s: float = setting(
+        0.0,
+        "a word that attends so far before the one it follows ends the decode (0 = none does); in the last round the "
+        "window is then heard once more, padded to 30 s, or bare where it was padded",
+        least=0,
+        most=CHUNK_SECONDS,
+    )
+    attention_floor: float = setting(
+        0.0,
+        "keeps frames that nobody attends to from counting: a share of the strongest attention, by which the spread "
+        "that attention is standardised by is taken to be larger (0 = as published)",
+        least=0,
+        most=1,
+    )
+    truncate: Truncate = setting(
+        "last-word",
+        'what is held back of the last word: "none", "last-word", "near-end" (if it attends to the last `hold_s`), '
+        '"detector" (unless the word-truncation detector, which the model then must have, fires)',
+    )
+    hold_s: float = setting(0.5, "see `truncate`", least=0, most=CHUNK_SECONDS)
+    doubt: float = setting(
+        0.0,
+        "a word that is less probable is not confirmed as long as it attends to the last `settle_s` (0 = none waits)",
+        least=0,
+        most=1,
+    )
+    settle_s: float = setting(1.0, "the end of the window in which such words wait", least=0, most=CHUNK_SECONDS)
+    memory: Memory = setting(
+        "segments",
+        '"segments": the oldest rounds\' audio goes when the window is full; "words": windows of about `window_s`, '
+        "begun `carry` confirmed words before what is new",
+    )
+    window_s: float = setting(5.0, "see `memory`", least=1, most=CHUNK_SECONDS)
+    carry: int = setting(2, "see `memory`", least=1, most=20)
+    must_speak: bool = setting(False, "every round says at least one token")
+    beyond: int = setting(0, "tokens that are decoded after the frontier, as a guess", least=0, most=224)
+    rescue_logprob: float = setting(
+        0.0,
+        "a decode whose tokens are less likely on average is tried again with `rescue_beam` hypotheses (0 = never)",
+        least=-20,
+        most=0,
+    )
+    rescue_beam: int = setting(5, "see `rescue_logprob`", least=1, most=64)
+    shed_s: float = setting(
+        0.0,
+        "when computing keeps rounds further apart than this there is no guess, at twice that windows get short "
+        "(0 = never)",
+        least=0,
+        most=CHUNK_SECONDS,
+    )
+
+    def check(self) -> None:
+        """A usual window fits into the longest."""
+        Attending.check(self)
+        check_range("window_s", self.window_s, 1, self.hard_cap_s)
+
+    @property
+    def usual_s(self) -> float:
+        """How long windows usually get at most."""
+        return self.window_s if self.memory == "words" else self.hard_cap_s
+
+    @property
+    def margin(self) -> int:
+        """`margin_s` in frames."""
+        return frames(self.margin_s)
+
+    @property
+    def window(self) -> int:
+        """`window_s` in samples."""
+        return to_samples(self.window_s)
 
     def start(self, at: int) -> AlignAttState:
         """Nothing confirmed, nothing attended to, no context."""
@@ -115,23 +154,30 @@ class AlignAtt:
         """The end of a window of `hard_cap` samples."""
         return state.start + self.hard_cap
 
-    def plan(self, state: AlignAttState, frontier: int, *, round_id: int, is_last: bool, load: int = 0) -> RoundPlan:
-        """The window up to `frontier`, behind the confirmed words in it."""
+    def plan(
+        self, state: AlignAttState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
+    ) -> RoundPlan:
+        """The window up to `frontier`, after the confirmed words in it."""
         level = self.level(load)
-        last_frame = -(self.rewind or 0)
+        rewind = frames(self.rewind_s) or None
+        last_frame = -(rewind or 0)
         if state.attended is not None:
             last_frame = (state.attended - state.start) // FRAME_SAMPLES
+        guesses = search.hypotheses == 1 and not is_last and level < 2
         rule = Frontier(
-            margin=self.margin_last if is_last else self.margin,
-            rewind=None if is_last else self.rewind,
+            margin=frames(self.margin_last_s) if is_last else self.margin,
+            rewind=None if is_last else rewind,
             last_frame=last_frame,
-            beyond=0 if is_last or level >= 2 else self.beyond,
-            back=self.back,
-            floor=self.floor,
+            beyond=self.beyond if guesses else 0,
+            back=frames(self.backward_s) or None,
+            floor=self.attention_floor,
         )
         listen = replace(
-            self.listen,
-            watch=(rule,) if self.shift is None else (rule, self.shift),
+            self.listening(search),
+            must_speak=self.must_speak,
+            rescue=self.rescue_logprob or None,
+            rescue_beam=self.rescue_beam,
+            watch=(rule, self.shift()) if self.shift_guard else (rule,),
             again=self._again(rule, is_last),
             detect_end=self.truncate == "detector",
             unheard_from=self._heard_to(state) if is_last else None,
@@ -141,9 +187,9 @@ class AlignAtt:
         return RoundPlan(
             round_id,
             window,
-            prompt=state.context if self.context else "",
+            prompt=state.context if self.context_tokens else "",
             prefix=tuple(token for word in state.words for token in word.tokens),
-            reference=Reference(guess, window) if self.verify and guess else None,
+            reference=Reference(guess, window) if guess and search.hypotheses == 1 and search.reuse else None,
             is_last=is_last,
             level=level,
             listen=listen,
@@ -152,19 +198,16 @@ class AlignAtt:
     def _again(self, rule: Frontier, is_last: bool) -> tuple[Watch, ...] | None:
         """What watches a window that is heard once more. No audio follows the last round, so then it may look back."""
         if is_last:
-            return None if self.shift is None and self.back is None else (replace(rule, back=None),)
-        return None if self.shift is None else (rule,)
-
-    def guards(self, plan: RoundPlan) -> Sequence[Guard]:
-        """None: what watches is in the plan."""
-        return ()
+            return (replace(rule, back=None),) if self.shift_guard or rule.back is not None else None
+        return (rule,) if self.shift_guard else None
 
     def level(self, load: int) -> int:
         """Declared steps of lowered quality under that load (`schedule.Schedule.load`).
 
         1: steps are longer; 2: there is no guess either; 3: the window is cut short, too.
         """
-        return sum(load > bound for bound in (self.shed // 2, self.shed, 2 * self.shed)) if self.shed else 0
+        shed = to_samples(self.shed_s)
+        return sum(load > bound for bound in (shed // 2, shed, 2 * shed)) if shed else 0
 
     def apply(self, state: AlignAttState, result: RoundResult) -> Commit:
         """Confirm what stands before the frontier (everything, in the last round), then bound the window."""
@@ -215,12 +258,12 @@ class AlignAtt:
             return True
         if self.truncate == "detector":
             return is_newest and heard.word_ended is not True
-        return word.spoken_by > state.start + heard.frames * FRAME_SAMPLES - self.hold
+        return word.spoken_by > state.start + heard.frames * FRAME_SAMPLES - to_samples(self.hold_s)
 
     def _certain(self, words: list[TokenWord], end: int) -> int:
         """How many words stand before the first one that more audio up to `end` may still change."""
         for number, word in enumerate(words):
-            if self.doubt.waits(word.word.probability, word.spoken_by, end):
+            if waits(word.word.probability, word.spoken_by, end, below=self.doubt, settle=to_samples(self.settle_s)):
                 return number
         return len(words)
 

@@ -103,10 +103,10 @@ def allocate(model: "WhisperModel", recipe: Recipe) -> tuple[Recipe, Allocation 
 
     Warns where `executor=auto` finds that nothing was measured: then rounds are serial.
     """
-    if recipe.executor == "serial":
+    if recipe.executor.kind == "serial":
         return recipe, None
     known = [item.allocation for item in recall(model, recipe.name)]
-    if recipe.executor == "pipelined":
+    if recipe.executor.kind == "pipelined":
         pipelines = [allocation for allocation in known if allocation.decoder is not None]
         return recipe, pipelines[0] if pipelines else split_evenly(model.options)
     if not known:

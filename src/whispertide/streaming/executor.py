@@ -22,9 +22,10 @@ from whispertide.decoding.word_end import WordEndDetector
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
+from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.allocation import Allocation, split_evenly
 from whispertide.streaming.beside import command_name, folder_of
-from whispertide.streaming.framing import HUSH, get_framing
+from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.hush import HushWord, suffix_for
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.policy import Executor
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 
-ExecutorKey = tuple[str, str, bool, bool]
+ExecutorKey = tuple[bool, Framing, bool, bool]
 
 
 def make_executor(
@@ -59,7 +60,7 @@ def make_executor(
     `allocation` says where the stages compute (`allocation.allocate` finds it); None: as `model` does, and a pipeline
     shares its threads out evenly. Graphs for other places than the model's are opened now.
     """
-    if allocation is None and recipe.executor == "pipelined":
+    if allocation is None and recipe.executor.kind == "pipelined":
         allocation = split_evenly(model.options)
     stages = _stages(model, recipe, detector, hush, allocation)
     if allocation is None or allocation.decoder is None:
@@ -77,13 +78,14 @@ def _stages(
     encoder = None
     if allocation is not None:
         encoder, model = _views(model, allocation)
-    suffix = suffix_for(model, recipe.framing, recipe.hush_s, hush)
-    if recipe.policy == "local-agreement":
-        return SerialExecutor(model, get_framing(recipe.framing), suffix, encoder)
+    frame = recipe.framing
+    suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
+    if recipe.policy.overlaps:
+        return SerialExecutor(model, frame, suffix, encoder)
     if detector is None and _detects(recipe):
         detector = _load_detector(model)
-    executor = SinglePassExecutor(model, get_framing(recipe.framing), detector, suffix=suffix, encoder=encoder)
-    if recipe.search == "unrolled":
+    executor = SinglePassExecutor(model, frame, detector, suffix=suffix, encoder=encoder)
+    if recipe.search.kind == "unrolled":
         executor.open_unrolled()
     return executor
 
@@ -98,13 +100,11 @@ def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel
 
 def executor_key(recipe: Recipe) -> ExecutorKey:
     """All of a recipe that an executor depends on."""
-    kind = "whole" if recipe.policy == "local-agreement" else "single"
-    framing = f"{HUSH} {recipe.hush_s:g}" if recipe.framing == HUSH else recipe.framing
-    return kind, framing, _detects(recipe), recipe.search == "unrolled"
+    return recipe.policy.overlaps, recipe.framing, _detects(recipe), recipe.search.kind == "unrolled"
 
 
 def _detects(recipe: Recipe) -> bool:
-    return recipe.policy == "align-att" and recipe.truncate == "detector"
+    return isinstance(recipe.policy, AlignAtt) and recipe.policy.truncate == "detector"
 
 
 def _load_detector(model: "WhisperModel") -> TruncationDetector:
@@ -139,11 +139,9 @@ class SerialExecutor:
         self.frame = frame
         self.suffix = suffix
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
         """Hear `audio` ([len(plan.window)] samples). Raises `GraphError` where the model fails."""
-        return self.decode(plan, self.encode(plan, audio), options, guards)
+        return self.decode(plan, self.encode(plan, audio), options)
 
     def encode(self, plan: RoundPlan, audio: FloatArray) -> Opening | None:
         """The first stage of `run`: the first window, and usually the only one. None: there is less than 10 ms."""

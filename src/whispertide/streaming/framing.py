@@ -1,14 +1,13 @@
-"""How a window of audio becomes encoder input, by name. A framing knows the model's limits and nothing of rounds or
-words.
+"""How a window of audio becomes encoder input. A framing knows the model's limits and nothing of rounds or words.
 
-    pad30           zeros behind the audio up to 30 s, as in Whisper's training: the reference, and the dearest
+    pad30           zeros after the audio up to 30 s, as in Whisper's training: the reference, and the dearest
     bare            the audio alone; cheap, but Whisper was not trained on short windows (Wang et al., WhisperFlow,
                     section 2)
     buckets         zeros up to the next of 3, 4, 5, 6 or 30 s, so that few shapes occur (NPUsper); the decoder does not
-                    attend to the padding, but the encoder's self-attention does
-    buckets-masked  likewise, and the encoder does not attend to it either
+                    attend to the padding, but the encoder's self-attention does;
+                    with `masked` the encoder does not attend to it either
     auto            for a recipe, one of the above by what the checkpoint knows (`short_windows`); no framing itself
-    hush            a learned sound behind the audio, which tells the model that speech ends here, and no padding; as
+    hush            a learned sound after the audio, which tells the model that speech ends here, and no padding; as
                     `bare`, because the hush word is in the log-mel already (`Features.followed`, `streaming.hush`)
 
 Whisper's floor is measured over the window (`features.normalise`); in all of them that is the speech itself, because
@@ -16,72 +15,102 @@ zeros are never the loudest, and a hush word does not count.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from whispertide.errors import OptionError
+from whispertide.streaming.choice import Choice, setting
 from whispertide.types import FRAME_SAMPLES, N_FRAMES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.encoder import Encoded
     from whispertide.model.whisper import WhisperModel
 
-HUSH, AUTO = "hush", "auto"
 SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
 BUCKETS = tuple(s * SAMPLE_RATE // FRAME_SAMPLES for s in (3, 4, 5, 6, 30))  # encoder frames
 
 
-class Framing(Protocol):
-    """Normalised log-mel [n_mels, frames] -> encoder output; `hidden` asks for its last layer too."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framing(Choice):
+    """How a window becomes encoder input. `fixed`: its windows have lengths for which static graphs exist."""
+
+    fixed: ClassVar[bool] = False
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
-        """Encode one window."""
+        """Encode one window of normalised log-mel [n_mels, frames]; `hidden` asks for the last layer too."""
+        raise NotImplementedError
 
 
-def pad30(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
-    """Whisper's own framing."""
-    return model.encode(_padded(mel, N_FRAMES), hidden=hidden)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pad30(Framing):
+    """Every window is padded to 30 s: Whisper's own framing."""
+
+    kind: ClassVar[str] = "pad30"
+    fixed: ClassVar[bool] = True
+
+    def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+        """With zeros up to 30 s."""
+        return model.encode(_padded(mel, N_FRAMES), hidden=hidden)
 
 
-def bare(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
-    """The audio alone; an odd last mel frame gets one of zeros, because the encoder takes them in pairs."""
-    return model.encode(_padded(mel, mel.shape[1] + mel.shape[1] % 2), hidden=hidden)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bare(Framing):
+    """Windows as long as they are."""
+
+    kind: ClassVar[str] = "bare"
+
+    def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+        """The audio alone; an odd last mel frame gets one of zeros, because the encoder takes them in pairs."""
+        return model.encode(_padded(mel, mel.shape[1] + mel.shape[1] % 2), hidden=hidden)
 
 
-def buckets(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
-    """The smallest bucket that holds the audio; only the decoder is kept from the padding."""
-    valid = -(-mel.shape[1] // 2)
-    return model.encode(_padded(mel, 2 * _bucket(valid)), valid_frames=valid, mask_padding=False, hidden=hidden)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buckets(Framing):
+    """Windows padded to 3, 4, 5, 6 or 30 s, which the decoder does not attend to (NPUsper)."""
+
+    kind: ClassVar[str] = "buckets"
+    fixed: ClassVar[bool] = True
+    masked: bool = setting(False, "the encoder does not attend to the padding either")
+
+    def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+        """The smallest bucket that holds the audio."""
+        valid = -(-mel.shape[1] // 2)
+        bucket = next(bucket for bucket in BUCKETS if bucket >= valid)
+        return model.encode(_padded(mel, 2 * bucket), valid_frames=valid, mask_padding=self.masked, hidden=hidden)
 
 
-def buckets_masked(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
-    """The smallest bucket that holds the audio; nothing attends to the padding."""
-    valid = -(-mel.shape[1] // 2)
-    return model.encode(_padded(mel, 2 * _bucket(valid)), valid_frames=valid, hidden=hidden)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hush(Bare):
+    """As long as they are, with a hush word after them, which the model then must have (WhisperFlow)."""
+
+    kind: ClassVar[str] = "hush"
+    hush_s: float = setting(0.5, "length of the hush word in seconds", least=SHORTEST_HUSH_S, most=LONGEST_HUSH_S)
 
 
-# Those that need nothing but the model.
-FRAMINGS: Mapping[str, Framing] = MappingProxyType(
-    {"pad30": pad30, "bare": bare, "buckets": buckets, "buckets-masked": buckets_masked}
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open(Framing):
+    """Left open: bare for a checkpoint that has heard short windows, else padded to 30 s where this machine is quick
+    enough, else bare with `shift_guard` (`short_windows`).
+    """
+
+    kind: ClassVar[str] = "auto"
+
+
+PAD30, BARE = Pad30(), Bare()
+FRAMINGS: Mapping[str, type[Framing]] = MappingProxyType({each.kind: each for each in (Pad30, Bare, Buckets, Hush)})
 
 
 def get_framing(name: str) -> Framing:
-    """The framing of that name; whoever asks for `hush` puts the hush word behind the audio.
+    """The framing of that name, as it is by default; whoever asks for `hush` puts the hush word after the audio.
 
     Raises `OptionError`, which lists those that exist.
     """
-    if name == HUSH:
-        return bare
     if name not in FRAMINGS:
-        raise OptionError(f"expected a framing among {', '.join((*FRAMINGS, HUSH))}; got {name!r}")
-    return FRAMINGS[name]
-
-
-def _bucket(frames: int) -> int:
-    return next(bucket for bucket in BUCKETS if bucket >= frames)
+        raise OptionError(f"expected a framing among {', '.join(FRAMINGS)}; got {name!r}")
+    return FRAMINGS[name]()
 
 
 def _padded(mel: FloatArray, frames: int) -> FloatArray:

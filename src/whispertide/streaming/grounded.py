@@ -14,18 +14,19 @@ decodes what is left. The policy sees words, tokens and halts, no audio and no m
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
-from whispertide.errors import OptionError
+from whispertide.streaming.attending import Attending, frames
+from whispertide.streaming.choice import check_range, setting
 from whispertide.streaming.local_agreement import normalise
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, cut_loops
-from whispertide.streaming.round import Commit, Listened, Listening, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, Listened, RoundPlan, RoundResult
+from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN
-from whispertide.types import SAMPLE_RATE, Span, Word
+from whispertide.types import CHUNK_SECONDS, Span, Word, to_samples
 
 DUPLICATES = 2  # leading words of a repeated decode that may be confirmed ones heard again
 TIMED_SHARE = 0.3  # word times that end before this share of the window are not trusted
@@ -54,30 +55,44 @@ class GroundedState:
         return replace(self, tail=list(self.tail))
 
 
-@dataclass(frozen=True, slots=True)
-class Grounded:
-    """The policy. Times in samples.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounded(Attending):
+    """The policy. In the last round nothing ends the decode near the end."""
 
-    carry       1, 2 or 3: see the module
-    watch       the guard of attention; in the last round nothing ends the decode near the end
-    back        the window begins so much before the carried word
-    most        carried audio, at most (twice the step, as published)
-    hard_cap    windows never get longer
-    loop_guard  cut down repetition loops before they are confirmed
-    listen      how rounds are decoded otherwise
-    """
+    kind: ClassVar[str] = "grounded"
+    overlaps: ClassVar[bool] = False
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled")
 
-    carry: int = 2
-    watch: BackwardShift = field(default_factory=BackwardShift)
-    back: int = SAMPLE_RATE // 5
-    most: int = 4 * SAMPLE_RATE
-    hard_cap: int = 30 * SAMPLE_RATE
-    loop_guard: bool = True
-    listen: Listening = field(default_factory=Listening)
+    near_end_s: float = setting(
+        0.5, "a word this close to the end ends the decode (0 = none does)", least=0, most=CHUNK_SECONDS
+    )
+    finish_word: bool = setting(False, "such a word is decoded whole before the decode ends")
+    way: int = setting(2, "how audio is carried over: 1, 2 or 3 (see the module)", least=1, most=3)
+    carry_back_s: float = setting(0.2, "the window begins so much before the carried word", least=0, most=CHUNK_SECONDS)
+    carry_most_s: float = setting(
+        4.0, "the most that is carried (published: twice the step)", least=1, most=CHUNK_SECONDS
+    )
+    real_end: bool = setting(
+        True, "end of text ends a decode; else the second-best token is taken, if it says something"
+    )
+    same_token: int = setting(
+        0, "so many copies of a token in a row end a decode and are dropped (0 = none do)", least=0, most=100
+    )
 
-    def __post_init__(self) -> None:
-        if self.carry not in (1, 2, 3):
-            raise OptionError(f"expected carry to be 1, 2 or 3; got {self.carry}")
+    def check(self) -> None:
+        """What is carried fits into the longest window."""
+        Attending.check(self)
+        check_range("carry_most_s", self.carry_most_s, 1, self.hard_cap_s)
+
+    @property
+    def usual_s(self) -> float:
+        """How long windows usually get at most, without what is new."""
+        return self.carry_most_s
+
+    @property
+    def most(self) -> int:
+        """`carry_most_s` in samples."""
+        return to_samples(self.carry_most_s)
 
     def start(self, at: int) -> GroundedState:
         """Nothing carried over."""
@@ -87,23 +102,27 @@ class Grounded:
         """The end of a window of `hard_cap` samples."""
         return state.start + self.hard_cap
 
-    def plan(self, state: GroundedState, frontier: int, *, round_id: int, is_last: bool, load: int = 0) -> RoundPlan:
-        """Carried-over and new audio, behind the carried word."""
-        watch = replace(self.watch, near_end=None) if is_last else self.watch
-        again = state.halt if self.carry == 3 and state.halt_at == state.start else None
+    def plan(
+        self, state: GroundedState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
+    ) -> RoundPlan:
+        """Carried-over and new audio, after the carried word."""
+        near_end = None if is_last else frames(self.near_end_s) or None
+        watch = replace(self.shift(), near_end=near_end, finish_word=self.finish_word)
+        again = state.halt if self.way == 3 and state.halt_at == state.start else None
         return RoundPlan(
             round_id,
             Span(state.start, frontier),
             prefix=tuple(token for word in state.prefix for token in word.tokens),
             is_last=is_last,
             listen=replace(
-                self.listen, watch=(watch,), retry=again, unheard_from=_heard_to(state) if is_last else None
+                self.listening(search),
+                real_end=self.real_end,
+                same_token=self.same_token,
+                watch=(watch,),
+                retry=again,
+                unheard_from=_heard_to(state) if is_last else None,
             ),
         )
-
-    def guards(self, plan: RoundPlan) -> Sequence[Guard]:
-        """None: what watches is in the plan."""
-        return ()
 
     def apply(self, state: GroundedState, result: RoundResult) -> Commit:
         """Confirm what is certain (everything, in the last round), and choose what to carry over."""
@@ -153,11 +172,11 @@ class Grounded:
 
     def _carry_word(self, state: GroundedState, words: list[TokenWord], end: int) -> list[TokenWord]:
         """Begin the next window at the last certain word; returns what is confirmed."""
-        certain = len(words) if self.carry == 1 else max(len(words) - 1, 0)
+        certain = len(words) if self.way == 1 else max(len(words) - 1, 0)
         state.guess = tuple(words[certain:])
         if certain:
             state.prefix = (words[certain - 1],)
-            self._move(state, words[certain - 1].start - self.back, end)
+            self._move(state, words[certain - 1].start - to_samples(self.carry_back_s), end)
         return [*words[:certain], *self._overtaken(state)]
 
     def _carry_all(self, state: GroundedState, end: int) -> list[TokenWord]:

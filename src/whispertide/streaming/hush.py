@@ -17,7 +17,7 @@ import numpy as np
 
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
 from whispertide.streaming.beside import command_name, folder_of
-from whispertide.streaming.framing import HUSH, LONGEST_HUSH_S, SHORTEST_HUSH_S
+from whispertide.streaming.framing import LONGEST_HUSH_S, SHORTEST_HUSH_S
 from whispertide.types import FloatArray, seconds, to_samples
 
 if TYPE_CHECKING:
@@ -127,17 +127,13 @@ class HushWord:
         )
 
 
-def suffix_for(
-    model: "WhisperModel", framing: str, hush_s: float = DEFAULT_S, given: HushWord | None = None
-) -> FloatArray | None:
-    """The samples that go behind every window, None with other framings than `hush`.
+def suffix_for(model: "WhisperModel", hush_s: float = DEFAULT_S, given: HushWord | None = None) -> FloatArray:
+    """The samples that go after every window with the framing `hush`.
 
     They are those of the hush word that is `given`, else of the one of `hush_s` seconds beside the checkpoint; a
     `UserWarning` says if it was trained for another checkpoint. Raises `CheckpointNotFoundError` where there is none,
     `CheckpointError` where it is damaged, and `OptionError` where it has another length than `hush_s`.
     """
-    if framing != HUSH:
-        return None
     word = _beside(model, hush_s) if given is None else given
     if abs(word.seconds - hush_s) > 1e-3:
         raise OptionError(f"expected a hush word of {hush_s:g} s (hush_s); got one of {word.seconds:g} s")

@@ -16,18 +16,17 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
-from whispertide.decoding.earlier import Reuse
-from whispertide.decoding.search import Guard
-from whispertide.options import check_choice
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
-from whispertide.streaming.doubt import Doubt
+from whispertide.streaming.choice import Choice, check_range, setting
+from whispertide.streaming.doubt import waits
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops
 from whispertide.streaming.round import Commit, Reference, RoundPlan, RoundResult
+from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut, segment_cut, sentence_cut
-from whispertide.types import SAMPLE_RATE, Span, Word
+from whispertide.types import CHUNK_SECONDS, Span, Word, to_samples
 
 Compare = Literal["normalised", "exact"]
 Boundary = Literal["align", "time"]
@@ -71,39 +70,61 @@ class AgreementState:
         return replace(self, confirmed=list(self.confirmed))
 
 
-@dataclass(frozen=True, slots=True)
-class LocalAgreement:
-    """The policy; times in samples. See the module for the rules and `streaming.recipes` for the checks.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalAgreement(Choice):
+    """The policy; see the module for the rules. Whole hypotheses are compared, so nothing watches a decode."""
 
-    agreement     rounds that must agree
-    trim          windows longer than this are cut at a confirmed segment or sentence end, by `trim_at`
-    hard_cap      windows never get longer than this
-    no_speech     segments that Whisper takes for silence with a higher probability are dropped
-    prompt_chars  the prompt has at least that many characters, if so much was said
-    doubt         which words agreement alone does not confirm, judged by where they end
-    guard         cut down repetition loops
-    reread        what lies behind the last word, where a window is one segment without an end, is decoded as a window
-                  of its own; else that is left to the next round, if there is one
-    reuse         how the search of a round uses what the rounds before it heard; None: not at all
-    """
+    kind: ClassVar[str] = "local-agreement"
+    overlaps: ClassVar[bool] = True
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified")
 
-    agreement: int = 2
-    compare: Compare = "normalised"
-    boundary: Boundary = "align"
-    trim_at: Trim = "segment"
-    trim: int = 15 * SAMPLE_RATE
-    hard_cap: int = 28 * SAMPLE_RATE
-    no_speech: float = 0.9
-    prompt_chars: int = 200
-    doubt: Doubt = field(default_factory=Doubt)
-    guard: bool = True
-    reread: bool = True
-    reuse: Reuse | None = None
+    agreement: int = setting(2, "so many rounds must hear a word", least=2, most=10)
+    compare: Compare = setting("normalised", '"normalised": without case and punctuation; "exact": as written')
+    boundary: Boundary = setting(
+        "align", 'how words heard again are recognised: by "align"ment or, as in whisper_streaming, by "time"'
+    )
+    trim: Trim = setting("segment", 'where windows are cut: at a confirmed "segment" or "sentence" end')
+    trim_s: float = setting(15.0, "windows longer than this are cut", least=1, most=CHUNK_SECONDS)
+    reread: bool = setting(
+        True,
+        "where a round's text is one segment without an end, what follows its last word is decoded as a window of its "
+        "own, as in whisper_streaming; else, if it is no more than 2 s, the next round hears it",
+    )
+    prompt_chars: int = setting(
+        200, "so much confirmed text, at least, precedes the window as prompt (0 = none)", least=0, most=2000
+    )
+    doubt: float = setting(
+        0.0,
+        "a word that is less probable is not confirmed as long as it lies in the last `settle_s` (0 = none waits)",
+        least=0,
+        most=1,
+    )
+    settle_s: float = setting(1.0, "the end of the window in which such words wait", least=0, most=CHUNK_SECONDS)
+    hard_cap_s: float = setting(
+        28.0,
+        "windows never get longer; then words are confirmed whether they are certain or not",
+        least=4,
+        most=CHUNK_SECONDS,
+    )
+    no_speech: float = setting(
+        0.9, "segments that Whisper takes for silence with a higher probability are dropped", least=0, most=1
+    )
+    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
 
-    def __post_init__(self) -> None:
-        check_choice("compare", self.compare, ("normalised", "exact"))
-        check_choice("boundary", self.boundary, ("align", "time"))
-        check_choice("trim_at", self.trim_at, ("segment", "sentence"))
+    def check(self) -> None:
+        """A window that is cut fits into the longest."""
+        Choice.check(self)
+        check_range("trim_s", self.trim_s, 1, self.hard_cap_s)
+
+    @property
+    def usual_s(self) -> float:
+        """How long windows usually get at most."""
+        return self.trim_s
+
+    @property
+    def hard_cap(self) -> int:
+        """The longest window, in samples."""
+        return to_samples(self.hard_cap_s)
 
     def start(self, at: int) -> AgreementState:
         """Nothing confirmed, nothing heard: also the prompt starts anew (whisper_streaming, `init`)."""
@@ -113,18 +134,16 @@ class LocalAgreement:
         """The end of a window of `hard_cap` samples."""
         return state.start + self.hard_cap
 
-    def plan(self, state: AgreementState, frontier: int, *, round_id: int, is_last: bool, load: int = 0) -> RoundPlan:
+    def plan(
+        self, state: AgreementState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
+    ) -> RoundPlan:
         """The whole window again, up to `frontier`."""
         window = Span(state.start, frontier)
-        reference = self.reference(state)
+        reference = self.reference(state, search)
         reread = self.reread or is_last
         return RoundPlan(
             round_id, window, prompt=self.prompt(state), reference=reference, is_last=is_last, reread=reread
         )
-
-    def guards(self, plan: RoundPlan) -> Sequence[Guard]:
-        """None: whole hypotheses are compared, so all of them are wanted."""
-        return ()
 
     def apply(self, state: AgreementState, result: RoundResult) -> Commit:
         """Confirm what the rounds agree on (everything, in the last round), then cut the window if it got long."""
@@ -134,7 +153,7 @@ class LocalAgreement:
         self._confirm(state, fresh, 0, agreed)
         end = result.plan.window.end
         if not result.plan.is_last:
-            if agreed or self.trim_at == "segment":
+            if agreed or self.trim == "segment":
                 self._trim(state, result)
             if end - state.start >= self.hard_cap:
                 agreed = self._make_room(state, result, fresh, agreed)
@@ -154,13 +173,13 @@ class LocalAgreement:
             length += len(kept.word.text)
         return "".join(reversed(texts)).strip()
 
-    def reference(self, state: AgreementState) -> Reference | None:
+    def reference(self, state: AgreementState, search: Search) -> Reference | None:
         """What the next round is likely to hear: what the last one did, as far as that is in the window still.
 
         WhisperFlow takes what was confirmed and the newest hypothesis. But a word that was confirmed may be heard
         otherwise ever after, and each time the search would leave the text there.
         """
-        if self.reuse is None or state.heard is None:
+        if search.reuse is None or state.heard is None:
             return None
         guarded = cut_loops((), state.heard.words, self._key)  # what may be a loop is not to be followed
         words = tuple(
@@ -168,7 +187,7 @@ class LocalAgreement:
             for word, suspect in zip(guarded.words, guarded.suspect, strict=True)
             if not suspect and word.lies_behind(state.start)
         )
-        return replace(state.heard, words=words, reuse=self.reuse) if words else None
+        return replace(state.heard, words=words, reuse=search.reuse) if words else None
 
     def _key(self, text: str) -> str:
         return normalise(text) if self.compare == "normalised" else text
@@ -191,7 +210,7 @@ class LocalAgreement:
         else:
             old = first_fresh(heard, again, window_start=window_start, last_time=state.last_time, key=self._key)
             fresh = tuple(heard[old:])
-        if not self.guard:
+        if not self.loop_guard:
             return Guarded(fresh, (False,) * len(fresh))
         guarded = cut_loops([kept.word for kept in state.confirmed[-CONTEXT:]], fresh, self._key)
         for i, suspect in enumerate(reversed(guarded.suspect_context), start=1):
@@ -208,7 +227,7 @@ class LocalAgreement:
             if len({self._key(word.text) for word in hypotheses}) > 1:
                 break
             newest = hypotheses[0]
-            if self.doubt.waits(newest.probability, newest.end, end):
+            if waits(newest.probability, newest.end, end, below=self.doubt, settle=to_samples(self.settle_s)):
                 break
             agreed += 1
         return agreed
@@ -235,9 +254,9 @@ class LocalAgreement:
 
     def _trim(self, state: AgreementState, result: RoundResult) -> None:
         """Cut at a confirmed segment or sentence end, if the window is longer than `trim`."""
-        if not state.confirmed or result.plan.window.end - state.start <= self.trim:
+        if not state.confirmed or result.plan.window.end - state.start <= to_samples(self.trim_s):
             return
-        if self.trim_at == "segment":
+        if self.trim == "segment":
             self._cut(state, segment_cut(result.segments, state.last_time))
         else:
             self._cut(state, sentence_cut([kept.word for kept in state.confirmed]))

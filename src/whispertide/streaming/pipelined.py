@@ -15,7 +15,6 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whispertide.decoding.search import Guard
 from whispertide.options import DecodeOptions
 from whispertide.streaming.exchange import ExchangedModel, expected_tokens
 from whispertide.streaming.round import RoundPlan, RoundResult
@@ -42,13 +41,12 @@ class PipelinedRound:
         plan: RoundPlan,
         audio: FloatArray,
         options: DecodeOptions,
-        guards: Sequence[Guard] = (),
         before: "PipelinedRound | None" = None,
     ) -> None:
         self.plan = plan
         self._audio = audio
         self._options = options
-        self._guards = (*guards, _Cancellation(self))
+        self._guards = (_Cancellation(self),)
         self._before = before
         self._outcome: Future[RoundResult] = Future()
         self._cancelled = threading.Event()
@@ -134,20 +132,16 @@ class PipelinedExecutor:
         self._newest: PipelinedRound | None = None
         self._lock = threading.Lock()
 
-    def begin(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> PipelinedRound:
+    def begin(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> PipelinedRound:
         """Begin to hear `audio` ([len(plan.window)] samples, not to be written to); returns at once."""
         with self._lock:
-            begun = self._newest = PipelinedRound(plan, audio, options, guards, self._newest)
+            begun = self._newest = PipelinedRound(plan, audio, options, self._newest)
         threading.Thread(target=begun.run, args=(self.stages, self.exchange), name="round").start()
         return begun
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
         """The same, waiting for the result: nothing overlaps with other rounds of this caller."""
-        begun = self.begin(plan, audio, options, guards)
+        begun = self.begin(plan, audio, options)
         try:
             return begun.result()
         except BaseException:  # also an interrupt: nobody will ask again

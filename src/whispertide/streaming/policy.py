@@ -4,12 +4,11 @@ Nothing here knows of audio devices, clocks or threads. Whether a class is a pol
 methods: neither has to import this module.
 """
 
-from collections.abc import Sequence
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from whispertide.decoding.search import Guard
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.searches import Search
 from whispertide.types import FRAME_SAMPLES, FloatArray
 
 
@@ -29,7 +28,30 @@ class Policy(Protocol[State]):
     A policy may know what its rounds heard, where the audio ends, and what load it is told; not how fast anything runs,
     nor what the session does with its verdicts. All memory is in the state, so one policy object serves any number of
     utterances. Plans may be made while earlier ones are still in flight; results come back in the order of the plans.
+    It is a value, and a choice of a recipe (`choice.Choice`).
+
+    overlaps    whether a round may be planned while the one before it is decoded
+    searches    the searches that can do what its plans ask for
+    usual_s     how long windows usually get at most, without what is new, in seconds
+    hard_cap_s  windows never get longer
+    loop_guard  whether repetition loops are cut down, also in the guess that is shown
     """
+
+    kind: ClassVar[str]
+    overlaps: ClassVar[bool]
+    searches: ClassVar[tuple[str, ...]]
+
+    @property
+    def usual_s(self) -> float:
+        """See above."""
+
+    @property
+    def hard_cap_s(self) -> float:
+        """See above."""
+
+    @property
+    def loop_guard(self) -> bool:
+        """See above."""
 
     def start(self, at: int) -> State:
         """The state for an utterance whose audio begins at sample `at`."""
@@ -37,14 +59,14 @@ class Policy(Protocol[State]):
     def limit(self, state: State) -> int:
         """The last sample that the next window may reach. Applying a round that reached it must raise it."""
 
-    def plan(self, state: State, frontier: int, *, round_id: int, is_last: bool, load: int = 0) -> RoundPlan:
+    def plan(
+        self, state: State, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
+    ) -> RoundPlan:
         """The round that looks up to `frontier` (at most `limit`). Leaves the state as it is: a plan may be dropped.
 
+        `search` is how its tokens will be found: what the plan brings for it (a text to follow, a guess) depends on it.
         `load` is how much of the step to it is owed to computing, in samples (`schedule.Schedule.load`).
         """
-
-    def guards(self, plan: RoundPlan) -> Sequence[Guard]:
-        """What watches the tokens of this round."""
 
     def apply(self, state: State, result: RoundResult) -> Commit:
         """Judge a result and update the state. The last round of an utterance leaves no hypothesis."""
@@ -56,9 +78,7 @@ AnyPolicy = Policy[Any]
 class Executor(Protocol):
     """Computes rounds. It may be shared by many sessions, so all that concerns one session comes with the call."""
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
         """Hear `audio` ([len(plan.window)] samples: those of the window).
 
         Times in the result are absolute and lie within the window. `options.beam` is 1 for greedy. The window may be

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from whispertide.errors import OptionError
+from whispertide.streaming.choice import Choice, check_range, setting
+from whispertide.types import CHUNK_SECONDS, to_samples
 
 
 class Schedule(Protocol):
@@ -33,73 +35,76 @@ class Schedule(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class FixedStep:
-    """A round whenever `step` new samples have arrived; it takes everything that has (whisper_streaming).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds(Choice):
+    """When rounds start, as a recipe says it. What it says of the voice gate and of lateness holds for every kind."""
+
+    recorded: ClassVar[bool] = False
+    step_s: float = setting(1.0, "seconds of new audio for a round", least=0.02, most=CHUNK_SECONDS)
+    vad: bool = setting(True, "a voice gate keeps silence out")
+    vad_pause_s: float = setting(0.5, "so much silence ends an utterance", least=0.1, most=CHUNK_SECONDS)
+    vad_pre_roll_s: float = setting(1.0, "so much before the first speech is kept", least=0, most=CHUNK_SECONDS)
+    lag_s: float = setting(5.0, "more audio than this after the last round is reported as lag", least=0.1, most=3600)
+
+    @property
+    def step(self) -> int:
+        """`step_s` in samples."""
+        return to_samples(self.step_s)
+
+    def wanted(self, spent: int) -> int:
+        """How much new audio a round waits for, when the last one was computed for `spent` samples."""
+        return self.step
+
+    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
+        """All that has arrived, once that is enough."""
+        return received if received - last >= self.wanted(spent) else None
+
+    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
+        """The step, but no longer than computing wants it to be (twice as long as it takes, so that the machine has
+        room) or than the round was kept waiting.
+
+        So a long step is no load where audio comes in large portions, or where usual steps are that long.
+        """
+        owed = min(frontier - last, max(2 * spent, waited))
+        return owed if owed > self.step else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed(Rounds):
+    """A round whenever `step_s` of new audio has arrived; it takes everything that has (whisper_streaming).
 
     So when computing takes longer than the step, the next round simply looks at more, and the delay does not grow.
     """
 
-    step: int
-    recorded: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.step < 1:
-            raise OptionError(f"expected a step of at least one sample; got {self.step}")
-
-    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
-        """All that has arrived, once that is a step more than the last round saw."""
-        return received if received - last >= self.step else None
-
-    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
-        """See `Schedule`."""
-        return _load(self.step, frontier - last, spent, waited)
+    kind: ClassVar[str] = "fixed"
 
 
-@dataclass(frozen=True, slots=True)
-class BestEffort:
-    """A round as soon as the previous one is done and `min_new` samples have arrived; it takes everything that has."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestEffort(Rounds):
+    """A round as soon as the previous one is done and `step_s` has arrived; it takes everything that has."""
 
-    min_new: int = 1
-    recorded: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.min_new < 1:
-            raise OptionError(f"expected at least one new sample per round; got {self.min_new}")
-
-    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
-        """All that has arrived."""
-        return received if received - last >= self.min_new else None
-
-    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
-        """See `Schedule`."""
-        return _load(self.min_new, frontier - last, spent, waited)
+    kind: ClassVar[str] = "best-effort"
 
 
-@dataclass(frozen=True, slots=True)
-class Adaptive:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptive(Rounds):
     """Best effort that leaves the machine room: computing shall take at most half of the time.
 
-    A round takes place when `least` new samples have arrived, but not before twice as many as would come while the
-    last one was computed; at most `most` are waited for. It takes everything that has arrived.
+    A round takes place when `step_s` has arrived, but not before twice as much as would come while the last one was
+    computed; at most `longest_step_s` is waited for. It takes everything that has arrived.
     """
 
-    least: int
-    most: int
-    recorded: ClassVar[bool] = False
+    kind: ClassVar[str] = "adaptive"
+    longest_step_s: float = setting(2.0, "the most that is waited for", least=0.02, most=CHUNK_SECONDS)
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.least <= self.most:
-            raise OptionError(f"expected 1 <= least <= most samples per round; got {self.least} and {self.most}")
+    def check(self) -> None:
+        """The longest step is no shorter than the step."""
+        Rounds.check(self)
+        check_range("longest_step_s", self.longest_step_s, self.step_s, CHUNK_SECONDS)
 
-    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
-        """All that has arrived, once that is enough for the load."""
-        wanted = min(max(2 * spent, self.least), self.most)
-        return received if received - last >= wanted else None
-
-    def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
-        """See `Schedule`."""
-        return _load(self.least, frontier - last, spent, waited)
+    def wanted(self, spent: int) -> int:
+        """Enough for the load."""
+        return min(max(2 * spent, self.step), to_samples(self.longest_step_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +135,3 @@ class Recorded:
         """What was recorded for the round that ended there."""
         at = bisect_left(self.boundaries, frontier)
         return self.loads[at] if at < len(self.loads) else 0
-
-
-def _load(usual: int, step: int, spent: int, waited: int) -> int:
-    """The step, but no longer than computing wants it to be (twice as long as it takes, so that the machine has room)
-    or than the round was kept waiting.
-
-    So a long step is no load where audio comes in large portions, or where `usual` steps are that long.
-    """
-    owed = min(step, max(2 * spent, waited))
-    return owed if owed > usual else 0

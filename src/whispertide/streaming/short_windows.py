@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.streaming.framing import AUTO
+from whispertide.streaming.framing import Bare, Open, Pad30
 from whispertide.streaming.recipe import Recipe
 from whispertide.types import N_FRAMES
 
@@ -43,26 +43,27 @@ def choose_framing(recipe: Recipe, knows_short: bool, encode_s: Callable[[], flo
     `encode_s` tells how many seconds this machine takes to encode 30 s of audio, and is asked only where that counts.
     None: the audio is not live, so that the machine does not count.
     """
-    if recipe.framing != AUTO:
-        return Framed(recipe, f"framing={recipe.framing}, as the recipe says")
+    if not isinstance(recipe.framing, Open):
+        return Framed(recipe, f"framing={recipe.framing.kind}, as the recipe says")
     if knows_short:
         return Framed(as_tuned(recipe), "bare windows, because this checkpoint has heard short ones")
     reason = "because this checkpoint has not heard short windows"
     if encode_s is None:
-        return Framed(recipe.replace(framing="pad30"), f"30 s of padding, {reason} and nobody waits")
-    taken, bound = encode_s(), SHARE * recipe.step_s
+        return Framed(recipe.replace(framing=Pad30()), f"30 s of padding, {reason} and nobody waits")
+    taken, bound = encode_s(), SHARE * recipe.schedule.step_s
     reason += f" and this machine encodes 30 s in {taken:.2f} s"
     if taken <= bound:
-        return Framed(recipe.replace(framing="pad30"), f"30 s of padding, {reason} (within half a step, {bound:.2f} s)")
+        return Framed(recipe.replace(framing=Pad30()), f"30 s of padding, {reason} (within half a step, {bound:.2f} s)")
+    guarded = {"shift_guard": True} if recipe.has("shift_guard") else {}
     return Framed(
-        recipe.replace(framing="bare", shift_guard=True),
+        recipe.replace(framing=Bare(), **guarded),
         f"bare windows with the backward-shift guard, {reason} (more than half a step, {bound:.2f} s)",
     )
 
 
 def as_tuned(recipe: Recipe) -> Recipe:
     """The recipe for a checkpoint that knows short windows, with which it was tuned."""
-    return recipe.replace(framing="bare") if recipe.framing == AUTO else recipe
+    return recipe.replace(framing=Bare()) if isinstance(recipe.framing, Open) else recipe
 
 
 def encode_seconds(model: "WhisperModel") -> float:

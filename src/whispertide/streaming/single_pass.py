@@ -35,7 +35,7 @@ from whispertide.events import RoundStats
 from whispertide.model.unrolled import UnrolledDecoder
 from whispertide.options import DecodeOptions
 from whispertide.streaming.context import fit_context
-from whispertide.streaming.framing import Framing, bare, pad30
+from whispertide.streaming.framing import BARE, PAD30, Framing
 from whispertide.streaming.round import Heard, Listened, Listening, RoundPlan, RoundResult
 from whispertide.streaming.stages import Opening
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
@@ -75,14 +75,12 @@ class SinglePassExecutor:
         self._kinds = lru_cache(maxsize=8)(lambda language: TokenKinds(model.tokenizer, language))
         self._rules = lru_cache(maxsize=8)(self._make_rules)
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
         """Hear `audio` ([len(plan.window)] samples) as `plan.listen` says.
 
         Raises `GraphError` where the model fails.
         """
-        return self.decode(plan, self.encode(plan, audio), options, guards)
+        return self.decode(plan, self.encode(plan, audio), options)
 
     def encode(self, plan: RoundPlan, audio: FloatArray) -> Opening | None:
         """The first stage of `run`; None: there is too little audio."""
@@ -216,7 +214,7 @@ class _Pass:
     def _once_more(self, mel: FloatArray, frames: int, language: str) -> "_Decode":
         """In the other framing, because in the same one it would say the same; NPUsper's fallback is always padded."""
         is_fallback = self.listen.retry is not None
-        frame = bare if self.executor.frame is pad30 and not is_fallback else pad30
+        frame = BARE if self.executor.frame == PAD30 and not is_fallback else PAD30
         self.hushed = False
         began = time.perf_counter()
         encoded = frame(self.model, mel)

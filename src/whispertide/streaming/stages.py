@@ -91,9 +91,7 @@ class Overlapping(Protocol):
 
     depth: int
 
-    def begin(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> Pending:
+    def begin(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> Pending:
         """Like `Executor.run`, without waiting for the result."""
 
 
@@ -121,13 +119,11 @@ class Ready:
         """Nothing is left to stop."""
 
 
-def begin(
-    executor: Executor, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard]
-) -> Pending:
+def begin(executor: Executor, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> Pending:
     """Begin a round; an executor that does not overlap computes it now."""
     if isinstance(executor, Overlapping):
-        return executor.begin(plan, audio, options, guards)
-    return Ready(executor.run(plan, audio, options, guards))
+        return executor.begin(plan, audio, options)
+    return Ready(executor.run(plan, audio, options))
 
 
 def depth_of(executor: Executor | None) -> int:

@@ -15,6 +15,7 @@ from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unh
 from whispertide.streaming.policy import AnyPolicy, align_down
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
+from whispertide.streaming.searches import Search
 from whispertide.types import to_samples
 
 
@@ -124,11 +125,20 @@ class Turns:
     """Plans the rounds of a session. `schedule`, `policy` and `state` may be exchanged between calls."""
 
     def __init__(
-        self, schedule: Schedule, policy: AnyPolicy, emit: Emit, *, gated: bool, live: bool, max_in_flight: int
+        self,
+        schedule: Schedule,
+        policy: AnyPolicy,
+        search: Search,
+        emit: Emit,
+        *,
+        gated: bool,
+        live: bool,
+        max_in_flight: int,
     ) -> None:
         """`gated` False: there is no gate, and what is not flushed is one utterance. `live`: see `Session`."""
         self.schedule = schedule
         self.policy = policy
+        self.search = search
         self.state = TurnState()
         self._emit = emit
         self._gated = gated
@@ -313,7 +323,14 @@ class Turns:
     def _launch(self, utterance: Utterance, frontier: int, *, at: int, is_last: bool, record: bool) -> RoundPlan:
         state = self.state
         load = self._load(utterance, frontier) if record else 0
-        plan = self.policy.plan(utterance.policy, frontier, round_id=state.next_round, is_last=is_last, load=load)
+        plan = self.policy.plan(
+            utterance.policy,
+            frontier,
+            search=self.search,
+            round_id=state.next_round,
+            is_last=is_last,
+            load=load,
+        )
         state.next_round += 1
         state.in_flight.append(Flight(plan, at, utterance.last_end, record))
         utterance.last_end = max(utterance.last_end, frontier)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from whispertide.checkpoint import ModelDims
-from whispertide.decoding.search import Guard, Steps
+from whispertide.decoding.search import Steps
 from whispertide.errors import SessionError
 from whispertide.events import Confirmed, Event, Hypothesis
 from whispertide.lab.evaluation.energy import Meter
@@ -216,7 +216,7 @@ class _Play:
             raise SessionError("expected a session with an executor; this one has none: give it one")
         session, start = self.session, self.clock.now
         began, worked = time.perf_counter(), time.process_time()
-        result = executor.run(plan, session.window(plan), session.options, session.guards(plan))
+        result = executor.run(plan, session.window(plan), session.options)
         spent, worked = time.perf_counter() - began, time.process_time() - worked
         if self.compute_time is None:
             self.clock.spend(spent)
@@ -341,7 +341,7 @@ class _TwoWorkers(_Play):
         executor = self.session.executor
         assert isinstance(executor, PipelinedExecutor)
         session, start = self.session, self.clock.now
-        given = plan, session.window(plan), session.options, session.guards(plan)
+        given = plan, session.window(plan), session.options
         if self.clock.name == "live":
             return _Flight(start, executor.begin(*given))
         worked = time.process_time()
@@ -367,13 +367,13 @@ def _play(
 
 
 def _stage_by_stage(
-    stages: Staged, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard]
+    stages: Staged, plan: RoundPlan, audio: FloatArray, options: DecodeOptions
 ) -> tuple[float, float, RoundResult]:
     """Seconds of the first and of the second stage, and the result."""
     began = time.perf_counter()
     opening = stages.encode(plan, audio)
     between = time.perf_counter()
-    result = stages.decode(plan, opening, options, guards)
+    result = stages.decode(plan, opening, options)
     return between - began, time.perf_counter() - between, result
 
 

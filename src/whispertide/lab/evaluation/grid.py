@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
 from whispertide.options import EngineOptions
-from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
+from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.short_windows import as_tuned
 
@@ -80,7 +80,7 @@ def grid(
     requests = []
     for model, corpus in product(models, corpora):
         for name, variants in zip(recipes, chosen, strict=True):
-            requests += [Request(name, model, corpus, variant, variant.step_s) for variant in variants]
+            requests += [Request(name, model, corpus, variant, variant.schedule.step_s) for variant in variants]
             requests += [Request(OFFLINE, model, corpus)] * (name == OFFLINE)
         for peer in chosen_peers:
             peer_steps = steps if "step_s" in peer.defaults and steps else (None,)
@@ -114,10 +114,11 @@ def changes_of(recipe: Recipe) -> tuple[str, ...]:
     A framing that is left open counts as the one that the recipe was tuned with.
     """
     recipe, original = as_tuned(recipe), as_tuned(get_recipe(recipe.name))
+    before = original.settings()
     return tuple(
-        f"{name}={text_of(getattr(recipe, name))}"
-        for name in field_types()
-        if name not in _NAMED_APART and getattr(recipe, name) != getattr(original, name)
+        f"{name}={text_of(value)}"
+        for name, value in recipe.settings().items()
+        if name not in _NAMED_APART and (name not in before or value != before[name])
     )
 
 

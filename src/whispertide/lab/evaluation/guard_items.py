@@ -23,7 +23,7 @@ from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.evaluation.wer import Counts, align
 from whispertide.options import DecodeOptions
-from whispertide.streaming.framing import Framing, bare, buckets, buckets_masked, pad30
+from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing
 from whispertide.streaming.round import Listening, RoundPlan
 from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.types import FloatArray, Span
@@ -40,18 +40,18 @@ USUAL = BackwardShift()
 Variant = tuple[str, Framing, BackwardShift | None]
 
 _COMPONENTS: tuple[Variant, ...] = (
-    ("30 s, no guard", pad30, None),
-    ("no padding, no guard", bare, None),
-    ("bucket, no guard", buckets, None),
-    ("bucket, encoder masked too, no guard", buckets_masked, None),
-    ("no padding, guard without filters", bare, replace(USUAL, median=1, average=1)),
-    ("no padding, guard with median", bare, replace(USUAL, average=1)),
-    ("no padding, guard with average", bare, replace(USUAL, median=1)),
-    ("no padding, guard", bare, USUAL),
-    ("no padding, guard as in the published code", bare, replace(USUAL, row="fed", search_from=15)),
+    ("30 s, no guard", PAD30, None),
+    ("no padding, no guard", BARE, None),
+    ("bucket, no guard", Buckets(), None),
+    ("bucket, encoder masked too, no guard", Buckets(masked=True), None),
+    ("no padding, guard without filters", BARE, replace(USUAL, median=1, average=1)),
+    ("no padding, guard with median", BARE, replace(USUAL, average=1)),
+    ("no padding, guard with average", BARE, replace(USUAL, median=1)),
+    ("no padding, guard", BARE, USUAL),
+    ("no padding, guard as in the published code", BARE, replace(USUAL, row="fed", search_from=15)),
 )
 _FILTERS: tuple[Variant, ...] = tuple(
-    (f"{median}, {average}", bare, replace(USUAL, median=median, average=average))
+    (f"{median}, {average}", BARE, replace(USUAL, median=median, average=average))
     for median in MEDIANS
     for average in AVERAGES
 )

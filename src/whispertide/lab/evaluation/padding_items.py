@@ -18,7 +18,7 @@ from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.evaluation.wer import Counts, align
 from whispertide.streaming.beside import folder_of
-from whispertide.streaming.framing import HUSH
+from whispertide.streaming.framing import Hush
 from whispertide.streaming.hush import HushWord
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 
@@ -86,7 +86,7 @@ def ways(transcriber: "Transcriber") -> list[Way]:
         Way("none", 0.0),
         *(Way(f"zeros {s} s", s) for s in PAD_SECONDS),
         *(Way(f"noise {s} s", s, noise=True) for s in PAD_SECONDS),
-        *(Way(f"hush {word.seconds:g} s", word.seconds, HUSH, hush=word) for word in words),
+        *(Way(f"hush {word.seconds:g} s", word.seconds, Hush.kind, hush=word) for word in words),
     ]
 
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import page
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.plots import Drawing
-from whispertide.streaming.recipe import field_types
+from whispertide.streaming.recipe import every_field
 from whispertide.streaming.recipes import RECIPES
 
 if TYPE_CHECKING:
@@ -279,4 +279,4 @@ def _is_there(need: str) -> bool:
     if need.startswith("recipe "):
         return need.removeprefix("recipe ") in RECIPES
     field, equals, value = need.partition("=")
-    return bool(equals) and value in get_args(field_types().get(field))
+    return bool(equals) and value in every_field().get(field, ())

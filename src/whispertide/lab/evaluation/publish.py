@@ -170,7 +170,7 @@ def _is_default(cell: Cell) -> bool:
     if name.startswith(PEER):
         default = PEERS[name.removeprefix(PEER)].defaults.get("step_s")
     else:
-        default = RECIPES[name].step_s if name in RECIPES else None
+        default = RECIPES[name].schedule.step_s if name in RECIPES else None
     return not cell.spec.changes and step == default
 
 

@@ -24,8 +24,8 @@ from whispertide.lab.evaluation.trace import FREE, ClockName, Trace
 from whispertide.lab.speech.utterance import Corpus, Utterance
 from whispertide.options import DecodeOptions
 from whispertide.streaming.beside import digest_beside
-from whispertide.streaming.framing import AUTO
-from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
+from whispertide.streaming.framing import Open
+from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
 from whispertide.types import seconds
 
@@ -167,7 +167,7 @@ class Runner:
         chosen = parse_overrides(get_recipe(recipe), settings)
         if step_s is not None:
             chosen = chosen.replace(step_s=step_s)
-        return self.run(Request(recipe, model or self.models[0], self._corpus_name, chosen, chosen.step_s))
+        return self.run(Request(recipe, model or self.models[0], self._corpus_name, chosen, chosen.schedule.step_s))
 
     def each_clip(
         self, name: str, measure: Callable[[Clip], Json], *, usual: int, quick: int, made_by: str, **settings: str
@@ -215,7 +215,7 @@ class Runner:
         if request.recipe is not None:
             recipe = request.recipe
             return [
-                self._offline_job(request.model, corpus, recipe.hypotheses),
+                self._offline_job(request.model, corpus, recipe.search.hypotheses),
                 self._streaming_job(request, recipe, corpus),
             ]
         if request.recogniser == OFFLINE:
@@ -227,9 +227,9 @@ class Runner:
         recipe = self._framed(request.model, asked)
         spec = replace(
             self._spec(request.recogniser, request.model, corpus),
-            step_s=recipe.step_s,
+            step_s=recipe.schedule.step_s,
             changes=changes_of(recipe),
-            settings={name: str(getattr(recipe, name)) for name in field_types()},
+            settings={name: str(value) for name, value in recipe.settings().items()},
         )
         return Job(spec, corpus, lambda: streaming(self.transcriber(request.model), recipe, clock=self.clock))
 
@@ -304,7 +304,7 @@ class Runner:
         )
 
     def _framed(self, model: str, recipe: Recipe) -> Recipe:
-        if recipe.framing != AUTO:
+        if not isinstance(recipe.framing, Open):
             return recipe
 
         def find() -> Recipe:

@@ -1,0 +1,98 @@
+"""What the five choices of a recipe have in common: frozen values whose fields say what they mean and how far they go.
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Adaptive(Schedule):
+        kind: ClassVar[str] = "adaptive"
+        step_s: float = setting(0.3, "a round when so much audio has arrived", least=0.02, most=30)
+
+Each value checks itself when it is made. Knows no choice in particular.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+
+from whispertide.errors import OptionError
+
+T = TypeVar("T")
+
+
+def setting(default: T, about: str, *, least: float | None = None, most: float | None = None) -> T:
+    """A field of a choice: its default, what it means in a sentence, and its range where it has one."""
+    return field(default=default, metadata={"about": about, "least": least, "most": most})  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One of the things that can be chosen on an axis of a recipe. `kind` is its name there.
+
+    Raises `OptionError` for a value of the wrong type or out of range.
+    """
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    @classmethod
+    def instead_of(cls, other: "Choice") -> Self:
+        """This choice in place of another on its axis: the fields that both have stay."""
+        kept = field_types(type(other)).keys() & field_types(cls).keys()
+        return cls(**{name: getattr(other, name) for name in kept})
+
+    def check(self) -> None:
+        """Every field by itself; a choice whose fields bound each other adds to it."""
+        for name, kind in field_types(type(self)).items():
+            check_value(name, kind, getattr(self, name))
+        for item in fields(self):
+            least, most = item.metadata["least"], item.metadata["most"]
+            if least is not None:
+                check_range(item.name, getattr(self, item.name), least, most)
+
+
+def check_value(name: str, kind: Any, value: object) -> None:
+    """Raise `OptionError` unless `value` is of the type, or among the literals, `kind`."""
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise OptionError(f"expected {name} to be one of {', '.join(get_args(kind))}; got {value!r}")
+        return
+    accepted = (int, float) if kind is float else (kind,)
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+        raise OptionError(f"expected {name} to be of type {kind.__name__}; got {value!r}")
+
+
+def check_range(name: str, value: float, least: float, most: float) -> None:
+    """Raise `OptionError` unless `value` lies between `least` and `most`."""
+    if not least <= value <= most:
+        raise OptionError(f"expected {name} between {least:g} and {most:g}; got {value}")
+
+
+def field_types(choice: type[Any]) -> Mapping[str, Any]:
+    """Name -> type of every field of a class of choices, in order."""
+    return _field_types(choice)
+
+
+@lru_cache
+def _field_types(choice: Any) -> Mapping[str, Any]:
+    hints = get_type_hints(choice)
+    return MappingProxyType({item.name: hints[item.name] for item in fields(choice)})
+
+
+_SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def parse_value(name: str, kind: Any, text: str) -> Any:
+    """`text` as a value of the field's type. Raises `OptionError` for a text that is none."""
+    if kind is bool:
+        if text.lower() not in _SWITCH:
+            raise OptionError(f"expected {name} to be true or false; got {text!r}")
+        return _SWITCH[text.lower()]
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            expected = "a whole number" if kind is int else "a number"
+            raise OptionError(f"expected {name} to be {expected}; got {text!r}") from None
+    return text

@@ -1,0 +1,32 @@
+"""Where a recipe wants its rounds computed; `executor` and `pipelined` do it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from whispertide.streaming.choice import Choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where(Choice):
+    """Where, and only where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serial(Where):
+    """One round after the other."""
+
+    kind: ClassVar[str] = "serial"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipelined(Where):
+    """A round is encoded while the one before it is decoded, each by a worker of its own (WhisperFlow)."""
+
+    kind: ClassVar[str] = "pipelined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auto(Where):
+    """Whatever `whispertide profile` found best on this machine."""
+
+    kind: ClassVar[str] = "auto"

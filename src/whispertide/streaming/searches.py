@@ -1,0 +1,95 @@
+"""Which search finds the tokens of a round, as a recipe says it; the searches themselves are in `decoding`."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from whispertide.decoding.earlier import Align, Reuse
+from whispertide.streaming.choice import Choice, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search(Choice):
+    """How tokens are found."""
+
+    @property
+    def hypotheses(self) -> int:
+        """How many hypotheses are kept at most."""
+        return 1
+
+    @property
+    def reuse(self) -> Reuse | None:
+        """How the text of an earlier round is used; None: not at all."""
+        return None
+
+    def narrowed(self) -> "Search":
+        """The same with one hypothesis, for a machine that is too slow."""
+        return self if self.hypotheses == 1 else Greedy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greedy(Search):
+    """The likeliest token, each time."""
+
+    kind: ClassVar[str] = "greedy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unrolled(Search):
+    """Greedy in static graphs of several steps each (docs/npu.md), which have fixed lengths."""
+
+    kind: ClassVar[str] = "unrolled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beam(Search):
+    """Several hypotheses next to each other."""
+
+    kind: ClassVar[str] = "beam"
+    beam: int = setting(5, "hypotheses", least=1, most=64)
+
+    @classmethod
+    def instead_of(cls, other: Choice) -> Self:
+        """A beam of one is another search's, and does not stay."""
+        found = super(Beam, cls).instead_of(other)
+        return replace(found, beam=5) if found.beam == 1 else found
+        found = Search.instead_of.__func__(cls, other)  # type: ignore[attr-defined]
+        return replace(found, beam=5) if found.beam == 1 else found
+
+    @property
+    def hypotheses(self) -> int:
+        """As many as `beam`."""
+        return self.beam
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned(Beam):
+    """One hypothesis as long as it says what the round before heard, else `beam` (WhisperFlow)."""
+
+    kind: ClassVar[str] = "pruned"
+    align: Align = setting(
+        "bigram",
+        'how the place in what was heard is found: by two equal pieces in a row ("bigram"), by the equal piece nearest '
+        'in "time", or by the "first" equal one (WhisperFlow)',
+    )
+    recover: bool = setting(
+        True, "a search that has left what was heard gets narrow again once it is back (WhisperFlow: never)"
+    )
+
+    @property
+    def reuse(self) -> Reuse | None:
+        """The text is followed token by token."""
+        return Reuse(self.align, self.recover)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified(Pruned):
+    """Likewise, and what the round before heard is checked as one block: with one hypothesis it finds what greedy
+    finds. AlignAtt checks the guess of the round before, whose place it knows.
+    """
+
+    kind: ClassVar[str] = "verified"
+
+    @property
+    def reuse(self) -> Reuse | None:
+        """The text is checked as one block."""
+        return Reuse(self.align, self.recover, block=True)
