@@ -91,6 +91,11 @@ class SessionState:
     lag_level: int = 0
     replaced: int = 0
 
+    def forget(self) -> None:
+        """See `Session.forget`."""
+        self.transcript.forget()
+        self.turns.forget()
+
     def copy(self) -> "SessionState":
         """An independent copy; values that never change are shared."""
         return replace(
@@ -317,6 +322,13 @@ class Session:
         self._state.spoken = None
         self._release()
         return self.drain()
+
+    def forget(self) -> None:
+        """Let go of all that was said and that nothing later depends on, so that a session can go on for days.
+
+        `transcript` then has some last words, `boundaries` and `loads` only what comes. No event is another for it.
+        """
+        self._state.forget()
 
     def configure(self, **changes: Any) -> None:
         """Change fields of the recipe or of the decode options, from the next planned round on.

@@ -232,8 +232,7 @@ class Journal:
         needed, seq = state.buffer.start, live.outbox.next_seq - 1
         data = (state, len(state.buffer), live.asked_recipe, live.asked_options)
         state.buffer = AudioBuffer(start=needed)  # the audio is among the commands
-        state.transcript.words = state.transcript.words[-1:]  # the others are with the client
-        state.turns.boundaries, state.turns.loads = [], []
+        state.forget()  # the rest is with the client
         rows: list[tuple[str, tuple[Any, ...]]] = []
         for entry in entries:
             text = json.dumps(to_dict(entry) if isinstance(entry, Event) else entry)

@@ -115,7 +115,7 @@ class Server(uvicorn.Server):
             self._ready(self.port)
 
     async def _listen(self, listener: Listener) -> asyncio.Server:
-        """Accept connections as uvicorn does. It has no setting for how long TLS may take; asyncio waits for a minute."""
+        """Accept connections as uvicorn does, which has no setting for how long TLS may take (asyncio: a minute)."""
         config = self.config
         protocol = partial(
             config.http_protocol_class,  # type: ignore[arg-type]

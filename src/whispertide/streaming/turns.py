@@ -106,6 +106,11 @@ class TurnState:
             self.boundaries.pop()
             self.loads.pop()
 
+    def forget(self) -> None:
+        """Let go of `boundaries` and `loads`, but of those that can still be taken back."""
+        done = len(self.boundaries) - sum(flight.recorded for flight in self.in_flight)
+        del self.boundaries[:done], self.loads[:done]
+
     def copy(self) -> "TurnState":
         """An independent copy; values that never change are shared."""
         return replace(
