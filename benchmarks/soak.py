@@ -126,6 +126,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Run what was asked for; exit code 1 if anything failed."""
     arguments = parse()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped, too
     names = [name for name in arguments.only.split(",") if name]
     named = [each for each in KINDS if not names or each.name in names]
     notes = Notes.here(arguments.folder)
@@ -134,7 +135,6 @@ def main() -> None:
         return
     if arguments.work:
         (scenario,) = [each for each in KINDS if each.name == arguments.work]
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that its servers are stopped, too
         with suppress(KeyboardInterrupt):
             work(scenario, notes, time.monotonic() + arguments.seconds)
         return
