@@ -132,8 +132,9 @@ class ThriftyWebSockets(WebSocketsSansIOProtocol):
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """What was wrong with a frame leads by its traceback to all that came: nobody asks for it any more."""
+        """After a frame that is none, parser and error hold each other and what came: nobody asks for them any more."""
         super().connection_lost(exc)
+        self.conn.parser.close()
         self.conn.parser_exc = None
 
     async def send(self, message: Any) -> None:
