@@ -32,6 +32,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 SLOT_S = 300.0  # of a scenario with share 1, where there is no end
 SHORTEST_S = 2.0
+LEAST_S = 60.0  # before an unfinished seed is given up, however short the campaign
 WORKING = 0.95  # of the time that is given; the rest is for stopping
 LOOK_S = 1.0
 FLAT = 0.01  # memory may grow by so much after its warm-up
@@ -78,7 +79,8 @@ def slot(scenario: Scenario, folder: Path | None, seconds: float, deadline: floa
 def campaign(scenarios: Sequence[Scenario], arguments: argparse.Namespace) -> list[str]:
     """All of it, or a fair share of each; returns the scenarios whose process died."""
     notes = Notes.here(arguments.folder)
-    deadline = time.monotonic() + WORKING * 60 * arguments.minutes if arguments.minutes else math.inf
+    began, planned = time.monotonic(), WORKING * 60 * arguments.minutes if arguments.minutes else math.inf
+    deadline = began + max(planned, LEAST_S)
     dead: list[str] = []
     columns = (TextColumn("{task.description:20}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"))
     with Progress(*columns, TextColumn("{task.fields[failed]}"), TimeElapsedColumn()) as bars:
@@ -96,7 +98,7 @@ def campaign(scenarios: Sequence[Scenario], arguments: argparse.Namespace) -> li
                 seconds = SLOT_S * scenario.share
                 if arguments.minutes:  # who takes longer than its share takes it from those that follow
                     left = sum(each.share for each in scenarios[at:])
-                    seconds = (deadline - time.monotonic()) * scenario.share / left
+                    seconds = (began + planned - time.monotonic()) * scenario.share / left
                 seconds = max(SHORTEST_S, seconds)
                 if not slot(scenario, arguments.folder, seconds, deadline, partial(show, scenario)):
                     dead.append(scenario.name)

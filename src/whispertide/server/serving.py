@@ -117,12 +117,8 @@ class Server(uvicorn.Server):
     async def _listen(self, listener: Listener) -> asyncio.Server:
         """Accept connections as uvicorn does, which has no setting for how long TLS may take (asyncio: a minute)."""
         config = self.config
-        protocol = partial(
-            config.http_protocol_class,  # type: ignore[arg-type]
-            config=config,
-            server_state=self.server_state,
-            app_state=self.lifespan.state,
-        )
+        kind: Any = config.http_protocol_class
+        protocol = partial(kind, config=config, server_state=self.server_state, app_state=self.lifespan.state)
         return await asyncio.get_running_loop().create_server(
             protocol,
             sock=listener,
