@@ -7,7 +7,7 @@ and takes the commands that came after it once more: what was confirmed stays, w
 
 One thread writes; what waits is written in one transaction, and its number to a file beside the journal (`watermark`):
 a journal that comes back older than that gives its sessions up. The database is in WAL mode without a sync per
-transaction: it survives a kill at any moment; a power cut can cost the last moments.
+transaction: it survives a kill at any moment, and a power cut where its last words reached the disk.
 """
 
 import asyncio
