@@ -168,8 +168,8 @@ def contender_called(name: str, links: Path) -> Contender | str:
 
 def missing() -> str:
     """Why WhisperLiveKit cannot be started."""
-    from whispertide.evaluation.peers.registry import PEERS
-    from whispertide.evaluation.peers.running import why_not
+    from whispertide.lab.evaluation.peers.registry import PEERS
+    from whispertide.lab.evaluation.peers.running import why_not
 
     reasons = (why_not(PEERS[f"whisperlivekit-{name}"]) for name in SERVERS if name != "whispertide")
     return next((reason for reason in reasons if reason), "")
