@@ -13,21 +13,27 @@ it does not, or if anything else went wrong. `--page FILE` writes what there is 
 
 import argparse
 import logging
+import math
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from campaign.kinds import KINDS
 from campaign.lines import Notes
 from campaign.page import flatness, write_page
 from campaign.scenario import Scenario
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 SLOT_S = 300.0  # of a scenario with share 1, where there is no end
 SHORTEST_S = 2.0
+LEAST_S = 60.0  # before an unfinished seed is given up, however short the campaign
+WORKING = 0.95  # of the time that is given; the rest is for stopping
 LOOK_S = 1.0
 FLAT = 0.01  # memory may grow by so much after its warm-up
 
@@ -53,43 +59,51 @@ def progress_of(scenario: Scenario, notes: Notes) -> tuple[int, int]:
     return min(scenario.target, sum(line.harm for line in lines)), sum(line.failed for line in lines)
 
 
-def slot(scenario: Scenario, arguments: argparse.Namespace, seconds: float, show: Progress, task: TaskID) -> bool:
-    """A process that works on one scenario for so long; whether it ended well."""
+def slot(scenario: Scenario, folder: Path | None, seconds: float, deadline: float, show: Callable[[], None]) -> bool:
+    """A process that works on one scenario for so long, and is stopped at the deadline; whether it ended well."""
     command = [sys.executable, __file__, "--work", scenario.name, "--seconds", str(seconds)]
-    worker = subprocess.Popen([*command, "--folder", str(arguments.folder or "")])
-    notes = Notes.here(arguments.folder)
+    worker = subprocess.Popen([*command, "--folder", str(folder or "")])
+    in_time = True
     try:
-        while worker.poll() is None:
-            harm, failed = progress_of(scenario, notes)
-            show.update(task, completed=harm, failed=f"{failed} failed" if failed else "")
+        while worker.poll() is None and in_time:
+            show()
             time.sleep(LOOK_S)
+            in_time = time.monotonic() < deadline
     finally:
         worker.terminate()  # after Ctrl-C, too
         worker.wait()
-    harm, failed = progress_of(scenario, notes)
-    show.update(task, completed=harm, failed=f"{failed} failed" if failed else "")
-    return worker.returncode == 0
+    show()
+    return worker.returncode == 0 or not in_time
 
 
 def campaign(scenarios: Sequence[Scenario], arguments: argparse.Namespace) -> list[str]:
     """All of it, or a fair share of each; returns the scenarios whose process died."""
     notes = Notes.here(arguments.folder)
-    shares = sum(scenario.share for scenario in scenarios)
+    began, planned = time.monotonic(), WORKING * 60 * arguments.minutes if arguments.minutes else math.inf
+    deadline = began + max(planned, LEAST_S)
     dead: list[str] = []
     columns = (TextColumn("{task.description:20}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"))
-    with Progress(*columns, TextColumn("{task.fields[failed]}"), TimeElapsedColumn()) as show:
-        tasks = {each.name: show.add_task(each.name, total=each.target, failed="") for each in scenarios}
+    with Progress(*columns, TextColumn("{task.fields[failed]}"), TimeElapsedColumn()) as bars:
+        tasks = {each.name: bars.add_task(each.name, total=each.target, failed="") for each in scenarios}
+
+        def show(scenario: Scenario) -> None:
+            harm, failed = progress_of(scenario, notes)
+            bars.update(tasks[scenario.name], completed=harm, failed=f"{failed} failed" if failed else "")
+
         while True:
-            for scenario in scenarios:
-                whole = arguments.minutes * 60 / shares if arguments.minutes else SLOT_S
-                seconds = max(SHORTEST_S, whole * scenario.share)
+            for at, scenario in enumerate(scenarios):
+                show(scenario)
                 if scenario.name in dead or progress_of(scenario, notes)[0] >= scenario.target:
-                    show.update(tasks[scenario.name], completed=scenario.target)
                     continue
-                if not slot(scenario, arguments, seconds, show, tasks[scenario.name]):
+                seconds = SLOT_S * scenario.share
+                if arguments.minutes:  # who takes longer than its share takes it from those that follow
+                    left = sum(each.share for each in scenarios[at:])
+                    seconds = (began + planned - time.monotonic()) * scenario.share / left
+                seconds = max(SHORTEST_S, seconds)
+                if not slot(scenario, arguments.folder, seconds, deadline, partial(show, scenario)):
                     dead.append(scenario.name)
-            left = [each for each in scenarios if progress_of(each, notes)[0] < each.target and each.name not in dead]
-            if arguments.minutes or not left:
+            undone = [each for each in scenarios if progress_of(each, notes)[0] < each.target and each.name not in dead]
+            if arguments.minutes or not undone:
                 return dead
 
 
@@ -114,21 +128,30 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Run what was asked for; exit code 1 if anything failed."""
     arguments = parse()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped, too
     names = [name for name in arguments.only.split(",") if name]
-    scenarios = [each for each in KINDS if not names or each.name in names]
+    named = [each for each in KINDS if not names or each.name in names]
     notes = Notes.here(arguments.folder)
     if arguments.page is not None:
         write_page(arguments.page, KINDS, notes)
         return
     if arguments.work:
         (scenario,) = [each for each in KINDS if each.name == arguments.work]
-        work(scenario, notes, time.monotonic() + arguments.seconds)
+        with suppress(KeyboardInterrupt):
+            work(scenario, notes, time.monotonic() + arguments.seconds)
         return
+    skipped = {each.name: reason for each in named if (reason := each.missing())}
+    for name, reason in skipped.items():
+        print(f"{name} is skipped: {reason}")
+    scenarios = [each for each in named if each.name not in skipped]
     dead = campaign(scenarios, arguments)
     failed = [line for each in scenarios for line in notes.read(each.name) if line.failed]
     for line in failed[:20]:
         words = f"{line.lost} words lost, {line.changed} changed, {line.repeated} repeated"
         print(f"{line.scenario} seed {line.seed}: {words}. {line.problem[:300]}")
+    for each in scenarios:
+        if each.name not in dead and not any(notes.read(each.name)):
+            print(f"{each.name}: no seed of it ended in the time that there was")
     for name in dead:
         print(f"{name}: its process ended with an error")
     growing = [] if arguments.minutes else grown(scenarios, notes)  # in minutes nothing has warmed up

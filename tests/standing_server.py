@@ -7,9 +7,9 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import Queue
 from typing import Any
 
@@ -18,16 +18,14 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from served import SILENCE, TEXT, KnowingModel, client, limited
+from watcher import Watcher
 from whispertide.server.hub import Hub
-from whispertide.server.live import Command, LiveSession
 from whispertide.server.options import ServerOptions
-from whispertide.server.protocols.base import Settings
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.serving import Server, assemble, running
 from whispertide.server.tcp import TcpListener
 from whispertide.streaming.recipes import get_recipe
-from whispertide.types import join_words
 
 SOCKETS = ("/ws", "/v1/realtime?intent=transcription", "/v1/listen", "/v3/ws?sample_rate=16000", "/")
 PORTS = ("wyoming", "lines", "json-lines")
@@ -35,23 +33,6 @@ every_socket = pytest.mark.parametrize("path", SOCKETS)
 _LOGGERS = ("whispertide.server", "uvicorn", "uvicorn.error", "asyncio")
 # uvicorn shows its own stack for a text frame that is no UTF-8; the client gets a close frame
 _HARMLESS = ("Invalid UTF-8 sequence received from client.",)
-
-
-@dataclass
-class Watcher:
-    """Remembers every session that was opened."""
-
-    sessions: list[LiveSession] = field(default_factory=list)
-
-    def opened(self, live: LiveSession, settings: Settings) -> "Watcher":
-        self.sessions.append(live)
-        return self
-
-    def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Any]) -> None:
-        """Only whole sessions are looked at."""
-
-    def closed(self, live: LiveSession) -> None:
-        """What is known of it is still wanted."""
 
 
 class _Errors(logging.Handler):
@@ -96,8 +77,7 @@ class Standing:
 
     def words(self) -> list[str]:
         """What the newest session confirmed."""
-        text = join_words(self.watcher.sessions[-1].session.transcript.words)
-        return [word.strip(" ,.!").lower() for word in text.split()]
+        return [word.strip(" ,.!").lower() for word in self.watcher.sessions[-1].text.split()]
 
     @asynccontextmanager
     async def bystander(self, headers: Mapping[str, str] | None = None) -> AsyncIterator[None]:

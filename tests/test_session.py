@@ -1,5 +1,7 @@
 """A session step by step; what holds for every stream is in test_session_properties."""
 
+import gc
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -617,6 +619,19 @@ def test_without_an_executor_simple_use_is_refused() -> None:
 
 
 # --- snapshots ---
+
+
+def test_a_session_that_nobody_has_is_gone_at_once() -> None:
+    """Its audio does not wait for the collector of cycles."""
+    gc.disable()
+    try:
+        session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
+        push(session, 4.0)
+        gone = weakref.ref(session)
+        del session
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_from_a_snapshot_the_same_audio_gives_the_same_events_again() -> None:

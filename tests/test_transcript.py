@@ -5,6 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit
 from whispertide.transcript import Change, Transcript
 from whispertide.types import Word
@@ -24,6 +25,20 @@ def test_words_are_added_and_the_hypothesis_is_replaced() -> None:
     assert transcript.words == [a, b, c]
     assert transcript.text == "A b c."
     assert transcript.end == 30
+
+
+@given(st.lists(st.tuples(words, words, st.booleans()), max_size=40))
+def test_what_is_forgotten_changes_nothing_later(commits: list[tuple[list[Word], list[Word], bool]]) -> None:
+    whole, short, end = Transcript(), Transcript(), 0
+    for confirmed, hypothesis, forget in commits:
+        end += 1_000
+        commit = Commit(tuple(confirmed), tuple(hypothesis), 0)
+        assert short.apply(commit, end=end, loop_guard=True) == whole.apply(commit, end=end, loop_guard=True)
+        assert short.end == whole.end
+        if forget:
+            short.forget()
+            assert short.words == whole.words[-CONTEXT:][-len(short.words) :]
+            assert len(short.words) <= CONTEXT
 
 
 def test_an_unchanged_hypothesis_is_no_news() -> None:

@@ -166,6 +166,15 @@ def contender_called(name: str, links: Path) -> Contender | str:
     return ours(arguments, 1) if name == "whispertide" else livekit(arguments, name, links)
 
 
+def missing() -> str:
+    """Why WhisperLiveKit cannot be started."""
+    from whispertide.lab.evaluation.peers.registry import PEERS
+    from whispertide.lab.evaluation.peers.running import why_not
+
+    reasons = (why_not(PEERS[f"whisperlivekit-{name}"]) for name in SERVERS if name != "whispertide")
+    return next((reason for reason in reasons if reason), "")
+
+
 BESIDE = Scenario(
     "beside",
     "nano.en on WhisperLiveKit's server and on ours in real time: an outage of 5 s, or a broken connection",
@@ -173,4 +182,5 @@ BESIDE = Scenario(
     60,
     beside,
     exact=False,
+    missing=missing,
 )

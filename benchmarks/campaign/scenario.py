@@ -17,6 +17,7 @@ class Scenario:
     target    how many `unit`s of harm make a whole campaign
     share     of the time, where time is short, in comparison with the others
     exact     whether every word has to be as it was said (the model knows them), or a sentence at least (nano.en)
+    missing   why it cannot be run on this machine, or ""
     steady    whether one server or session lives for all seeds, so that memory has to be flat
     """
 
@@ -28,3 +29,4 @@ class Scenario:
     share: float = 1.0
     exact: bool = True
     steady: bool = False
+    missing: Callable[[], str] = str

@@ -20,7 +20,7 @@ from served import events_of, text_of
 from whispertide.events import End, Event
 from whispertide.types import Word
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0  # also on a core that others use
 GONE = 4004  # the close code of a session that is not there
 
 

@@ -86,6 +86,16 @@ class SessionState:
     lag_level: int = 0
     replaced: int = 0
 
+    def emit(self, kind: type[Event], at: int, **values: Any) -> None:
+        """Number an event and keep it for whoever asks next."""
+        self.outbox.append(kind(self.seq, at, **values))
+        self.seq += 1
+
+    def forget(self) -> None:
+        """See `Session.forget`."""
+        self.transcript.forget()
+        self.turns.forget()
+
     def copy(self) -> "SessionState":
         """An independent copy; values that never change are shared."""
         return replace(
@@ -130,7 +140,7 @@ class Session:
             schedule or recipe.schedule,
             policy or recipe.policy,
             recipe.search,
-            self._emit,
+            self._state.emit,
             gated=gate is not None,
             live=live,
             max_in_flight=depth_of(executor) if max_in_flight is None else max_in_flight,
@@ -310,6 +320,13 @@ class Session:
         self._release()
         return self.drain()
 
+    def forget(self) -> None:
+        """Let go of all that was said and that nothing later depends on, so that a session can go on for days.
+
+        `transcript` then has some last words, `boundaries` and `loads` only what comes. No event is another for it.
+        """
+        self._state.forget()
+
     def configure(self, **changes: Any) -> None:
         """Change fields of the recipe or of the decode options, from the next planned round on.
 
@@ -332,7 +349,7 @@ class Session:
         self._require_open()
         if fatal:
             self.close()
-        self._emit(Error, self.received, message=message, fatal=fatal)
+        self._state.emit(Error, self.received, message=message, fatal=fatal)
         self._state.turns.ended = fatal
         return self.drain()
 
@@ -363,6 +380,7 @@ class Session:
     def _connect(self) -> None:
         """Let the rounds follow the state and the recipe that hold now."""
         self._turns.state = self._state.turns
+        self._turns.emit = self._state.emit  # not a method of the session: nothing may keep it once its owner lets go
         recipe = self._state.recipe
         self._turns.schedule = self._own_schedule or recipe.schedule
         self._turns.policy = self._own_policy or recipe.policy
@@ -427,15 +445,11 @@ class Session:
         self._note_lag(flight, commit.level)
         self._release()
 
-    def _emit(self, kind: type[Event], at: int, **values: Any) -> None:
-        self._state.outbox.append(kind(self._state.seq, at, **values))
-        self._state.seq += 1
-
     def _show(self, change: Change, at: int, **values: Any) -> None:
         if change.confirmed:
-            self._emit(Confirmed, at, words=change.confirmed, **values)
+            self._state.emit(Confirmed, at, words=change.confirmed, **values)
         if change.hypothesis is not None:
-            self._emit(Hypothesis, at, words=change.hypothesis, **values)
+            self._state.emit(Hypothesis, at, words=change.hypothesis, **values)
 
     def _note_language(self, result: RoundResult, at: int) -> None:
         """Say which language was detected, when that is news and nobody set one."""
@@ -443,7 +457,7 @@ class Session:
         if result.language is None or state.options.language is not None or result.language == state.language:
             return
         state.language = result.language
-        self._emit(Language, at, language=result.language, probability=result.language_probability)
+        self._state.emit(Language, at, language=result.language, probability=result.language_probability)
 
     def _note_lag(self, flight: Flight, lowered: int) -> None:
         """Say when the audio behind the last round passes another `lag_s`, and when it is well below that again.
@@ -460,7 +474,7 @@ class Session:
         if level == state.lag_level or (level == 0 and behind > limit // 2):
             return
         state.lag_level = level
-        self._emit(Lag, flight.at, behind=behind, level=level)
+        self._state.emit(Lag, flight.at, behind=behind, level=level)
 
     def _release(self) -> None:
         """Let go of audio that neither a round nor an utterance to come can need."""

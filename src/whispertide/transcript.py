@@ -60,6 +60,13 @@ class Transcript:
         """Forget the guess."""
         return self.apply(Commit((), (), 0), end=self.end)
 
+    def forget(self) -> None:
+        """Let go of the words that no later commit looks at, for whoever was told of them and does not end.
+
+        `words` and `text` are then of the last ones only.
+        """
+        del self.words[:-CONTEXT]
+
     def copy(self) -> "Transcript":
         """An independent copy."""
         return Transcript(list(self.words), self.hypothesis)

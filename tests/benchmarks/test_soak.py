@@ -145,15 +145,15 @@ def promises_too_soon(patch: pytest.MonkeyPatch) -> None:
         live.safe = live.accepted
 
     patch.setattr(Hub, "_put", hasty)
-    write = Journal._commit
+    write = Journal._transaction
 
-    def slow(self: Journal, jobs: Sequence[Any]) -> bool:
+    def slow(self: Journal, jobs: Sequence[Any]) -> None:
         import time
 
         time.sleep(0.05)
-        return write(self, jobs)
+        write(self, jobs)
 
-    patch.setattr(Journal, "_commit", slow)
+    patch.setattr(Journal, "_transaction", slow)
 
 
 def _confirming(change: Callable[[tuple[Word, ...]], tuple[Word, ...]]) -> Callable[[pytest.MonkeyPatch], None]:

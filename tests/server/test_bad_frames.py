@@ -1,11 +1,13 @@
 """What is no frame and no request, and those who may not come in: a proper end, and nobody else notices."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 from websockets.exceptions import InvalidStatus
+from websockets.server import ServerProtocol
 
 from served import client, keyed, limited, served
 from standing_server import Standing, every_socket, frame, raw_socket, standing, until_closed
@@ -123,6 +125,30 @@ def test_no_path_leads_out_of_the_page(town: Standing, path: str) -> None:
     assert answer.startswith((b"HTTP/1.1 404", b"HTTP/1.1 400"))
     assert b"Traceback" not in answer
     assert b"import" not in answer
+
+
+def test_a_frame_that_is_none_keeps_nothing(town: Standing) -> None:
+    """What came over the connection is freed with it, and does not wait for the collector of cycles."""
+
+    def kept() -> int:
+        return sum(isinstance(each, ServerProtocol) for each in gc.get_objects())
+
+    async def run() -> None:
+        reader, writer = await raw_socket(town.port)
+        writer.write(frame(2, bytes(2_000)) + frame(3, b"x"))
+        await until_closed(reader)
+        writer.close()
+        await town.settled()
+
+    gc.collect()
+    before = kept()
+    gc.disable()
+    try:
+        for _ in range(5):
+            asyncio.run(run())
+        assert kept() <= before + 1  # the last one may still be on its way
+    finally:
+        gc.enable()
 
 
 def test_afterwards_nothing_is_left(town: Standing) -> None:

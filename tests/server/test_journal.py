@@ -27,7 +27,8 @@ from served import SECONDS, SILENCE, TEXT, Client, KnowingModel, client, complet
 from whispertide.errors import OptionError
 from whispertide.events import Event, to_dict
 from whispertide.options import DecodeOptions
-from whispertide.server.journal import Journal, _Loader, _packed, _unpacked
+from whispertide.server.journal import Journal
+from whispertide.server.journal_values import StateLoader, packed, unpacked
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
 from whispertide.server.serving import Server
@@ -42,6 +43,14 @@ def journaled(folder: Path, **limits: Any) -> ServerOptions:
 async def accepted(one: Client, samples: int) -> None:
     while not (told := one.said("received")) or told[-1]["received"] < samples:
         await one.until("received")
+
+
+def copied(folder: Path, copy: Path) -> None:
+    """What a kill at this moment would leave: the journal may go on while it is copied, its mark must not be ahead."""
+    copy.mkdir()
+    for file in sorted(folder.glob("journal.sqlite3*"), key=lambda file: (not file.name.endswith("-mark"), file.name)):
+        with suppress(FileNotFoundError):
+            shutil.copy(file, copy)
 
 
 async def finish_talk(one: Client, received: int) -> None:
@@ -77,7 +86,7 @@ def test_a_server_that_dies_at_any_moment(
                 await one.send({"type": "flush"})
             await accepted(one, said - 15_999)
             await asyncio.sleep(pause_ms / 1000)
-            shutil.copytree(folder / "before", folder / "after")
+            copied(folder / "before", folder / "after")
             session = one.said("session")[0]["session"]
         async with served(journaled(folder / "after")) as (server, hub):
             assert list(hub.sessions) == [session]
@@ -197,7 +206,7 @@ def test_nothing_is_told_that_is_not_written(tmp_path: Path, caplog: pytest.LogC
             # What was written before may still come: it is about the first two seconds.
             assert all(message.get("at", 0) <= 2 for message in one.messages)
             assert max(message["received"] for message in one.said("received")) == 32_000
-            shutil.copytree(tmp_path / "journal", tmp_path / "killed")
+            copied(tmp_path / "journal", tmp_path / "killed")
             disk.full = False
             await accepted(one, 7 * 16_000)
             assert await status(server) == "200 ready"
@@ -279,7 +288,7 @@ def test_silence_does_not_fill_the_disk(tmp_path: Path) -> None:
                 await one.send(SILENCE)
                 await accepted(one, 16_000 * count)
             await asyncio.sleep(0.1)
-            shutil.copytree(tmp_path / "journal", tmp_path / "copy")
+            copied(tmp_path / "journal", tmp_path / "copy")
             assert one.events == []
             assert stored(tmp_path / "copy") < 10
             session = one.said("session")[0]["session"]
@@ -320,10 +329,50 @@ def test_audio_that_is_not_needed_any_more_is_not_kept(tmp_path: Path) -> None:
                 await asyncio.sleep(0.02)
             await one.send({"type": "flush"})
             await one.until("flushed")
-            shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("copy"))
+            copied(tmp_path, tmp_path / "copy")
             assert stored(tmp_path / "copy") <= 4
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("damage", ["log", "mark", "no mark"])
+def test_a_journal_that_is_older_than_what_was_told_is_given_up(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLite silently forgets what comes after damage in its log; the client must not go on with an earlier session."""
+    log = tmp_path / "killed" / "journal.sqlite3-wal"
+
+    async def run() -> None:
+        async with served(journaled(tmp_path / "journal")) as (server, _), client(server) as one:
+            await one.send(SILENCE, SILENCE, {"type": "flush"})
+            await one.until("flushed")
+            copied(tmp_path / "journal", tmp_path / "before")
+            await one.send(*[SILENCE] * 3)
+            await accepted(one, 5 * 16_000)
+            copied(tmp_path / "journal", tmp_path / "killed")
+            session = one.said("session")[0]["session"]
+        if damage == "log":
+            data = bytearray(log.read_bytes())
+            data[(tmp_path / "before" / log.name).stat().st_size + 100] ^= 1
+            log.write_bytes(data)
+        elif damage == "mark":
+            (tmp_path / "killed" / "journal.sqlite3-mark").write_bytes(b"7")
+        else:
+            (tmp_path / "killed" / "journal.sqlite3-mark").unlink(missing_ok=True)
+        async with served(journaled(tmp_path / "killed")) as (server, hub):
+            assert not hub.sessions
+            async with client(server, f"?session={session}&last_seq=-1") as again:
+                assert await again.rest() == 4004
+                assert [problem["kind"] for problem in again.said("problem")] == ["unknown_session"]
+            async with client(server) as other:
+                await finish_talk(other, 0)
+                assert other.text == TEXT
+        async with served(journaled(tmp_path / "killed")) as (server, hub):
+            assert len(hub.sessions) == 1  # the new one can be asked for its end
+
+    asyncio.run(run())
+    lines = [record.getMessage() for record in caplog.records if "older than" in record.getMessage()]
+    assert lines == ["the journal is older than what clients were told; its sessions cannot go on"]
 
 
 def test_a_damaged_session_does_not_cost_the_others(tmp_path: Path) -> None:
@@ -344,7 +393,7 @@ def test_a_damaged_session_does_not_cost_the_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [Flush(), Clear(), Finish(), Configure({"step_s": 2.0})])
 def test_commands_come_back_as_they_were(command: Any) -> None:
-    assert _unpacked(*_packed(command)) == command
+    assert unpacked(*packed(command)) == command
 
 
 @pytest.mark.parametrize(
@@ -352,7 +401,7 @@ def test_commands_come_back_as_they_were(command: Any) -> None:
     [np.array([0.5, -1.0, 0.25], np.float32), np.array([0.1, 2.0, 1e-9], np.float32), np.zeros(0, np.float32)],
 )
 def test_audio_comes_back_exactly(samples: Any) -> None:
-    command = _unpacked(*_packed(Audio(samples)))
+    command = unpacked(*packed(Audio(samples)))
     assert isinstance(command, Audio)
     np.testing.assert_array_equal(command.samples, samples)
 
@@ -363,7 +412,7 @@ def test_audio_comes_back_exactly(samples: Any) -> None:
 def test_a_state_cannot_run_programs(value: Any) -> None:
     data = io.BytesIO(pickle.dumps(value))
     with pytest.raises(pickle.UnpicklingError):
-        _Loader(data).load()
+        StateLoader(data).load()
 
 
 @pytest.mark.parametrize(
@@ -372,9 +421,10 @@ def test_a_state_cannot_run_programs(value: Any) -> None:
 def test_a_state_imports_nothing(module: str) -> None:
     """A tampered journal names a module that nobody has imported yet: that alone would run its code."""
     program = (
-        "import io, sys, whispertide.server.journal as journal\n"
+        "import io, sys\n"
+        "from whispertide.server import journal, journal_values\n"
         f"assert {module!r} not in sys.modules\n"
-        f"try: journal._Loader(io.BytesIO(b'c{module}\\n_reconstruct\\n.')).load()\n"
+        f"try: journal_values.StateLoader(io.BytesIO(b'c{module}\\n_reconstruct\\n.')).load()\n"
         "except Exception as error: print(type(error).__name__)\n"
         f"assert {module!r} not in sys.modules\n"
     )

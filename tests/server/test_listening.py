@@ -83,6 +83,31 @@ def test_silent_connections_of_one_address_leave_room(
     assert len(caplog.records) < 20
 
 
+def test_servers_that_start_at_once(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one event loop: each has its own limit for handshakes, and the loop is as it was."""
+    monkeypatch.setattr(serving, "HANDSHAKE_S", 1.0)
+    models: dict[str, Any] = {"nano.en": KnowingModel()}
+    address = serving.Address(port=0, certificate=certificate[0], key=certificate[1])
+
+    async def one() -> None:
+        hub, close = serving.assemble(models, get_recipe("tide"), limited())
+        async with serving.running(hub, address) as server:
+            (connection,) = await silent(server.port, 1)
+            async with asyncio.timeout(20):
+                while alive([connection]):
+                    await asyncio.sleep(0.1)
+            connection.close()
+        close()
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(one())
+        assert "create_server" not in vars(asyncio.get_running_loop())
+
+    asyncio.run(run())
+
+
 def test_more_connections_than_files(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Where a process may open few files, fewer connections are let in: it never runs out of them."""
     monkeypatch.setattr(serving, "raise_file_limit", lambda: 10)

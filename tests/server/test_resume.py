@@ -101,6 +101,29 @@ def test_the_end_can_be_asked_for_again() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("how", ["address", "message"])
+def test_coming_back_to_an_end_that_the_client_has(how: str) -> None:
+    """It is told so, and the connection is closed, although no event is left that would do it."""
+
+    async def run() -> None:
+        async with served() as (server, hub):
+            async with client(server) as one:
+                await one.send(SILENCE, {"type": "finish"})
+                assert await one.rest() == 1000
+            session, last = one.said("session")[0]["session"], one.events[-1].seq
+            for _ in range(2):
+                async with client(server, f"?session={session}&last_seq={last}" if how == "address" else "") as again:
+                    if how == "message":
+                        await again.send({"type": "resume", "session": session, "last_seq": last})
+                    assert await again.rest() == 4004
+                    (problem,) = again.said("problem")
+                    assert problem["kind"] == "unknown_session"
+                    assert problem["fatal"]
+            assert not hub.sessions
+
+    asyncio.run(run())
+
+
 def test_what_is_acknowledged_is_forgotten() -> None:
     async def run() -> None:
         async with served() as (server, hub), client(server) as one:

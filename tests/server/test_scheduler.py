@@ -1,6 +1,7 @@
 """Turns are fair, lateness is told, quality falls and comes back, and a slow session holds up nobody."""
 
 import asyncio
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +22,9 @@ from served import (
     served,
     text_of,
 )
+from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import GraphError
-from whispertide.events import Error, Event, Lag
+from whispertide.events import Confirmed, Error, Event, Lag
 from whispertide.options import DecodeOptions
 from whispertide.server.live import LiveSession, Step
 from whispertide.server.load import Load
@@ -31,6 +33,7 @@ from whispertide.server.protocols.base import Audio, Finish, Flush
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.session import Session
 from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.repetition import CONTEXT
 from wire_conversation import said
 
 RECIPE = get_recipe("whisper-streaming")
@@ -86,6 +89,23 @@ def steps(live: LiveSession, level: int = 0) -> list[Event]:
         if not step.more:
             break
     return events
+
+
+def test_a_session_does_not_grow() -> None:
+    """What was said is with the client: what a session remembers does not grow with it."""
+    words = said(1_440, pause_every=10)
+    session = Session(RECIPE, WatchedOracle(words, KnowingModel()), make_gate(words))
+    live = LiveSession("s", "", "nano.en", session, DecodeOptions())
+    sizes, heard = [], 0
+    for _ in range(12):
+        for _ in range(85):
+            live.put(audio(1))
+            heard += sum(len(event.words) for event in steps(live) if isinstance(event, Confirmed))
+        sizes.append(len(pickle.dumps(replace(session.snapshot(), buffer=AudioBuffer()))))
+    assert heard == len(words)
+    assert len(session.transcript.words) == CONTEXT
+    assert session.boundaries == session.loads == ()
+    assert max(sizes[6:]) < 1.1 * max(sizes[:6])
 
 
 def test_being_late_is_told_and_being_in_time_again_too() -> None:

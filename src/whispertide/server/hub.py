@@ -199,6 +199,9 @@ class Hub:
             live.outbox.resume(wanted.last_seq)
         except EventsGoneError as error:
             raise self._refused("unknown_session", str(error)) from error
+        if live.outbox.ended and not live.outbox.entries:  # nothing would ever be said to this client
+            self.drop(live)
+            raise self._refused("unknown_session", "expected a session that goes on; this one has ended")
         live.parked_at = None
         self.metrics.resumed.inc()
         self._count()

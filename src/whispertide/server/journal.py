@@ -5,8 +5,9 @@ state of the session after it, before the client is sent it. What cannot be writ
 sessions wait; the others do not. After a restart a session goes on from its newest state
 and takes the commands that came after it once more: what was confirmed stays, what was said is not lost.
 
-One thread writes; what waits is written in one transaction. The database is in WAL mode without a sync per
-transaction: it survives a kill at any moment; a power cut can cost the last moments.
+One thread writes; what waits is written in one transaction, and its number to a file beside the journal (`watermark`):
+a journal that comes back older than that gives its sessions up. The database is in WAL mode without a sync per
+transaction: it survives a kill at any moment, and a power cut where its last words reached the disk.
 """
 
 import asyncio
@@ -16,33 +17,32 @@ import logging
 import pickle
 import queue
 import sqlite3
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from whispertide.audio.buffer import AudioBuffer
-from whispertide.audio.pcm import to_float
 from whispertide.errors import OptionError
 from whispertide.events import Event, from_dict, to_dict
 from whispertide.options import DecodeOptions
+from whispertide.server.journal_values import AUDIO, StateLoader, packed, samples_of, unpacked
 from whispertide.server.live import Command, LiveSession
 from whispertide.server.outbox import Entry, Mark
-from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush, Settings, as_plain
+from whispertide.server.protocols.base import Audio, Settings, as_plain
+from whispertide.server.watermark import Watermark
 from whispertide.session import SessionState
 from whispertide.streaming.recipe import Recipe
-from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide.types import SAMPLE_RATE
 
 log = logging.getLogger("whispertide.server")
 
-FORMAT = 2
+FORMAT = 3
 _RETRY_S = 0.2  # after a failure to write
 _STATE_EVERY = 5 * SAMPLE_RATE  # of audio without an event
 _SCHEMA = """
@@ -57,8 +57,10 @@ CREATE INDEX IF NOT EXISTS entries_by_session ON entries (session, seq);
 CREATE TABLE IF NOT EXISTS states (
     session TEXT PRIMARY KEY, taken INTEGER, next_seq INTEGER, data BLOB
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY, number INTEGER);
 """
-_SCALE = 32768
+_EMPTY = "BEGIN; DELETE FROM sessions; DELETE FROM commands; DELETE FROM entries; DELETE FROM states; COMMIT;"
+_MARKED = "INSERT OR REPLACE INTO mark VALUES (0, ?)"  # the transaction's number
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ class Journal:
     _database: sqlite3.Connection = field(init=False)
     _thread: threading.Thread = field(init=False)
     _closing: threading.Event = field(default_factory=threading.Event)
+    _number: int = 0  # of the last transaction
     failing: bool = False
 
     def __post_init__(self) -> None:
@@ -123,6 +126,10 @@ class Journal:
         self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
         self._thread.start()
 
+    @property
+    def _watermark(self) -> Watermark:
+        return Watermark(self.folder / "journal.sqlite3-mark")
+
     def _opened(self) -> sqlite3.Connection:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder / "journal.sqlite3"
@@ -132,6 +139,7 @@ class Journal:
         database = sqlite3.connect(path, timeout=self.busy_s, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(database)
+            self._go_on(database)
         except BaseException:
             database.close()
             raise
@@ -148,6 +156,19 @@ class Journal:
             )
         database.executescript(_SCHEMA)
         database.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def _go_on(self, database: sqlite3.Connection) -> None:
+        """Continue the numbers of transactions. One that is lower than clients were told of means that the journal went
+        back in time: events would get numbers that clients have for others. So its sessions are given up.
+        """
+        found = next((number for (number,) in database.execute("SELECT number FROM mark")), 0)
+        (any_session,) = database.execute("SELECT EXISTS (SELECT * FROM sessions)").fetchone()
+        told = self._watermark.read()
+        if any_session and (told is None or found < told):
+            log.error("the journal is older than what clients were told; its sessions cannot go on")
+            database.executescript(_EMPTY)
+        self._number = max(found, told or 0)
+        self._watermark.write(self._number)
 
     def close(self) -> None:
         """Write what waits, then close. What cannot be written now is given up."""
@@ -178,7 +199,7 @@ class Journal:
         if known is None:
             live.safe = live.accepted
             return
-        kind, data = _packed(command)
+        kind, data = packed(command)
         start = known.samples
         known.samples += len(command.samples) if isinstance(command, Audio) else 0
         row = (live.id, known.commands, kind, start, known.samples, data)
@@ -232,8 +253,7 @@ class Journal:
         needed, seq = state.buffer.start, live.outbox.next_seq - 1
         data = (state, len(state.buffer), live.asked_recipe, live.asked_options)
         state.buffer = AudioBuffer(start=needed)  # the audio is among the commands
-        state.transcript.words = state.transcript.words[-1:]  # the others are with the client
-        state.turns.boundaries, state.turns.loads = [], []
+        state.forget()  # the rest is with the client
         rows: list[tuple[str, tuple[Any, ...]]] = []
         for entry in entries:
             text = json.dumps(to_dict(entry) if isinstance(entry, Event) else entry)
@@ -267,25 +287,39 @@ class Journal:
 
     def _written(self, jobs: Sequence[_Job]) -> bool:
         """Try until it is written: until then nobody is told. False where it is given up, because the server ends."""
-        while not self._commit(jobs):
+        return self._until_done(partial(self._transaction, jobs)) and self._until_done(self._tell)
+
+    def _until_done(self, write: Callable[[], None]) -> bool:
+        while not self._succeeded(write):
             if self._closing.wait(_RETRY_S):
-                return self._commit(jobs)
+                return self._succeeded(write)
         return True
 
-    def _commit(self, jobs: Sequence[_Job]) -> bool:
-        """Write it all or nothing; the log has a line when that begins to fail and one when it works again."""
+    def _tell(self) -> None:
+        self._watermark.write(self._number)
+
+    def _transaction(self, jobs: Sequence[_Job]) -> None:
+        """Write it all or nothing."""
         try:
             self._database.execute("BEGIN")
             for job in jobs:
                 for statement, values in job.statements:
                     self._database.execute(statement, values)
+            self._database.execute(_MARKED, (self._number + 1,))
             self._database.execute("COMMIT")
-        except sqlite3.Error as error:
+        finally:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+        self._number += 1
+
+    def _succeeded(self, write: Callable[[], None]) -> bool:
+        """The log has a line when writing begins to fail, and one when it works again."""
+        try:
+            write()
+        except (OSError, sqlite3.Error) as error:
             if not self.failing:
                 log.error("the journal cannot be written; its sessions wait", extra={"problem": str(error)})
             self.failing = True
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
             return False
         if self.failing:
             log.warning("the journal is written again")
@@ -319,7 +353,7 @@ class Journal:
         taken, next_seq, state, recipe, options, received = 0, 0, None, None, None, 0
         if stored is not None:
             taken, next_seq, data = stored
-            state, length, recipe, options = _Loader(io.BytesIO(data)).load()
+            state, length, recipe, options = StateLoader(io.BytesIO(data)).load()
             received = state.buffer.start + length
             state.buffer = _buffer(rows, state.buffer.start, length)
         samples = max((row[3] for row in rows), default=received)
@@ -334,7 +368,7 @@ class Journal:
             next_seq,
             samples,
             entries=tuple(_entry(json.loads(data)) for (data,) in entries),
-            later=tuple(_unpacked(kind, data) for n, kind, _, _, data in rows if n >= taken),
+            later=tuple(unpacked(kind, data) for n, kind, _, _, data in rows if n >= taken),
             state=state,
             recipe=recipe,
             options=options,
@@ -365,68 +399,11 @@ def _buffer(rows: Sequence[Any], start: int, length: int) -> AudioBuffer:
     buffer = AudioBuffer()
     buffer.clear(start)
     for _, kind, first, last, data in rows:
-        if kind in _AUDIO and first < start + length and last > start:
+        if kind in AUDIO and first < start + length and last > start:
             if first > buffer.end:
                 break
-            samples = _samples(kind, data)
+            samples = samples_of(kind, data)
             buffer.append(samples[buffer.end - first : start + length - first])
     if buffer.end != start + length:
         raise OptionError(f"expected audio up to sample {start + length}; the journal has it up to {buffer.end}")
     return buffer
-
-
-# --- commands as bytes -----------------------------------------------------------------------------------------------
-
-_AUDIO = ("s16", "f32")
-_PLAIN: Mapping[str, Command] = {"flush": Flush(), "clear": Clear(), "finish": Finish()}
-
-
-def _packed(command: Command) -> tuple[str, bytes]:
-    match command:
-        case Audio(samples):
-            scaled = samples * np.float32(_SCALE)
-            short = scaled.astype(np.int16) if np.all(np.abs(scaled) < _SCALE) else None
-            if short is not None and np.array_equal(short, scaled):
-                return "s16", short.astype("<i2").tobytes()  # half the size, and exactly the same
-            return "f32", samples.astype("<f4").tobytes()
-        case Configure(changes):
-            return "configure", json.dumps(dict(changes)).encode()
-    return type(command).__name__.lower(), b""
-
-
-def _unpacked(kind: str, data: bytes) -> Command:
-    if kind in _AUDIO:
-        return Audio(_samples(kind, data))
-    return Configure(json.loads(data)) if kind == "configure" else _PLAIN[kind]
-
-
-def _samples(kind: str, data: bytes) -> FloatArray:
-    return to_float(np.frombuffer(data, "<i2" if kind == "s16" else "<f4"))
-
-
-class _Loader(pickle.Unpickler):
-    """Reads states of sessions and nothing else: a tampered journal cannot run programs, nor import any."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Only the engine's values and numpy's arrays, from modules that are there already."""
-        found = getattr(sys.modules.get(module), name, None)
-        if (module, name) in _NUMPY:
-            return found
-        is_value = isinstance(found, type) and is_dataclass(found) and found.__module__ == module
-        if module.startswith(_ENGINE) and is_value:
-            return found
-        raise pickle.UnpicklingError(f"expected the state of a session; got {module}.{name}")
-
-
-_ENGINE = tuple(f"whispertide.{part}" for part in ("audio.", "decoding.", "streaming."))
-_ENGINE += tuple(f"whispertide.{part}" for part in ("events", "options", "session", "transcript", "types"))
-# numpy 1 kept them in `numpy.core`
-_NUMPY = frozenset(
-    (module, name)
-    for module, name in (
-        ("numpy", "ndarray"),
-        ("numpy", "dtype"),
-        *((f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")),
-        *((f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")),
-    )
-)

@@ -130,6 +130,7 @@ class LiveSession:
         self.commands += len(taken)
         numbered = self._numbered(entries)
         told = [witness.step(self, taken, numbered) for witness in self.witnesses]
+        self.session.forget()  # from here on it is with the client
         self.ended = self.ended or self.session.ended
         more = not self.ended and (result.more or bool(self.inbox))
         kept = tuple(future for future in told if future is not None)

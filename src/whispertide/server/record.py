@@ -51,6 +51,8 @@ class Tape:
     folder: Path
     about: dict[str, Any]
     commands: list[dict[str, Any]] = field(default_factory=list)
+    boundaries: list[int] = field(default_factory=list)  # with `loads`: of all rounds; the session forgets them
+    loads: list[int] = field(default_factory=list)
     samples: int = 0
     level: int = 0
     _audio: wave.Wave_write | None = None
@@ -61,6 +63,8 @@ class Tape:
         """Write what the session took and said."""
         if self._failed:
             return
+        self.boundaries += live.session.boundaries
+        self.loads += live.session.loads
         try:
             self._write(live, taken, entries)
         except OSError as error:
@@ -115,8 +119,8 @@ class Tape:
         about = {
             **self.about,
             "recipe": {"name": live.asked_recipe.name, **live.asked_recipe.settings()},
-            "boundaries": list(live.session.boundaries),
-            "loads": list(live.session.loads),
+            "boundaries": self.boundaries,
+            "loads": self.loads,
             "commands": self.commands,
             "samples": self.samples,
         }

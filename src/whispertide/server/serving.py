@@ -10,7 +10,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -26,7 +26,7 @@ from whispertide.server.app import make_app
 from whispertide.server.batching import batched
 from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
-from whispertide.server.listening import BACKLOG, HANDSHAKE_S, Admission, listen, raise_file_limit
+from whispertide.server.listening import BACKLOG, HANDSHAKE_S, Admission, Listener, listen, raise_file_limit
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
@@ -105,13 +105,27 @@ class Server(uvicorn.Server):
         limits = self.hub.options.limits
         most = min(limits.connections + _PLAIN, raise_file_limit())
         found = listen(self.config.host, self.config.port, Admission(most, limits.per_address))
-        with _short_handshakes(asyncio.get_running_loop()):
-            await super().startup(found)  # type: ignore[arg-type]
-        if self.started:
-            for listener in self._listeners:
-                await listener.start()
-        if self.started and self._ready is not None:
+        await super().startup([])
+        self.started = False
+        self.servers = [await self._listen(one) for one in found]
+        for listener in self._listeners:
+            await listener.start()
+        self.started = True
+        if self._ready is not None:
             self._ready(self.port)
+
+    async def _listen(self, listener: Listener) -> asyncio.Server:
+        """Accept connections as uvicorn does, which has no setting for how long TLS may take (asyncio: a minute)."""
+        config = self.config
+        kind: Any = config.http_protocol_class
+        protocol = partial(kind, config=config, server_state=self.server_state, app_state=self.lifespan.state)
+        return await asyncio.get_running_loop().create_server(
+            protocol,
+            sock=listener,
+            ssl=config.ssl,
+            backlog=config.backlog,
+            ssl_handshake_timeout=HANDSHAKE_S if config.ssl else None,
+        )
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Let every client have its words, then close."""
@@ -144,19 +158,6 @@ def check_ports(host: str, ports: Mapping[str, int | None]) -> None:
                 reason = os.strerror(error.errno) if of_port and error.errno else error.strerror or str(error)
                 advice = f"another {option}, 0 = any" if of_port else "another --host"
                 raise AddressError(f"expected to listen on port {port} of {host}; {reason}: choose {advice}") from error
-
-
-@contextlib.contextmanager
-def _short_handshakes(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """uvicorn has no setting for how long a client may take for TLS, and asyncio waits for a minute."""
-    create = loop.create_server
-    loop.create_server = lambda *args, ssl=None, **more: create(  # type: ignore[method-assign]
-        *args, ssl=ssl, ssl_handshake_timeout=HANDSHAKE_S if ssl else None, **more
-    )
-    try:
-        yield
-    finally:
-        del loop.create_server
 
 
 def assemble(

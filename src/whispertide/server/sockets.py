@@ -21,7 +21,14 @@ _HOOKS: dict[type, tuple[str, ...]] = {
         *("connection_made", "data_received", "connection_lost", "handle_websocket_upgrade", "send_400_response"),
         *("pause_writing", "resume_writing"),
     ),
-    WebSocketsSansIOProtocol: ("data_received", "send", "handle_ping", "handle_cont", "send_receive_event_to_app"),
+    WebSocketsSansIOProtocol: (
+        "connection_lost",
+        "data_received",
+        "send",
+        "handle_ping",
+        "handle_cont",
+        "send_receive_event_to_app",
+    ),
 }
 
 
@@ -123,6 +130,12 @@ class ThriftyWebSockets(WebSocketsSansIOProtocol):
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(_BAD_REQUEST)
             self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """After a frame that is none, parser and error hold each other and what came: nobody asks for them any more."""
+        super().connection_lost(exc)
+        self.conn.parser.close()
+        self.conn.parser_exc = None
 
     async def send(self, message: Any) -> None:
         """A handshake that was refused is complete, too: it would be logged as a failure."""

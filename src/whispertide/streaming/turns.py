@@ -107,6 +107,11 @@ class TurnState:
             self.boundaries.pop()
             self.loads.pop()
 
+    def forget(self) -> None:
+        """Let go of `boundaries` and `loads`, but of those that can still be taken back."""
+        done = len(self.boundaries) - sum(flight.recorded for flight in self.in_flight)
+        del self.boundaries[:done], self.loads[:done]
+
     def copy(self) -> "TurnState":
         """An independent copy; values that never change are shared."""
         return replace(
@@ -122,7 +127,7 @@ class TurnState:
 
 
 class Turns:
-    """Plans the rounds of a session. `schedule`, `policy` and `state` may be exchanged between calls."""
+    """Plans the rounds of a session. `schedule`, `policy`, `state` and `emit` may be exchanged between calls."""
 
     def __init__(
         self,
@@ -140,7 +145,7 @@ class Turns:
         self.policy = policy
         self.search = search
         self.state = TurnState()
-        self._emit = emit
+        self.emit = emit
         self._gated = gated
         self._live = live
         self._max_in_flight = max_in_flight
@@ -214,9 +219,9 @@ class Turns:
         state.gate_events.clear()
         state.utterance, state.floor = None, at
         if utterance is not None and utterance.end is None and self._gated:
-            self._emit(SpeechStop, at, end=at)
+            self.emit(SpeechStop, at, end=at)
         if utterance is not None and utterance.spoken:
-            self._emit(TurnEnd, at, end=at)
+            self.emit(TurnEnd, at, end=at)
 
     def needed_from(self, gate_needs: int) -> int:
         """Audio before this sample can go. `gate_needs` is what the gate may still claim for an utterance to come."""
@@ -257,7 +262,7 @@ class Turns:
             event = state.gate_events.pop(0)
             if isinstance(event, SpeechStarted):
                 start = min(max(event.start, state.floor), event.decided_at)
-                self._emit(SpeechStart, event.decided_at, start=start)
+                self.emit(SpeechStart, event.decided_at, start=start)
                 return self._open(start, event.decided_at)
         return False
 
@@ -274,7 +279,7 @@ class Turns:
             if stop is not None:
                 # Audio that a round has looked at stays in the utterance, whatever the gate thinks of it later.
                 utterance.end, utterance.closed_at = max(stop.end, utterance.last_end), stop.decided_at
-                self._emit(SpeechStop, stop.decided_at, end=utterance.end)
+                self.emit(SpeechStop, stop.decided_at, end=utterance.end)
             elif frontier is not None:
                 return self._launch(utterance, frontier, at=frontier, is_last=False, record=True)
             elif self.state.requests:
@@ -350,9 +355,9 @@ class Turns:
         if flushed:
             state.requests.pop(0)
         if self._gated and end > utterance.start and not utterance.spoken:
-            self._emit(Unheard, at, start=utterance.start, end=end)
+            self.emit(Unheard, at, start=utterance.start, end=end)
         if flushed or end > utterance.start:
-            self._emit(TurnEnd, at, end=end)
+            self.emit(TurnEnd, at, end=end)
 
     def _settle(self) -> bool:
         """Nothing is left of what a request asked for: answer it. Returns whether anything may follow."""
@@ -361,8 +366,8 @@ class Turns:
             return False
         request = state.requests.pop(0)
         if request.kind == "flush":
-            self._emit(TurnEnd, request.at, end=request.at)
+            self.emit(TurnEnd, request.at, end=request.at)
             return True
-        self._emit(End, request.at, duration=request.at)
+        self.emit(End, request.at, duration=request.at)
         state.ended = True
         return False

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import wave
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,19 +28,18 @@ import pytest
 import soxr
 
 import whispertide
+from watcher import Watcher
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.server.hub import Hub
-from whispertide.server.live import Command, LiveSession
 from whispertide.server.options import Limits, ServerOptions, Work
-from whispertide.server.protocols.base import Audio, Configure, Finish, Flush, Settings
+from whispertide.server.protocols.base import Audio, Configure, Finish, Flush
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.serving import running
 from whispertide.server.tcp import TcpListener
 from whispertide.session import Session
 from whispertide.streaming.recipes import get_recipe, make_gate
-from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -60,35 +59,6 @@ def _their_rubbish() -> Iterator[None]:
 
 
 @dataclass
-class Watcher:
-    """Sees every session that the server opens and what it is told."""
-
-    sessions: list[LiveSession] = field(default_factory=list)
-    commands: list[Command] = field(default_factory=list)
-
-    def opened(self, live: LiveSession, settings: Settings) -> "Watcher":
-        self.sessions.append(live)
-        self.commands.clear()
-        return self
-
-    def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Any]) -> None:
-        self.commands += taken
-
-    def closed(self, live: LiveSession) -> None:
-        """The session is over; what is known of it is still wanted."""
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the newest session has done all that it can do."""
-        live = self.sessions[-1] if self.sessions else None
-        return live is not None and not live.waiting and not live.running and live.queued_at is None
-
-    @property
-    def text(self) -> str:
-        return join_words(self.sessions[-1].session.transcript.words)
-
-
-@dataclass
 class Served:
     """A server in a thread of its own."""
 
@@ -99,13 +69,14 @@ class Served:
 
     def replayed(self) -> str:
         """What a local session writes that gets the same audio, flushes and rounds as the last one on the server."""
-        live = self.watcher.sessions[-1]
+        watched = self.watcher.sessions[-1]
+        live = watched.live
         executor = self.model.session(live.asked_recipe).executor
         session = Session(
             live.asked_recipe, executor, make_gate(live.asked_recipe),
-            options=live.asked_options, schedule=Recorded(live.session.boundaries, live.session.loads),
+            options=live.asked_options, schedule=watched.schedule,
         )  # fmt: skip
-        for command in self.watcher.commands:
+        for command in watched.commands:
             match command:
                 case Audio(samples):
                     session.push(samples)
@@ -117,8 +88,14 @@ class Served:
                     session.finish()
         return join_words(session.transcript.words)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the newest session has done all that it can do."""
+        live = self.watcher.sessions[-1].live if self.watcher.sessions else None
+        return live is not None and not live.waiting and not live.running and live.queued_at is None
+
     def check(self, text: str) -> None:
-        assert text == self.watcher.text
+        assert text == self.watcher.sessions[-1].text
         assert text == self.replayed()
         assert len(text.split()) > 5
 
@@ -224,7 +201,7 @@ def test_openai_realtime_with_live_deltas(served: Served, clip: FloatArray) -> N
         assert updated.session.audio.input.turn_detection is None
         for piece in pieces(data, 48_000, 1.1):  # a round each, however slow the machine is
             append(connection, piece, 48_000)
-            wait_for(lambda: served.watcher.is_settled)
+            wait_for(lambda: served.is_settled)
         connection.input_audio_buffer.commit()
         done = receive_until(connection, COMPLETED, events)
     kinds = [event.type for event in events]
@@ -349,8 +326,8 @@ def test_pipecat(served: Served, clip: FloatArray) -> None:
                 yield frames.InputAudioRawFrame(audio=piece, sample_rate=SAMPLE_RATE, num_channels=1)
                 yield testing.SleepFrame(sleep=0)
             yield frames.VADUserStoppedSpeakingFrame()
-            while sum(isinstance(one, Flush) for one in served.watcher.commands) < number or not (
-                served.watcher.is_settled
+            while sum(isinstance(one, Flush) for one in served.watcher.sessions[-1].commands) < number or not (
+                served.is_settled
             ):
                 yield testing.SleepFrame(sleep=0.05)
             yield testing.SleepFrame(sleep=0.5)

@@ -15,12 +15,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,17 +28,15 @@ import soxr
 import whispertide
 from headless_chromium import Page, find_chromium, page
 from served_page import STATE, drop
+from watcher import Watcher
 from wav_file import save_wav
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.server.hub import Hub
-from whispertide.server.live import Command, LiveSession
 from whispertide.server.options import Limits, ServerOptions, Work
-from whispertide.server.protocols.base import Audio, Settings
 from whispertide.server.serving import running
 from whispertide.session import Session
 from whispertide.streaming.recipes import get_recipe, make_gate
-from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 
 pytestmark = [
@@ -51,31 +48,6 @@ pytestmark = [
 RECIPE = get_recipe("whisper-streaming")
 SECONDS = 9.0
 SHOWN = "[...document.querySelectorAll('.paragraph p')].map((p) => p.textContent.trim()).join(' ')"
-
-
-@dataclass
-class Watcher:
-    """Remembers every session and the audio that it took."""
-
-    sessions: list[LiveSession] = field(default_factory=list)
-    audio: dict[str, list[FloatArray]] = field(default_factory=dict)
-
-    def opened(self, live: LiveSession, settings: Settings) -> "Watcher":
-        self.sessions.append(live)
-        self.audio[live.id] = []
-        return self
-
-    def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Any]) -> None:
-        self.audio[live.id] += [command.samples for command in taken if isinstance(command, Audio)]
-
-    def closed(self, live: LiveSession) -> None:
-        """What is known of it is still wanted."""
-
-    def pcm(self, number: int) -> FloatArray:
-        return np.concatenate(self.audio[self.sessions[number].id])
-
-    def text(self, number: int) -> str:
-        return join_words(self.sessions[number].session.transcript.words)
 
 
 class Wire:
@@ -194,10 +166,11 @@ def heard(tab: Page) -> FloatArray:
 
 def local(served: Served, number: int, sound: FloatArray) -> str:
     """What a local session says to the same sound with the rounds that the session on the server had."""
-    live = served.watcher.sessions[number]
+    watched = served.watcher.sessions[number]
     executor = served.model.session(RECIPE).executor
-    schedule = Recorded(live.session.boundaries, live.session.loads)
-    session = Session(RECIPE, executor, make_gate(RECIPE), options=live.asked_options, schedule=schedule)
+    session = Session(
+        RECIPE, executor, make_gate(RECIPE), options=watched.live.asked_options, schedule=watched.schedule
+    )
     session.push(sound)
     session.finish()
     return join_words(session.transcript.words)
@@ -223,11 +196,11 @@ def test_the_microphone_and_the_text_that_is_downloaded(tab: Page, served: Serve
     tab.click("#record")
     tab.wait(f"heard.length > {round((SECONDS + 0.5) * SAMPLE_RATE)}")
     text = stop(tab)
-    (live,) = served.watcher.sessions
-    assert text == served.watcher.text(0)
-    assert live.session.ended
+    (watched,) = served.watcher.sessions
+    assert text == watched.text
+    assert watched.live.session.ended
     sound = heard(tab)
-    np.testing.assert_array_equal(served.watcher.pcm(0), sound)
+    np.testing.assert_array_equal(watched.audio, sound)
     assert text == local(served, 0, sound)
 
     tab.click("#save")
@@ -259,9 +232,9 @@ def test_the_connection_is_cut_and_no_word_is_lost(tab: Page, served: Served, de
     tab.wait(f"heard.length > {round((SECONDS + 0.5) * SAMPLE_RATE)}")
     text = stop(tab)
     assert len(served.watcher.sessions) == 1
-    assert text == served.watcher.text(0)
+    assert text == served.watcher.sessions[0].text
     sound = heard(tab)
-    np.testing.assert_array_equal(served.watcher.pcm(0), sound)
+    np.testing.assert_array_equal(served.watcher.sessions[0].audio, sound)
     assert text == local(served, 0, sound)
 
 
@@ -271,18 +244,18 @@ def test_the_session_itself_is_lost(tab: Page, served: Served, demo: FloatArray)
     tab.wait("document.querySelectorAll('.word').length >= 2")
     served.call(served.wire.cut)
     tab.wait(f"{STATE} === 'away'")
-    served.call(served.hub.drop, served.watcher.sessions[0])
+    served.call(served.hub.drop, served.watcher.sessions[0].live)
     time.sleep(1)
     shown = str(tab.evaluate("[...document.querySelectorAll('.word')].map((w) => w.textContent).join(' ')"))
     served.wire.is_cut = False
     tab.wait(f"heard.length > {round((SECONDS + 0.5) * SAMPLE_RATE)}")
     text = stop(tab)
     assert len(served.watcher.sessions) == 2
-    assert text == f"{shown} {served.watcher.text(1)}"
-    everything, again = heard(tab), served.watcher.pcm(1)
+    assert text == f"{shown} {served.watcher.sessions[1].text}"
+    everything, again = heard(tab), served.watcher.sessions[1].audio
     np.testing.assert_array_equal(again, everything[len(everything) - len(again) :])
     assert len(again) < len(everything)
-    assert served.watcher.text(1) == local(served, 1, again)
+    assert served.watcher.sessions[1].text == local(served, 1, again)
 
 
 def test_files(tab: Page, served: Served, demo: FloatArray) -> None:
