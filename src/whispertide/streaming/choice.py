@@ -10,7 +10,6 @@ Each value checks itself when it is made. Knows no choice in particular.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
@@ -21,7 +20,7 @@ T = TypeVar("T")
 
 def setting(default: T, about: str, *, least: float | None = None, most: float | None = None) -> T:
     """A field of a choice: its default, what it means in a sentence, and its range where it has one."""
-    return field(default=default, metadata={"about": about, "least": least, "most": most})  # type: ignore[no-any-return]
+    return field(default=default, metadata={"about": about, "least": least, "most": most})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +68,15 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
         raise OptionError(f"expected {name} between {least:g} and {most:g}; got {value}")
 
 
+_KNOWN: dict[type[Any], Mapping[str, Any]] = {}
+
+
 def field_types(choice: type[Any]) -> Mapping[str, Any]:
     """Name -> type of every field of a class of choices, in order."""
-    return _field_types(choice)
-
-
-@lru_cache
-def _field_types(choice: Any) -> Mapping[str, Any]:
-    hints = get_type_hints(choice)
-    return MappingProxyType({item.name: hints[item.name] for item in fields(choice)})
+    if choice not in _KNOWN:
+        hints = get_type_hints(choice)
+        _KNOWN[choice] = MappingProxyType({item.name: hints[item.name] for item in fields(choice)})
+    return _KNOWN[choice]
 
 
 _SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
