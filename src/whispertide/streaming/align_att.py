@@ -15,6 +15,7 @@ from typing import Literal
 
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Watch
@@ -23,7 +24,7 @@ from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.local_agreement import normalise
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, cut_loops
-from whispertide.streaming.round import Commit, Listened, Listening, Reference, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, Listened, Listening, RoundPlan, RoundResult
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, Span
 
@@ -143,7 +144,7 @@ class AlignAtt:
             window,
             prompt=state.context if self.context else "",
             prefix=tuple(token for word in state.words for token in word.tokens),
-            reference=Reference(guess, window) if self.verify and guess else None,
+            reference=Reference.exactly(guess) if self.verify and guess else None,
             is_last=is_last,
             level=level,
             listen=listen,

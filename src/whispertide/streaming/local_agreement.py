@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
-from whispertide.decoding.earlier import Reuse
+from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import Guard
 from whispertide.options import check_choice
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
 from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops
-from whispertide.streaming.round import Commit, Reference, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.trimming import MARGIN, forced_cut, segment_cut, sentence_cut
 from whispertide.types import SAMPLE_RATE, Span, Word
 
@@ -84,7 +84,8 @@ class LocalAgreement:
     guard         cut down repetition loops
     reread        what lies behind the last word, where a window is one segment without an end, is decoded as a window
                   of its own; else that is left to the next round, if there is one
-    reuse         how the search of a round uses what the rounds before it heard; None: not at all
+    reuse         how the search of a round uses what the rounds before it heard, as a reference without a text; None:
+                  not at all
     """
 
     agreement: int = 2
@@ -98,7 +99,7 @@ class LocalAgreement:
     doubt: Doubt = field(default_factory=Doubt)
     guard: bool = True
     reread: bool = True
-    reuse: Reuse | None = None
+    reuse: Reference | None = None
 
     def __post_init__(self) -> None:
         check_choice("compare", self.compare, ("normalised", "exact"))
@@ -168,7 +169,7 @@ class LocalAgreement:
             for word, suspect in zip(guarded.words, guarded.suspect, strict=True)
             if not suspect and word.lies_behind(state.start)
         )
-        return replace(state.heard, words=words, reuse=self.reuse) if words else None
+        return replace(self.reuse, tokens=state.heard.tokens, start=state.heard.start, words=words) if words else None
 
     def _key(self, text: str) -> str:
         return normalise(text) if self.compare == "normalised" else text
@@ -183,7 +184,7 @@ class LocalAgreement:
             if word.text.strip()
         ]
         if heard:
-            state.heard = Reference(result.tokens, result.plan.window, words=tuple(heard))
+            state.heard = Reference(result.tokens, result.plan.window.start, tuple(heard))
         window_start = result.plan.window.start
         again = [kept.word for kept in state.confirmed if kept.word.lies_behind(window_start)]
         if self.boundary == "time":

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from whispertide.decoding.backward_shift import ShiftRow
-from whispertide.decoding.earlier import Align
+from whispertide.decoding.reference import Align
 from whispertide.decoding.token_words import WordTimes
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import Memory, Truncate

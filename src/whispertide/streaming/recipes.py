@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from whispertide.audio.vad import GateOptions, SpeechGate
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.earlier import Reuse
+from whispertide.decoding.reference import Reference
 from whispertide.errors import UnknownRecipeError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
@@ -160,10 +160,10 @@ def _local_agreement(recipe: Recipe) -> LocalAgreement:
     )
 
 
-def _reuse(recipe: Recipe) -> Reuse | None:
+def _reuse(recipe: Recipe) -> Reference | None:
     if recipe.search not in FOLLOWING:
         return None
-    return Reuse(recipe.prune_align, recipe.prune_recover, block=recipe.search == "verified")
+    return Reference(align=recipe.prune_align, recover=recipe.prune_recover, block=recipe.search == "verified")
 
 
 def _align_att(recipe: Recipe) -> AlignAtt:
