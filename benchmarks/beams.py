@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from whispertide.decoding.earlier import Reuse
+from whispertide.decoding.reference import Reference
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.profile import Recorded, record
 from whispertide.model.whisper import load_model
@@ -29,22 +29,24 @@ from whispertide.streaming.round import RoundPlan
 from whispertide.types import SAMPLE_RATE
 
 # How what was heard is used, and how many beams there are.
-WAYS: dict[str, tuple[Reuse | None, int]] = {
+WAYS: dict[str, tuple[Reference | None, int]] = {
     "beam 5": (None, 5),
     "greedy": (None, 1),
-    "pruned, first match": (Reuse("first", recover=False), 5),
-    "pruned, by time": (Reuse("time"), 5),
-    "pruned, bigram": (Reuse("bigram"), 5),
-    "verified": (Reuse("bigram", block=True), 5),
-    "verified, greedy": (Reuse("bigram", block=True), 1),
+    "pruned, first match": (Reference(align="first", recover=False), 5),
+    "pruned, by time": (Reference(align="time"), 5),
+    "pruned, bigram": (Reference(), 5),
+    "verified": (Reference(block=True), 5),
+    "verified, greedy": (Reference(block=True), 1),
 }
 BASE = "beam 5"
 
 
-def following(plan: RoundPlan, reuse: Reuse | None) -> RoundPlan:
+def following(plan: RoundPlan, how: Reference | None) -> RoundPlan:
     """The same round, and how it follows what was heard."""
-    reference = None if reuse is None or plan.reference is None else replace(plan.reference, reuse=reuse)
-    return replace(plan, reference=reference)
+    heard = plan.reference
+    if how is None or heard is None:
+        return replace(plan, reference=None)
+    return replace(plan, reference=replace(heard, align=how.align, recover=how.recover, block=how.block))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,8 @@ def timed(executor: SerialExecutor, item: Recorded) -> dict[str, Taken]:
     """Every way to decode one round."""
     opening = executor.encode(item.plan, item.audio)
     found = {}
-    for name, (reuse, beam) in WAYS.items():
-        plan, options = following(item.plan, reuse), replace(item.options, beam=beam)
+    for name, (how, beam) in WAYS.items():
+        plan, options = following(item.plan, how), replace(item.options, beam=beam)
         began = time.perf_counter()
         result = executor.decode(plan, opening, options)
         stats = result.stats

@@ -9,10 +9,11 @@ import pytest
 from random_models import SHAPES, random_module
 from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, load_checkpoint
 from whispertide.checkpoint.weights import TensorStore
-from whispertide.decoding.greedy import GreedySearch
+from whispertide.decoding.beam import GREEDY
 from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.rules import Rules, build_rules
 from whispertide.decoding.search import Guard, SearchResult, run_search
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.graphs.build import build_graphs
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.graphs.static_export import write_folder
@@ -48,7 +49,7 @@ class Pair:
         return self.model.encode(speechlike(seed, frames), valid_frames=valid)
 
     def greedy(self, encoded: Encoded, prompt: Prompt, guards: tuple[Guard, ...] = ()) -> SearchResult:
-        return run_search(GreedySearch(prompt, self.rules, guards=guards), self.model.decoder(encoded))
+        return run_search(TokenSearch(prompt, self.rules, GREEDY, guards=guards), self.model.decoder(encoded))
 
 
 def speechlike(seed: int, frames: int) -> FloatArray:

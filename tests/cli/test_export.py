@@ -10,10 +10,11 @@ import pytest
 from command_line import Run
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.decoding.greedy import GreedySearch
+from whispertide.decoding.beam import GREEDY
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
 from whispertide.decoding.search import run_search
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.features import log_mel
 from whispertide.model.whisper import load_model
 from whispertide.options import DecodeOptions, EngineOptions
@@ -63,7 +64,7 @@ def test_the_readmes_program_transcribes(exported: Path, tmp_path: Path) -> None
     options = DecodeOptions(timestamps=False)
     prompt = build_prompt(model.tokenizer, model.dims.n_text_ctx, options, language=None)
     encoded = model.encode(np.pad(mel, [(0, 0), (0, 300 - mel.shape[1])]), valid_frames=145)
-    greedy = run_search(GreedySearch(prompt, build_rules(model, options)), model.decoder(encoded))
+    greedy = run_search(TokenSearch(prompt, build_rules(model, options), GREEDY), model.decoder(encoded))
     assert ended.stdout.strip("\n") == model.tokenizer.decode(greedy.best.tokens[:14])
     assert len(ended.stdout.split()) >= 3
 

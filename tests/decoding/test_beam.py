@@ -22,10 +22,11 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from whispertide.decoding.beam import BeamSearch
+from whispertide.decoding.beam import Beam
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, Steps, run_search
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 
@@ -39,9 +40,12 @@ def rules(timestamps: bool) -> Rules:
     )
 
 
-def ours(script: Script, timestamps: bool = False, beam: int = 3, **options: Any) -> tuple[SearchResult, Any]:
+def ours(
+    script: Script, timestamps: bool = False, beam: int = 3, patience: float = 1.0, **options: Any
+) -> tuple[SearchResult, Any]:
     decoder = ScriptedDecoder(script)
-    return run_search(BeamSearch(PROMPT, rules(timestamps), beam=beam, **options), decoder), decoder
+    search = TokenSearch(PROMPT, rules(timestamps), Beam(beam, patience), **options)
+    return run_search(search, decoder), decoder
 
 
 def openai_beam(
@@ -164,7 +168,7 @@ def test_a_guard_on_the_leader_ends_the_search() -> None:
     decoder = ScriptedDecoder(
         telling(PROMPT.tokens, [3, 1, 4, 5]), attend=lambda seen: np.array([[len(seen)]], np.float32)
     )
-    result = run_search(BeamSearch(PROMPT, rules(False), beam=3, guards=[guard]), decoder)
+    result = run_search(TokenSearch(PROMPT, rules(False), Beam(3), guards=[guard]), decoder)
     assert result.best.tokens == (3, 1)
     assert result.best.stop == "guard"
     assert guard.seen == [1.0, 2.0, 3.0]
@@ -173,4 +177,4 @@ def test_a_guard_on_the_leader_ends_the_search() -> None:
 @pytest.mark.parametrize(("beam", "patience"), [(0, 1.0), (1, 0.1)])
 def test_a_beam_without_candidates_is_refused(beam: int, patience: float) -> None:
     with pytest.raises(OptionError, match="beam"):
-        BeamSearch(PROMPT, rules(False), beam=beam, patience=patience)
+        Beam(beam, patience)

@@ -20,13 +20,15 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from whispertide.decoding.endless import EndlessSearch
-from whispertide.decoding.greedy import GreedySearch
+from stepwise import Stepwise
+from whispertide.decoding.beam import GREEDY
+from whispertide.decoding.end import SecondBest
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, Steps, run_search
-from whispertide.decoding.unrolled import EndlessUnrolled, Stepwise, UnrolledSearch, run_unrolled
-from whispertide.errors import OptionError
+from whispertide.decoding.token_search import TokenSearch
+from whispertide.decoding.unrolled import ComputedAhead, run_unrolled
+from whispertide.errors import GraphError, OptionError
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.types import FloatArray
 
@@ -51,8 +53,8 @@ def attend(seen: tuple[int, ...]) -> FloatArray:
     return np.random.default_rng(seen).random((2, 5)).astype(np.float32)
 
 
-def unrolled(search: UnrolledSearch, script: Any, **options: Any) -> SearchResult:
-    return run_unrolled(search, Stepwise(ScriptedDecoder(script, attend), VOCABULARY), **options)
+def unrolled(prompt: Prompt, script: Any, rules: Rules = PLAIN, layout: Any = LAYOUT, **options: Any) -> SearchResult:
+    return run_unrolled(prompt, rules, layout, Stepwise(ScriptedDecoder(script, attend), VOCABULARY), **options)
 
 
 def same(found: SearchResult, expected: SearchResult) -> None:
@@ -81,9 +83,8 @@ def test_the_result_is_greedy_searchs(data: st.DataObject, plans: list[list[int]
     script = random_script(seed, eot_bonus=data.draw(st.floats(-3, 3)))
     keep = data.draw(st.integers(0, count))
     one, other = Recorder(count, keep), Recorder(count, keep)
-    expected = run_search(GreedySearch(prompt, PLAIN, guards=[one]), ScriptedDecoder(script, attend))
-    search = UnrolledSearch(prompt, PLAIN, layout, guards=[other])
-    same(unrolled(search, script), expected)
+    expected = run_search(TokenSearch(prompt, PLAIN, GREEDY, guards=[one]), ScriptedDecoder(script, attend))
+    same(unrolled(prompt, script, layout=layout, guards=[other]), expected)
     assert [tokens for tokens, _ in other.shown] == [tokens for tokens, _ in one.shown]
     for (_, ours), (_, theirs) in zip(other.shown, one.shown, strict=True):
         assert ours is not None
@@ -98,7 +99,7 @@ def test_the_result_is_greedy_searchs(data: st.DataObject, plans: list[list[int]
     real=st.booleans(),
     blank=st.booleans(),
 )
-def test_endless_search_in_chunks(seed: int, bonus: float, least: int, real: bool, blank: bool) -> None:
+def test_second_best_tokens_in_chunks(seed: int, bonus: float, least: int, real: bool, blank: bool) -> None:
     rules = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,) if blank else ())
     script = random_script(seed, eot_bonus=bonus)
     prompt = Prompt((SOT,), sot_index=0, limit=9)
@@ -106,40 +107,43 @@ def test_endless_search_in_chunks(seed: int, bonus: float, least: int, real: boo
     def speaks(token: int) -> bool:
         return token < TEXT and token % 3 > 0
 
-    expected = run_search(
-        EndlessSearch(prompt, rules, speaks=speaks, least=least, real_end=real), ScriptedDecoder(script)
-    )
-    search = EndlessUnrolled(prompt, rules, LAYOUT, speaks=speaks, least=least, real_end=real)
-    same(unrolled(search, script), expected)
+    end = SecondBest(speaks, EOT, least, real)
+    expected = run_search(TokenSearch(prompt, rules, GREEDY, end=end), ScriptedDecoder(script))
+    same(unrolled(prompt, script, rules, end=end), expected)
 
 
 def test_a_guard_cuts_inside_a_chunk() -> None:
     guard = Recorder(count=3, keep=2)
-    search = UnrolledSearch(START, PLAIN, LAYOUT, guards=[guard])
-    result = unrolled(search, telling((SOT,), [3, 1, 4, 1, 5, 9]))
-    assert result.best.tokens == search.tokens == (3, 1)
+    result = unrolled(START, telling((SOT,), [3, 1, 4, 1, 5, 9]), guards=[guard])
+    assert result.best.tokens == (3, 1)
     assert result.best.stop == "guard"
     assert result.steps == Steps(2, 2, 2)  # the third is the second chunk's first
     assert len(guard.shown) == 3
 
 
-def test_text_can_be_shown_after_every_chunk() -> None:
-    shown: list[tuple[int, ...]] = []
-    unrolled(UnrolledSearch(START, PLAIN, LAYOUT), telling((SOT,), [3, 1, 4, 1, 5, 9]), emit=shown.append)
-    assert shown == [(3, 1), (3, 1, 4, 1, 5), (3, 1, 4, 1, 5, 9)]
-
-
 def test_it_ends_with_the_last_chunk() -> None:
-    result = unrolled(UnrolledSearch(START, PLAIN, LAYOUT), telling((SOT,), [1] * 30))
+    result = unrolled(START, telling((SOT,), [1] * 30))
     assert result.best.tokens == (1,) * 9
     assert result.best.stop == "length"
 
 
 def test_broken_off() -> None:
-    search = UnrolledSearch(START, PLAIN, LAYOUT)
-    search.feed(Stepwise(ScriptedDecoder(telling((SOT,), [1, 2, 3])), VOCABULARY).run(search.next()))
+    chunks = Stepwise(ScriptedDecoder(telling((SOT,), [1, 2, 3])), VOCABULARY)
+    decoder, search = (
+        ComputedAhead(chunks, LAYOUT.plan(1), PLAIN, 1, without_end=False),
+        TokenSearch(START, PLAIN, GREEDY),
+    )
+    for _ in range(2):
+        search.feed(decoder.run(search.next()))
+    assert decoder.runs == 1
     assert search.result().best.tokens == (1, 2)
     assert search.result().best.stop == "aborted"
+
+
+def test_a_chunk_cannot_be_undone() -> None:
+    chunks = Stepwise(ScriptedDecoder(telling((SOT,), [1])), VOCABULARY)
+    with pytest.raises(GraphError, match="taken back"):
+        ComputedAhead(chunks, LAYOUT.plan(1), PLAIN, 1, without_end=False).rewind(1)
 
 
 def test_no_speech_comes_from_the_first_chunk() -> None:
@@ -148,16 +152,17 @@ def test_no_speech_comes_from_the_first_chunk() -> None:
         logits[NO_SPEECH if seen == (SOT,) else EOT] = 4.0
         return logits
 
-    found = unrolled(UnrolledSearch(START, PLAIN, LAYOUT), script)
-    same(found, run_search(GreedySearch(START, PLAIN), ScriptedDecoder(script)))
+    found = unrolled(START, script)
+    same(found, run_search(TokenSearch(START, PLAIN, GREEDY), ScriptedDecoder(script)))
     assert found.no_speech_prob > 0.5
 
 
 def test_what_does_not_fit_into_static_graphs() -> None:
+    script = telling((SOT,), [1])
     timed = Rules(VOCABULARY, suppressed=SPECIALS, timestamps=True)
     with pytest.raises(OptionError, match="timestamps"):
-        UnrolledSearch(START, timed, LAYOUT)
+        unrolled(START, script, timed)
     with pytest.raises(OptionError, match="previous text"):
-        UnrolledSearch(Prompt((SOT_PREV, 1, SOT), sot_index=2, limit=5), PLAIN, LAYOUT)
+        unrolled(Prompt((SOT_PREV, 1, SOT), sot_index=2, limit=5), script)
     with pytest.raises(OptionError, match="shorten the prefix"):
-        UnrolledSearch(Prompt((SOT, *[1] * 9), sot_index=0, limit=5), PLAIN, LAYOUT)
+        unrolled(Prompt((SOT, *[1] * 9), sot_index=0, limit=5), script)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from reference import CLIPS, hf_model, mel_of, nano, nano_encoded, openai_encoded, openai_model, openai_timing
-from whispertide.decoding.earlier import EarlierText
 from whispertide.decoding.guards import RepetitionGuard
+from whispertide.decoding.reference import Reference
 from whispertide.decoding.window import align_window, decode_window
 from whispertide.errors import OptionError, UnknownLanguageError
 from whispertide.options import DecodeOptions
@@ -26,7 +26,7 @@ RIVER = next(path for path in CLIPS if path.stem == "river")
 
 
 def heard(clip: Path, **options: Any) -> Any:
-    text = {name: options.pop(name) for name in ("prompt_tokens", "prefix", "earlier", "guards") if name in options}
+    text = {name: options.pop(name) for name in ("prompt_tokens", "prefix", "reference", "guards") if name in options}
     return decode_window(nano(), nano_encoded(clip), DecodeOptions(**{**AS_OPENAI, **options}), **text)
 
 
@@ -125,14 +125,14 @@ def test_word_times_are_those_of_openai_whisper(clip: Path) -> None:
 @pytest.mark.parametrize("timestamps", [True, False])
 def test_verifying_a_reference_changes_nothing_but_the_cost(clip: Path, timestamps: bool) -> None:
     plain = heard(clip, timestamps=timestamps)
-    same = heard(clip, timestamps=timestamps, earlier=EarlierText.exactly(plain.tokens))
+    same = heard(clip, timestamps=timestamps, reference=Reference.exactly(plain.tokens))
     assert same.tokens == plain.tokens
     assert same.avg_logprob == pytest.approx(plain.avg_logprob, abs=1e-4)
     if plain.tokens:
         assert same.steps.runs == 1
     middle = len(plain.tokens) // 2
     spoilt = [*plain.tokens[:middle], nano().tokenizer.encode(" wrong")[0], *plain.tokens[middle + 1 :]]
-    assert heard(clip, timestamps=timestamps, earlier=EarlierText.exactly(spoilt)).tokens == plain.tokens
+    assert heard(clip, timestamps=timestamps, reference=Reference.exactly(spoilt)).tokens == plain.tokens
 
 
 class TestWindow:

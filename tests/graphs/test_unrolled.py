@@ -13,7 +13,7 @@ import pytest
 
 from unrolled_models import Pair, random_pair
 from whispertide.decoding.alignment import alignment_heads
-from whispertide.decoding.unrolled import UnrolledSearch, run_unrolled
+from whispertide.decoding.unrolled import run_unrolled
 from whispertide.graphs.builder import WeightFile
 from whispertide.graphs.chunks import Chunk, UnrolledLayout
 from whispertide.graphs.portable import PortableBuilder
@@ -127,7 +127,7 @@ def test_searches_agree_at_random_weights(pair: Pair, prefix: tuple[int, ...]) -
     for seed in range(2):
         encoded, prompt = pair.window(seed, valid=40), pair.prompt(*prefix)
         greedy = pair.greedy(encoded, prompt)
-        found = run_unrolled(UnrolledSearch(prompt, pair.rules, pair.unrolled.layout), pair.unrolled.start(encoded))
+        found = run_unrolled(prompt, pair.rules, pair.unrolled.layout, pair.unrolled.start(encoded))
         count = len(found.best.tokens)
         assert found.best.tokens == greedy.best.tokens[:count]
         assert count == len(greedy.best.tokens) or (found.best.stop == "length" and count == 31 - len(prompt.tokens))
@@ -141,7 +141,7 @@ def test_a_start_sequence_of_another_length(tmp_path: Path, block: int) -> None:
     layout = UnrolledLayout(block, plans=((4, 6),), buckets=(1,))
     pair = random_pair(tmp_path, layout)
     encoded, prompt = pair.window(3), pair.prompt(400, 401)
-    found = run_unrolled(UnrolledSearch(prompt, pair.rules, layout), pair.unrolled.start(encoded))
+    found = run_unrolled(prompt, pair.rules, layout, pair.unrolled.start(encoded))
     assert len(found.best.tokens) == 7
     assert found.best.tokens == pair.greedy(encoded, prompt).best.tokens[:7]
 

@@ -11,7 +11,7 @@ from unrolled_models import Pair
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.decoding.unrolled import UnrolledSearch, run_unrolled
+from whispertide.decoding.unrolled import run_unrolled
 from whispertide.errors import GraphError, OptionError, ProviderError
 from whispertide.features import log_mel
 from whispertide.graphs.chunks import UnrolledLayout
@@ -50,7 +50,7 @@ def test_the_bundled_model_says_the_same_as_step_by_step(pair: Pair, start_s: fl
     for prefix in ((), text[:1], text[:3]):
         prompt = pair.prompt(*prefix)
         greedy = pair.greedy(encoded, prompt)
-        found = run_unrolled(UnrolledSearch(prompt, pair.rules, LAYOUT), pair.unrolled.start(encoded, HEADS))
+        found = run_unrolled(prompt, pair.rules, LAYOUT, pair.unrolled.start(encoded, HEADS))
         if found.best.stop == "length":  # the graphs end at 30 tokens
             assert len(found.best.tokens) == 31 - len(prompt.tokens)
             assert found.best.tokens == greedy.best.tokens[: len(found.best.tokens)]

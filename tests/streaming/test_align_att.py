@@ -9,6 +9,7 @@ import pytest
 from attention_ramps import asked, scene
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.reference import Reference
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
@@ -137,9 +138,7 @@ def test_words_behind_the_frontier_are_a_guess_that_can_be_verified() -> None:
     commit = play.round(1.5, *words, firm=1, halt=Halt("frontier", 1, 12), last_frame=40)
     assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["one"], ["two", "three"])
     plan = play.plan(2)
-    assert plan.reference is not None
-    assert plan.reference.tokens == (12, 13)
-    assert plan.reference.span == plan.window
+    assert plan.reference == Reference.exactly((12, 13))
     unverified = Play(AlignAtt(truncate="none", beyond=9))
     assert unverified.plan(1).reference is None
     unverified.round(1.5, *words, firm=1)

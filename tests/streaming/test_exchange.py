@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from whispertide.audio.file import load_audio
+from whispertide.decoding.reference import Reference
 from whispertide.features import log_mel
 from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.streaming.exchange import ExchangedModel, expected_tokens
-from whispertide.streaming.round import Reference
-from whispertide.types import Span, Word
+from whispertide.types import Word
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 
@@ -62,7 +62,7 @@ def test_what_is_drafted_behind_the_prompt_counts(model: WhisperModel, budget: i
 
 def test_what_is_expected_is_what_was_heard_before(model: WhisperModel) -> None:
     words = tuple(Word(text, 0, 100, 1.0) for text in (" the", " old", " harbour"))
-    said = Reference((1, 2), Span(0, 8000), words=words)  # tokens are of the whole window of then
+    said = Reference((1, 2), words=words)  # tokens are of the whole window of then
     assert expected_tokens(model, said) == len(model.tokenizer.encode(" the old harbour")) >= 3
-    assert expected_tokens(model, Reference((1, 2, 3, 4), Span(0, 8000))) == 4
+    assert expected_tokens(model, Reference.exactly((1, 2, 3, 4))) == 4
     assert expected_tokens(model, None) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.decoding.earlier import Align, Reuse
+from whispertide.decoding.reference import Align, Reference
 from whispertide.decoding.search import NO_STEPS, Steps
 from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
@@ -19,7 +19,7 @@ from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
 from whispertide.streaming.framing import BUCKETS, FRAMINGS, get_framing
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Listening, Reference, RoundPlan, RoundResult
+from whispertide.streaming.round import Listening, RoundPlan, RoundResult
 from whispertide.streaming.short_windows import as_tuned
 from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.types import Span, Word, join_words
@@ -171,10 +171,10 @@ def bare() -> SerialExecutor:
     return SerialExecutor(load_model("nano.en", EngineOptions(precision="fp32", threads=1)), get_framing("bare"))
 
 
-def following(words: tuple[Word, ...], beam: int, reuse: Reuse | None, **more: Any) -> RoundResult:
+def following(words: tuple[Word, ...], beam: int, how: Reference | None, **more: Any) -> RoundResult:
     samples = load_audio(CLIP)
     window = Span(START, START + len(samples))
-    reference = Reference((), window, words=words, reuse=reuse) if reuse is not None else None
+    reference = replace(how, start=START, words=words) if how is not None else None
     return bare().run(RoundPlan(7, window, reference=reference), samples, replace(GREEDY, beam=beam, **more))
 
 
@@ -185,7 +185,7 @@ def steps(result: RoundResult) -> Steps:
 @pytest.mark.parametrize("align", ["bigram", "time", "first"])
 def test_a_pruned_round_that_hears_the_same_is_greedy(align: Align) -> None:
     greedy = following((), 1, None)
-    again = following(greedy.words, 5, Reuse(align))
+    again = following(greedy.words, 5, Reference(align=align))
     assert again.words == greedy.words
     assert steps(again) == steps(greedy)
     assert steps(again).rows == steps(again).runs < steps(following((), 5, None)).rows
@@ -194,7 +194,7 @@ def test_a_pruned_round_that_hears_the_same_is_greedy(align: Align) -> None:
 def test_a_verified_round_that_hears_the_same_is_greedy_in_few_runs() -> None:
     greedy = following((), 1, None)
     for beam in (1, 5):
-        again = following(greedy.words, beam, Reuse(block=True))
+        again = following(greedy.words, beam, Reference(block=True))
         assert [(word.text, word.start, word.end) for word in again.words] == [
             (word.text, word.start, word.end) for word in greedy.words
         ]
@@ -203,10 +203,10 @@ def test_a_verified_round_that_hears_the_same_is_greedy_in_few_runs() -> None:
 
 def test_a_verified_round_begins_as_the_one_before_if_its_window_does() -> None:
     greedy = following((), 1, None)
-    samples, window, reuse = load_audio(CLIP), greedy.plan.window, Reuse(block=True)
+    samples, window, how = load_audio(CLIP), greedy.plan.window, Reference(block=True)
     runs = []
     for start in (window.start, window.start - 320):
-        reference = Reference(greedy.tokens, Span(start, window.end), words=greedy.words, reuse=reuse)
+        reference = replace(how, tokens=greedy.tokens, start=start, words=greedy.words)
         again = bare().run(RoundPlan(7, window, reference=reference), samples, replace(GREEDY, beam=1))
         assert again.tokens == greedy.tokens
         runs.append(steps(again).runs)
@@ -241,13 +241,13 @@ def test_only_a_little_is_left_to_the_next_round(silence_s: int, most: int | Non
 def test_a_verified_round_of_one_beam_is_greedy_whatever_was_heard(keep: int) -> None:
     greedy = following((), 1, None)
     other = Word(" wrong", START + 100, START + 900)
-    assert following((*greedy.words[:keep], other), 1, Reuse(block=True)).tokens == greedy.tokens
-    assert following((other, *greedy.words[keep:]), 1, Reuse(block=True)).tokens == greedy.tokens
+    assert following((*greedy.words[:keep], other), 1, Reference(block=True)).tokens == greedy.tokens
+    assert following((other, *greedy.words[keep:]), 1, Reference(block=True)).tokens == greedy.tokens
 
 
 def test_a_round_that_is_told_nothing_right_is_the_full_beam() -> None:
     other = Word(" Zyx", START + 100, START + 900)
-    full, alone = following((), 5, None), following((other,), 5, Reuse())
+    full, alone = following((), 5, None), following((other,), 5, Reference())
     assert alone.tokens == full.tokens
 
 
@@ -255,7 +255,7 @@ def test_higher_temperatures_start_from_what_was_heard_too() -> None:
     greedy = following((), 1, None)
     hot: dict[str, Any] = {"temperatures": (0.0, 0.01), "logprob_threshold": 0.0, "no_speech_threshold": None}
     plain = following((), 5, None, **hot)
-    told = following(greedy.words, 5, Reuse(), **hot)
+    told = following(greedy.words, 5, Reference(), **hot)
     assert told.words
     assert steps(told).rows < steps(plain).rows
     assert steps(told).rows < 3 * steps(greedy).rows  # at each of the two temperatures nearly all in one row
@@ -264,4 +264,4 @@ def test_higher_temperatures_start_from_what_was_heard_too() -> None:
 def test_verified_rounds_are_greedy_at_higher_temperatures_too() -> None:
     hot: dict[str, Any] = {"temperatures": (0.0, 0.6), "logprob_threshold": 0.0, "no_speech_threshold": None}
     greedy = following((), 1, None, **hot)
-    assert following(greedy.words, 1, Reuse(block=True), **hot).tokens == greedy.tokens
+    assert following(greedy.words, 1, Reference(block=True), **hot).tokens == greedy.tokens

@@ -1,15 +1,15 @@
 """Every rule of LocalAgreement by scripted hypotheses."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from oracle import speech
-from whispertide.decoding.earlier import Reuse
+from whispertide.decoding.reference import Reference
 from whispertide.errors import OptionError
 from whispertide.streaming.doubt import Doubt
 from whispertide.streaming.local_agreement import LocalAgreement, normalise
-from whispertide.streaming.round import Commit, Heard, Reference, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, Heard, RoundPlan, RoundResult
 from whispertide.streaming.trimming import MARGIN
 from whispertide.types import SAMPLE_RATE, Span, Word
 
@@ -436,7 +436,7 @@ def test_unknown_choices_are_refused(name: str) -> None:
 
 # --- what the next round is likely to hear ----------------------------------------------------------------------------
 
-FOLLOWED = LocalAgreement(reuse=Reuse("first", recover=False))
+FOLLOWED = LocalAgreement(reuse=Reference(align="first", recover=False))
 
 
 def reference(script: Script, end: float) -> Reference | None:
@@ -447,7 +447,7 @@ def test_the_next_round_is_told_what_the_last_one_heard() -> None:
     script = Script(FOLLOWED)
     assert reference(script, 1.0) is None  # nothing was heard yet
     script.hear(1.7, WALK)
-    assert reference(script, 2.5) == Reference((), Span(0, round(1.7 * S)), words=WALK, reuse=FOLLOWED.reuse)
+    assert reference(script, 2.5) == Reference((), 0, WALK, align="first", recover=False)
     newer = (*WALK[:2], *speech(("hole", 1.2, 1.6), ("now", 1.7, 2.2)))
     script.hear(2.5, newer)
     told = reference(script, 3.5)
@@ -471,11 +471,11 @@ def test_how_to_follow_is_what_the_policy_says_now() -> None:
     script = Script(LocalAgreement())
     script.hear(1.7, WALK)
     assert reference(script, 2.0) is None
-    for reuse in (Reuse("time"), Reuse(block=True)):
-        script.policy = LocalAgreement(reuse=reuse)
+    for how in (Reference(align="time"), Reference(block=True)):
+        script.policy = LocalAgreement(reuse=how)
         told = reference(script, 2.0)
         assert told is not None
-        assert (told.words, told.reuse) == (WALK, reuse)
+        assert told == replace(how, words=WALK)
     script.policy = LocalAgreement()
     assert reference(script, 2.0) is None
 
@@ -503,7 +503,7 @@ def test_without_a_search_that_follows_nothing_is_told() -> None:
 
 
 def test_words_before_the_window_are_not_told() -> None:
-    script = Script(LocalAgreement(reuse=Reuse(), trim=4 * S))
+    script = Script(LocalAgreement(reuse=Reference(), trim=4 * S))
     words = many(12)
     parts = segment(words[:6], end=3 * S), segment(words[6:10], end=5 * S), segment(words[10:], end=6 * S)
     script.hear(6.2, *parts)

@@ -4,7 +4,7 @@ import pytest
 
 from whispertide.audio.vad import SpeechGate
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.earlier import Reuse
+from whispertide.decoding.reference import Reference
 from whispertide.errors import UnknownRecipeError
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
@@ -67,8 +67,8 @@ def test_every_field_of_the_policy_comes_from_the_recipe() -> None:
 def test_searches_that_follow_what_was_heard_are_told_so() -> None:
     pruned = make_policy(BASE.replace(search="pruned", prune_align="first", prune_recover=False))
     verified = make_policy(BASE.replace(search="verified"))
-    assert pruned == LocalAgreement(reuse=Reuse("first", recover=False))
-    assert verified == LocalAgreement(reuse=Reuse("bigram", recover=True, block=True))
+    assert pruned == LocalAgreement(reuse=Reference(align="first", recover=False))
+    assert verified == LocalAgreement(reuse=Reference(align="bigram", recover=True, block=True))
     assert make_policy(BASE) == LocalAgreement(reuse=None)
 
 

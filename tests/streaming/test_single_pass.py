@@ -14,6 +14,7 @@ from whispertide.audio.file import load_audio
 from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt, Head, Scene
@@ -24,7 +25,7 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming import single_pass
 from whispertide.streaming.framing import FRAMINGS, Framing, bare, pad30
-from whispertide.streaming.round import Listened, Listening, Reference, RoundPlan, RoundResult
+from whispertide.streaming.round import Listened, Listening, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import MARGIN_TOKENS, SinglePassExecutor
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, join_words
 
@@ -132,11 +133,10 @@ def test_a_forced_prefix_is_not_heard_again(executor: SinglePassExecutor) -> Non
 
 def test_a_reference_is_verified_not_believed(executor: SinglePassExecutor) -> None:
     plain = hear(executor, Listening())
-    span = plain.plan.window
-    right = hear(executor, Listening(), reference=Reference(plain.tokens, span))
+    right = hear(executor, Listening(), reference=Reference.exactly(plain.tokens))
     assert right.tokens == plain.tokens
     assert right.stats.decoder_runs < plain.stats.decoder_runs
-    wrong = hear(executor, Listening(), reference=Reference(plain.tokens[:2] + plain.tokens[:1], span))
+    wrong = hear(executor, Listening(), reference=Reference.exactly(plain.tokens[:2] + plain.tokens[:1]))
     assert wrong.tokens == plain.tokens
 
 

@@ -10,15 +10,17 @@ import pytest
 
 from attention_ramps import looking_at, scene
 from scripted_decoder import EOT, SOT, SPECIALS, VOCABULARY, ScriptedDecoder, telling
+from stepwise import Stepwise
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.decoding.backward_shift import BackwardShift, BackwardShiftGuard
+from whispertide.decoding.beam import GREEDY
 from whispertide.decoding.frontier import Frontier, FrontierGuard
-from whispertide.decoding.greedy import GreedySearch
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
-from whispertide.decoding.unrolled import Stepwise, UnrolledSearch, run_unrolled
+from whispertide.decoding.token_search import TokenSearch
+from whispertide.decoding.unrolled import run_unrolled
 from whispertide.decoding.watch import Halt, WatchingGuard
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Hypothesis
@@ -189,9 +191,9 @@ def both(places: Sequence[int], rule: Frontier | BackwardShift) -> tuple[tuple[S
     script = telling((SOT,), [3, 1, 4, 1, 5, 9, 2, 6])
     prompt = Prompt((SOT,), sot_index=0, limit=9)
     one, other = guard(), guard()
-    step_wise = run_search(GreedySearch(prompt, RULES, guards=[one]), ScriptedDecoder(script, attend))
-    search = UnrolledSearch(prompt, RULES, CHUNKS, guards=[other])
-    chunked = run_unrolled(search, Stepwise(ScriptedDecoder(script, attend), VOCABULARY))
+    step_wise = run_search(TokenSearch(prompt, RULES, GREEDY, guards=[one]), ScriptedDecoder(script, attend))
+    chunks = Stepwise(ScriptedDecoder(script, attend), VOCABULARY)
+    chunked = run_unrolled(prompt, RULES, CHUNKS, chunks, guards=[other])
     return (step_wise, one.halt), (chunked, other.halt)
 
 

@@ -38,7 +38,7 @@ def npu(
     def body() -> ExitCode:
         from whispertide.checkpoint import load_checkpoint
         from whispertide.checkpoint.download import format_size
-        from whispertide.decoding.unrolled import token_rules
+        from whispertide.decoding.rules import token_rules
         from whispertide.graphs.static_export import export_npu, layout_for
 
         lengths, chunks = _numbers(buckets), [_numbers(plan) for plan in plans.split("/")]

@@ -8,6 +8,7 @@ suppress and, where the rules allow it, pick the best few.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ Array = TypeVar("Array", FloatArray, IntArray)
 
 
 def opening_request(prompt: Prompt, draft: tuple[int, ...] = ()) -> DecodeRequest:
-    """Feed the whole prompt and a `draft` behind it; ask for the raw logits at start-of-transcript, at the prompt's
+    """Feed the whole prompt and a `draft` after it; ask for the raw logits at start-of-transcript, at the prompt's
     end and along the draft.
     """
     tokens = (*prompt.tokens, *draft)
@@ -30,33 +31,85 @@ def opening_request(prompt: Prompt, draft: tuple[int, ...] = ()) -> DecodeReques
     return DecodeRequest(tokens=np.array([tokens], dtype=np.int64), logits_at=at, need="logits", draft=len(draft))
 
 
-def no_speech(output: DecodeOutput, rules: Rules) -> float:
-    """The no-speech probability, after an opening."""
-    return float(np.exp(log_softmax(required(output.logits, "logits")[0, 0])[rules.vocabulary.no_speech]))
-
-
-def read_opening(output: DecodeOutput, rules: Rules) -> tuple[float, FloatArray]:
-    """The no-speech probability, and the log-probabilities [1, vocab] of the first token under the rules."""
-    logits = required(output.logits, "logits")[0]
-    return no_speech(output, rules), rules.log_probabilities(logits[-1:] + rules.suppression([()]))
-
-
 def step_request(
-    rows: Sequence[Sequence[int]], rules: Rules, *, parents: tuple[int, ...] | None = None, whole: bool = False
+    rows: Sequence[Sequence[int]],
+    rules: Rules,
+    *,
+    parents: tuple[int, ...],
+    whole: bool = False,
+    draft: tuple[int, ...] = (),
 ) -> DecodeRequest:
-    """Feed the newest token of each row of sampled tokens. `whole` asks for the whole distribution in any case."""
+    """Feed the newest token of each row of sampled tokens, and after that of a single row a `draft`.
+
+    `whole` asks for the whole distribution in any case.
+    """
+    if draft and rules.timestamps:  # every place of the draft forbids other tokens, but the graph suppresses by row
+        whole, suppress = True, None
+    else:
+        suppress = rules.suppression(rows)
     return DecodeRequest(
-        tokens=np.array([[sampled[-1]] for sampled in rows], dtype=np.int64),
-        logits_at=(0,),
+        tokens=np.array([[sampled[-1], *draft] for sampled in rows], dtype=np.int64),
+        logits_at=tuple(range(len(draft) + 1)),
         parents=parents,
-        suppress=rules.suppression(rows),
+        suppress=suppress,
         need="logits" if whole else rules.need,
+        draft=len(draft),
     )
 
 
-def step_logprobs(output: DecodeOutput, rules: Rules) -> FloatArray:
-    """[rows, vocab] log-probabilities after a step that asked for the whole distribution."""
-    return rules.log_probabilities(required(output.logits, "logits")[:, 0])
+def no_speech(output: DecodeOutput, rules: Rules) -> float:
+    """The no-speech probability, after an opening."""
+    if output.logits is None:
+        return output.no_speech_prob
+    return float(np.exp(log_softmax(output.logits[0, 0])[rules.vocabulary.no_speech]))
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Of the token after one place of a run, for each row, under the rules.
+
+    place  counted from the end of the places that were asked for, so -1 is the last
+    rows   the tokens sampled before it
+    raw    whether the decoder was not asked to suppress
+    """
+
+    output: DecodeOutput
+    place: int
+    rows: Sequence[Sequence[int]]
+    rules: Rules
+    raw: bool
+
+    def logprobs(self) -> FloatArray:
+        """[rows, vocab] log-probabilities, where the whole distribution was asked for."""
+        logits = required(self.output.logits, "logits")[:, self.place]
+        return self.rules.log_probabilities(logits + self.rules.suppression(self.rows) if self.raw else logits)
+
+    def best(self, count: int) -> tuple[IntArray, FloatArray]:
+        """The `count` best tokens of each row: ids and log-probabilities, [rows, count or fewer] each."""
+        output = self.output
+        if output.logits is not None:
+            return best(self.logprobs(), count)
+        if count > TOP:
+            raise ValueError(f"the graph returns {TOP} candidates; {count} need a request for the whole distribution")
+        ids = required(output.top_ids, "top_ids")[:, self.place]
+        logprobs = required(output.top_logprobs, "top_logprobs")[:, self.place]
+        if self.rules.timestamps:
+            ids, logprobs = self._times_or_text(ids, logprobs)
+        return ids[:, :count], logprobs[:, :count]
+
+    def _times_or_text(self, ids: IntArray, logprobs: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The rule `timestamp_outweighs_text` on candidates [rows, TOP] alone.
+
+        If no text is among them, ten timestamps are each likelier than any text, and so is their sum.
+        """
+        mass = required(self.output.time_mass, "time_mass")[:, self.place]
+        text = np.where(ids < self.rules.vocabulary.timestamp_begin, logprobs, -np.inf).max(axis=-1)
+        forced = (mass > text)[:, None]
+        times = required(self.output.time_ids, "time_ids")[:, self.place]
+        # among timestamps alone, probabilities are shares of their mass
+        with np.errstate(invalid="ignore"):
+            shares = required(self.output.time_logprobs, "time_logprobs")[:, self.place] - mass[:, None]
+        return np.where(forced, times, ids), np.where(forced, shares, logprobs)
 
 
 def best(logprobs: FloatArray, count: int) -> tuple[IntArray, FloatArray]:
@@ -72,35 +125,6 @@ def best(logprobs: FloatArray, count: int) -> tuple[IntArray, FloatArray]:
         if place + 1 < count:
             left[rows, ids[:, place]] = -np.inf
     return ids, np.take_along_axis(logprobs, ids, axis=-1)
-
-
-def step_candidates(output: DecodeOutput, rules: Rules, count: int) -> tuple[IntArray, FloatArray]:
-    """The `count` best next tokens of each row after any step: ids and log-probabilities, [rows, count] each."""
-    if output.logits is not None:
-        return best(step_logprobs(output, rules), count)
-    if count > TOP:
-        raise ValueError(f"the graph returns {TOP} candidates; {count} need a request for the whole distribution")
-    ids, logprobs = required(output.top_ids, "top_ids")[:, 0], required(output.top_logprobs, "top_logprobs")[:, 0]
-    if rules.timestamps:
-        ids, logprobs = _times_or_text(output, ids, logprobs, rules.vocabulary.timestamp_begin)
-    return ids[:, :count], logprobs[:, :count]
-
-
-def _times_or_text(
-    output: DecodeOutput, ids: IntArray, logprobs: FloatArray, timestamp_begin: int
-) -> tuple[IntArray, FloatArray]:
-    """The rule `timestamp_outweighs_text` on candidates [rows, TOP] alone.
-
-    If no text is among them, ten timestamps are each likelier than any text, and so is their sum.
-    """
-    mass = required(output.time_mass, "time_mass")[:, 0]
-    text = np.where(ids < timestamp_begin, logprobs, -np.inf).max(axis=-1)
-    forced = (mass > text)[:, None]
-    times = required(output.time_ids, "time_ids")[:, 0]
-    # among timestamps alone, probabilities are shares of their mass
-    with np.errstate(invalid="ignore"):
-        shares = required(output.time_logprobs, "time_logprobs")[:, 0] - mass[:, None]
-    return np.where(forced, times, ids), np.where(forced, shares, logprobs)
 
 
 def required(array: Array | None, name: str) -> Array:

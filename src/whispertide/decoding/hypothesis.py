@@ -1,4 +1,4 @@
-"""What all searches share about hypotheses: growing one, asking the guards, ranking the finished ones.
+"""What all searches share about hypotheses: one that grows, asking the guards, ranking the finished ones.
 
 Knows nothing of logits or rules.
 """
@@ -6,7 +6,7 @@ Knows nothing of logits or rules.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,41 +14,20 @@ from whispertide.decoding.search import Guard, Hypothesized, StopReason
 from whispertide.types import FloatArray
 
 
-@dataclass(slots=True)
-class Trail:
-    """A hypothesis that still grows: sampled tokens, their log-probabilities, and what its queries attended to."""
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One that still grows: its tokens, the row of the last run that it continues, and what its queries attended to."""
 
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
+    tokens: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    total: float = 0.0
+    parent: int = 0
     seen: tuple[FloatArray, ...] = ()
 
-    def copy(self) -> Trail:
-        """An independent copy."""
-        return Trail(list(self.tokens), list(self.logprobs), self.seen)
-
-    def see(self, attention: FloatArray | None) -> None:
-        """Note what the newest queries attended to, [heads, queries, frames]."""
-        if attention is not None:
-            self.seen = (*self.seen, attention)
-
-    def take(self, token: int, logprob: float, *, eot: int, limit: int, guards: Sequence[Guard]) -> Hypothesized | None:
-        """Append one sampled token, unless it is `eot`.
-
-        Returns the finished hypothesis at `eot`, where a guard cuts, and at `limit` tokens; else None.
-        """
-        if token == eot:
-            return self.close("end_of_text", eot_logprob=logprob)
-        self.tokens.append(token)
-        self.logprobs.append(logprob)
-        keep = truncation(guards, self.tokens, self.seen)
-        if keep is not None:
-            return self.close("guard", keep=keep)
-        return self.close("length") if len(self.tokens) >= limit else None
-
-    def close(self, stop: StopReason, *, keep: int | None = None, eot_logprob: float = 0.0) -> Hypothesized:
-        """The finished hypothesis: the first `keep` tokens (None = all), and what ending it cost."""
-        tokens, logprobs = tuple(self.tokens[:keep]), tuple(self.logprobs[:keep])
-        return Hypothesized(tokens, logprobs, sum(logprobs) + eot_logprob, stop, self.seen)
+    def close(self, stop: StopReason, keep: int | None = None) -> Hypothesized:
+        """The hypothesis as it stands, cut to `keep` tokens (None = all)."""
+        total = self.total if keep is None else sum(self.logprobs[:keep])
+        return Hypothesized(self.tokens[:keep], self.logprobs[:keep], total, stop, self.seen)
 
 
 def truncation(guards: Sequence[Guard], tokens: Sequence[int], seen: Sequence[FloatArray]) -> int | None:
@@ -66,11 +45,6 @@ def truncation(guards: Sequence[Guard], tokens: Sequence[int], seen: Sequence[Fl
 def joined(seen: Sequence[FloatArray]) -> FloatArray | None:
     """Pieces [heads, queries, frames] of a hypothesis's attention in one; None where there are none."""
     return np.concatenate(seen, axis=1) if seen else None
-
-
-def row_attention(attention: FloatArray | None, row: int) -> FloatArray | None:
-    """One hypothesis's queries: [heads, rows, length, frames] -> [heads, length, frames]."""
-    return None if attention is None else attention[:, row]
 
 
 def score(hypothesis: Hypothesized, length_penalty: float | None) -> float:

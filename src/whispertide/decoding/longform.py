@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from whispertide.decoding.alignment import SpokenSegment
-from whispertide.decoding.earlier import EarlierText, Reuse
 from whispertide.decoding.fallback import is_silence
+from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import NO_STEPS, Guard, Steps
 from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.errors import AudioError
@@ -141,8 +141,7 @@ class Transcription:
     crept         whether the last window advanced by less than a second
     reread        where a window is one segment without an end, go on behind its last word, as the original does with
                   word times; else behind the window, as it does without, unless much is left or the text was cut short
-    earlier       words that were heard in this audio before, in samples from its start; every window follows those in
-                  it, as `reuse` says; `opening` is the timestamp that the first window's text began with
+    reference     the words that were heard in this audio before; every window follows those in it
     costs         what each stage of each window so far took
     """
 
@@ -154,9 +153,7 @@ class Transcription:
     end: int
     frame: Frame = pad30
     guards: Sequence[Guard] = ()
-    earlier: Sequence[Word] = ()
-    reuse: Reuse = field(default_factory=Reuse)
-    opening: int | None = None
+    reference: Reference | None = None
     context: list[int] = field(default_factory=list)
     context_from: int = 0
     last_speech: int = 0
@@ -181,7 +178,7 @@ class Transcription:
             encoded,
             self.options,
             prompt_tokens=self.context[self.context_from :],
-            earlier=self._followed(),
+            reference=self.reference and self.reference.since(self.seek * HOP_LENGTH),
             guards=self.guards,
             language=self.language,
             duration=count * HOP_LENGTH,
@@ -197,14 +194,6 @@ class Transcription:
         self.costs.append(Cost("align", time.perf_counter() - began, steps=steps))
         self.seek = self._next_seek(result, spoken)
         return self._written(result, spoken)
-
-    def _followed(self) -> EarlierText | None:
-        """What was heard before of what lies behind `seek`."""
-        origin = self.seek * HOP_LENGTH
-        words = [word for word in self.earlier if not origin or word.lies_behind(origin)]
-        opening = None if origin else self.opening
-        tokenizer = self.model.tokenizer
-        return EarlierText.of_words(words, tokenizer, self.reuse, origin=origin, opening=opening) if words else None
 
     def _encode(self, mel: FloatArray) -> Encoded:
         began = time.perf_counter()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from whispertide.types import CHUNK_SECONDS, FloatArray
 
 if TYPE_CHECKING:
+    from whispertide.checkpoint import Checkpoint
     from whispertide.checkpoint.tokenizer import Tokenizer
     from whispertide.model.whisper import WhisperModel
     from whispertide.options import DecodeOptions
@@ -206,3 +207,15 @@ def build_rules(model: WhisperModel, options: DecodeOptions) -> Rules:
         timestamps=options.timestamps,
         max_initial_index=max_index,
     )
+
+
+def token_rules(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The ids that a user of exported graphs needs: what ends the text, and what may not be sampled."""
+    tokenizer, generation = checkpoint.tokenizer, checkpoint.generation
+    return {
+        "end": tokenizer.eot,
+        "no_speech": tokenizer.no_speech,
+        "languages": dict(generation.lang_to_id),
+        "never": list(suppressed_tokens(tokenizer, None, generation.suppress_tokens)),
+        "not_first": list(tokenizer.blank_tokens),
+    }

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whispertide.decoding.accept import Accept
 from whispertide.decoding.alignment import SpokenSegment, locate_words, place_words, within
-from whispertide.decoding.beam import BeamSearch
-from whispertide.decoding.earlier import EarlierText
+from whispertide.decoding.beam import GREEDY, Beam
+from whispertide.decoding.draft import Draft
 from whispertide.decoding.fallback import compression_ratio, decode_with_fallback
-from whispertide.decoding.greedy import GreedySearch, SamplingSearch
 from whispertide.decoding.prompt import Prompt, build_prompt
-from whispertide.decoding.pruned import PrunedSampling, PrunedSearch
+from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import Rules, build_rules
-from whispertide.decoding.search import Guard, Search, Steps, StopReason, run_search
+from whispertide.decoding.sampling import Sampling
+from whispertide.decoding.search import Guard, Steps, StopReason, run_search
 from whispertide.decoding.segments import Segmentation, TimedSegment, split_segments
-from whispertide.decoding.verify import VerifySearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.options import DecodeOptions, Task
 from whispertide.types import FRAME_SAMPLES
 
@@ -58,50 +59,26 @@ class WindowResult:
         return self.segmentation.segments
 
 
-class _Common(TypedDict):
-    """What most searches are told."""
-
-    length_penalty: float | None
-    guards: Sequence[Guard]
-
-
-class _Tempered(_Common):
-    """What sampling is told besides."""
-
-    temperature: float
-    rows: int
-    rng: np.random.Generator
-
-
 def build_search(
     prompt: Prompt,
     rules: Rules,
     options: DecodeOptions,
     *,
     temperature: float = 0.0,
-    earlier: EarlierText | None = None,
+    draft: Draft | None = None,
     guards: Sequence[Guard] = (),
-) -> Search:
+) -> TokenSearch:
     """The search that `options` ask for at this temperature.
 
-    Above 0 it is sampling, as in openai/whisper; at 0 it is beam search, or greedy search. With an `earlier` text to
-    follow it is pruned or verified, as the text says; there are no blocks above 0, where nothing can be verified.
+    Above 0 it is sampling, as in openai/whisper; at 0 it is beam search, or greedy search, which has no patience.
     """
-    following = earlier if earlier is not None and earlier.speaks else None
-    common: _Common = {"length_penalty": options.length_penalty, "guards": guards}
+    accept: Accept
     if temperature > 0:
         rng = np.random.default_rng([options.seed, round(temperature * 1000)])
-        tempered: _Tempered = {**common, "temperature": temperature, "rows": options.best_of, "rng": rng}
-        if following is None or following.reuse.block:
-            return SamplingSearch(prompt, rules, **tempered)
-        return PrunedSampling(prompt, rules, following, **tempered)
-    if following is not None:
-        kind = VerifySearch if following.reuse.block else PrunedSearch
-        patience = options.patience if options.beam > 1 else 1.0  # greedy search has none
-        return kind(prompt, rules, following, beam=options.beam, patience=patience, **common)
-    if options.beam > 1:
-        return BeamSearch(prompt, rules, beam=options.beam, patience=options.patience, **common)
-    return GreedySearch(prompt, rules, guards=guards)
+        accept = Sampling(temperature, options.best_of, rng)
+    else:
+        accept = Beam(options.beam, options.patience) if options.beam > 1 else GREEDY
+    return TokenSearch(prompt, rules, accept, draft=draft, length_penalty=options.length_penalty, guards=guards)
 
 
 def decode_window(
@@ -111,7 +88,7 @@ def decode_window(
     *,
     prompt_tokens: Sequence[int] = (),
     prefix: Sequence[int] = (),
-    earlier: EarlierText | None = None,
+    reference: Reference | None = None,
     guards: Sequence[Guard] = (),
     heads: Sequence[tuple[int, int]] = (),
     language: str | None = None,
@@ -121,7 +98,8 @@ def decode_window(
 
     prompt_tokens  previous text; its last 223 tokens are used
     prefix         tokens that the transcript of this window must begin with; not part of the result
-    earlier        what an earlier round heard here, and how to use it; every attempt starts with it
+    reference      what an earlier round heard here, and how to use it; every attempt starts with it, but what is to be
+                   checked in blocks is of no use above temperature 0, where nothing can be verified
     heads          (layer, head) pairs whose attention the guards see
     language       a code, after detection; None is English
     duration       samples of real audio in the window (None = all valid frames)
@@ -138,7 +116,9 @@ def decode_window(
 
     def attempt(temperature: float) -> WindowResult:
         nonlocal steps
-        search = build_search(prompt, rules, options, temperature=temperature, earlier=earlier, guards=guards)
+        is_followed = reference is not None and not (reference.block and temperature > 0)
+        draft = reference.draft(tokenizer, rules) if reference is not None and is_followed else None
+        search = build_search(prompt, rules, options, temperature=temperature, draft=draft, guards=guards)
         found = run_search(search, model.decoder(encoded, heads=heads))
         steps += found.steps
         text = tokenizer.decode(found.best.tokens).strip()

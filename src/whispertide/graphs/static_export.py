@@ -61,7 +61,7 @@ def export_npu(
 ) -> Path:
     """Write encoder and decoder graphs, weights, manifest, tokenizer and README into `folder`; returns it.
 
-    `tokens` is what the manifest says of the rules of decoding (`decoding.unrolled.token_rules`).
+    `tokens` is what the manifest says of the rules of decoding (`decoding.rules.token_rules`).
 
     Raises `OutputError` where `folder` is not empty or cannot be written, and `OptionError` for a layout that the
     checkpoint's start sequence does not fit.

@@ -41,6 +41,7 @@ class DecodeOutput:
     logits       [rows, n, vocab] after suppression; None unless the request needs them
     attention    [heads, rows, length, frames] softmaxed cross-attention of the chosen heads; None if none chosen.
                  Row k is that of the query which *predicts* the token after fed token k.
+    no_speech_prob   where the logits that tell it are not given back; else nan
     """
 
     top_ids: IntArray | None = None
@@ -50,6 +51,7 @@ class DecodeOutput:
     time_mass: FloatArray | None = None
     logits: FloatArray | None = None
     attention: FloatArray | None = None
+    no_speech_prob: float = float("nan")
 
 
 class DecoderRun(Protocol):

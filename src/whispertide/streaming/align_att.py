@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.reference import Reference
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Watch
 from whispertide.streaming.attending import Attending, frames
@@ -21,7 +22,7 @@ from whispertide.streaming.doubt import waits
 from whispertide.streaming.local_agreement import normalise
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, cut_loops
-from whispertide.streaming.round import Commit, Listened, Reference, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, Listened, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, to_samples
@@ -189,7 +190,7 @@ class AlignAtt(Attending):
             window,
             prompt=state.context if self.context_tokens else "",
             prefix=tuple(token for word in state.words for token in word.tokens),
-            reference=Reference(guess, window) if guess and search.hypotheses == 1 and search.reuse else None,
+            reference=Reference.exactly(guess) if guess and search.hypotheses == 1 and search.reuse else None,
             is_last=is_last,
             level=level,
             listen=listen,

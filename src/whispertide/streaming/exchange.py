@@ -13,8 +13,8 @@ from whispertide.model.request import DecodeOutput, DecodeRequest, Head
 from whispertide.model.whisper import SharedModel, WhisperModel
 
 if TYPE_CHECKING:
+    from whispertide.decoding.reference import Reference
     from whispertide.model.encoder import Encoded
-    from whispertide.streaming.round import Reference
 
 
 class ExchangedModel(SharedModel):

@@ -8,12 +8,10 @@ of sessions can share it (one call at a time).
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from whispertide.decoding.earlier import Reuse
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Cost, Features, Frame, OfflineSegment, Stage, Transcription
 from whispertide.decoding.search import Guard
@@ -174,9 +172,7 @@ class SerialExecutor:
             context=self._context(plan, options),
             reread=plan.reread,
             guards=guards,
-            earlier=_earlier(plan),
-            reuse=(plan.reference and plan.reference.reuse) or Reuse(),
-            opening=_opening(plan, self.model.tokenizer.timestamp_begin),
+            reference=plan.reference and plan.reference.since(plan.window.start),
         )
         segments: list[OfflineSegment] = []
         while not transcription.done:
@@ -208,21 +204,6 @@ def _opened(opening: Opening, frame: Frame) -> Frame:
         return there.pop() if there else frame(model, mel)
 
     return encode
-
-
-def _earlier(plan: RoundPlan) -> list[Word]:
-    """What earlier rounds heard, in samples from the window's start; a word that reaches in begins before that."""
-    start = plan.window.start
-    words = plan.reference.words if plan.reference is not None else ()
-    return [replace(word, start=word.start - start, end=word.end - start) for word in words]
-
-
-def _opening(plan: RoundPlan, timestamp_begin: int) -> int | None:
-    """The timestamp that the text of an earlier round began with, if its window began where this one does."""
-    reference = plan.reference
-    if reference is None or not reference.tokens or reference.span.start != plan.window.start:
-        return None
-    return first if (first := reference.tokens[0]) >= timestamp_begin else None
 
 
 def _heard(segment: OfflineSegment, window: Span) -> Heard:

@@ -18,12 +18,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar, Literal
 
+from whispertide.decoding.reference import Reference
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
 from whispertide.streaming.choice import Choice, check_range, setting
 from whispertide.streaming.doubt import waits
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops
-from whispertide.streaming.round import Commit, Reference, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut, segment_cut, sentence_cut
 from whispertide.types import CHUNK_SECONDS, Span, Word, to_samples
@@ -187,7 +188,7 @@ class LocalAgreement(Choice):
             for word, suspect in zip(guarded.words, guarded.suspect, strict=True)
             if not suspect and word.lies_behind(state.start)
         )
-        return replace(state.heard, words=words, reuse=search.reuse) if words else None
+        return replace(search.reuse, tokens=state.heard.tokens, start=state.heard.start, words=words) if words else None
 
     def _key(self, text: str) -> str:
         return normalise(text) if self.compare == "normalised" else text
@@ -202,7 +203,7 @@ class LocalAgreement(Choice):
             if word.text.strip()
         ]
         if heard:
-            state.heard = Reference(result.tokens, result.plan.window, words=tuple(heard))
+            state.heard = Reference(result.tokens, result.plan.window.start, tuple(heard))
         window_start = result.plan.window.start
         again = [kept.word for kept in state.confirmed if kept.word.lies_behind(window_start)]
         if self.boundary == "time":

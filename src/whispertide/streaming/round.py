@@ -8,8 +8,8 @@ another machine. Times are absolute samples.
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from whispertide.decoding.earlier import Reuse
 from whispertide.decoding.longform import Cost
+from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import StopReason
 from whispertide.decoding.token_words import TokenWord, WordTimes
 from whispertide.decoding.watch import Halt, Watch
@@ -17,22 +17,6 @@ from whispertide.events import RoundStats
 from whispertide.types import FRAME_SAMPLES, Span, Word
 
 Purpose = Literal["full", "pilot"]
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """What an earlier round heard in this stretch of audio: pruning and verification start from it.
-
-    Either `tokens` alone, those that a decode without timestamps would find behind the forced prefix; or `words`, which
-    whatever follows them tokenises, `reuse`, which says how it follows them, and all `tokens` of that round, whose
-    window was `span`.
-    """
-
-    tokens: tuple[int, ...]
-    span: Span
-    ctc_state: Any = None
-    words: tuple[Word, ...] = ()
-    reuse: Reuse | None = None
 
 
 @dataclass(frozen=True, slots=True)

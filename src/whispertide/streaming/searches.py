@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from whispertide.decoding.earlier import Align, Reuse
+from whispertide.decoding.reference import Align, Reference
 from whispertide.streaming.choice import Choice, setting
 
 
@@ -17,8 +17,8 @@ class Search(Choice):
         return 1
 
     @property
-    def reuse(self) -> Reuse | None:
-        """How the text of an earlier round is used; None: not at all."""
+    def reuse(self) -> Reference | None:
+        """How the text of an earlier round is used, as a reference without a text; None: not at all."""
         return None
 
     def narrowed(self) -> "Search":
@@ -76,9 +76,9 @@ class Pruned(Beam):
     )
 
     @property
-    def reuse(self) -> Reuse | None:
+    def reuse(self) -> Reference | None:
         """The text is followed token by token."""
-        return Reuse(self.align, self.recover)
+        return Reference(align=self.align, recover=self.recover)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +90,6 @@ class Verified(Pruned):
     kind: ClassVar[str] = "verified"
 
     @property
-    def reuse(self) -> Reuse | None:
+    def reuse(self) -> Reference | None:
         """The text is checked as one block."""
-        return Reuse(self.align, self.recover, block=True)
+        return Reference(align=self.align, recover=self.recover, block=True)

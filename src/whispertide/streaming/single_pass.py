@@ -7,27 +7,29 @@ other rounds or sessions.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.alignment import alignment_heads
-from whispertide.decoding.earlier import EarlierText
-from whispertide.decoding.endless import EndlessSearch
+from whispertide.decoding.beam import GREEDY
+from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import RepetitionGuard, SameToken
 from whispertide.decoding.hypothesis import joined, truncation
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Cost, Features
 from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import NON_SPEECH, Rules, build_rules, suppressed_tokens
-from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, Search, SearchResult, run_search
+from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, run_search
 from whispertide.decoding.token_kinds import TokenKinds
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
-from whispertide.decoding.unrolled import EndlessUnrolled, UnrolledSearch, run_unrolled
+from whispertide.decoding.unrolled import run_unrolled
 from whispertide.decoding.watch import Halt, Head, Scene, WatchingGuard
 from whispertide.decoding.window import build_search
 from whispertide.decoding.word_end import WordEndDetector
@@ -126,14 +128,6 @@ class SinglePassExecutor:
             timestamps=False, suppress_blank=must_speak, suppress_tokens=tuple(sorted({*never, *special}))
         )
         return build_rules(self.model, options)
-
-
-class _Endless(TypedDict):
-    """What the searches without end of text are told (`decoding.endless`)."""
-
-    speaks: Callable[[int], bool]
-    least: int
-    real_end: bool
 
 
 class _Pass:
@@ -350,13 +344,9 @@ class _Decode:
     def _in_chunks(
         self, listen: Listening, prompt: Prompt, options: DecodeOptions, guards: Sequence[Guard]
     ) -> SearchResult:
-        decoder = self.job.executor.open_unrolled()
-        rules, endless = self._rules(listen, options), self._endless(listen)
-        if endless is None:
-            search = UnrolledSearch(prompt, rules, decoder.layout, guards=guards)
-        else:
-            search = EndlessUnrolled(prompt, rules, decoder.layout, guards=guards, **endless)
-        return run_unrolled(search, decoder.start(self.encoded, self._heads(listen)))
+        unrolled, rules, end = self.job.executor.open_unrolled(), self._rules(listen, options), self._end(listen)
+        decoder = unrolled.start(self.encoded, self._heads(listen))
+        return run_unrolled(prompt, rules, unrolled.layout, decoder, end=end, guards=guards)
 
     def _step_by_step(
         self,
@@ -367,14 +357,14 @@ class _Decode:
         sure: tuple[int, ...],
     ) -> SearchResult:
         """`sure` is what chunks have found, or else what an earlier round has: checked as one block."""
-        rules, endless, reference = self._rules(listen, options), self._endless(listen), self.job.plan.reference
-        search: Search
-        if endless is None:
-            guess = sure or (reference.tokens if reference is not None else ())
-            earlier = EarlierText.exactly(guess) if options.beam == 1 else None
-            search = build_search(prompt, rules, options, earlier=earlier, guards=guards)
+        rules, end, reference = self._rules(listen, options), self._end(listen), self.job.plan.reference
+        if sure:
+            reference = Reference.exactly(sure)
+        if end is not None:  # whatever the options say: the second-best token is greedy search's
+            search = TokenSearch(prompt, rules, GREEDY, end=end, guards=guards)
         else:
-            search = EndlessSearch(prompt, rules, guards=guards, **endless)
+            draft = reference.draft(self.tokenizer, rules) if reference is not None and options.beam == 1 else None
+            search = build_search(prompt, rules, options, draft=draft, guards=guards)
         return run_search(search, self.model.decoder(self.encoded, heads=self._heads(listen)))
 
     def _is_retry(self, listen: Listening) -> bool:
@@ -385,12 +375,14 @@ class _Decode:
             options = replace(options, suppress_tokens=(NON_SPEECH,))
         return self.job.executor.rules(options, listen.must_speak)
 
-    def _endless(self, listen: Listening) -> "_Endless | None":
-        """How a search does without end of text; None: it does not."""
-        if not self._is_retry(listen):
-            return None if listen.real_end else _Endless(speaks=self.kinds.speaks, least=0, real_end=False)
-        least = int(RETRY_TOKENS_PER_S * self.frames * FRAME_SAMPLES / SAMPLE_RATE)
-        return _Endless(speaks=self.kinds.speaks, least=least, real_end=listen.real_end)
+    def _end(self, listen: Listening) -> End | None:
+        """When end of text does not end the text; None: it always does."""
+        least = 0
+        if self._is_retry(listen):
+            least = int(RETRY_TOKENS_PER_S * self.frames * FRAME_SAMPLES / SAMPLE_RATE)
+        elif listen.real_end:
+            return None
+        return SecondBest(self.kinds.speaks, self.tokenizer.eot, least, listen.real_end)
 
     def _heads(self, listen: Listening) -> tuple[Head, ...]:
         wanted = {*alignment_heads(self.model)}

@@ -1,14 +1,16 @@
-"""Greedy search without faith in end of text."""
+"""Greedy search that does not trust end of text."""
 
 from typing import Any
 
 import numpy as np
 
 from scripted_decoder import EOT, SIZE, SOT, SOT_PREV, SPECIALS, VOCABULARY, ScriptedDecoder
-from whispertide.decoding.endless import EndlessSearch
+from whispertide.decoding.beam import GREEDY
+from whispertide.decoding.end import SecondBest
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.types import FloatArray
 
 PROMPT = Prompt((SOT_PREV, 5, SOT), sot_index=2, limit=8)
@@ -29,7 +31,8 @@ def preferring(*pairs: tuple[int, int]) -> Any:
 
 
 def found(script: Any, **options: Any) -> SearchResult:
-    search = EndlessSearch(PROMPT, RULES, speaks=lambda token: token not in (MUTE, EOT), **options)
+    end = SecondBest(lambda token: token not in (MUTE, EOT), EOT, **options)
+    search = TokenSearch(PROMPT, RULES, GREEDY, end=end)
     return run_search(search, ScriptedDecoder(script))
 
 

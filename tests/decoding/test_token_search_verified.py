@@ -1,6 +1,7 @@
-"""Whatever was heard, block verification finds exactly what the pruned search finds; with a beam of one, greedy's."""
+"""Whatever was heard, checking it in blocks finds exactly what following it finds; with a beam of one, greedy's."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,12 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from whispertide.decoding.earlier import Align, EarlierText, Reuse
-from whispertide.decoding.greedy import GreedySearch
+from whispertide.decoding.beam import GREEDY, Beam
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.pruned import PrunedSearch
+from whispertide.decoding.reference import Align, Follower, Reference
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import Steps, run_search
-from whispertide.decoding.verify import VerifySearch
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.decoding.window import build_search
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray
@@ -43,17 +43,21 @@ class KeepTwo:
         return 2 if len(tokens) >= 4 else None
 
 
-def verified(script: Any, rules: Rules, reference: Any, **options: Any) -> tuple[Any, VerifySearch, ScriptedDecoder]:
+def exactly(tokens: Sequence[int], rules: Rules = PLAIN) -> Follower:
+    return Follower(tokens, rules, Reference.exactly(tokens))
+
+
+def verified(script: Any, rules: Rules, reference: Any, **options: Any) -> tuple[Any, Follower, ScriptedDecoder]:
     decoder = ScriptedDecoder(script)
-    search = VerifySearch(PROMPT, rules, EarlierText.exactly(reference), **options)
-    return run_search(search, decoder), search, decoder
+    draft = exactly(reference, rules)
+    return run_search(TokenSearch(PROMPT, rules, GREEDY, draft=draft, **options), decoder), draft, decoder
 
 
 def test_greedy_search_has_no_patience_where_it_verifies() -> None:
-    script, reference = random_script(1, eot_bonus=2.0), EarlierText.exactly([1, 2, 3])
+    script = random_script(1, eot_bonus=2.0)
     expected = run_search(build_search(PROMPT, PLAIN, DecodeOptions()), ScriptedDecoder(script))
     for patience in (0.4, 2.0):
-        search = build_search(PROMPT, PLAIN, DecodeOptions(patience=patience), earlier=reference)
+        search = build_search(PROMPT, PLAIN, DecodeOptions(patience=patience), draft=exactly([1, 2, 3]))
         assert run_search(search, ScriptedDecoder(script)).best.tokens == expected.best.tokens
 
 
@@ -62,48 +66,48 @@ def test_greedy_search_has_no_patience_where_it_verifies() -> None:
 def test_the_result_is_greedy_searchs(data: st.DataObject, seed: int, timed: bool, guarded: bool) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, eot_bonus=2.0)
     guards = [KeepTwo()] if guarded else []
-    expected = run_search(GreedySearch(PROMPT, rules, guards=guards), ScriptedDecoder(script))
+    expected = run_search(TokenSearch(PROMPT, rules, GREEDY, guards=guards), ScriptedDecoder(script))
     right = data.draw(st.integers(0, len(expected.best.tokens)))
     wrong = data.draw(st.lists(st.integers(0, SIZE - 1), max_size=12))
-    result, search, _ = verified(script, rules, [*expected.best.tokens[:right], *wrong], guards=guards)
+    result, draft, _ = verified(script, rules, [*expected.best.tokens[:right], *wrong], guards=guards)
     assert result.best.tokens == expected.best.tokens
     assert result.best.stop == expected.best.stop
     assert result.no_speech_prob == pytest.approx(expected.no_speech_prob)
     np.testing.assert_allclose(result.best.logprobs, expected.best.logprobs, atol=1e-5)
     assert result.best.sum_logprob == pytest.approx(expected.best.sum_logprob, abs=1e-4)
     if not guarded:
-        assert search.accepted >= right
+        assert draft.matched >= right
 
 
 def test_a_right_reference_takes_one_run() -> None:
-    result, search, decoder = verified(telling(PROMPT.tokens, [3, 1, 4, 1]), PLAIN, [3, 1, 4, 1])
+    result, draft, decoder = verified(telling(PROMPT.tokens, [3, 1, 4, 1]), PLAIN, [3, 1, 4, 1])
     assert result.best.tokens == (3, 1, 4, 1)
-    assert search.accepted == 4
+    assert draft.matched == 4
     assert [request.tokens.tolist() for request in decoder.requests] == [[[*PROMPT.tokens, 3, 1, 4, 1]]]
     assert result.steps == Steps(1, 1, 1)
 
 
 def test_rejected_tokens_leave_the_cache() -> None:
-    _, search, decoder = verified(telling(PROMPT.tokens, [3, 1, 4, 1]), PLAIN, [3, 1, 9, 9, 9])
-    assert search.accepted == 2
+    _, draft, decoder = verified(telling(PROMPT.tokens, [3, 1, 4, 1]), PLAIN, [3, 1, 9, 9, 9])
+    assert draft.matched == 2
     assert decoder.requests[0].tokens.tolist() == [[*PROMPT.tokens, 3, 1, 9, 9, 9]]
     assert decoder.requests[1].tokens.tolist() == [[4]]
     assert decoder.cache == [(*PROMPT.tokens, 3, 1, 4, 1)]
 
 
 def test_a_reference_that_is_wrong_at_once_costs_no_run() -> None:
-    result, search, decoder = verified(telling(PROMPT.tokens, [3, 1]), PLAIN, [8, 3, 1])
+    result, draft, decoder = verified(telling(PROMPT.tokens, [3, 1]), PLAIN, [8, 3, 1])
     assert result.best.tokens == (3, 1)
-    assert search.accepted == 0
+    assert draft.matched == 0
     assert decoder.cache == [(*PROMPT.tokens, 3, 1)]
     assert result.steps.runs == 3
     assert all(request.tokens.shape[1] == 1 for request in decoder.requests[1:])
 
 
 def test_a_reference_that_is_too_short_is_continued() -> None:
-    result, search, _ = verified(telling(PROMPT.tokens, [3, 1, 4, 1, 5]), PLAIN, [3, 1])
+    result, draft, _ = verified(telling(PROMPT.tokens, [3, 1, 4, 1, 5]), PLAIN, [3, 1])
     assert result.best.tokens == (3, 1, 4, 1, 5)
-    assert search.accepted == 2
+    assert draft.matched == 2
 
 
 def test_a_reference_longer_than_the_limit_is_cut() -> None:
@@ -133,8 +137,8 @@ def test_guards_see_the_attention_that_a_search_in_steps_shows_them(reference: l
         return np.array([[len(tokens), tokens[-1]]], dtype=np.float32)
 
     in_steps, in_blocks = SeesAll(), SeesAll()
-    run_search(GreedySearch(PROMPT, PLAIN, guards=[in_steps]), ScriptedDecoder(script, attend=attend))
-    search = VerifySearch(PROMPT, PLAIN, EarlierText.exactly(reference), guards=[in_blocks])
+    run_search(TokenSearch(PROMPT, PLAIN, GREEDY, guards=[in_steps]), ScriptedDecoder(script, attend=attend))
+    search = TokenSearch(PROMPT, PLAIN, GREEDY, draft=exactly(reference), guards=[in_blocks])
     run_search(search, ScriptedDecoder(script, attend=attend))
     assert [tokens for tokens, _ in in_blocks.shown] == [tokens for tokens, _ in in_steps.shown]
     for (_, found), (_, expected) in zip(in_blocks.shown, in_steps.shown, strict=True):
@@ -149,18 +153,24 @@ ALIGNMENTS: tuple[Align, ...] = ("bigram", "time", "first")
 
 
 def heard(
-    tokens: Sequence[int], reuse: Reuse | None = None, times: Sequence[int] = (), opening: int | None = None
-) -> EarlierText:
+    tokens: Sequence[int],
+    rules: Rules,
+    how: Reference | None = None,
+    times: Sequence[int] = (),
+    opening: int | None = None,
+) -> Follower | None:
+    """A draft; none where nothing speaks, as `Reference.draft` has it."""
+
     def key(token: int) -> int | None:
         return token % 8 if token < MARK else None
 
-    given_times = tuple(times[: len(tokens)]) or (0,) * len(tokens)
-    reuse = reuse or Reuse(block=True)
-    return EarlierText(tuple(tokens), tuple(map(key, tokens)), given_times, key, reuse, opening=opening)
+    how = how or Reference(block=True)
+    draft = Follower(tokens, rules, how, key=key, times=times[: len(tokens)], opening=opening)
+    return draft if draft.speaks else None
 
 
 def blocks(decoder: ScriptedDecoder) -> list[list[int]]:
-    """What was fed in one row behind the prompt, run by run."""
+    """What was fed in one row after the prompt, run by run."""
     first, *later = (request.tokens[0].tolist() for request in decoder.requests)
     return [first[len(PROMPT.tokens) :], *later]
 
@@ -171,28 +181,32 @@ def blocks(decoder: ScriptedDecoder) -> list[list[int]]:
     seed=st.integers(0, 100_000),
     timed=st.booleans(),
     beam=st.integers(1, 9),
-    reuse=st.builds(Reuse, st.sampled_from(ALIGNMENTS), st.booleans()),
+    how=st.builds(Reference, align=st.sampled_from(ALIGNMENTS), recover=st.booleans()),
     opening=st.none() | st.integers(TIME, SIZE - 1),
-    ranking=st.sampled_from([{}, {"patience": 1.6}, {"length_penalty": 0.0}, {"length_penalty": 1.0}]),
+    ranking=st.sampled_from([(1.0, None), (1.6, None), (1.0, 0.0), (1.0, 1.0)]),
 )
 def test_blocks_change_nothing_but_the_number_of_runs(
     data: st.DataObject,
     seed: int,
     timed: bool,
     beam: int,
-    reuse: Reuse,
+    how: Reference,
     opening: int | None,
-    ranking: dict[str, Any],
+    ranking: tuple[float, float | None],
 ) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, eot_bonus=2.0)
-    greedy = run_search(GreedySearch(PROMPT, rules), ScriptedDecoder(script)).best.tokens
+    greedy = run_search(TokenSearch(PROMPT, rules, GREEDY), ScriptedDecoder(script)).best.tokens
     right = [token for token in greedy if token < EOT][: data.draw(st.integers(0, 9))]
     before, after = (data.draw(st.lists(st.integers(0, 19), max_size=3)) for _ in range(2))
     was = [*before, *right, *after, *right][:14]
-    earlier = heard(was, reuse, data.draw(TIMES), opening)
+    times, (patience, penalty) = data.draw(TIMES), ranking
+    drafts = [heard(was, rules, replace(how, block=block), times, opening) for block in (True, False)]
     found, expected = (
-        run_search(kind(PROMPT, rules, earlier, beam=beam, **ranking), ScriptedDecoder(script))
-        for kind in (VerifySearch, PrunedSearch)
+        run_search(
+            TokenSearch(PROMPT, rules, Beam(beam, patience), draft=draft, length_penalty=penalty),
+            ScriptedDecoder(script),
+        )
+        for draft in drafts
     )
     assert found.best.tokens == expected.best.tokens
     assert found.best.stop == expected.best.stop
@@ -207,10 +221,10 @@ def test_blocks_change_nothing_but_the_number_of_runs(
 def test_a_draft_from_another_place_seeds_the_full_beam() -> None:
     """The block is drafted from the text's start; by time the first match is further on, so what follows leaves it."""
     rules, script = TIMED, random_script(394, eot_bonus=2.0)
-    earlier = heard([0, 8, 11, 0, 8, 11], Reuse("time", recover=False), [1, *[0] * 13])
+    how, times = Reference(align="time", recover=False), [1, *[0] * 13]
+    drafts = [heard([0, 8, 11, 0, 8, 11], rules, replace(how, block=block), times) for block in (True, False)]
     found, expected = (
-        run_search(kind(PROMPT, rules, earlier, beam=3), ScriptedDecoder(script))
-        for kind in (VerifySearch, PrunedSearch)
+        run_search(TokenSearch(PROMPT, rules, Beam(3), draft=draft), ScriptedDecoder(script)) for draft in drafts
     )
     assert [other.tokens for other in found.others] == [other.tokens for other in expected.others]
 
@@ -219,7 +233,7 @@ def test_a_window_takes_a_run_for_each_segment() -> None:
     prompt = Prompt(PROMPT.tokens, PROMPT.sot_index, limit=20)
     said = [TIME, 0, 1, TIME + 4, TIME + 4, 2, 3, TIME + 9]
     decoder = ScriptedDecoder(telling(prompt.tokens, said))
-    found = run_search(VerifySearch(prompt, TIMED, heard([0, 1, 2, 3]), beam=5), decoder)
+    found = run_search(TokenSearch(prompt, TIMED, Beam(5), draft=heard([0, 1, 2, 3], TIMED)), decoder)
     assert found.best.tokens == tuple(said)
     assert blocks(decoder) == [[], [TIME, 0, 1, 2, 3], [TIME + 4, TIME + 4, 2, 3], [TIME + 9]]
     assert found.steps == Steps(4, 4, 4)
@@ -228,14 +242,14 @@ def test_a_window_takes_a_run_for_each_segment() -> None:
 def test_a_text_of_one_word_is_drafted_too() -> None:
     for opening, first in ((TIME + 1, [TIME + 1, 0]), (None, [])):
         decoder = ScriptedDecoder(telling(PROMPT.tokens, [TIME + 1, 0, TIME + 4]))
-        found = run_search(VerifySearch(PROMPT, TIMED, heard([0], opening=opening)), decoder)
+        found = run_search(TokenSearch(PROMPT, TIMED, GREEDY, draft=heard([0], TIMED, opening=opening)), decoder)
         assert found.best.tokens == (TIME + 1, 0, TIME + 4)
         assert blocks(decoder)[0] == first
 
 
 def test_a_later_block_is_cut_at_the_limit_too() -> None:
     decoder = ScriptedDecoder(telling(PROMPT.tokens, [TIME, *[0] * 30]))
-    found = run_search(VerifySearch(PROMPT, TIMED, heard([0] * 30)), decoder)
+    found = run_search(TokenSearch(PROMPT, TIMED, GREEDY, draft=heard([0] * 30, TIMED)), decoder)
     assert found.best.stop == "length"
     assert blocks(decoder) == [[], [TIME, *[0] * (PROMPT.limit - 2)]]  # the last token sampled is never fed
 
@@ -243,19 +257,19 @@ def test_a_later_block_is_cut_at_the_limit_too() -> None:
 def test_a_known_opening_goes_with_the_prompt() -> None:
     said = [TIME + 1, 0, 1, TIME + 4]
     decoder = ScriptedDecoder(telling(PROMPT.tokens, said))
-    found = run_search(VerifySearch(PROMPT, TIMED, heard([0, 1], opening=TIME + 1), beam=5), decoder)
+    found = run_search(TokenSearch(PROMPT, TIMED, Beam(5), draft=heard([0, 1], TIMED, opening=TIME + 1)), decoder)
     assert found.best.tokens == tuple(said)
     assert blocks(decoder) == [[TIME + 1, 0, 1], [TIME + 4]]
     decoder = ScriptedDecoder(telling(PROMPT.tokens, said))
-    found = run_search(VerifySearch(PROMPT, TIMED, heard([0, 1], opening=TIME + 2), beam=5), decoder)
+    found = run_search(TokenSearch(PROMPT, TIMED, Beam(5), draft=heard([0, 1], TIMED, opening=TIME + 2)), decoder)
     assert found.best.tokens == tuple(said)
     assert blocks(decoder) == [[TIME + 2, 0, 1], [TIME + 1, 0, 1], [TIME + 4]]
 
 
 def test_the_first_departure_seeds_the_full_beam() -> None:
     decoder = ScriptedDecoder(telling(PROMPT.tokens, [0, 1, 2, 7, 5, 6]))
-    earlier = heard([0, 1, 2, 3, 4], Reuse(recover=False, block=True))
-    found = run_search(VerifySearch(PROMPT, PLAIN, earlier, beam=3), decoder)
+    draft = heard([0, 1, 2, 3, 4], PLAIN, Reference(recover=False, block=True))
+    found = run_search(TokenSearch(PROMPT, PLAIN, Beam(3), draft=draft), decoder)
     assert found.best.tokens == (0, 1, 2, 7, 5, 6)
     assert blocks(decoder)[:2] == [[0, 1, 2, 3, 4], [7]]
     assert decoder.requests[1].parents == (0, 0, 0)
@@ -264,7 +278,7 @@ def test_the_first_departure_seeds_the_full_beam() -> None:
 
 def test_what_is_left_is_the_next_block_once_the_leader_is_back() -> None:
     decoder = ScriptedDecoder(telling(PROMPT.tokens, [0, 7, 2, 3, 4, 5]))
-    found = run_search(VerifySearch(PROMPT, PLAIN, heard([0, 1, 2, 3, 4, 5]), beam=3), decoder)
+    found = run_search(TokenSearch(PROMPT, PLAIN, Beam(3), draft=heard([0, 1, 2, 3, 4, 5], PLAIN)), decoder)
     assert found.best.tokens == (0, 7, 2, 3, 4, 5)
     assert [len(request.tokens) for request in decoder.requests] == [1, 3, 3, 1]
     assert blocks(decoder)[3] == [3, 4, 5]
@@ -272,7 +286,7 @@ def test_what_is_left_is_the_next_block_once_the_leader_is_back() -> None:
 
 def test_a_mark_more_or_less_costs_one_run() -> None:
     decoder = ScriptedDecoder(telling(PROMPT.tokens, [0, MARK, 1, 2, 3]))
-    found = run_search(VerifySearch(PROMPT, PLAIN, heard([0, 1, 2, MARK, 3]), beam=3), decoder)
+    found = run_search(TokenSearch(PROMPT, PLAIN, Beam(3), draft=heard([0, 1, 2, MARK, 3], PLAIN)), decoder)
     assert found.best.tokens == (0, MARK, 1, 2, 3)
     assert found.steps.rows == found.steps.runs
     assert blocks(decoder) == [[0, 1, 2, MARK, 3], [MARK, 1, 2, MARK, 3], [3]]

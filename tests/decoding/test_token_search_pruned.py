@@ -1,6 +1,7 @@
-"""Beam pruning on scripted logits: greedy along what was heard, the full beam where that ends."""
+"""A text to follow prunes the beam: greedy along what was heard, the full beam where that ends. On scripted logits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,13 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from whispertide.decoding.beam import BeamSearch
-from whispertide.decoding.earlier import Align, EarlierText, Reuse
-from whispertide.decoding.greedy import GreedySearch, SamplingSearch
+from whispertide.decoding.beam import GREEDY, Beam
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.pruned import PrunedSampling, PrunedSearch
+from whispertide.decoding.reference import Align, Follower, Reference
 from whispertide.decoding.rules import Rules
+from whispertide.decoding.sampling import Sampling
 from whispertide.decoding.search import SearchResult, run_search
+from whispertide.decoding.token_search import TokenSearch
 from whispertide.types import FloatArray
 
 PROMPT = Prompt((SOT_PREV, 2, SOT), sot_index=2, limit=9)
@@ -40,25 +41,36 @@ ALIGNMENTS: tuple[Align, ...] = ("bigram", "time", "first")
 RANKINGS = st.fixed_dictionaries(
     {"patience": st.sampled_from([1.0, 1.6]), "length_penalty": st.sampled_from([None, 0.0, 1.0])}
 )
-REUSES = st.builds(Reuse, st.sampled_from(ALIGNMENTS), st.booleans())
+HOW = st.builds(Reference, align=st.sampled_from(ALIGNMENTS), recover=st.booleans())
+DraftOf = Callable[[Rules], Follower | None]
 
 
 def key(token: int) -> int | None:
     return token % CAPITAL if token < MARK else None
 
 
-def heard(tokens: Sequence[int], reuse: Reuse | None = None, times: Sequence[int] = ()) -> EarlierText:
-    given_times = tuple(times) or (0,) * len(tokens)
-    return EarlierText(tuple(tokens), tuple(map(key, tokens)), given_times, key, reuse or Reuse())
+def heard(tokens: Sequence[int], how: Reference | None = None, times: Sequence[int] = ()) -> DraftOf:
+    """A draft for each search; none where nothing speaks, as `Reference.draft` has it."""
+
+    def draft(rules: Rules) -> Follower | None:
+        follower = Follower(tokens, rules, how or Reference(), key=key, times=times)
+        return follower if follower.speaks else None
+
+    return draft
 
 
 def pruned(
-    script: Script, earlier: EarlierText, rules: Rules = PLAIN, beam: int = 3, **options: Any
+    script: Script, was: DraftOf, rules: Rules = PLAIN, beam: int = 3, patience: float = 1.0, **options: Any
 ) -> tuple[SearchResult, list[int]]:
     """The result, and the rows of every run."""
     decoder = ScriptedDecoder(script)
-    result = run_search(PrunedSearch(PROMPT, rules, earlier, beam=beam, **options), decoder)
+    search = TokenSearch(PROMPT, rules, Beam(beam, patience), draft=was(rules), **options)
+    result = run_search(search, decoder)
     return result, [len(request.tokens) for request in decoder.requests]
+
+
+def full_beam(script: Script, rules: Rules, beam: int, patience: float, **ranking: Any) -> SearchResult:
+    return run_search(TokenSearch(PROMPT, rules, Beam(beam, patience), **ranking), ScriptedDecoder(script))
 
 
 def same(found: SearchResult, expected: SearchResult) -> None:
@@ -72,13 +84,13 @@ def same(found: SearchResult, expected: SearchResult) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 100_000), timed=st.booleans(), beam=st.integers(1, 5), reuse=REUSES)
-def test_the_truth_prunes_everything(seed: int, timed: bool, beam: int, reuse: Reuse) -> None:
+@given(seed=st.integers(0, 100_000), timed=st.booleans(), beam=st.integers(1, 5), how=HOW)
+def test_the_truth_prunes_everything(seed: int, timed: bool, beam: int, how: Reference) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, eot_bonus=2.0)
-    greedy = run_search(GreedySearch(PROMPT, rules), ScriptedDecoder(script))
+    greedy = run_search(TokenSearch(PROMPT, rules, GREEDY), ScriptedDecoder(script))
     said = [token for token in greedy.best.tokens if token < EOT]  # words have no timestamps
-    assume(heard(said).speaks)
-    found, rows = pruned(script, heard(said, reuse), rules, beam)
+    assume(heard(said)(rules))
+    found, rows = pruned(script, heard(said, how), rules, beam)
     same(found, greedy)
     assert set(rows) == {1}
     assert found.steps == greedy.steps
@@ -96,7 +108,7 @@ def test_nothing_heard_is_the_full_beam(
     seed: int, timed: bool, beam: int, nothing: list[int], ranking: dict[str, Any]
 ) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, spread=1.5, eot_bonus=2.0)
-    full = run_search(BeamSearch(PROMPT, rules, beam=beam, **ranking), ScriptedDecoder(script))
+    full = full_beam(script, rules, beam, **ranking)
     found, _ = pruned(script, heard(nothing), rules, beam, **ranking)
     same(found, full)
     assert found.steps == full.steps
@@ -105,16 +117,16 @@ def test_nothing_heard_is_the_full_beam(
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 100_000), beam=st.integers(1, 5))
-def test_behind_what_was_heard_it_is_the_full_beam(data: st.DataObject, seed: int, beam: int) -> None:
+def test_after_what_was_heard_it_is_the_full_beam(data: st.DataObject, seed: int, beam: int) -> None:
     rules, script = Rules(VOCABULARY, suppressed=SPECIALS), random_script(seed, spread=1.5, eot_bonus=1.0)
-    greedy = run_search(GreedySearch(PROMPT, rules), ScriptedDecoder(script)).best.tokens
+    greedy = run_search(TokenSearch(PROMPT, rules, GREEDY), ScriptedDecoder(script)).best.tokens
     assume(greedy)
     known = greedy[: data.draw(st.integers(1, len(greedy)))]
     # A penalty of 0 ranks by the sum alone, which a common beginning does not change.
-    found, _ = pruned(script, EarlierText.exactly(known), rules, beam, length_penalty=0.0)
+    found, _ = pruned(script, partial(Follower, known, how=Reference(recover=False)), rules, beam, length_penalty=0.0)
     prompt = Prompt((*PROMPT.tokens, *known), PROMPT.sot_index, PROMPT.limit - len(known))
     if prompt.limit:
-        forced = BeamSearch(prompt, rules, beam=beam, length_penalty=0.0)
+        forced = TokenSearch(prompt, rules, Beam(beam), length_penalty=0.0)
         rest = run_search(forced, ScriptedDecoder(script)).best.tokens
     else:
         rest = ()
@@ -155,8 +167,8 @@ def test_end_of_text_is_accepted_and_ends_the_search(was: list[int]) -> None:
 def test_a_word_that_was_not_heard_widens_the_beam_until_two_that_were() -> None:
     story = telling(PROMPT.tokens, [0, 1, 7, 3, 4, 5, 6])
     _, rows = pruned(story, heard([0, 1, 2, 3, 4, 5, 6]))
-    assert rows == [1, 1, 1, 3, 3, 1, 1, 1]  # the run behind 1 finds 7; the one behind 3 finds 4, the second of "3 4"
-    _, rows = pruned(story, heard([0, 1, 2, 3, 4, 5, 6], Reuse(recover=False)))
+    assert rows == [1, 1, 1, 3, 3, 1, 1, 1]  # the run after 1 finds 7; the one after 3 finds 4, the second of "3 4"
+    _, rows = pruned(story, heard([0, 1, 2, 3, 4, 5, 6], Reference(recover=False)))
     assert rows[:3] == [1, 1, 1]
     assert set(rows[3:]) == {3}
 
@@ -181,14 +193,14 @@ def test_the_candidates_of_the_step_that_left_seed_the_beam() -> None:
 
 @pytest.mark.parametrize(("align", "widest"), [("first", 3), ("bigram", 1), ("time", 1)])
 def test_a_common_word_misleads_the_first_match_alone(align: Align, widest: int) -> None:
-    was = heard([0, 1, 2, 0, 3, 4], Reuse(align, recover=False), times=(-140, -130, -120, 2, 8, 12))
+    was = heard([0, 1, 2, 0, 3, 4], Reference(align=align, recover=False), times=(-140, -130, -120, 2, 8, 12))
     found, rows = pruned(telling(PROMPT.tokens, [TIME + 2, 0, 3, 4, TIME + 9]), was, TIMED)
     assert found.best.tokens == (TIME + 2, 0, 3, 4, TIME + 9)
     assert max(rows) == widest
 
 
 def test_a_word_that_nobody_heard_widens_the_beam_at_once() -> None:
-    _, rows = pruned(telling(PROMPT.tokens, [5, 6]), heard([0, 1], Reuse(recover=False)))
+    _, rows = pruned(telling(PROMPT.tokens, [5, 6]), heard([0, 1], Reference(recover=False)))
     assert rows[0] == 1
     assert set(rows[1:]) == {3}
 
@@ -209,7 +221,7 @@ def test_guards_watch_the_one_row() -> None:
             return 2 if len(tokens) == 3 else None
 
     story, was = telling(PROMPT.tokens, [3, 1, 4, 5]), heard([3, 1, 4, 5])
-    for found, _ in (pruned(story, was, guards=[KeepTwo()]), sampled(PrunedSampling, story, was, guards=[KeepTwo()])):
+    for found, _ in (pruned(story, was, guards=[KeepTwo()]), sampled(story, was, guards=[KeepTwo()])):
         assert found.best.tokens == (3, 1)
         assert found.best.stop == "guard"
 
@@ -218,11 +230,12 @@ def test_guards_watch_the_one_row() -> None:
 
 
 def sampled(
-    kind: Any, script: Script, *earlier: EarlierText, seed: int = 0, **options: Any
+    script: Script, was: DraftOf | None = None, seed: int = 0, **options: Any
 ) -> tuple[SearchResult, list[int]]:
     decoder = ScriptedDecoder(script)
-    rng = np.random.default_rng(seed)
-    result = run_search(kind(PROMPT, PLAIN, *earlier, temperature=1.0, rows=4, rng=rng, **options), decoder)
+    accept = Sampling(1.0, 4, np.random.default_rng(seed))
+    search = TokenSearch(PROMPT, PLAIN, accept, draft=was and was(PLAIN), **options)
+    result = run_search(search, decoder)
     return result, [len(request.tokens) for request in decoder.requests]
 
 
@@ -230,19 +243,19 @@ def sampled(
 def test_sampling_with_nothing_heard_is_plain_sampling(seed: int) -> None:
     script = random_script(11, eot_bonus=4.0)
     for penalty in (None, 0.0, 1.0):
-        found, rows = sampled(PrunedSampling, script, heard([]), seed=seed, length_penalty=penalty)
-        plain, expected = sampled(SamplingSearch, script, seed=seed, length_penalty=penalty)
+        found, rows = sampled(script, heard([]), seed=seed, length_penalty=penalty)
+        plain, expected = sampled(script, seed=seed, length_penalty=penalty)
         assert (found.best.tokens, rows) == (plain.best.tokens, expected)
 
 
 def test_sampling_takes_one_row_along_what_was_heard() -> None:
-    found, rows = sampled(PrunedSampling, telling(PROMPT.tokens, [3, 1, 4]), heard([3, 1, 4]))
+    found, rows = sampled(telling(PROMPT.tokens, [3, 1, 4]), heard([3, 1, 4]))
     assert found.best.tokens == (3, 1, 4)
     assert rows == [1, 1, 1, 1]
 
 
 def test_sampling_takes_all_rows_from_where_it_leaves() -> None:
-    found, rows = sampled(PrunedSampling, telling(PROMPT.tokens, [3, 1, 4, 5]), heard([3, 1, 7]))
+    found, rows = sampled(telling(PROMPT.tokens, [3, 1, 4, 5]), heard([3, 1, 7]))
     assert found.best.tokens == (3, 1, 4, 5)
     assert rows == [1, 1, 1, 4, 4]
     assert len(found.others) == 3
@@ -258,7 +271,8 @@ def test_a_pruned_sample_is_drawn_as_fairly_as_any() -> None:
 
     first = []
     for seed in range(600):
-        search = PrunedSampling(PROMPT, PLAIN, heard([3]), temperature=1.0, rows=2, rng=np.random.default_rng(seed))
+        accept = Sampling(1.0, 2, np.random.default_rng(seed))
+        search = TokenSearch(PROMPT, PLAIN, accept, draft=heard([3])(PLAIN))
         decoder = ScriptedDecoder(script)
         search.feed(decoder.run(search.next()))
         first.append(search.next().tokens[0, 0])

@@ -1,29 +1,28 @@
-"""Where in an earlier text a search is: silent tokens, several places at a time, three alignments, coming back."""
+"""Where in a reference a search is: silent tokens, several places at a time, three alignments, coming back."""
 
 import pytest
 
 from reference import nano
-from whispertide.decoding.earlier import Align, EarlierText, Reuse, Tracker, piece_key
+from whispertide.decoding.reference import Align, Follower, Reference, piece_key
+from whispertide.decoding.rules import Rules, Vocabulary, build_rules
+from whispertide.options import DecodeOptions
 from whispertide.types import Word
 
 BEGIN = 1000  # timestamps from here on
 COMMA, STOP = 900, 901
+RULES = Rules(Vocabulary(BEGIN + 100, BEGIN - 3, BEGIN - 2, BEGIN - 1, BEGIN))
 
 
 def key(token: int) -> int | None:
     return token if token < COMMA else None
 
 
-def text(*tokens: int, times: tuple[int, ...] = (), align: Align = "bigram", recover: bool = True) -> EarlierText:
-    return EarlierText(tokens, tuple(map(key, tokens)), times or (0,) * len(tokens), key, Reuse(align, recover))
-
-
-def tracker(*tokens: int, **options: object) -> Tracker:
-    return Tracker(text(*tokens, **options), BEGIN)  # type: ignore[arg-type]
+def follower(*tokens: int, times: tuple[int, ...] = (), align: Align = "bigram", recover: bool = True) -> Follower:
+    return Follower(tokens, RULES, Reference(align=align, recover=recover), key=key, times=times)
 
 
 def test_follows_the_text_to_its_end_and_no_further() -> None:
-    place = tracker(1, 2, 3)
+    place = follower(1, 2, 3)
     assert place.ahead() == (1, 2, 3)
     assert [place.follow(token) for token in (1, 2)] == [True, True]
     assert place.ahead() == (3,)
@@ -34,7 +33,7 @@ def test_follows_the_text_to_its_end_and_no_further() -> None:
 
 
 def test_silent_tokens_are_neither_missed_nor_minded() -> None:
-    place = tracker(1, COMMA, 2, STOP, 3)
+    place = follower(1, COMMA, 2, STOP, 3)
     for token in (
         BEGIN,
         STOP,
@@ -51,7 +50,7 @@ def test_silent_tokens_are_neither_missed_nor_minded() -> None:
 
 
 def test_a_silent_token_takes_the_place_of_a_silent_token() -> None:
-    place = tracker(1, COMMA, 2)
+    place = follower(1, COMMA, 2)
     place.follow(1)
     assert place.ahead() == (COMMA, 2)
     place.follow(STOP)
@@ -61,19 +60,19 @@ def test_a_silent_token_takes_the_place_of_a_silent_token() -> None:
 
 
 def test_without_anything_to_say_there_is_nothing_to_follow() -> None:
-    assert not text().speaks
-    assert not text(COMMA, BEGIN).speaks
-    assert text(COMMA, 1).speaks
+    assert not follower().speaks
+    assert not follower(COMMA, BEGIN).speaks
+    assert follower(COMMA, 1).speaks
 
 
 def test_a_bigram_keeps_all_places_in_mind_until_one_is_left() -> None:
-    place = tracker(1, 2, 9, 1, 3, 8, 1, 3, 7)
+    place = follower(1, 2, 9, 1, 3, 8, 1, 3, 7)
     assert all(place.follow(token) for token in (1, 3, 7))
     assert place.ahead() == ()
 
 
 def test_a_first_match_is_misled_by_a_common_word() -> None:
-    place = tracker(1, 2, 9, 1, 3, align="first")
+    place = follower(1, 2, 9, 1, 3, align="first")
     assert place.follow(1)
     assert place.ahead() == (2, 9, 1, 3)
     assert not place.follow(3)
@@ -81,19 +80,19 @@ def test_a_first_match_is_misled_by_a_common_word() -> None:
 
 def test_the_nearest_in_time_is_the_one_that_the_timestamp_tells() -> None:
     times = (0, 10, 20, 50, 60)
-    place = tracker(1, 2, 9, 1, 3, times=times, align="time")
+    place = follower(1, 2, 9, 1, 3, times=times, align="time")
     place.follow(BEGIN + 45)
     assert place.follow(1)
     assert place.ahead() == (3,)
 
 
 def test_what_is_too_far_away_in_time_is_no_match() -> None:
-    assert not tracker(1, times=(101,), align="time").follow(1)
-    assert tracker(1, times=(100,), align="time").follow(1)
+    assert not follower(1, times=(101,), align="time").follow(1)
+    assert follower(1, times=(100,), align="time").follow(1)
 
 
 def test_two_pieces_in_a_row_bring_a_search_back() -> None:
-    place = tracker(1, 4, 2, 3, 4, 5)
+    place = follower(1, 4, 2, 3, 4, 5)
     place.follow(1)
     assert not place.follow(7)
     assert place.ahead() == ()
@@ -104,7 +103,7 @@ def test_two_pieces_in_a_row_bring_a_search_back() -> None:
 
 @pytest.mark.parametrize(("align", "ahead"), [("first", (2, 3, 4, 5)), ("time", (5,))])
 def test_one_piece_is_enough_for_the_other_alignments(align: Align, ahead: tuple[int, ...]) -> None:
-    place = tracker(1, 4, 2, 3, 4, 5, times=(0, 4, 8, 60, 66, 70), align=align)
+    place = follower(1, 4, 2, 3, 4, 5, times=(0, 4, 8, 60, 66, 70), align=align)
     place.follow(1)
     assert not place.follow(7)
     said = [1, 7, BEGIN + 62, 4]
@@ -113,29 +112,29 @@ def test_one_piece_is_enough_for_the_other_alignments(align: Align, ahead: tuple
 
 
 def test_marks_between_two_words_do_not_keep_a_search_from_coming_back() -> None:
-    place = tracker(1, 2, COMMA, 3, 4)
+    place = follower(1, 2, COMMA, 3, 4)
     place.follow(1)
     place.follow(7)
     assert not place.find([1, 7, 2])
     assert not place.find([1, 7, 2, STOP])
     assert place.find([1, 7, 2, STOP, 3])
-    assert not tracker(1, 2).find([STOP, 2])  # one piece is no pair
+    assert not follower(1, 2).find([STOP, 2])  # one piece is no pair
 
 
 def test_without_recovery_a_search_has_left_for_good() -> None:
-    place = tracker(1, 2, 3, 4, recover=False)
+    place = follower(1, 2, 3, 4, recover=False)
     place.follow(1)
     place.follow(7)
     assert not place.find([1, 7, 3, 4])
 
 
 def test_an_exact_text_counts_every_token_from_the_first_on() -> None:
-    place = Tracker(EarlierText.exactly((BEGIN, 1, COMMA)), BEGIN)
+    place = Follower((BEGIN, 1, COMMA), RULES, Reference.exactly(()))
     assert place.follow(BEGIN)
     assert place.follow(1)
     assert not place.follow(STOP)
     assert not place.find([BEGIN, 1, STOP, 1])
-    assert not Tracker(EarlierText.exactly((1, 2)), BEGIN).follow(2)
+    assert not Follower((1, 2), RULES, Reference.exactly(())).follow(2)
 
 
 def test_pieces_are_compared_in_lower_case_and_marks_not_at_all() -> None:
@@ -152,9 +151,30 @@ def test_pieces_are_compared_in_lower_case_and_marks_not_at_all() -> None:
 def test_words_become_the_tokens_that_the_model_would_write() -> None:
     tokenizer = nano().tokenizer
     words = [Word(" Storms", 16_000, 24_000), Word(" over", 24_000, 28_000), Word(" Shetland,", 28_000, 40_000)]
-    earlier = EarlierText.of_words(words, tokenizer, Reuse(), origin=8_000)
-    assert list(earlier.tokens) == tokenizer.encode(" Storms over Shetland,")
-    assert earlier.times[0] == 25
-    assert earlier.times[-1] == 62
-    assert earlier.keys[-1] is None
-    assert earlier.speaks
+    rules = build_rules(nano(), DecodeOptions())
+    draft = Reference((), 0, tuple(words)).since(8_000).draft(tokenizer, rules)
+    assert draft is not None
+    assert list(draft.tokens) == tokenizer.encode(" Storms over Shetland,")
+    assert draft.times[0] == 25
+    assert draft.times[-1] == 62
+    assert draft.keys[-1] is None
+    assert draft.speaks
+
+
+def test_how_a_text_began_is_known_where_the_window_begins_there_too() -> None:
+    tokenizer, rules = nano().tokenizer, build_rules(nano(), DecodeOptions())
+    first, text = tokenizer.timestamp_begin + 2, tuple(tokenizer.encode(" Storms"))
+    for begins, known in ((8_000, True), (4_000, False)):
+        told = Reference((first, 1), begins, (Word(" Storms", 9_000, 24_000),), block=True).since(8_000)
+        draft = told.draft(tokenizer, rules)
+        assert draft is not None
+        assert draft.propose(()) == ((first, *text) if known else ())
+
+
+def test_words_before_the_window_are_left_out_and_what_says_nothing_is_no_draft() -> None:
+    tokenizer, rules = nano().tokenizer, build_rules(nano(), DecodeOptions())
+    words = (Word(" Storms", 0, 8_000), Word(" over", 6_000, 12_000), Word(",", 12_000, 14_000))
+    assert [word.text for word in Reference(words=words).since(8_000).words] == [" over", ","]
+    assert Reference(words=words).since(13_500).draft(tokenizer, rules) is None
+    assert Reference(words=words[2:]).draft(tokenizer, rules) is None
+    assert Reference().draft(tokenizer, rules) is None

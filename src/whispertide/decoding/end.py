@@ -1,0 +1,38 @@
+"""When a text ends before a guard or its length ends it: whether end of text is taken at its word.
+
+Without a rule it is. Knows nothing of probabilities: a search asks where end of text would be its next token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class End(Protocol):
+    """Says whether end of text ends a text."""
+
+    def ends(self, sampled: Sequence[int], runner_up: int) -> bool:
+        """Whether `sampled` is all; else `runner_up`, the likeliest token but end of text, takes its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondBest:
+    """The second-best token takes the place of end of text, unless it says nothing: then the text is over (NPUsper).
+
+    On short windows without padding a decoder's end of text comes too early or too late. Tokens from `text_end` on are
+    special; `speaks` tells whether a token says anything. Before `least` tokens end of text is not accepted at all;
+    afterwards it always is where `real_end`.
+    """
+
+    speaks: Callable[[int], bool]
+    text_end: int
+    least: int = 0
+    real_end: bool = False
+
+    def ends(self, sampled: Sequence[int], runner_up: int) -> bool:
+        """Whether the text is over."""
+        if len(sampled) < self.least and runner_up < self.text_end:
+            return False
+        return self.real_end or not self.speaks(runner_up)

@@ -1,0 +1,190 @@
+"""The search token by token, of three parts: how tokens are accepted, what is drafted ahead, what ends the text.
+
+It starts with one row, since at first all hypotheses are equal, and becomes as many as `accept` wants. With a draft it
+stays one row as long as it finds what the draft expects; the first token that is not expected is where it widens: that
+step's choices seed the other rows. Once the best hypothesis is what the draft expects again, the others go. End of text
+is accepted wherever one row finds it. Guards and the prompt's limit end any search. No I/O; the model is on the other
+side of the requests.
+
+Source of the narrow search: WhisperFlow (arXiv 2412.11272), whose code samples its candidates, counts end of text as a
+word, and never gets narrow again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from whispertide.decoding.accept import Accept, Choice
+from whispertide.decoding.distribution import Distribution, no_speech, opening_request, step_request
+from whispertide.decoding.draft import Draft
+from whispertide.decoding.end import End
+from whispertide.decoding.hypothesis import Hypothesis, rank, truncation
+from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.rules import Rules
+from whispertide.decoding.search import (
+    NO_STEPS,
+    DecodeOutput,
+    DecodeRequest,
+    Guard,
+    Hypothesized,
+    SearchResult,
+    Steps,
+    StopReason,
+    Verdict,
+)
+from whispertide.types import FloatArray
+
+
+class TokenSearch:
+    """Finds the tokens after `prompt`. `draft` None: nothing is expected. `end` None: end of text ends the text.
+
+    The finished hypotheses are ranked by their probability, length-normalised by `length_penalty`.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        rules: Rules,
+        accept: Accept,
+        *,
+        draft: Draft | None = None,
+        end: End | None = None,
+        length_penalty: float | None = None,
+        guards: Sequence[Guard] = (),
+    ) -> None:
+        self._prompt = prompt
+        self._rules = rules
+        self._accept = accept
+        self._draft = draft
+        self._end = end
+        self._length_penalty = length_penalty
+        self._guards = guards
+        self._live = [Hypothesis()]
+        self._finished: list[Hypothesized] = []
+        self._narrow = draft is not None
+        self._block: tuple[int, ...] = ()  # what is fed ahead, after the newest token or the prompt
+        self._raw = False  # whether the newest request left it to the search to suppress
+        self._steps = NO_STEPS
+        self._no_speech_prob = float("nan")
+
+    def next(self) -> DecodeRequest:
+        """The prompt in one row, then the newest token of every row; what is drafted goes with them."""
+        self._block = self._drafted()
+        if not self._steps.runs:
+            request = opening_request(self._prompt, self._block)
+        else:
+            rows = [hypothesis.tokens for hypothesis in self._live]
+            parents = tuple(hypothesis.parent for hypothesis in self._live)
+            whole = self._accept.whole
+            request = step_request(rows, self._rules, parents=parents, whole=whole, draft=self._block)
+        self._raw = request.suppress is None
+        return request
+
+    def feed(self, output: DecodeOutput) -> Verdict:
+        """Extend the hypotheses; along a block as far as it is what they go on with."""
+        before = 0  # tokens that were fed in front of the newest one
+        if not self._steps.runs:
+            before = len(self._prompt.tokens) - 1
+            self._no_speech_prob = no_speech(output, self._rules)
+        self._steps += Steps.run(len(self._live))
+        for place in range(len(self._block) + 1):
+            rows = [hypothesis.tokens for hypothesis in self._live]
+            following = Distribution(output, place - len(self._block) - 1, rows, self._rules, self._raw)
+            queries = slice(before + place if place else 0, before + place + 1)
+            self._extend(following, None if output.attention is None else output.attention[:, :, queries])
+            is_over = self._is_over()
+            if is_over or not self._narrow or self._live[0].tokens[-1:] != self._block[place : place + 1]:
+                return Verdict(stop=is_over, keep=before + place + 1)
+        raise AssertionError("nothing in a block can agree with the token after its end")
+
+    def result(self) -> SearchResult:
+        """The best-ranked hypothesis; unfinished ones fill up where fewer than there are rows have finished."""
+        stop: StopReason = "length" if self._is_full() else "aborted"
+        missing = max(self._accept.rows - len(self._finished), 0)
+        unfinished = [hypothesis.close(stop) for hypothesis in self._live[:missing]]
+        nothing = [] if self._finished or unfinished else [Hypothesized((), (), -np.inf, "aborted")]
+        ranked = rank([*self._finished, *unfinished, *nothing], self._length_penalty)
+        return SearchResult(ranked[0], self._no_speech_prob, self._steps, others=ranked[1:])
+
+    def _drafted(self) -> tuple[int, ...]:
+        if self._draft is None or not self._narrow:
+            return ()
+        sampled = self._live[0].tokens
+        return self._draft.propose(sampled)[: self._prompt.limit - len(sampled) - 1]  # the last one is never fed
+
+    def _extend(self, following: Distribution, attention: FloatArray | None) -> None:
+        """Replace the live hypotheses by their continuations; `attention` is of the newest queries, for all rows."""
+        before = self._live
+        seen = [hypothesis.seen for hypothesis in before]
+        if attention is not None:
+            seen = [(*pieces, attention[:, row]) for row, pieces in enumerate(seen)]
+        width, choices = self._choices(following)
+        room = self._accept.enough - len(self._finished)
+        live: list[Hypothesis] = []
+        ended: list[Hypothesized] = []
+        for row, token, logprob in choices:
+            tokens, logprobs, total = before[row].tokens, before[row].logprobs, before[row].total + logprob
+            if token == self._rules.vocabulary.eot:
+                ended.append(Hypothesized(tokens, logprobs, total, attention=seen[row]))
+                continue
+            live.append(Hypothesis((*tokens, token), (*logprobs, logprob), total, row, seen[row]))
+            if len(live) == width:
+                break
+        self._live = live
+        self._finished += ended[:room]
+        if self._draft is None or self._narrow or self._accept.independent or not live:
+            return
+        if self._draft.find(live[0].tokens):
+            self._narrow = True
+            self._live = live[:1]
+
+    def _choices(self, following: Distribution) -> tuple[int, list[Choice]]:
+        """How many hypotheses go on, and with what: the likeliest token where the draft expects it, else the best."""
+        first = None
+        if self._narrow and self._draft is not None:
+            likeliest = self._chosen(following, 1)[:1]
+            self._narrow = not likeliest or self._draft.follow(likeliest[0].token)
+            if self._narrow:
+                return 1, likeliest
+            first = likeliest[0]
+        # Of independent hypotheses those that have ended are not made up for.
+        width = self._accept.rows - len(self._finished) * self._accept.independent
+        return width, self._chosen(following, width, first)
+
+    def _chosen(self, following: Distribution, width: int, first: Choice | None = None) -> list[Choice]:
+        """What `accept` chooses, without the ends of text that do not count."""
+        totals = [hypothesis.total for hypothesis in self._live]
+        found = self._accept.choose(following, totals, width, first)
+        if self._end is None:
+            return found
+        return [choice for choice in found if not self._is_refused(choice, found)]
+
+    def _is_refused(self, choice: Choice, found: Sequence[Choice]) -> bool:
+        """Whether `choice` is an end of text that does not count."""
+        eot = self._rules.vocabulary.eot
+        if self._end is None or choice.token != eot:
+            return False
+        others = (other.token for other in found if other.row == choice.row and other.token != eot)
+        runner_up = next(others, None)
+        return runner_up is not None and not self._end.ends(self._live[choice.row].tokens, runner_up)
+
+    def _is_over(self) -> bool:
+        if len(self._finished) >= self._accept.enough or not self._live:
+            return True
+        watched = self._live if self._accept.independent else self._live[:1]
+        for hypothesis in tuple(watched):
+            keep = truncation(self._guards, hypothesis.tokens, hypothesis.seen)
+            if keep is None:
+                continue
+            self._finished.append(hypothesis.close("guard", keep))
+            if not self._accept.independent:
+                self._live = []
+                break
+            self._live = [other for other in self._live if other is not hypothesis]
+        return not self._live or self._is_full()
+
+    def _is_full(self) -> bool:
+        """Whether the live hypotheses, which are all of one length, are as long as may be."""
+        return bool(self._live) and len(self._live[0].tokens) >= self._prompt.limit
