@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.language import choose_language
-from whispertide.decoding.longform import Features, Frame, OfflineSegment, Transcription, pad30
+from whispertide.decoding.longform import Features, Framing, OfflineSegment, Transcription, pad30
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_SAMPLES, FloatArray, Span
 
@@ -43,7 +43,7 @@ def transcribe_blocks(
     *,
     clip: Span | None = None,
     progress: Progress | None = None,
-    frame: Frame = pad30,
+    frame: Framing = pad30,
     suffix: FloatArray | None = None,
 ) -> Iterator[OfflineSegment]:
     """Transcribe a recording that comes in blocks of 16 kHz mono samples, as `audio.file.decode_blocks` gives them.

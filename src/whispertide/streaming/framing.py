@@ -17,12 +17,13 @@ zeros are never the loudest, and a hush word does not count.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whispertide.decoding.longform import Framing, pad30
 from whispertide.errors import OptionError
-from whispertide.types import FRAME_SAMPLES, N_FRAMES, SAMPLE_RATE, FloatArray
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.encoder import Encoded
@@ -31,18 +32,6 @@ if TYPE_CHECKING:
 HUSH, AUTO = "hush", "auto"
 SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
 BUCKETS = tuple(s * SAMPLE_RATE // FRAME_SAMPLES for s in (3, 4, 5, 6, 30))  # encoder frames
-
-
-class Framing(Protocol):
-    """Normalised log-mel [n_mels, frames] -> encoder output; `hidden` asks for its last layer too."""
-
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
-        """Encode one window."""
-
-
-def pad30(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
-    """Whisper's own framing."""
-    return model.encode(_padded(mel, N_FRAMES), hidden=hidden)
 
 
 def bare(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":

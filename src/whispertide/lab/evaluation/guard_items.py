@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.backward_shift import BackwardShift
+from whispertide.decoding.longform import Framing, pad30
 from whispertide.decoding.watch import Scene
 from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.clips import ABOUT, Clip
@@ -23,7 +24,7 @@ from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.evaluation.wer import Counts, align
 from whispertide.options import DecodeOptions
-from whispertide.streaming.framing import Framing, bare, buckets, buckets_masked, pad30
+from whispertide.streaming.framing import bare, buckets, buckets_masked
 from whispertide.streaming.round import Listening, RoundPlan
 from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.types import FloatArray, Span

@@ -30,6 +30,7 @@ from whispertide.decoding.alignment import (
     word_timings,
 )
 from whispertide.decoding.distribution import required
+from whispertide.decoding.longform import pad30
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import CheckpointError, OutputError
 from whispertide.features import log_mel
@@ -39,7 +40,6 @@ from whispertide.lab.speech.voices import TRAINED
 from whispertide.model.encoder import Encoded
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
-from whispertide.streaming.framing import pad30
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray
 
 Head = tuple[int, int]  # (decoder layer, attention head)
