@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from whispertide.decoding.truncation import END_FRAMES, TruncationDetector, firings, last_firing, rescaled
+from whispertide.decoding.truncation import END_FRAMES, TruncationDetector, last_firing, rescaled
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 from whispertide.types import FloatArray
 
@@ -58,7 +58,7 @@ def test_it_fires_where_the_published_code_fires(seed: int, frames: int, sharpne
 
 def test_a_word_that_ends_with_the_audio_fires() -> None:
     weights = peaks(50, 12, 30, 48, 49)
-    assert firings(weights) == (12, 30, 48)
+    assert last_firing(weights) == 48
     assert fires(weights)
     assert published(weights)
 
@@ -83,7 +83,7 @@ def test_weights_are_scaled_to_a_whole_number() -> None:
 def test_hardly_any_audio(frames: int) -> None:
     hidden = np.zeros((frames, 3), np.float32)
     assert DETECTOR.fires(hidden) is False
-    assert DETECTOR.word_ends(hidden) == ()
+    assert last_firing(DETECTOR.weights(hidden)) is None
 
 
 def test_a_frame_weighs_by_its_hidden_state() -> None:
@@ -94,7 +94,7 @@ def test_a_frame_weighs_by_its_hidden_state() -> None:
     np.testing.assert_allclose(DETECTOR.weights(hidden)[[8, 9, 28]], expected, rtol=1e-5)
     assert DETECTOR.fires(np.concatenate([hidden[:9], hidden[28:]]))
     ears_shut = TruncationDetector(DETECTOR.weight, -60.0, HASH)
-    assert ears_shut.word_ends(hidden) == ()
+    assert last_firing(ears_shut.weights(hidden)) is None
     huge = np.full((5, 3), 1e6, np.float32)
     assert np.isfinite(DETECTOR.weights(huge)).all()
 

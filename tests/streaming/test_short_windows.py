@@ -7,10 +7,11 @@ import pytest
 
 from whispertide.api import Transcriber, load
 from whispertide.decoding.backward_shift import BackwardShift
+from whispertide.decoding.longform import pad30
 from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel
 from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.framing import bare, get_framing, pad30
+from whispertide.streaming.framing import bare, get_framing
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import RECIPES, get_recipe, make_policy
 from whispertide.streaming.short_windows import as_tuned, choose_framing, encode_seconds

@@ -14,6 +14,7 @@ from whispertide.audio.file import load_audio
 from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.longform import Framing, pad30
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.token_words import TokenWord
@@ -24,7 +25,7 @@ from whispertide.model.request import DecodeRequest
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming import single_pass
-from whispertide.streaming.framing import FRAMINGS, Framing, bare, pad30
+from whispertide.streaming.framing import FRAMINGS, bare
 from whispertide.streaming.round import Listened, Listening, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import MARGIN_TOKENS, SinglePassExecutor
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, join_words

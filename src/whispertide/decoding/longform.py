@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -45,12 +45,18 @@ class Cost:
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
 MUCH = 2 * SAMPLE_RATE  # audio behind the last word that is never left unheard
 HOT = 0.5  # text sampled at a higher temperature is no context for the next window
-Frame = Callable[["WhisperModel", FloatArray], "Encoded"]  # normalised log-mel [n_mels, frames] -> encoder output
 
 
-def pad30(model: WhisperModel, mel: FloatArray) -> Encoded:
-    """Whisper's own framing: zeros behind the audio, up to 30 s, as in its training."""
-    return model.encode(np.pad(mel, [(0, 0), (0, N_FRAMES - mel.shape[1])]))
+class Frame(Protocol):
+    """Normalised log-mel [n_mels, frames] -> encoder output; `hidden` asks for its last layer too."""
+
+    def __call__(self, model: WhisperModel, mel: FloatArray, *, hidden: bool = False) -> Encoded:
+        """Encode one window."""
+
+
+def pad30(model: WhisperModel, mel: FloatArray, *, hidden: bool = False) -> Encoded:
+    """Whisper's own framing: zeros after the audio, up to 30 s, as in its training."""
+    return model.encode(np.pad(mel, [(0, 0), (0, N_FRAMES - mel.shape[1])]), hidden=hidden)
 
 
 @dataclass(frozen=True, slots=True)

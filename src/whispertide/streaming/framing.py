@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from whispertide.decoding.longform import pad30
 from whispertide.errors import OptionError
 from whispertide.streaming.choice import Choice, setting
-from whispertide.types import FRAME_SAMPLES, N_FRAMES, SAMPLE_RATE, FloatArray
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.encoder import Encoded
@@ -53,7 +54,7 @@ class Pad30(Framing):
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
         """With zeros up to 30 s."""
-        return model.encode(_padded(mel, N_FRAMES), hidden=hidden)
+        return pad30(model, mel, hidden=hidden)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

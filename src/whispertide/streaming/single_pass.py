@@ -21,7 +21,7 @@ from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import RepetitionGuard, SameToken
 from whispertide.decoding.hypothesis import joined, truncation
 from whispertide.decoding.language import choose_language
-from whispertide.decoding.longform import Cost, Features
+from whispertide.decoding.longform import Cost, Features, Frame
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import NON_SPEECH, Rules, build_rules, suppressed_tokens
@@ -37,7 +37,7 @@ from whispertide.events import RoundStats
 from whispertide.model.unrolled import UnrolledDecoder
 from whispertide.options import DecodeOptions
 from whispertide.streaming.context import fit_context
-from whispertide.streaming.framing import BARE, PAD30, Framing
+from whispertide.streaming.framing import BARE, PAD30
 from whispertide.streaming.round import Heard, Listened, Listening, RoundPlan, RoundResult
 from whispertide.streaming.stages import Opening
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
@@ -57,7 +57,7 @@ class SinglePassExecutor:
     def __init__(
         self,
         model: "WhisperModel",
-        frame: Framing,
+        frame: Frame,
         detector: WordEndDetector | None = None,
         unrolled: UnrolledDecoder | None = None,
         suffix: FloatArray | None = None,

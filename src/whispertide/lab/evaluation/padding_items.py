@@ -25,6 +25,8 @@ from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
     from whispertide.lab.evaluation.runner import Runner
+    from whispertide.model.encoder import Encoded
+    from whispertide.model.whisper import WhisperModel
 
 PAD_SECONDS = (1, 2, 3, 4, 5)
 NOISE_BELOW_DB = 30.0  # of the white noise behind a clip, measured from the clip's own level
@@ -187,12 +189,12 @@ def _hear(transcriber: "Transcriber", way: Way, clip: Clip) -> tuple[list[str], 
     spent: list[float] = []
     inner = get_framing(way.framing)
 
-    def frame(whisper: "object", mel: FloatArray) -> "object":
-        encoded = inner(model, mel)
+    def frame(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+        encoded = inner(model, mel, hidden=hidden)
         spent.append(encoder_gflop(model.dims, encoded.frames))
         return encoded
 
-    transcription = Transcription(model, features, options, clip.language, seek=0, end=features.frames, frame=frame)  # type: ignore[arg-type]
+    transcription = Transcription(model, features, options, clip.language, seek=0, end=features.frames, frame=frame)
     words: list[str] = []
     while not transcription.done:
         for segment in transcription.next_window():

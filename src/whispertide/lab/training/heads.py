@@ -30,6 +30,7 @@ from whispertide.decoding.alignment import (
     word_timings,
 )
 from whispertide.decoding.distribution import required
+from whispertide.decoding.longform import pad30
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import CheckpointError, OutputError
 from whispertide.features import log_mel
@@ -39,7 +40,6 @@ from whispertide.lab.speech.voices import TRAINED
 from whispertide.model.encoder import Encoded
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
-from whispertide.streaming.framing import PAD30
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray
 
 Head = tuple[int, int]  # (decoder layer, attention head)
@@ -173,7 +173,7 @@ def _alone(model: WhisperModel, windows: Sequence[TimedWindow], heads: Sequence[
 
 
 def _encode(model: WhisperModel, window: TimedWindow) -> Encoded:
-    return PAD30(model, log_mel(window.samples, model.dims.n_mels))
+    return pad30(model, log_mel(window.samples, model.dims.n_mels))
 
 
 def attend(model: WhisperModel, window: TimedWindow, heads: Sequence[Head], encoded: Encoded | None = None) -> Attended:
