@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from whispertide.decoding.search import Guard
 from whispertide.errors import OptionError
-from whispertide.model.backend import is_accelerated
+from whispertide.model.installed import is_accelerated
 from whispertide.model.runtime import choose_provider, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.session import Session

@@ -1,7 +1,7 @@
-"""One run of the decoder, as a value: what a search asks for and what it gets back, and from whom."""
+"""One run of the decoder, as a value: what a search asks for and what it gets back."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from whispertide.types import FloatArray, IntArray
 
@@ -50,13 +50,3 @@ class DecodeOutput:
     time_mass: FloatArray | None = None
     logits: FloatArray | None = None
     attention: FloatArray | None = None
-
-
-class DecoderRun(Protocol):
-    """A decoder bound to one window's encoder output and its own cache (`model.decoder.DecoderState`)."""
-
-    def run(self, request: DecodeRequest) -> DecodeOutput:
-        """Feed the tokens of `request` behind the cache. Raises `GraphError` when the text context would overflow."""
-
-    def rewind(self, drop: int) -> None:
-        """Forget the newest `drop` positions of every row."""

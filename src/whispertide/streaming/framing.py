@@ -15,7 +15,7 @@ Whisper's floor is measured over the window (`features.normalise`); in all of th
 zeros are never the loudest, and a hush word does not count.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,7 +25,7 @@ from whispertide.errors import OptionError
 from whispertide.types import FRAME_SAMPLES, N_FRAMES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
-    from whispertide.model.encoder import Encoded
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
 HUSH, AUTO = "hush", "auto"
@@ -34,32 +34,32 @@ BUCKETS = tuple(s * SAMPLE_RATE // FRAME_SAMPLES for s in (3, 4, 5, 6, 30))  # e
 
 
 class Framing(Protocol):
-    """Normalised log-mel [n_mels, frames] -> encoder output; `hidden` asks for its last layer too."""
+    """Normalised log-mel [n_mels, frames] -> encoder output; `taps` are the layers whose output is wanted too."""
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """Encode one window."""
 
 
-def pad30(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+def pad30(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
     """Whisper's own framing."""
-    return model.encode(_padded(mel, N_FRAMES), hidden=hidden)
+    return model.encode(_padded(mel, N_FRAMES), taps=taps)
 
 
-def bare(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+def bare(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
     """The audio alone; an odd last mel frame gets one of zeros, because the encoder takes them in pairs."""
-    return model.encode(_padded(mel, mel.shape[1] + mel.shape[1] % 2), hidden=hidden)
+    return model.encode(_padded(mel, mel.shape[1] + mel.shape[1] % 2), taps=taps)
 
 
-def buckets(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+def buckets(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
     """The smallest bucket that holds the audio; only the decoder is kept from the padding."""
     valid = -(-mel.shape[1] // 2)
-    return model.encode(_padded(mel, 2 * _bucket(valid)), valid_frames=valid, mask_padding=False, hidden=hidden)
+    return model.encode(_padded(mel, 2 * _bucket(valid)), valid_frames=valid, mask_padding=False, taps=taps)
 
 
-def buckets_masked(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+def buckets_masked(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
     """The smallest bucket that holds the audio; nothing attends to the padding."""
     valid = -(-mel.shape[1] // 2)
-    return model.encode(_padded(mel, 2 * _bucket(valid)), valid_frames=valid, hidden=hidden)
+    return model.encode(_padded(mel, 2 * _bucket(valid)), valid_frames=valid, taps=taps)
 
 
 # Those that need nothing but the model.
