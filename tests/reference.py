@@ -17,7 +17,7 @@ import pytest
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.features import log_mel
-from whispertide.model.encoder import Encoded
+from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import N_SAMPLES, FloatArray

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -80,28 +81,35 @@ def test_imports_point_left(path: Path) -> None:
         assert module.split(".")[0] not in FORBIDDEN or part.startswith("lab.")
 
 
-def test_no_cycles_between_modules() -> None:
-    graph = {
-        name_of(path): {name for name in top_level_imports(path) if name.startswith("whispertide.")}
-        for path in modules()
-    }
-    done: set[str] = set()
-
-    def visit(module: str, chain: tuple[str, ...]) -> None:
-        assert module not in chain, " -> ".join((*chain, module))
-        if module not in done:
-            for other in graph.get(module, ()):
-                if other != module:
-                    visit(other, (*chain, module))
-            done.add(module)
-
-    for module in graph:
-        visit(module, ())
+def at_the_top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module outside its functions; those under TYPE_CHECKING count too."""
+    for statement in body:
+        if isinstance(statement, ast.If | ast.Try | ast.ClassDef):
+            yield from at_the_top([*statement.body, *getattr(statement, "orelse", ())])
+        elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield statement
 
 
-def top_level_imports(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
-    return set(imported(ast.Module([node for node in tree.body if not isinstance(node, ast.If)], [])))
+def neighbours() -> dict[str, dict[str, set[str]]]:
+    """Folder -> each file or folder in it -> those of the same folder that it imports from, however deep inside."""
+    places = {name_of(path): ("whispertide", *path.relative_to(SOURCE).with_suffix("").parts) for path in modules()}
+    found: dict[str, dict[str, set[str]]] = {}
+    for path in modules():
+        own = places[name_of(path)]
+        for module in imported(ast.Module([*at_the_top(ast.parse(path.read_text()).body)], [])):
+            if (other := places.get(module, own)) != own:
+                shared = next(n for n, (a, b) in enumerate(zip(own, other, strict=False)) if a != b)
+                folder = found.setdefault("/".join(own[:shared]), {})
+                folder.setdefault(own[shared], set()).add(other[shared])
+    return found
+
+
+@pytest.mark.parametrize(("folder", "graph"), neighbours().items(), ids=neighbours())
+def test_no_circles_of_files_or_folders(folder: str, graph: dict[str, set[str]]) -> None:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"{folder}: {' -> '.join(reversed(error.args[1]))}")
 
 
 def test_importing_the_package_pulls_in_nothing_heavy() -> None:

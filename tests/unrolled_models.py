@@ -14,12 +14,12 @@ from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.rules import Rules, build_rules
 from whispertide.decoding.search import Guard, SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch
-from whispertide.graphs.build import build_graphs
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.graphs.static_export import write_folder
 from whispertide.graphs.store import GraphFiles
-from whispertide.model.encoder import Encoded
-from whispertide.model.unrolled import UnrolledDecoder
+from whispertide.model.engine import Encoded
+from whispertide.model.onnx_engine import OnnxEngine
+from whispertide.model.static import StaticEngine
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.types import FloatArray
@@ -34,7 +34,7 @@ class Pair:
     """A model, and its unrolled graphs."""
 
     model: WhisperModel
-    unrolled: UnrolledDecoder
+    unrolled: StaticEngine
     folder: Path
 
     @property
@@ -70,10 +70,8 @@ def random_pair(folder: Path, layout: UnrolledLayout) -> Pair:
     tokenizer = load_checkpoint("nano.en").tokenizer
     tensors = TensorStore.from_folder(folder / "hf")
     checkpoint = Checkpoint("mini", dims, GenerationConfig.for_openai(dims), tokenizer, tensors)
-    for name in ("graphs", "unrolled"):
-        (folder / name).mkdir()
-    build_graphs(checkpoint, "fp32", folder / "graphs")
+    (folder / "unrolled").mkdir()
     options = EngineOptions(precision="fp32", provider="cpu", threads=1)
-    model = WhisperModel(checkpoint, GraphFiles(folder / "graphs"), options)
+    model = WhisperModel(checkpoint, OnnxEngine(GraphFiles(checkpoint, "fp32", folder), options))
     write_folder(checkpoint, layout, "fp32", folder / "unrolled", {})
-    return Pair(model, UnrolledDecoder(folder / "unrolled", model), folder / "unrolled")
+    return Pair(model, StaticEngine(folder / "unrolled", checkpoint, options), folder / "unrolled")

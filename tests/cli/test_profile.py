@@ -131,7 +131,7 @@ def test_a_session_computes_where_the_profile_says(cache: Path, model: WhisperMo
     assert isinstance(executor, PipelinedExecutor)
     stages: Any = executor.stages
     assert (stages.encoder.options.threads, stages.model.options.threads) == (2, 1)
-    assert stages.encoder.encoder is not stages.model.encoder
+    assert stages.encoder.engine is not stages.model.engine
     assert transcriber.session(WHOLE.replace(executor="pipelined")).executor is executor
     executor = transcriber.session(TIDE.replace(executor="auto")).executor
     assert isinstance(executor, SinglePassExecutor)

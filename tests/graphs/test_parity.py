@@ -19,10 +19,10 @@ import pytest
 
 from random_models import SHAPES, RandomModel, random_model
 from whispertide.checkpoint import load_checkpoint
-from whispertide.graphs.build import build_graphs
 from whispertide.graphs.store import GraphFiles
-from whispertide.model.decoder import Decoder, DecoderState
-from whispertide.model.encoder import Encoded, Encoder
+from whispertide.model.decoder import DecoderState, Rows
+from whispertide.model.engine import LAST_LAYER, Encoded
+from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray, IntArray
@@ -42,8 +42,7 @@ class Pair:
     """Our fp32 engine, the reference module, and what both computed for one input."""
 
     model: RandomModel
-    encoder: Encoder
-    decoder: Decoder
+    engine: OnnxEngine
     mel: FloatArray
     encoded: Encoded  # the whole of `mel`, with hidden states
     ids: IntArray
@@ -87,9 +86,6 @@ def bundled() -> RandomModel:
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     folder = tmp_path_factory.mktemp("parity")
     model = bundled() if request.param == "nano.en" else random_model(request.param, folder / "hf")
-    graphs = folder / "graphs"
-    graphs.mkdir()
-    build_graphs(model.checkpoint, "fp32", graphs)
     options = EngineOptions(precision="fp32", provider="cpu", threads=2)
     dims = model.checkpoint.dims
     mel = speechlike_mel(dims.n_mels, seed=1)
@@ -98,13 +94,12 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         out = model.module(
             input_features=torch.from_numpy(mel)[None], decoder_input_ids=torch.from_numpy(ids), output_attentions=True
         )
-    encoder = Encoder(GraphFiles(graphs), dims, options)
+    engine = OnnxEngine(GraphFiles(model.checkpoint, "fp32", folder), options)
     return Pair(
         model,
-        encoder,
-        Decoder(GraphFiles(graphs), dims, options),
+        engine,
         mel,
-        encoder.encode(mel, hidden=True),
+        engine.encode(mel, taps=(LAST_LAYER,)),
         ids,
         out.encoder_last_hidden_state.numpy()[0],
         out.logits.numpy(),
@@ -133,12 +128,11 @@ def attention_of(output: DecodeOutput) -> FloatArray:
 
 
 def test_encoder(pair: Pair) -> None:
-    assert pair.encoded.hidden is not None
-    assert relative_error(pair.encoded.hidden, pair.hidden) <= TOLERANCE
+    assert relative_error(pair.encoded.taps[LAST_LAYER], pair.hidden) <= TOLERANCE
 
 
 def test_decoder_whole(pair: Pair) -> None:
-    state = pair.decoder.start(pair.encoded, all_heads(pair))
+    state = pair.engine.start(pair.encoded, all_heads(pair))
     output = feed(state, pair.ids)
     assert pair.logits_error(logits_of(output), pair.logits) <= TOLERANCE
     cross = attention_of(output)[:, 0].reshape(pair.cross.shape)
@@ -146,7 +140,7 @@ def test_decoder_whole(pair: Pair) -> None:
 
 
 def test_decoder_in_pieces(pair: Pair) -> None:
-    state = pair.decoder.start(pair.encoded, all_heads(pair))
+    state = pair.engine.start(pair.encoded, all_heads(pair))
     pieces = [feed(state, pair.ids[:, a:b]) for a, b in ((0, 5), (5, 6), (6, LENGTH))]
     logits = np.concatenate([logits_of(piece) for piece in pieces], axis=1)
     cross = np.concatenate([attention_of(piece)[:, 0] for piece in pieces], axis=1)
@@ -155,7 +149,7 @@ def test_decoder_in_pieces(pair: Pair) -> None:
 
 
 def test_rewound_decoder_forgets(pair: Pair) -> None:
-    state = pair.decoder.start(pair.encoded)
+    state = pair.engine.start(pair.encoded)
     feed(state, pair.ids[:, :5])
     feed(state, (pair.ids[:, :4] + 1) % 50000)
     state.rewind(4)
@@ -169,40 +163,39 @@ def test_peaked_attention(pair: Pair) -> None:
 
 
 def test_control_wrong_position_of_the_decoder(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = pair.decoder.start(pair.encoded)
-    build = state._inputs
+    state = pair.engine.start(pair.encoded)
+    build = pair.engine.decoder._inputs
 
-    def shifted(request: DecodeRequest) -> dict[str, Any]:
-        inputs = build(request)
+    def shifted(rows: Rows, request: DecodeRequest) -> dict[str, Any]:
+        inputs = build(rows, request)
         return {**inputs, "positions": inputs["positions"] + 1}
 
-    monkeypatch.setattr(state, "_inputs", shifted)
+    monkeypatch.setattr(pair.engine.decoder, "_inputs", shifted)
     assert pair.logits_error(logits_of(feed(state, pair.ids)), pair.logits) >= CONTROL
 
 
 def test_control_wrong_mask_of_the_decoder(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = pair.decoder.start(pair.encoded)
-    monkeypatch.setattr(state, "_causal", lambda past, length: np.zeros((1, 1, length, past + length), np.float32))
+    state = pair.engine.start(pair.encoded)
+    blind = np.zeros((1, 1, LENGTH, LENGTH), np.float32)
+    monkeypatch.setattr(pair.engine.decoder, "causal_bias", lambda past, length: blind)
     assert pair.logits_error(logits_of(feed(state, pair.ids)), pair.logits) >= CONTROL
 
 
 def test_control_wrong_mask_of_the_cross_attention(pair: Pair) -> None:
     encoded = pair.encoded
     cropped = Encoded(encoded.cross_k, encoded.cross_v, encoded.frames, valid_frames=encoded.frames // 2)
-    assert pair.logits_error(logits_of(feed(pair.decoder.start(cropped), pair.ids)), pair.logits) >= CONTROL
+    assert pair.logits_error(logits_of(feed(pair.engine.start(cropped), pair.ids)), pair.logits) >= CONTROL
 
 
 def test_control_wrong_mask_of_the_encoder(pair: Pair) -> None:
-    encoded = pair.encoder.encode(pair.mel, valid_frames=1400, hidden=True)
-    assert encoded.hidden is not None
-    assert relative_error(encoded.hidden[:1400], pair.hidden[:1400]) >= CONTROL
+    encoded = pair.engine.encode(pair.mel, valid_frames=1400, taps=(LAST_LAYER,))
+    assert relative_error(encoded.taps[LAST_LAYER][:1400], pair.hidden[:1400]) >= CONTROL
 
 
 def test_control_wrong_position_of_the_encoder(pair: Pair) -> None:
     """The second half of a window alone gets the first half's positions."""
-    encoded = pair.encoder.encode(pair.mel[:, 1500:], hidden=True)
-    assert encoded.hidden is not None
-    assert relative_error(encoded.hidden, pair.hidden[750:]) >= CONTROL
+    encoded = pair.engine.encode(pair.mel[:, 1500:], taps=(LAST_LAYER,))
+    assert relative_error(encoded.taps[LAST_LAYER], pair.hidden[750:]) >= CONTROL
 
 
 def test_padded_bucket_equals_the_bare_window(pair: Pair) -> None:
@@ -211,22 +204,20 @@ def test_padded_bucket_equals_the_bare_window(pair: Pair) -> None:
     noise = np.concatenate([pair.mel[:, :600], pair.mel[:, :200] * 0 + 1.0], axis=1)
     noise[:, 600] = 0  # the last valid frame sees one mel frame of padding
     heads = all_heads(pair)
-    bare = pair.encoder.encode(pair.mel[:, :600], hidden=True)
-    results = [pair.encoder.encode(mel, valid_frames=300, hidden=True) for mel in (silence, noise)]
-    expected = feed(pair.decoder.start(bare, heads), pair.ids)
+    bare = pair.engine.encode(pair.mel[:, :600], taps=(LAST_LAYER,))
+    results = [pair.engine.encode(mel, valid_frames=300, taps=(LAST_LAYER,)) for mel in (silence, noise)]
+    expected = feed(pair.engine.start(bare, heads), pair.ids)
     for encoded in results:
-        assert encoded.hidden is not None
-        assert bare.hidden is not None
-        assert relative_error(encoded.hidden[:300], bare.hidden) <= TOLERANCE
-        output = feed(pair.decoder.start(encoded, heads), pair.ids)
+        assert relative_error(encoded.taps[LAST_LAYER][:300], bare.taps[LAST_LAYER]) <= TOLERANCE
+        output = feed(pair.engine.start(encoded, heads), pair.ids)
         assert pair.logits_error(logits_of(output), logits_of(expected)) <= TOLERANCE
         assert relative_error(attention_of(output), attention_of(expected)) <= TOLERANCE
 
 
 def test_beams_of_changing_number_equal_single_rows(pair: Pair) -> None:
     """1 -> 3 -> 2 rows, reordered on the way, against each row decoded alone."""
-    encoded = pair.encoder.encode(pair.mel[:, :400])
-    beams = pair.decoder.start(encoded)
+    encoded = pair.engine.encode(pair.mel[:, :400])
+    beams = pair.engine.start(encoded)
     prompt = pair.ids[:, :4]
     beams.run(DecodeRequest(prompt, (3,)))
     first = np.array([[11], [22], [33]])
@@ -234,14 +225,14 @@ def test_beams_of_changing_number_equal_single_rows(pair: Pair) -> None:
     second = np.array([[44], [55]])
     together = logits_of(beams.run(DecodeRequest(second, (0,), parents=(2, 0), need="logits")))
     for row, text in enumerate(([33, 44], [11, 55])):
-        alone = pair.decoder.start(encoded)
+        alone = pair.engine.start(encoded)
         ids = np.concatenate([prompt, np.array([text])], axis=1)
         assert pair.logits_error(together[row, 0], logits_of(feed(alone, ids))[0, -1]) <= TOLERANCE
 
 
 def test_suppression_per_row_and_top_candidates(pair: Pair) -> None:
-    encoded = pair.encoder.encode(pair.mel[:, :400])
-    state = pair.decoder.start(encoded)
+    encoded = pair.engine.encode(pair.mel[:, :400])
+    state = pair.engine.start(encoded)
     state.run(DecodeRequest(pair.ids[:, :4], (3,)))
     fork = state.fork()
     two = np.array([[7], [7]])
@@ -268,8 +259,8 @@ def test_rows_of_two_windows_in_one_run(pair: Pair) -> None:
     """What a batching executor will do: two windows of unequal length and unequal text, one run of the same graph."""
     mels = (pair.mel[:, :400], pair.mel[:, 1000:1600])
     texts = (pair.ids[:, :6], pair.ids[:, 4:9])
-    encoded = [pair.encoder.encode(mel) for mel in mels]
-    alone = [logits_of(feed(pair.decoder.start(item), ids))[0, -1] for item, ids in zip(encoded, texts, strict=True)]
+    encoded = [pair.engine.encode(mel) for mel in mels]
+    alone = [logits_of(feed(pair.engine.start(item), ids))[0, -1] for item, ids in zip(encoded, texts, strict=True)]
 
     dims = pair.model.checkpoint.dims
     size = dims.n_text_state // dims.n_text_head
@@ -295,6 +286,6 @@ def test_rows_of_two_windows_in_one_run(pair: Pair) -> None:
         inputs[f"cross_v.{layer}"] = np.concatenate(
             [np.pad(v, ((0, 0), (0, 0), (0, frames - v.shape[2]), (0, 0))) for v in values]
         )
-    together = pair.decoder.graph.run(["logits"], inputs)[0].numpy()
+    together = pair.engine.decoder.graph.run(["logits"], inputs)[0].numpy()
     for row, expected in enumerate(alone):
         assert pair.logits_error(together[row, 0], expected) <= TOLERANCE

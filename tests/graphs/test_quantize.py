@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whispertide.checkpoint import load_checkpoint
-from whispertide.graphs.build import build_graphs
+from whispertide.graphs import arithmetic
+from whispertide.graphs.contract import ENCODER
 from whispertide.graphs.quantize import blockwise_int8, per_column_int8
 from whispertide.graphs.saturation import signed_weights_saturate
 from whispertide.graphs.store import GraphFiles
-from whispertide.model.decoder import Decoder
-from whispertide.model.encoder import Encoder
+from whispertide.model.engine import LAST_LAYER
+from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.request import DecodeRequest
 from whispertide.options import EngineOptions, Precision
 from whispertide.types import FloatArray
@@ -52,19 +53,20 @@ def test_zeros_stay_zeros() -> None:
 
 def run(folder: Path, precision: Precision, *, unsigned: bool = False) -> tuple[FloatArray, FloatArray]:
     """Hidden states and next-token log-probabilities of the bundled model for one fixed input."""
-    folder.mkdir()
     checkpoint = load_checkpoint("nano.en")
-    build_graphs(checkpoint, precision, folder, unsigned=unsigned)
     options = EngineOptions(precision=precision, provider="cpu", threads=1)
+    engine = OnnxEngine(GraphFiles(checkpoint, precision, folder), options)
     mel = np.clip(0.3 * np.random.default_rng(0).standard_normal((80, 400)), -1, 1).astype(np.float32)
-    encoded = Encoder(GraphFiles(folder), checkpoint.dims, options).encode(mel, hidden=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arithmetic, "signed_weights_saturate", lambda: unsigned)
+        encoded = engine.encode(mel, taps=(LAST_LAYER,))
+        decoder = engine.start(encoded)
     ids = np.array([[*checkpoint.tokenizer.sot_sequence("en", "transcribe", False), 464, 1660]])
     request = DecodeRequest(ids, tuple(range(ids.shape[1])), need="logits")
-    logits = Decoder(GraphFiles(folder), checkpoint.dims, options).start(encoded).run(request).logits
-    assert encoded.hidden is not None
+    logits = decoder.run(request).logits
     assert logits is not None
     peak = logits.max(axis=-1, keepdims=True)
-    return encoded.hidden, logits - peak - np.log(np.exp(logits - peak).sum(axis=-1, keepdims=True))
+    return encoded.taps[LAST_LAYER], logits - peak - np.log(np.exp(logits - peak).sum(axis=-1, keepdims=True))
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +103,10 @@ def test_half_precision_builds_and_loads_only_on_accelerators(tmp_path: Path) ->
     from whispertide.model.runtime import open_session
 
     checkpoint = load_checkpoint("nano.en")
-    build_graphs(checkpoint, "fp16", tmp_path)
+    graph = GraphFiles(checkpoint, "fp16", tmp_path)[ENCODER]
     with pytest.raises(ProviderError, match="fp16"):
-        open_session(GraphFiles(tmp_path).encoder, EngineOptions(precision="fp16", provider="cpu"))
-    session = onnxruntime.InferenceSession(GraphFiles(tmp_path).encoder, providers=["CPUExecutionProvider"])
+        open_session(graph, EngineOptions(precision="fp16", provider="cpu"))
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
     mel = np.zeros((1, 80, 200), np.float32)
     (hidden,) = session.run(["hidden"], {"mel": mel, "positions": np.arange(100)})
     assert hidden.dtype == np.float32

@@ -4,6 +4,7 @@ import errno
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ import pytest
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import DiskSpaceError, GraphError
-from whispertide.graphs import build
-from whispertide.graphs.store import ensure_graphs, graph_files
+from whispertide.graphs import decoder, encoder
+from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_MASKED, GraphKind
+from whispertide.graphs.store import GraphFiles
+
+ALL = (ENCODER, ENCODER_MASKED, DECODER)
 
 
 @pytest.fixture
@@ -25,7 +29,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, outcome: Exception | None = None) -
     """Replace the real build by one that writes empty files, or fails half-way."""
     built: list[str] = []
 
-    def quick(checkpoint: Checkpoint, precision: str, folder: Path, **_: Any) -> None:
+    def quick(checkpoint: Checkpoint, precision: str, folder: Path) -> None:
         built.append(precision)
         (folder / "encoder.onnx").touch()
         if outcome is not None:
@@ -33,46 +37,72 @@ def pretend(monkeypatch: pytest.MonkeyPatch, outcome: Exception | None = None) -
         (folder / "encoder-masked.onnx").touch()
         (folder / "decoder.onnx").touch()
 
-    monkeypatch.setattr(build, "build_graphs", quick)
+    for builder in (encoder, decoder):
+        monkeypatch.setattr(builder, "build", quick)
     return built
+
+
+def complete(graphs: GraphFiles) -> bool:
+    return all(graphs.path(kind).is_file() for kind in ALL)
 
 
 def test_builds_once(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     built = pretend(monkeypatch)
-    first = ensure_graphs(checkpoint, "fp32", said.append)
-    second = ensure_graphs(checkpoint, "fp32", said.append)
-    assert first == second
-    assert first.complete
-    assert built == ["fp32"]
+    graphs = GraphFiles(checkpoint, "fp32")
+    graphs.build(*ALL, announce=said.append)
+    graphs.build(*ALL, announce=said.append)
+    assert [graphs[kind] for kind in ALL] == [graphs.path(kind) for kind in ALL]
+    assert complete(graphs)
+    assert built == ["fp32"] * 2  # the encoder's two share their weights, the decoder has its own
     assert len(said) == 1
 
 
+def test_a_kind_is_built_when_it_is_asked_for(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new kind needs a module of its own and nothing else: also one with settings, in a folder that says them."""
+    told: list[Any] = []
+
+    def build(checkpoint: Checkpoint, precision: str, folder: Path, *settings: Any) -> None:
+        told.append((precision, *settings))
+        (folder / "new.onnx").touch()
+
+    module = ModuleType("new")
+    module.build = build  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "whispertide.graphs.new", module)
+    graphs, kind = GraphFiles(checkpoint, "fp32", tmp_path), GraphKind("new.onnx", "new", 7, ("wide", 3))
+    assert list(tmp_path.glob("*-new-*")) == []
+    assert graphs[kind].is_file()
+    assert graphs[kind].parent.name == f"{checkpoint.content_hash[:20]}-fp32-new-wide-3-v7"
+    assert told == [("fp32", "wide", 3)]
+    assert not complete(graphs)
+
+
 def test_precisions_are_kept_apart(checkpoint: Checkpoint) -> None:
-    assert graph_files(checkpoint, "fp32").folder != graph_files(checkpoint, "int8").folder
+    assert GraphFiles(checkpoint, "fp32").path(DECODER) != GraphFiles(checkpoint, "int8").path(DECODER)
 
 
 def test_a_failed_build_leaves_nothing(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, RuntimeError("interrupted"))
     with pytest.raises(RuntimeError, match="interrupted"):
-        ensure_graphs(checkpoint, "fp32")
-    folder = graph_files(checkpoint, "fp32").folder
-    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == []
+        GraphFiles(checkpoint, "fp32")[ENCODER]
+    assert [path.name for path in (cache_dir() / "graphs").iterdir() if path.is_dir()] == []
     pretend(monkeypatch)
-    assert ensure_graphs(checkpoint, "fp32").complete
+    assert GraphFiles(checkpoint, "fp32")[ENCODER].is_file()
 
 
 def test_a_damaged_set_is_built_anew(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     built = pretend(monkeypatch)
-    ensure_graphs(checkpoint, "fp32").decoder.unlink()
-    assert ensure_graphs(checkpoint, "fp32").complete
+    GraphFiles(checkpoint, "fp32")[DECODER].unlink()
+    assert GraphFiles(checkpoint, "fp32")[DECODER].is_file()
     assert len(built) == 2
 
 
 def test_no_room(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(DiskSpaceError, match="WHISPERTIDE_CACHE"):
-        ensure_graphs(checkpoint, "fp32")
+        GraphFiles(checkpoint, "fp32")[ENCODER]
 
 
 def test_a_folder_that_cannot_be_written(
@@ -82,18 +112,18 @@ def test_a_folder_that_cannot_be_written(
     blocked.touch()
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(blocked))
     with pytest.raises(GraphError, match="WHISPERTIDE_CACHE"):
-        ensure_graphs(checkpoint, "fp32")
+        GraphFiles(checkpoint, "fp32")[ENCODER]
 
 
 def test_two_processes_at_once(checkpoint: Checkpoint) -> None:
     code = (
         "from whispertide.model.whisper import load_model; from whispertide.options import EngineOptions;"
-        "print(load_model('nano.en', EngineOptions(precision='fp32'), announce=print).decoder_graph.dims.n_vocab)"
+        "print(load_model('nano.en', EngineOptions(precision='fp32'), announce=print).engine.decoder.dims.n_vocab)"
     )
     workers = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     outputs = [worker.communicate(timeout=120)[0].split("\n") for worker in workers]
     assert all(worker.returncode == 0 for worker in workers)
     assert all("51864" in lines for lines in outputs)
-    assert graph_files(checkpoint, "fp32").complete
+    assert complete(GraphFiles(checkpoint, "fp32"))
     leftovers = [path.name for path in cache_dir().rglob("*.unfinished")]
     assert leftovers == []

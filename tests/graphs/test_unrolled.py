@@ -15,12 +15,11 @@ from unrolled_models import Pair, random_pair
 from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.unrolled import run_unrolled
 from whispertide.graphs.builder import WeightFile
-from whispertide.graphs.chunks import Chunk, UnrolledLayout
+from whispertide.graphs.chunks import Chunk, UnrolledLayout, layout_for
 from whispertide.graphs.portable import PortableBuilder
-from whispertide.graphs.static_export import layout_for
 from whispertide.graphs.unrolled import UnrolledGraph
 from whispertide.model.request import DecodeRequest
-from whispertide.model.unrolled import ChunkOutput, ChunkRequest
+from whispertide.model.unrolled import ChunkOutput, ChunkRequest, start_chunks
 from whispertide.types import FloatArray
 
 pytest.importorskip("torch")
@@ -68,7 +67,7 @@ def all_heads(pair: Pair) -> list[tuple[int, int]]:
 
 def run_chunks(pair: Pair, forced: tuple[int, ...], plan: tuple[Chunk, ...], valid: int = 50) -> list[ChunkOutput]:
     """All chunks, fed with `forced` and then with what they find themselves."""
-    state = pair.unrolled.start(pair.window(1, valid=valid), all_heads(pair))
+    state = start_chunks(pair.unrolled, pair.window(1, valid=valid), all_heads(pair))
     suppress = np.stack([pair.rules.suppression([()]), pair.rules.suppression([(0,)])])
     outputs = []
     for chunk in plan:
@@ -127,7 +126,7 @@ def test_searches_agree_at_random_weights(pair: Pair, prefix: tuple[int, ...]) -
     for seed in range(2):
         encoded, prompt = pair.window(seed, valid=40), pair.prompt(*prefix)
         greedy = pair.greedy(encoded, prompt)
-        found = run_unrolled(prompt, pair.rules, pair.unrolled.layout, pair.unrolled.start(encoded))
+        found = run_unrolled(prompt, pair.rules, pair.unrolled.layout, start_chunks(pair.unrolled, encoded))
         count = len(found.best.tokens)
         assert found.best.tokens == greedy.best.tokens[:count]
         assert count == len(greedy.best.tokens) or (found.best.stop == "length" and count == 31 - len(prompt.tokens))
@@ -141,7 +140,7 @@ def test_a_start_sequence_of_another_length(tmp_path: Path, block: int) -> None:
     layout = UnrolledLayout(block, plans=((4, 6),), buckets=(1,))
     pair = random_pair(tmp_path, layout)
     encoded, prompt = pair.window(3), pair.prompt(400, 401)
-    found = run_unrolled(prompt, pair.rules, layout, pair.unrolled.start(encoded))
+    found = run_unrolled(prompt, pair.rules, layout, start_chunks(pair.unrolled, encoded))
     assert len(found.best.tokens) == 7
     assert found.best.tokens == pair.greedy(encoded, prompt).best.tokens[:7]
 

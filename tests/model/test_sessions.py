@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from whispertide.errors import GraphError, OptionError, ProviderError
+from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.request import DecodeRequest
 from whispertide.model.runtime import (
     available_providers,
@@ -68,7 +69,7 @@ def test_the_text_context_does_not_overflow(model: WhisperModel) -> None:
 
 
 def test_forks_go_their_own_way(model: WhisperModel) -> None:
-    state = model.decoder_graph.start(model.encode(mel(100)))
+    state = of_onnx_runtime(model.engine).start(model.encode(mel(100)))
     state.run(DecodeRequest(np.array([[50257, 50362]]), (1,)))
     fork = state.fork()
     fork.run(DecodeRequest(np.array([[464]]), (0,)))

@@ -14,12 +14,14 @@ from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.decoding.unrolled import run_unrolled
 from whispertide.errors import GraphError, OptionError, ProviderError
 from whispertide.features import log_mel
-from whispertide.graphs.chunks import UnrolledLayout
-from whispertide.graphs.static_export import ensure_unrolled, write_folder
+from whispertide.graphs.chunks import UnrolledLayout, unrolled_decoder
+from whispertide.graphs.static_export import write_folder
+from whispertide.graphs.store import GraphFiles
+from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.model.qnn import QnnOptions
-from whispertide.model.static import StaticEncoder
-from whispertide.model.unrolled import ChunkRequest, UnrolledDecoder
-from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.model.static import StaticEngine
+from whispertide.model.unrolled import ChunkRequest, start_chunks
+from whispertide.model.whisper import load_model
 from whispertide.options import EngineOptions
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -32,7 +34,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     model = load_model("nano.en", EngineOptions(precision="fp32", provider="cpu", threads=1))
     folder = tmp_path_factory.mktemp("unrolled")
     write_folder(load_checkpoint("nano.en"), LAYOUT, "fp32", folder, {})
-    return Pair(model, UnrolledDecoder(folder, model), folder)
+    return Pair(model, static(folder, model.options), folder)
+
+
+def static(folder: Path, options: EngineOptions, qnn: QnnOptions | None = None) -> StaticEngine:
+    return StaticEngine(folder, load_checkpoint("nano.en"), options, qnn)
 
 
 def demo(start_s: float, length_s: float) -> FloatArray:
@@ -45,12 +51,12 @@ def demo(start_s: float, length_s: float) -> FloatArray:
 @pytest.mark.parametrize(("start_s", "length_s"), [(0.0, 2.6), (1.5, 3.0), (4.2, 3.9), (7.0, 3.33), (9.0, 4.0)])
 def test_the_bundled_model_says_the_same_as_step_by_step(pair: Pair, start_s: float, length_s: float) -> None:
     mel = demo(start_s, length_s)
-    encoded = StaticEncoder(pair.folder, pair.model).encode(mel)
+    encoded = pair.unrolled.encode(mel)
     text = pair.greedy(encoded, pair.prompt()).best.tokens
     for prefix in ((), text[:1], text[:3]):
         prompt = pair.prompt(*prefix)
         greedy = pair.greedy(encoded, prompt)
-        found = run_unrolled(prompt, pair.rules, LAYOUT, pair.unrolled.start(encoded, HEADS))
+        found = run_unrolled(prompt, pair.rules, LAYOUT, start_chunks(pair.unrolled, encoded, HEADS))
         if found.best.stop == "length":  # the graphs end at 30 tokens
             assert len(found.best.tokens) == 31 - len(prompt.tokens)
             assert found.best.tokens == greedy.best.tokens[: len(found.best.tokens)]
@@ -64,20 +70,18 @@ def test_the_bundled_model_says_the_same_as_step_by_step(pair: Pair, start_s: fl
 
 def test_the_static_encoder_is_the_masked_encoder(pair: Pair) -> None:
     mel = demo(0.0, 2.5)
-    found = StaticEncoder(pair.folder, pair.model).encode(mel, hidden=True)
+    found = pair.unrolled.encode(mel, taps=(LAST_LAYER,))
     padded = np.pad(mel, [(0, 0), (0, 300 - mel.shape[1])])
-    expected = pair.model.encoder.encode(padded, valid_frames=125, hidden=True)
+    expected = pair.model.encode(padded, valid_frames=125, taps=(LAST_LAYER,))
     assert (found.frames, found.valid_frames) == (150, 125)
-    assert found.hidden is not None
-    assert expected.hidden is not None
-    np.testing.assert_allclose(found.hidden[:125], expected.hidden[:125], atol=1e-3)
+    np.testing.assert_allclose(found.taps[LAST_LAYER][:125], expected.taps[LAST_LAYER][:125], atol=1e-3)
     for ours, theirs in zip((*found.cross_k, *found.cross_v), (*expected.cross_k, *expected.cross_v), strict=True):
         assert ours.shape() == theirs.shape()
     np.testing.assert_allclose(found.cross_k[0].numpy()[..., :125], expected.cross_k[0].numpy()[..., :125], atol=1e-3)
 
 
 def test_attention_is_of_the_chosen_heads_and_the_audio_only(pair: Pair) -> None:
-    state = pair.unrolled.start(pair.window(0, 150, 90), HEADS)
+    state = start_chunks(pair.unrolled, pair.window(0, 150, 90), HEADS)
     chunk = LAYOUT.plan(2)[0]
     output = state.run(ChunkRequest(chunk, (50257, 50362), np.zeros((2, 51864), np.float32), 0))
     assert output.attention is not None
@@ -87,18 +91,30 @@ def test_attention_is_of_the_chosen_heads_and_the_audio_only(pair: Pair) -> None
 
 def test_windows_and_heads_that_do_not_fit(pair: Pair) -> None:
     with pytest.raises(GraphError, match="150, 200 encoder frames"):
-        pair.unrolled.start(pair.window(0, 160, 160))
+        start_chunks(pair.unrolled, pair.window(0, 160, 160))
     with pytest.raises(GraphError, match="attention heads"):
-        pair.unrolled.start(pair.window(0, 150), [(4, 0)])
-    encoder = StaticEncoder(pair.folder, pair.model)
+        start_chunks(pair.unrolled, pair.window(0, 150), [(4, 0)])
+    encoder = pair.unrolled
     with pytest.raises(OptionError, match="longest bucket"):
         encoder.encode(np.zeros((80, 402), np.float32))
     with pytest.raises(GraphError, match="expected log-mel"):
         encoder.encode(np.zeros((128, 100), np.float32))
 
 
+def test_what_static_graphs_cannot_do(pair: Pair) -> None:
+    mel, one = np.zeros((80, 100), np.float32), EncoderState({}, 50)
+    with pytest.raises(GraphError, match="no encoder state"):
+        pair.unrolled.encode(mel, state=one)
+    with pytest.raises(GraphError, match="no attention mask"):
+        pair.unrolled.encode(mel, attention=np.zeros((50, 50), np.float32))
+    with pytest.raises(GraphError, match="taps of the encoder layers"):
+        pair.unrolled.encode(mel, taps=(0,))
+    with pytest.raises(GraphError, match="run in chunks"):
+        pair.unrolled.start(pair.window(0, 150))
+
+
 def test_chunks_run_in_order_with_enough_known_tokens(pair: Pair) -> None:
-    state = pair.unrolled.start(pair.window(0, 150))
+    state = start_chunks(pair.unrolled, pair.window(0, 150))
     first, second = LAYOUT.plan(2)[:2]
     nothing = np.zeros((2, 51864), np.float32)
     for request in (ChunkRequest(second, (1,), nothing, None), ChunkRequest(first, (1,), nothing, None)):
@@ -110,12 +126,12 @@ def test_graphs_of_another_checkpoint(pair: Pair, tmp_path: Path) -> None:
     manifest = (pair.folder / "manifest.json").read_text()
     (tmp_path / "manifest.json").write_text(manifest.replace(pair.model.content_hash, "other"))
     with pytest.raises(GraphError, match="other weights"):
-        UnrolledDecoder(tmp_path, pair.model)
+        static(tmp_path, pair.model.options)
 
 
 def test_a_missing_graph(pair: Pair, tmp_path: Path) -> None:
     shutil.copy(pair.folder / "manifest.json", tmp_path)
-    state = UnrolledDecoder(tmp_path, pair.model).start(pair.window(0, 150))
+    state = start_chunks(static(tmp_path, pair.model.options), pair.window(0, 150))
     with pytest.raises(GraphError, match=r"decoder-0150-00-04\.onnx"):
         state.run(ChunkRequest(LAYOUT.plan(2)[0], (50257, 50362), np.zeros((2, 51864), np.float32), 0))
 
@@ -123,17 +139,18 @@ def test_a_missing_graph(pair: Pair, tmp_path: Path) -> None:
 def test_the_cached_folder_is_built_once(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     checkpoint, layout = load_checkpoint("nano.en"), UnrolledLayout(2, plans=((2, 1),), buckets=(1,))
-    folder = ensure_unrolled(checkpoint, layout)
+    manifest = GraphFiles(checkpoint, "fp32")[unrolled_decoder(layout)]
+    folder = manifest.parent
     made = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    assert ensure_unrolled(checkpoint, layout) == folder
+    assert GraphFiles(checkpoint, "fp32")[unrolled_decoder(layout)] == manifest
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == made
-    assert UnrolledDecoder(folder, pair.model).layout == layout
+    assert static(folder, pair.model.options).layout == layout
 
 
 def test_half_precision_is_for_accelerators(tmp_path: Path, pair: Pair) -> None:
     layout = UnrolledLayout(2, plans=((2,),), buckets=(3,))
     write_folder(load_checkpoint("nano.en"), layout, "fp16", tmp_path, {}, encoder=False)
-    state = UnrolledDecoder(tmp_path, pair.model).start(pair.window(0, 150))
+    state = start_chunks(static(tmp_path, pair.model.options), pair.window(0, 150))
     with pytest.raises(ProviderError, match="accelerator"):
         state.run(ChunkRequest(layout.plan(2)[0], (50257, 50362), np.zeros((2, 51864), np.float32), 0))
 
@@ -169,9 +186,8 @@ def test_qnn_options_reach_the_provider(
     FakeSession.seen.clear()
     if compiled:
         (tmp_path / "decoder-0150-00-04_ctx.onnx").touch()
-    model = WhisperModel(pair.model.checkpoint, pair.model._files, EngineOptions("fp32", "qnn", 1))
-    decoder = UnrolledDecoder(pair.folder, model, QnnOptions(vtcm_mb=8, contexts=tmp_path))
-    decoder.folder.session("decoder-0150-00-04")
+    engine = static(pair.folder, EngineOptions("fp32", "qnn", 1), QnnOptions(vtcm_mb=8, contexts=tmp_path))
+    engine.session("decoder-0150-00-04")
     ((name, entries, providers),) = FakeSession.seen
     options = {
         "backend_type": "htp",

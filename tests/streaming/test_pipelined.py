@@ -24,16 +24,17 @@ from whispertide.decoding.search import Guard
 from whispertide.errors import GraphError, OptionError, SessionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
 from whispertide.lab.profile import record
+from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.runtime import GraphSession
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.session import Session
 from whispertide.streaming.executor import SerialExecutor, make_executor
 from whispertide.streaming.framing import get_framing
-from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
+from whispertide.streaming.pipelined import Exchange, PipelinedExecutor, expected_tokens
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.round import Reference, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.stages import Opening, begin
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
@@ -452,12 +453,13 @@ def test_a_larger_share_leaves_the_second_worker_less(model: WhisperModel) -> No
 def counting(model: WhisperModel) -> WhisperModel:
     """A view whose decoder counts its runs."""
     view = model.view(model.options)
-    view.decoder_graph.graph = cast(Any, CountingGraph(view.decoder_graph.graph))
+    decoder = of_onnx_runtime(view.engine).decoder
+    decoder.graph = cast(Any, CountingGraph(decoder.graph))
     return view
 
 
 def runs_of(model: WhisperModel) -> int:
-    return cast(CountingGraph, model.decoder_graph.graph).runs
+    return cast(CountingGraph, of_onnx_runtime(model.engine).decoder.graph).runs
 
 
 @dataclass
@@ -496,3 +498,11 @@ def test_leaving_a_stream_early_leaves_no_worker(model: WhisperModel) -> None:
 def test_attention_recipes_cannot_overlap() -> None:
     with pytest.raises(OptionError, match="policy=local-agreement with executor=pipelined"):
         get_recipe("tide").replace(executor="pipelined")
+
+
+def test_what_is_expected_is_what_was_heard_before(model: WhisperModel) -> None:
+    words = tuple(Word(text, 0, 100, 1.0) for text in (" the", " old", " harbour"))
+    said = Reference((1, 2), Span(0, 8000), words=words)  # tokens are of the whole window of then
+    assert expected_tokens(model, said) == len(model.tokenizer.encode(" the old harbour")) >= 3
+    assert expected_tokens(model, Reference((1, 2, 3, 4), Span(0, 8000))) == 4
+    assert expected_tokens(model, None) == 0

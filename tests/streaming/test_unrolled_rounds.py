@@ -26,8 +26,8 @@ from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Hypothesis
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.graphs.static_export import write_folder
-from whispertide.model.encoder import Encoded
-from whispertide.model.unrolled import UnrolledDecoder
+from whispertide.model.engine import Encoded
+from whispertide.model.static import StaticEngine
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.session import Session
@@ -44,11 +44,11 @@ LONG = CLIP.with_name("long.flac")
 LAYOUT = UnrolledLayout(2, buckets=(4, 30))
 
 
-def padded(model: WhisperModel, mel: FloatArray, *, hidden: bool = False) -> Encoded:
+def padded(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
     """To the buckets of these tests, fewer than a recipe's so that they are built soon."""
     valid = -(-mel.shape[1] // 2)
     room = 2 * LAYOUT.bucket(valid) - mel.shape[1]
-    return model.encode(np.pad(mel, [(0, 0), (0, room)]), valid_frames=valid, hidden=hidden)
+    return model.encode(np.pad(mel, [(0, 0), (0, room)]), valid_frames=valid, taps=taps)
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +57,10 @@ def model() -> WhisperModel:
 
 
 @pytest.fixture(scope="module")
-def unrolled(model: WhisperModel, tmp_path_factory: pytest.TempPathFactory) -> UnrolledDecoder:
+def unrolled(model: WhisperModel, tmp_path_factory: pytest.TempPathFactory) -> StaticEngine:
     folder = tmp_path_factory.mktemp("unrolled")
     write_folder(load_checkpoint("nano.en"), LAYOUT, "fp32", folder, {}, encoder=False)
-    return UnrolledDecoder(folder, model)
+    return StaticEngine(folder, model.checkpoint, model.options)
 
 
 # --- on the bundled model ---------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ SHORT = {"framing": "buckets", "schedule": "fixed", "step_s": 1.0, "rescue_logpr
         TIDE.replace(**SHORT, context_tokens=0, window_s=2.0, hard_cap_s=4.0, beyond=4),
     ],
 )
-def test_a_stream_says_the_same_in_chunks(model: WhisperModel, unrolled: UnrolledDecoder, recipe: Recipe) -> None:
+def test_a_stream_says_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, recipe: Recipe) -> None:
     executor = SinglePassExecutor(model, padded, unrolled=unrolled)
     words, runs = streamed(executor, recipe.replace(search="greedy"))
     again, fewer = streamed(executor, recipe.replace(search="unrolled"))
@@ -124,7 +124,7 @@ def heard(result: RoundResult) -> tuple[Any, ...]:
         Listening(max_tokens=3),
     ],
 )
-def test_a_round_hears_the_same_in_chunks(model: WhisperModel, unrolled: UnrolledDecoder, listen: Listening) -> None:
+def test_a_round_hears_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, listen: Listening) -> None:
     executor = SinglePassExecutor(model, padded, unrolled=unrolled)
     plain, chunked = hear(executor, listen), hear(executor, replace(listen, unrolled=True))
     assert heard(chunked) == heard(plain)
@@ -135,7 +135,7 @@ def test_a_round_hears_the_same_in_chunks(model: WhisperModel, unrolled: Unrolle
     )
 
 
-def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled: UnrolledDecoder) -> None:
+def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled: StaticEngine) -> None:
     executor = SinglePassExecutor(model, padded, unrolled=unrolled)
     watched = Listening(watch=(BackwardShift(near_end=10_000),))  # whatever comes first is near the end
     first = hear(executor, watched).listened
@@ -150,7 +150,7 @@ def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled:
     assert chunked.stats.decoder_runs < plain.stats.decoder_runs
 
 
-def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperModel, unrolled: UnrolledDecoder) -> None:
+def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperModel, unrolled: StaticEngine) -> None:
     executor = SinglePassExecutor(model, padded, unrolled=unrolled)
     plain, chunked = (
         hear(executor, Listening(max_tokens=45, unrolled=unrolled), clip=LONG, seconds=15) for unrolled in (False, True)
@@ -162,7 +162,7 @@ def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperMod
 
 @pytest.mark.parametrize("plan", [{"prompt": "The worst of all the days."}, {"prefix": tuple(range(1000, 1040))}])
 def test_what_static_graphs_have_no_place_for(
-    model: WhisperModel, unrolled: UnrolledDecoder, plan: dict[str, Any]
+    model: WhisperModel, unrolled: StaticEngine, plan: dict[str, Any]
 ) -> None:
     executor = SinglePassExecutor(model, padded, unrolled=unrolled)
     plain, chunked = (hear(executor, Listening(unrolled=wanted), **plan) for wanted in (False, True))

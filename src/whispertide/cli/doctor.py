@@ -124,7 +124,7 @@ def _parity(choice: ModelChoice, model: "WhisperModel") -> "list[Parity]":
 def look_at_machine() -> Machine:
     """Versions, providers and microphones."""
     from whispertide.audio import mic
-    from whispertide.model.backend import BACKENDS, is_installed
+    from whispertide.model.installed import OTHER_ENGINES, is_installed
     from whispertide.model.runtime import available_providers, physical_cores
 
     microphones, problem = [], ""
@@ -136,7 +136,7 @@ def look_at_machine() -> Machine:
         system=f"{platform.system()} {platform.machine()}",
         python=platform.python_version(),
         cores=physical_cores(),
-        providers=[*available_providers(), *filter(is_installed, BACKENDS)],
+        providers=[*available_providers(), *filter(is_installed, OTHER_ENGINES)],
         packages={name: found for name in _PACKAGES if (found := _version(name))},
         microphones=microphones,
         microphone_problem=problem or ("" if microphones else "none found"),

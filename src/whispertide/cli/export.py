@@ -39,7 +39,8 @@ def npu(
         from whispertide.checkpoint import load_checkpoint
         from whispertide.checkpoint.download import format_size
         from whispertide.decoding.rules import token_rules
-        from whispertide.graphs.static_export import export_npu, layout_for
+        from whispertide.graphs.chunks import layout_for
+        from whispertide.graphs.static_export import export_npu
 
         lengths, chunks = _numbers(buckets), [_numbers(plan) for plan in plans.split("/")]
         checkpoint = load_checkpoint(model, revision=revision, announce=say)

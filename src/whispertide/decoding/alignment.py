@@ -22,7 +22,7 @@ from whispertide.options import Task
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray, Span, Word
 
 if TYPE_CHECKING:
-    from whispertide.model.encoder import Encoded
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
 MEDIAN_WIDTH = 7  # encoder frames

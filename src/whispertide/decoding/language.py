@@ -17,7 +17,7 @@ from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import UnknownLanguageError
 
 if TYPE_CHECKING:
-    from whispertide.model.encoder import Encoded
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
 

@@ -26,7 +26,7 @@ from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word
 
 if TYPE_CHECKING:
-    from whispertide.model.encoder import Encoded
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
 Stage = Literal["encode", "decode", "align"]
@@ -48,15 +48,15 @@ HOT = 0.5  # text sampled at a higher temperature is no context for the next win
 
 
 class Frame(Protocol):
-    """Normalised log-mel [n_mels, frames] -> encoder output; `hidden` asks for its last layer too."""
+    """Normalised log-mel [n_mels, frames] -> encoder output; `taps` are the layers whose output is wanted too."""
 
-    def __call__(self, model: WhisperModel, mel: FloatArray, *, hidden: bool = False) -> Encoded:
+    def __call__(self, model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
         """Encode one window."""
 
 
-def pad30(model: WhisperModel, mel: FloatArray, *, hidden: bool = False) -> Encoded:
+def pad30(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
     """Whisper's own framing: zeros after the audio, up to 30 s, as in its training."""
-    return model.encode(np.pad(mel, [(0, 0), (0, N_FRAMES - mel.shape[1])]), hidden=hidden)
+    return model.encode(np.pad(mel, [(0, 0), (0, N_FRAMES - mel.shape[1])]), taps=taps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, Self
 
 from whispertide.graphs.contract import TOP
-from whispertide.model.request import DecodeOutput, DecodeRequest, DecoderRun
+from whispertide.model.engine import DecoderRun
+from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.types import FloatArray
 
 __all__ = [

@@ -19,6 +19,7 @@ from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Sear
 from whispertide.decoding.token_search import TokenSearch
 from whispertide.errors import GraphError, OptionError
 from whispertide.graphs.chunks import Chunk, UnrolledLayout
+from whispertide.model.engine import Encoded
 from whispertide.model.unrolled import ChunkOutput, ChunkRequest, ChunkRun
 from whispertide.types import FloatArray
 
@@ -95,6 +96,10 @@ class ComputedAhead:
     def rewind(self, drop: int) -> None:
         """Raises `GraphError`: a chunk cannot be undone."""
         raise GraphError(f"expected no token to be taken back from an unrolled decoder; got {drop}")
+
+    def hear(self, encoded: Encoded) -> None:
+        """Raises `GraphError`: the chunks were computed for one window."""
+        raise GraphError("expected one window for all chunks of an unrolled decoder; got another: start again")
 
     def _run_next(self) -> None:
         chunk = self._chunks[self.runs]

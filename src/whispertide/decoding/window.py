@@ -28,7 +28,7 @@ from whispertide.options import DecodeOptions, Task
 from whispertide.types import FRAME_SAMPLES
 
 if TYPE_CHECKING:
-    from whispertide.model.encoder import Encoded
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
 

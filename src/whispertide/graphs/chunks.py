@@ -7,12 +7,14 @@ manifest what it holds. No ONNX here, and nothing of how chunks are run.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from whispertide.checkpoint import Checkpoint
 from whispertide.errors import GraphError, OptionError
+from whispertide.graphs.contract import GraphKind
 from whispertide.types import FRAME_SAMPLES, N_AUDIO_CTX, SAMPLE_RATE
 
 PLANS = ((4, 6, 5, 5, 5, 5), (6, 4, 5, 5, 5, 5))  # tokens fed per chunk
@@ -86,6 +88,10 @@ class UnrolledLayout:
         if not self.buckets or any(not 1 <= frames_of(bucket) <= N_AUDIO_CTX for bucket in self.buckets):
             raise OptionError(f"expected buckets from 1 to 30 whole seconds; got {self.buckets}")
 
+    def __str__(self) -> str:
+        plans = "_".join("-".join(map(str, plan)) for plan in self.plans)
+        return f"{plans}-{'-'.join(map(str, self.buckets))}s"
+
     @property
     def chunks(self) -> tuple[Chunk, ...]:
         """Every chunk of every plan, once."""
@@ -103,6 +109,23 @@ class UnrolledLayout:
         if fitting is None:
             raise OptionError(f"expected at most {lengths[-1]} frames, the longest bucket; got {frames}")
         return fitting
+
+
+def layout_for(
+    checkpoint: Checkpoint, *, plans: Sequence[Plan] = PLANS, buckets: Sequence[int] = BUCKETS
+) -> UnrolledLayout:
+    """The layout of graphs for this checkpoint, whose start sequence is the block that every prompt begins with."""
+    return UnrolledLayout(len(start_sequence(checkpoint)), tuple(plans), tuple(buckets))
+
+
+def start_sequence(checkpoint: Checkpoint, language: str = "en") -> tuple[int, ...]:
+    """What every prompt begins with: start, language and task where there are languages, no timestamps."""
+    return checkpoint.tokenizer.sot_sequence(language if checkpoint.dims.is_multilingual else None, "transcribe", False)
+
+
+def unrolled_decoder(layout: UnrolledLayout) -> GraphKind:
+    """The decoder's graphs in this layout, by their manifest."""
+    return GraphKind(MANIFEST, "static_export", 1, (layout,))
 
 
 def decoder_name(frames: int, chunk: Chunk) -> str:

@@ -25,15 +25,27 @@ Rows are hypotheses; `groups` are windows of audio. Rows of one window lie side 
 Outputs that a run does not ask for are not copied out, so a caller chooses layers of attention by name.
 """
 
+from pathlib import Path
+
 import numpy as np
 from onnx import TensorProto
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.graphs.builder import CONTRIB, UNSIGNED_ZERO, GraphBuilder, LinearKind
+from whispertide.graphs.arithmetic import arithmetic_of
+from whispertide.graphs.builder import CONTRIB, UNSIGNED_ZERO, GraphBuilder, LinearKind, WeightFile
 from whispertide.graphs.contract import MASKED, TOP
 from whispertide.graphs.layers import Layers
+from whispertide.options import Precision
 
 BLOCK = 128
+
+
+def build(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
+    """Write the graph and its weights into `folder` (`store`)."""
+    arithmetic = arithmetic_of(precision)
+    with (folder / "decoder.bin").open("wb") as file:
+        builder = GraphBuilder("decoder", WeightFile("decoder.bin", file), half=arithmetic.half)
+        DecoderGraph(checkpoint, builder, arithmetic.linear).build().save(folder)
 
 
 class DecoderGraph:

@@ -14,13 +14,27 @@ block-diagonal and block-causal encoders are all a matter of that input.
     cross_v.<l>     [batch, heads, frames, 64]
 """
 
+from pathlib import Path
+
 from onnx import TensorProto
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.graphs.builder import CONTRIB, GraphBuilder, LinearKind
+from whispertide.graphs.arithmetic import arithmetic_of
+from whispertide.graphs.builder import CONTRIB, GraphBuilder, LinearKind, WeightFile
 from whispertide.graphs.layers import Layers
+from whispertide.options import Precision
 
 WIDE_BLOCK = 32  # block of weight-only int8 where the activations are many rows: accuracy matters more than bandwidth
+
+
+def build(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
+    """Write both graphs and their weights into `folder` (`store`)."""
+    arithmetic = arithmetic_of(precision)
+    with (folder / "encoder.bin").open("wb") as file:
+        weights = WeightFile("encoder.bin", file)
+        for name, masked in (("encoder", False), ("encoder-masked", True)):
+            builder = GraphBuilder(name, weights, half=arithmetic.half)
+            EncoderGraph(checkpoint, builder, arithmetic.linear, masked=masked).build().save(folder)
 
 
 class EncoderGraph:

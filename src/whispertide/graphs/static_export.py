@@ -1,32 +1,30 @@
 """Checkpoint -> a folder of static graphs with a manifest: for an NPU, or for the CPU provider to run the same.
 
 The weights lie in one file per part, which all graphs of that part share. `export_npu` writes everything that a user of
-a static-graph NPU needs; `ensure_unrolled` keeps the decoder alone in the cache. Neither runs a graph.
+a static-graph NPU needs; `build` makes the decoder alone, for the cache. Neither runs a graph.
 """
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.checkpoint.cache import cache_dir
 from whispertide.checkpoint.generation import heads_or_later_half
-from whispertide.errors import GraphError, OptionError, OutputError, WhispertideError
+from whispertide.errors import OptionError, OutputError, WhispertideError
 from whispertide.graphs.builder import WeightFile
 from whispertide.graphs.chunks import (
-    BUCKETS,
     DUMMY,
     MASKED,
-    PLANS,
     Chunk,
     Manifest,
-    Plan,
     UnrolledLayout,
     decoder_name,
     encoder_name,
     frames_of,
+    layout_for,
+    start_sequence,
 )
 from whispertide.graphs.portable import PortableBuilder
 from whispertide.graphs.static_encoder import StaticEncoderGraph
@@ -34,21 +32,8 @@ from whispertide.graphs.unrolled import UnrolledGraph
 from whispertide.types import FRAME_SAMPLES
 
 NpuPrecision = Literal["fp32", "fp16"]  # 8 bits need calibration, which is the compiler's business (docs/npu.md)
-VERSION = 1  # raise when a graph changes, so that cached folders are built anew
 README = "README.md"
 TOKENIZER = "tokenizer.json"
-
-
-def layout_for(
-    checkpoint: Checkpoint, *, plans: Sequence[Plan] = PLANS, buckets: Sequence[int] = BUCKETS
-) -> UnrolledLayout:
-    """The layout of graphs for this checkpoint, whose start sequence is the block that every prompt begins with."""
-    return UnrolledLayout(len(start_sequence(checkpoint)), tuple(plans), tuple(buckets))
-
-
-def start_sequence(checkpoint: Checkpoint, language: str = "en") -> tuple[int, ...]:
-    """What every prompt begins with: start, language and task where there are languages, no timestamps."""
-    return checkpoint.tokenizer.sot_sequence(language if checkpoint.dims.is_multilingual else None, "transcribe", False)
 
 
 def export_npu(
@@ -84,33 +69,9 @@ def export_npu(
     return folder
 
 
-def ensure_unrolled(checkpoint: Checkpoint, layout: UnrolledLayout | None = None) -> Path:
-    """The cached folder of fp32 decoder graphs in this layout, built now if it is not there yet.
-
-    Raises `GraphError` where the cache folder cannot be written.
-    """
-    from filelock import FileLock
-
-    layout = layout or layout_for(checkpoint)
-    plans = "_".join("-".join(map(str, plan)) for plan in layout.plans)
-    buckets = "-".join(map(str, layout.buckets))
-    name = f"{checkpoint.content_hash[:20]}-unrolled-{plans}-{buckets}s-v{VERSION}"
-    folder = cache_dir() / "graphs" / name
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{folder}.lock"):
-            if not folder.is_dir():
-                unfinished = folder.with_name(f"{name}.unfinished")
-                shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
-                unfinished.mkdir()
-                write_folder(checkpoint, layout, "fp32", unfinished, {}, encoder=False)
-                unfinished.rename(folder)
-    except OSError as error:
-        raise GraphError(
-            f"cannot write the unrolled graphs to {folder.parent} ({error}): make it writable and free some space, or "
-            "set WHISPERTIDE_CACHE to another folder"
-        ) from error
-    return folder
+def build(checkpoint: Checkpoint, precision: NpuPrecision, folder: Path, layout: UnrolledLayout) -> None:
+    """Write the decoder's graphs in this layout into `folder` (`store`)."""
+    write_folder(checkpoint, layout, precision, folder, {}, encoder=False)
 
 
 def write_folder(

@@ -1,13 +1,15 @@
 """Built graphs on disk: built once per checkpoint content and precision, found again by every later process.
 
-A set of graphs is one folder, `<cache>/graphs/<content hash>-<precision>-v<version>`. It appears whole or not at all:
-it is built under another name and renamed, under a lock, so two processes may ask for it at once.
+Graphs that share their weights are one folder, `<cache>/graphs/<content hash>-<precision>-<builder>-v<version>`. It
+appears whole or not at all: it is built under another name and renamed, under a lock, so two processes may ask for it
+at once.
 """
 
 import errno
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from filelock import FileLock
@@ -15,79 +17,60 @@ from filelock import FileLock
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import DiskSpaceError, GraphError
-from whispertide.graphs.contract import VERSION
+from whispertide.graphs.contract import GraphKind
 from whispertide.options import Precision
 
 
 @dataclass(frozen=True, slots=True)
 class GraphFiles:
-    """The graph files of one checkpoint at one precision."""
+    """The graph files of one checkpoint at one precision, by kind; `folder` None: in the cache."""
 
-    folder: Path
+    checkpoint: Checkpoint
+    precision: Precision
+    folder: Path | None = None
 
-    @property
-    def encoder(self) -> Path:
-        """Attends everywhere."""
-        return self.folder / "encoder.onnx"
+    def __getitem__(self, kind: GraphKind) -> Path:
+        """The file of a kind, built now if it is not there yet.
 
-    @property
-    def encoder_masked(self) -> Path:
-        """Takes an attention bias; shares the weights of `encoder`."""
-        return self.folder / "encoder-masked.onnx"
+        Raises `DiskSpaceError` where there is no room and `GraphError` where the folder cannot be written.
+        """
+        self.build(kind)
+        return self.path(kind)
 
-    @property
-    def decoder(self) -> Path:
-        """The decoder for every use."""
-        return self.folder / "decoder.onnx"
+    def path(self, kind: GraphKind) -> Path:
+        """Where the file of a kind is or will be."""
+        name = f"{self.checkpoint.content_hash[:20]}-{self.precision}-{kind.folder}"
+        return (self.folder or cache_dir() / "graphs") / name / kind.file
 
-    @property
-    def complete(self) -> bool:
-        """Whether all files are there."""
-        return all(path.is_file() for path in (self.encoder, self.encoder_masked, self.decoder))
+    def build(self, *kinds: GraphKind, announce: Callable[[str], None] | None = None) -> None:
+        """Build those that are not there yet, after telling `announce`; raises as `[]` does."""
+        missing = [kind for kind in kinds if not self.path(kind).is_file()]
+        if missing and announce:
+            announce(f"building the {self.precision} graphs of {self.checkpoint.name} (once)")
+        for kind in missing:
+            path = self.path(kind)
+            folder = path.parent
+            try:
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                with FileLock(f"{folder}.lock"):
+                    if not path.is_file():
+                        self._build_whole(kind, folder)
+            except OSError as error:
+                raise _storage_error(error, folder) from error
 
-
-def graph_files(checkpoint: Checkpoint, precision: Precision) -> GraphFiles:
-    """Where the graphs of `checkpoint` are or will be."""
-    name = f"{checkpoint.content_hash[:20]}-{precision}-v{VERSION}"
-    return GraphFiles(cache_dir() / "graphs" / name)
-
-
-def ensure_graphs(
-    checkpoint: Checkpoint, precision: Precision, announce: Callable[[str], None] | None = None
-) -> GraphFiles:
-    """The graphs of `checkpoint`, built now if they are not there yet.
-
-    Raises `DiskSpaceError` where there is no room and `GraphError` where the cache folder cannot be written.
-    """
-    files = graph_files(checkpoint, precision)
-    if files.complete:
-        return files
-    try:
-        files.folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{files.folder}.lock"):
-            if not files.complete:
-                if announce:
-                    announce(f"building the {precision} graphs of {checkpoint.name} (once)")
-                _build_whole(checkpoint, precision, files.folder)
-    except OSError as error:
-        raise _storage_error(error, files.folder) from error
-    return files
-
-
-def _build_whole(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
-    from whispertide.graphs.build import build_graphs
-    from whispertide.graphs.saturation import signed_weights_saturate
-
-    unfinished = folder.with_name(f"{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
-    shutil.rmtree(folder, ignore_errors=True)  # damaged: a file is missing
-    unfinished.mkdir()
-    try:
-        build_graphs(checkpoint, precision, unfinished, unsigned=precision == "int8" and signed_weights_saturate())
-        unfinished.rename(folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+    def _build_whole(self, kind: GraphKind, folder: Path) -> None:
+        unfinished = folder.with_name(f"{folder.name}.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
+        shutil.rmtree(folder, ignore_errors=True)  # damaged: a file is missing
+        unfinished.mkdir()
+        # here, because builders import onnx, which takes time
+        builder = import_module(f"whispertide.graphs.{kind.builder}")
+        try:
+            builder.build(self.checkpoint, self.precision, unfinished, *kind.settings)
+            unfinished.rename(folder)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
 
 
 def _storage_error(error: OSError, folder: Path) -> Exception:

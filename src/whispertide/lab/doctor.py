@@ -22,7 +22,7 @@ from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_FRAMES, N_SAMPLES, SA
 
 if TYPE_CHECKING:
     from whispertide.checkpoint import ModelDims
-    from whispertide.model.encoder import Encoded
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
     from whispertide.streaming.recipe import Recipe
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
-from whispertide.model.backend import is_accelerated
+from whispertide.model.installed import is_accelerated
 from whispertide.model.runtime import choose_provider, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.session import Session

@@ -26,6 +26,11 @@ class KVCache:
         tensors = tuple(onnxruntime.OrtValue.ortvalue_from_numpy(nothing) for _ in range(dims.n_text_layer))
         return cls(tensors, tensors, 0)
 
+    @property
+    def rows(self) -> int:
+        """Rows in the cache."""
+        return int(self.keys[0].shape()[0])
+
     def rewound(self, length: int) -> Self:
         """This cache cut back to its first `length` positions."""
         import onnxruntime

@@ -1,39 +1,28 @@
-"""The decoder session: tokens in, distributions and attention out, for the rows of one search over one window."""
+"""The decoder graph in use: tokens in, distributions and attention out, for the rows of one search over one window.
+
+`Decoder` names the graph's inputs and outputs, for whoever feeds it: a `DecoderState` its own rows, `cohort` those of
+several searches side by side.
+"""
 
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from whispertide.checkpoint import ModelDims
-from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
-from whispertide.graphs.store import GraphFiles
 from whispertide.model.cache import KVCache
-from whispertide.model.encoder import Encoded, in_runtime
+from whispertide.model.encoder import in_runtime
+from whispertide.model.engine import Encoded
+from whispertide.model.limits import check_context
 from whispertide.model.request import DecodeOutput, DecodeRequest, Head
-from whispertide.model.runtime import GraphSession, open_session
-from whispertide.options import EngineOptions
-from whispertide.types import FloatArray
+from whispertide.model.runtime import GraphSession
+from whispertide.types import FloatArray, IntArray
 
 _TOP = ("top_ids", "top_logprobs")
 _DISTRIBUTION = {"top": _TOP, "times": (*_TOP, "time_ids", "time_logprobs", "time_mass"), "logits": ("logits",)}
-
-
-def check_heads(heads: Sequence[Head], dims: ModelDims) -> None:
-    """Raise `GraphError` for a head that the decoder has not."""
-    for layer, head in heads:
-        if not (0 <= layer < dims.n_text_layer and 0 <= head < dims.n_text_head):
-            raise GraphError(
-                f"expected attention heads within {dims.n_text_layer} layers of {dims.n_text_head}; "
-                f"got layer {layer}, head {head}"
-            )
-
-
-def check_context(past: int, length: int, dims: ModelDims) -> None:
-    """Raise `GraphError` where so many tokens behind so many do not fit into the text context."""
-    if past + length > dims.n_text_ctx:
-        raise GraphError(f"expected at most {dims.n_text_ctx} tokens of text context; got {past} + {length}")
 
 
 def suppressed_rows(suppress: FloatArray) -> FloatArray:
@@ -42,121 +31,166 @@ def suppressed_rows(suppress: FloatArray) -> FloatArray:
     return np.ascontiguousarray(rows[:, None], np.float32)
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What one run of the graph is fed: the rows of one search, or of several side by side (`graphs.decoder`).
+
+    tokens     [rows, length]
+    first      [rows, 1] the position of each row's first token
+    parents    [rows] which cached row each row continues
+    self_bias, cross_bias, suppress   as the graph has them
+    keys, values           the cache, per layer
+    cross_keys, cross_values   of the windows, per layer
+    """
+
+    tokens: IntArray
+    first: IntArray
+    parents: IntArray
+    self_bias: FloatArray
+    cross_bias: FloatArray
+    suppress: FloatArray
+    keys: Sequence[Any]
+    values: Sequence[Any]
+    cross_keys: Sequence[Any]
+    cross_values: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one run gave: the cache with the new tokens in it per layer, the distribution and, by layer, attention."""
+
+    keys: tuple[Any, ...]
+    values: tuple[Any, ...]
+    distribution: dict[str, Any]
+    attention: dict[int, FloatArray]
+
+    def output(
+        self, request: DecodeRequest, heads: Sequence[Head], encoded: Encoded, *, group: int = 0
+    ) -> DecodeOutput:
+        """That of one window's rows, `group` being the window's place among those of the run."""
+        rows, length = request.tokens.shape
+        wanted = {name: values[group * rows : (group + 1) * rows] for name, values in self.distribution.items()}
+        if "time_mass" in wanted:
+            wanted["time_mass"] = wanted["time_mass"][..., 0]
+        if not heads:
+            return DecodeOutput(**wanted)
+        chosen = np.stack([self.attention[layer][group, head] for layer, head in heads])
+        attention = chosen.reshape(len(heads), rows, length, -1)[..., : encoded.valid_frames]
+        return DecodeOutput(**wanted, attention=attention)
+
+
 class Decoder:
-    """Runs the decoder graph of one model; `start` gives the state of one search."""
+    """The decoder graph of one model, open."""
 
-    def __init__(self, files: GraphFiles, dims: ModelDims, options: EngineOptions) -> None:
+    def __init__(self, graph: GraphSession, dims: ModelDims, precision: str) -> None:
+        self.graph = graph
         self.dims = dims
-        self.graph: GraphSession = open_session(files.decoder, options)
-        self.masked_value = masked_value(options.precision)
-        self.no_suppression = np.zeros((1, 1, dims.n_vocab), np.float32)
+        self.masked_value = masked_value(precision)
+        self._no_suppression = np.zeros((1, 1, dims.n_vocab), np.float32)
 
-    def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> "DecoderState":
-        """A fresh decoder over `encoded` that returns the cross-attention of `heads` with every run."""
-        check_heads(heads, self.dims)
-        return DecoderState(self, in_runtime(encoded), tuple(heads), KVCache.empty(self.dims))
+    def run(self, rows: Rows, request: DecodeRequest, heads: Sequence[Head]) -> Found:
+        """Feed `rows`, which all want what `request` wants, and watch `heads`. Raises `GraphError`."""
+        layers = range(self.dims.n_text_layer)
+        watched = sorted({layer for layer, _ in heads})
+        names = [
+            *_DISTRIBUTION[request.need],
+            *(f"present_{which}.{i}" for which in "kv" for i in layers),
+            *(f"cross_attention.{i}" for i in watched),
+        ]
+        found = dict(zip(names, self.graph.run(names, self._inputs(rows, request)), strict=True))
+        return Found(
+            keys=tuple(found[f"present_k.{i}"] for i in layers),
+            values=tuple(found[f"present_v.{i}"] for i in layers),
+            distribution={name: found[name].numpy() for name in _DISTRIBUTION[request.need]},
+            attention={i: found[f"cross_attention.{i}"].numpy() for i in watched},
+        )
+
+    def _inputs(self, rows: Rows, request: DecodeRequest) -> dict[str, Any]:
+        count, length = rows.tokens.shape
+        inputs: dict[str, Any] = {
+            "ids": np.ascontiguousarray(rows.tokens, np.int64),
+            "positions": (rows.first + np.arange(length)).astype(np.int64),
+            "parents": rows.parents.astype(np.int64),
+            "self_bias": rows.self_bias,
+            "cross_bias": rows.cross_bias,
+            "logits_at": np.tile(np.array(request.logits_at, np.int64)[None, :, None], (count, 1, 1)),
+            "suppress": rows.suppress,
+        }
+        for i in range(self.dims.n_text_layer):
+            inputs[f"past_k.{i}"], inputs[f"past_v.{i}"] = rows.keys[i], rows.values[i]
+            inputs[f"cross_k.{i}"], inputs[f"cross_v.{i}"] = rows.cross_keys[i], rows.cross_values[i]
+        return inputs
+
+    def causal_bias(self, past: int, length: int) -> FloatArray:
+        """[1, 1, length, past + length]: no token attends to those behind it."""
+        bias = np.zeros((1, 1, length, past + length), np.float32)
+        if length > 1:
+            bias[0, 0, :, past:] = np.triu(np.full((length, length), self.masked_value, np.float32), 1)
+        return bias
+
+    def padding_bias(self, encoded: Encoded) -> FloatArray:
+        """[1, 1, 1, frames], or one number for all of them: nothing attends to a window's padding."""
+        if encoded.valid_frames == encoded.frames:
+            return np.zeros((1, 1, 1, 1), np.float32)
+        bias = np.zeros((1, 1, 1, encoded.frames), np.float32)
+        bias[..., encoded.valid_frames :] = self.masked_value
+        return bias
+
+    def suppression(self, request: DecodeRequest) -> FloatArray:
+        """[rows or 1, 1, vocab] of a request, to be added to the logits."""
+        return self._no_suppression if request.suppress is None else suppressed_rows(request.suppress)
 
 
 class DecoderState:
-    """A decoder over one window with its cache. Implements `decoding.search.DecoderRun`."""
+    """A decoder over one window with its cache. Implements `engine.DecoderRun`."""
 
     def __init__(self, decoder: Decoder, encoded: Encoded, heads: tuple[Head, ...], cache: KVCache) -> None:
+        self.cache = cache
         self._decoder = decoder
         self._encoded = encoded
         self._heads = heads
-        self._cache = cache
 
     @property
     def length(self) -> int:
         """Positions in the cache."""
-        return self._cache.length
-
-    @property
-    def cache(self) -> KVCache:
-        """The cache as it is now, for whoever continues it elsewhere."""
-        return self._cache
+        return self.cache.length
 
     def fork(self) -> Self:
         """A state that goes its own way from here; nothing is copied."""
-        return type(self)(self._decoder, self._encoded, self._heads, self._cache)
+        return copy(self)
 
-    def moved(self, decoder: Decoder) -> Self:
-        """The state as another session of the same model goes on with it; nothing is copied."""
-        return type(self)(decoder, self._encoded, self._heads, self._cache)
+    def move(self, decoder: Decoder) -> None:
+        """Go on in another session of the same model; nothing is copied."""
+        self._decoder = decoder
+
+    def hear(self, encoded: Encoded) -> None:
+        """Attend to `encoded` from now on; the cache stays."""
+        self._encoded = in_runtime(encoded)
 
     def rewind(self, drop: int) -> None:
         """Forget the newest `drop` positions of every row."""
-        self._cache = self._cache.rewound(self._cache.length - drop)
+        self.cache = self.cache.rewound(self.cache.length - drop)
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` behind the cache.
 
         Raises `GraphError` when the text context (448 positions) would overflow.
         """
-        names = self._output_names(request)
-        values = dict(zip(names, self._decoder.graph.run(names, self._inputs(request)), strict=True))
-        layers = range(self._decoder.dims.n_text_layer)
-        self._cache = KVCache(
-            tuple(values[f"present_k.{i}"] for i in layers),
-            tuple(values[f"present_v.{i}"] for i in layers),
-            self._cache.length + request.tokens.shape[1],
+        decoder, cache, encoded = self._decoder, self.cache, self._encoded
+        count, length = request.tokens.shape
+        check_context(cache.length, length, decoder.dims)
+        rows = Rows(
+            tokens=request.tokens,
+            first=np.full((count, 1), cache.length),
+            parents=np.arange(count) if request.parents is None else np.array(request.parents),
+            self_bias=decoder.causal_bias(cache.length, length),
+            cross_bias=decoder.padding_bias(encoded),
+            suppress=decoder.suppression(request),
+            keys=cache.keys,
+            values=cache.values,
+            cross_keys=encoded.cross_k,
+            cross_values=encoded.cross_v,
         )
-        attention = self._attention(values, request) if self._heads else None
-        wanted = {name: values[name].numpy() for name in _DISTRIBUTION[request.need]}
-        if "time_mass" in wanted:
-            wanted["time_mass"] = wanted["time_mass"][..., 0]
-        return DecodeOutput(**wanted, attention=attention)
-
-    def _output_names(self, request: DecodeRequest) -> list[str]:
-        layers = range(self._decoder.dims.n_text_layer)
-        return [
-            *_DISTRIBUTION[request.need],
-            *(f"present_k.{i}" for i in layers),
-            *(f"present_v.{i}" for i in layers),
-            *(f"cross_attention.{i}" for i in sorted({layer for layer, _ in self._heads})),
-        ]
-
-    def _inputs(self, request: DecodeRequest) -> dict[str, Any]:
-        rows, length = request.tokens.shape
-        past = self._cache.length
-        check_context(past, length, self._decoder.dims)
-        parents = np.arange(rows) if request.parents is None else np.array(request.parents)
-        inputs: dict[str, Any] = {
-            "ids": np.ascontiguousarray(request.tokens, np.int64),
-            "positions": np.broadcast_to(np.arange(past, past + length), (rows, length)).copy(),
-            "parents": parents.astype(np.int64),
-            "self_bias": self._causal(past, length),
-            "cross_bias": self._cross_bias(),
-            "logits_at": np.tile(np.array(request.logits_at, np.int64)[None, :, None], (rows, 1, 1)),
-            "suppress": self._suppress(request.suppress),
-        }
-        for i in range(self._decoder.dims.n_text_layer):
-            inputs[f"past_k.{i}"], inputs[f"past_v.{i}"] = self._cache.keys[i], self._cache.values[i]
-            inputs[f"cross_k.{i}"], inputs[f"cross_v.{i}"] = self._encoded.cross_k[i], self._encoded.cross_v[i]
-        return inputs
-
-    def _causal(self, past: int, length: int) -> FloatArray:
-        bias = np.zeros((1, 1, length, past + length), np.float32)
-        if length > 1:
-            bias[0, 0, :, past:] = np.triu(np.full((length, length), self._decoder.masked_value, np.float32), 1)
-        return bias
-
-    def _cross_bias(self) -> FloatArray:
-        encoded = self._encoded
-        if encoded.valid_frames == encoded.frames:
-            return np.zeros((1, 1, 1, 1), np.float32)
-        bias = np.zeros((1, 1, 1, encoded.frames), np.float32)
-        bias[..., encoded.valid_frames :] = self._decoder.masked_value
-        return bias
-
-    def _suppress(self, suppress: FloatArray | None) -> FloatArray:
-        if suppress is None:
-            return self._decoder.no_suppression
-        return suppressed_rows(suppress)
-
-    def _attention(self, values: dict[str, Any], request: DecodeRequest) -> FloatArray:
-        """[heads, rows, length, valid frames] from the graph's [1, heads, rows * length, frames] per layer."""
-        rows, length = request.tokens.shape
-        layers = {layer: values[f"cross_attention.{layer}"].numpy()[0] for layer, _ in self._heads}
-        chosen = np.stack([layers[layer][head] for layer, head in self._heads])
-        return chosen.reshape(len(self._heads), rows, length, -1)[..., : self._encoded.valid_frames]
+        found = decoder.run(rows, request, self._heads)
+        self.cache = KVCache(found.keys, found.values, cache.length + length)
+        return found.output(request, self._heads, encoded)

@@ -1,7 +1,7 @@
-"""One run of the decoder, as a value: what a search asks for and what it gets back, and from whom."""
+"""One run of the decoder, as a value: what a search asks for and what it gets back."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from whispertide.types import FloatArray, IntArray
 
@@ -52,13 +52,3 @@ class DecodeOutput:
     logits: FloatArray | None = None
     attention: FloatArray | None = None
     no_speech_prob: float = float("nan")
-
-
-class DecoderRun(Protocol):
-    """A decoder bound to one window's encoder output and its own cache (`model.decoder.DecoderState`)."""
-
-    def run(self, request: DecodeRequest) -> DecodeOutput:
-        """Feed the tokens of `request` behind the cache. Raises `GraphError` when the text context would overflow."""
-
-    def rewind(self, drop: int) -> None:
-        """Forget the newest `drop` positions of every row."""

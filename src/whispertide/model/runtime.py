@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.errors import GraphError, ProviderError
-from whispertide.model.backend import BACKENDS, check_installed
+from whispertide.model.installed import OTHER_ENGINES, check_installed
 from whispertide.options import EngineOptions, ProviderName
 
 _MOST_AUTOMATIC_THREADS = 4  # beyond this, streaming windows are too short to gain
@@ -45,8 +45,8 @@ def available_providers() -> list[str]:
 
 
 def choose_provider(wanted: ProviderName) -> str:
-    """Resolve `auto`; raise `ProviderError` where the wanted provider, or backend, is not installed."""
-    if wanted in BACKENDS:
+    """Resolve `auto`; raise `ProviderError` where the wanted provider, or engine, is not installed."""
+    if wanted in OTHER_ENGINES:
         check_installed(wanted)
         return wanted
     available = available_providers()
@@ -123,7 +123,7 @@ def open_session(
     import onnxruntime
 
     provider = choose_provider(options.provider)
-    if provider in BACKENDS:
+    if provider in OTHER_ENGINES:
         raise ProviderError(
             f"expected a provider of ONNX Runtime for {path.name}; got {provider!r}, which has no graphs"
         )

@@ -1,18 +1,22 @@
-"""A folder of static graphs, opened: its sessions, its element type, and the encoder in it.
+"""A folder of static graphs, opened: the encoder pads to buckets, the decoder runs in chunks (`unrolled`).
 
-Provider and threads are the model's; what the folder holds is `graphs.static_export`'s business.
+What the folder holds is `graphs.static_export`'s business.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from whispertide.checkpoint import Checkpoint
 from whispertide.errors import GraphError
 from whispertide.graphs.chunks import MASKED, UnrolledLayout, encoder_name, frames_of, read_manifest
-from whispertide.model.encoder import Encoded, run_encoder
+from whispertide.model.encoder import run_encoder
+from whispertide.model.engine import DecoderRun, Encoded, EncoderState
+from whispertide.model.limits import check_stateless
 from whispertide.model.qnn import QnnOptions
+from whispertide.model.request import Head
 from whispertide.model.runtime import GraphSession, choose_provider, open_session
-from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
 
@@ -20,22 +24,26 @@ from whispertide.types import FloatArray
 _UNPACKED = {"session.disable_prepacking": "1"}
 
 
-class StaticFolder:
-    """The graphs of one model in one folder, each opened when it is first used.
+class StaticEngine:
+    """The graphs of one model in one folder, each opened when it is first used. Satisfies `engine.Engine`.
 
-    Raises `GraphError` for a folder that is damaged or was made from another checkpoint.
+    Provider and threads are those of `options`; the precision is the folder's.
     """
 
-    def __init__(self, folder: Path, model: WhisperModel, qnn: QnnOptions | None = None) -> None:
+    def __init__(
+        self, folder: Path, checkpoint: Checkpoint, options: EngineOptions, qnn: QnnOptions | None = None
+    ) -> None:
+        """Raises `GraphError` for a folder that is damaged or was made from another checkpoint."""
         self.manifest = read_manifest(folder)
-        if self.manifest.content_hash != model.content_hash:
+        if self.manifest.content_hash != checkpoint.content_hash:
             raise GraphError(
-                f"expected static graphs of {model.name} as it is now; {folder} was made from "
+                f"expected static graphs of {checkpoint.name} as it is now; {folder} was made from "
                 f"{self.manifest.model} with other weights: export the model again"
             )
         self.path = folder
+        self.dims = checkpoint.dims
         self.is_half = self.manifest.precision == "fp16"
-        self.options = EngineOptions("fp16" if self.is_half else "fp32", model.options.provider, model.options.threads)
+        self.options = EngineOptions("fp16" if self.is_half else "fp32", options.provider, options.threads)
         self._qnn = qnn or QnnOptions()
         self._sessions: dict[str, GraphSession] = {}
 
@@ -78,27 +86,35 @@ class StaticFolder:
             entries.pop("ep.context_enable")  # it is compiled already
         return open_session(path, self.options, provider_options=provider_options, entries=entries)
 
+    def encode(
+        self,
+        mel: FloatArray,
+        *,
+        state: EncoderState | None = None,
+        taps: Sequence[int] = (),
+        valid_frames: int | None = None,
+        mask_padding: bool = True,
+        attention: FloatArray | None = None,
+    ) -> Encoded:
+        """Encode log-mel [n_mels, columns] of any length; it is padded with zeros to the shortest bucket.
 
-class StaticEncoder:
-    """The encoder of a folder: windows padded to one of the buckets, as `Encoder` computes them with a mask."""
-
-    def __init__(self, folder: Path, model: WhisperModel, qnn: QnnOptions | None = None) -> None:
-        self.folder = StaticFolder(folder, model, qnn)
-        self._dims = model.dims
-
-    def encode(self, mel: FloatArray, *, hidden: bool = False) -> Encoded:
-        """Encode log-mel [n_mels, columns] of the audio alone; it is padded with zeros to the shortest bucket.
-
-        Raises `OptionError` for more audio than the longest bucket holds, `GraphError` for another shape.
+        Raises `OptionError` for more audio than the longest bucket holds, `GraphError` for another shape, and for an
+        attention of one's own.
         """
-        dims, folder = self._dims, self.folder
-        if mel.ndim != 2 or mel.shape[0] != dims.n_mels or not mel.shape[1]:
-            raise GraphError(f"expected log-mel of shape [{dims.n_mels}, 1 or more]; got {mel.shape}")
-        valid = -(-mel.shape[1] // 2)
-        frames = folder.layout.bucket(valid)
-        padded = np.zeros((1, dims.n_mels, 2 * frames), folder.dtype)
+        check_stateless(state)
+        if attention is not None:
+            raise GraphError("expected no attention mask for static graphs, which mask the padding alone; got one")
+        if mel.ndim != 2 or mel.shape[0] != self.dims.n_mels or not mel.shape[1]:
+            raise GraphError(f"expected log-mel of shape [{self.dims.n_mels}, 1 or more]; got {mel.shape}")
+        given = -(-mel.shape[1] // 2)
+        valid, frames = valid_frames or given, self.layout.bucket(given)
+        padded = np.zeros((1, self.dims.n_mels, 2 * frames), self.dtype)
         padded[0, :, : mel.shape[1]] = mel
-        bias = np.zeros((1, 1, 1, frames), folder.dtype)
-        bias[..., valid:] = MASKED
-        graph, inputs = folder.session(encoder_name(frames)), {"mel": padded, "attention_bias": bias}
-        return run_encoder(graph, inputs, dims, frames=frames, valid_frames=valid, hidden=hidden)
+        bias = np.zeros((1, 1, 1, frames), self.dtype)
+        bias[..., valid if mask_padding else given :] = MASKED
+        graph, inputs = self.session(encoder_name(frames)), {"mel": padded, "attention_bias": bias}
+        return run_encoder(graph, inputs, self.dims, frames=frames, valid_frames=valid, taps=taps)
+
+    def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> DecoderRun:
+        """Raises `GraphError`: static graphs have no decoder that is fed token by token."""
+        raise GraphError("expected a decoder of single steps; static graphs run in chunks: use `unrolled.start_chunks`")

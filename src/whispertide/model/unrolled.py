@@ -6,18 +6,16 @@ no rules of decoding.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from whispertide.errors import GraphError
-from whispertide.graphs.chunks import DUMMY, MASKED, Chunk, UnrolledLayout, decoder_name
-from whispertide.model.encoder import Encoded
-from whispertide.model.qnn import QnnOptions
+from whispertide.graphs.chunks import DUMMY, MASKED, Chunk, decoder_name
+from whispertide.model.engine import Encoded
+from whispertide.model.limits import check_heads
 from whispertide.model.request import Head
-from whispertide.model.static import StaticFolder
-from whispertide.model.whisper import WhisperModel
+from whispertide.model.static import StaticEngine
 from whispertide.types import FloatArray
 
 
@@ -63,47 +61,26 @@ class ChunkRun(Protocol):
         """Run the chunk that follows those run so far."""
 
 
-class UnrolledDecoder:
-    """The unrolled graphs of one model in one folder; `start` gives the state of one search."""
+def start_chunks(engine: StaticEngine, encoded: Encoded, heads: Sequence[Head] = ()) -> "UnrolledState":
+    """A fresh decoder over `encoded`, whose frames (padding included) must be one of the buckets.
 
-    def __init__(self, folder: Path, model: WhisperModel, qnn: QnnOptions | None = None) -> None:
-        """Open the folder; provider and threads are those of `model`, whose own decoder stays unused.
-
-        Raises `GraphError` for a folder that is damaged or was made from another checkpoint.
-        """
-        self.folder = StaticFolder(folder, model, qnn)
-        self.dims = model.dims
-
-    @property
-    def layout(self) -> UnrolledLayout:
-        """Plans and buckets."""
-        return self.folder.layout
-
-    def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> "UnrolledState":
-        """A fresh decoder over `encoded`, whose frames (padding included) must be one of the buckets.
-
-        Returns the cross-attention of `heads` with every chunk. Raises `GraphError` for other lengths or heads.
-        """
-        self.folder.check_bucket(encoded.frames)
-        for layer, head in heads:
-            if not (0 <= layer < self.dims.n_text_layer and 0 <= head < self.dims.n_text_head):
-                raise GraphError(
-                    f"expected attention heads within {self.dims.n_text_layer} layers of {self.dims.n_text_head}; "
-                    f"got layer {layer}, head {head}"
-                )
-        return UnrolledState(self, encoded, tuple(heads))
+    Returns the cross-attention of `heads` with every chunk. Raises `GraphError` for other lengths or heads.
+    """
+    engine.check_bucket(encoded.frames)
+    check_heads(heads, engine.dims)
+    return UnrolledState(engine, encoded, tuple(heads))
 
 
 class UnrolledState:
     """Unrolled decoding of one window, with its cache. Implements `ChunkRun`."""
 
-    def __init__(self, decoder: UnrolledDecoder, encoded: Encoded, heads: tuple[Head, ...]) -> None:
-        self._decoder = decoder
+    def __init__(self, engine: StaticEngine, encoded: Encoded, heads: tuple[Head, ...]) -> None:
+        self._engine = engine
         self._encoded = encoded
         self._heads = heads
         self._fed = 0
         self._cache: dict[str, Any] = {}
-        for layer in range(decoder.dims.n_text_layer):
+        for layer in range(engine.dims.n_text_layer):
             for which in "kv":
                 self._cache[f"past_{which}.{layer}"] = self._dummy()
         self._audio = self._audio_inputs()
@@ -119,7 +96,7 @@ class UnrolledState:
                 f"expected a chunk after {self._fed} tokens with {chunk.block} to {chunk.length} known ones; got one "
                 f"after {chunk.start} with {len(request.forced)}"
             )
-        graph = self._decoder.folder.session(decoder_name(self._encoded.frames, chunk))
+        graph = self._engine.session(decoder_name(self._encoded.frames, chunk))
         names = self._output_names(chunk)
         inputs = {**self._chunk_inputs(request), **self._cache, **self._audio}
         values = dict(zip(names, graph.run(names, inputs), strict=True))
@@ -149,21 +126,21 @@ class UnrolledState:
         rule = np.ones(chunk.steps, np.int32)
         if request.first is not None:
             rule[request.first] = 0
-        suppress = np.maximum(request.suppress, MASKED).astype(self._decoder.folder.dtype)
+        suppress = np.maximum(request.suppress, MASKED).astype(self._engine.dtype)
         return {"forced": forced, "rule": rule, "suppress": np.ascontiguousarray(suppress)}
 
     def _dummy(self) -> Any:
-        dims = self._decoder.dims
+        dims = self._engine.dims
         size = dims.n_text_state // dims.n_text_head
-        return np.zeros((1, dims.n_text_head, DUMMY, size), self._decoder.folder.dtype)
+        return np.zeros((1, dims.n_text_head, DUMMY, size), self._engine.dtype)
 
     def _audio_inputs(self) -> dict[str, Any]:
         """Cross-attention keys and values, and the mask behind the audio; the same for every chunk."""
-        encoded, dtype = self._encoded, self._decoder.folder.dtype
+        encoded, dtype = self._encoded, self._engine.dtype
         bias = np.zeros((1, 1, 1, encoded.frames), dtype)
         bias[..., encoded.valid_frames :] = MASKED
         inputs: dict[str, Any] = {"cross_bias": bias}
-        for layer in range(self._decoder.dims.n_text_layer):
+        for layer in range(self._engine.dims.n_text_layer):
             for name, value in (("cross_k", encoded.cross_k[layer]), ("cross_v", encoded.cross_v[layer])):
                 inputs[f"{name}.{layer}"] = value if dtype is np.float32 else value.numpy().astype(dtype)
         return inputs

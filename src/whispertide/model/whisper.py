@@ -1,42 +1,32 @@
-"""One Whisper model, ready to run: checkpoint, tokenizer, graphs and sessions in one place."""
+"""One Whisper model, ready to run: a checkpoint, and the engine that computes it."""
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable
 
 from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, Tokenizer, load_checkpoint
-from whispertide.errors import OptionError, ProviderError
-from whispertide.graphs.store import GraphFiles, ensure_graphs
-from whispertide.model.backend import BACKENDS, Backend, DecoderStart, EncoderRun, load_backend
-from whispertide.model.decoder import Decoder
-from whispertide.model.encoder import Encoded, Encoder
-from whispertide.model.request import DecoderRun, Head
+from whispertide.graphs.contract import DECODER, ENCODER
+from whispertide.graphs.store import GraphFiles
+from whispertide.model.engine import Engine
+from whispertide.model.installed import OTHER_ENGINES, load_engine
+from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.options import EngineOptions
-from whispertide.types import FloatArray
+
+Announce = Callable[[str], None]
 
 
 class WhisperModel:
-    """A loaded model, made of `checkpoint`.
+    """A loaded model: what `checkpoint` says, computed by `engine`."""
 
-    Sessions open when they are first used; one object may serve many streams, one run at a time. `files` None: a
-    backend computes (`model.backend`), and there are no graphs.
-    """
-
-    def __init__(self, checkpoint: Checkpoint, files: GraphFiles | None, options: EngineOptions) -> None:
+    def __init__(self, checkpoint: Checkpoint, engine: Engine) -> None:
         self.name = checkpoint.name
-        self.options = options
+        self.options = engine.options
         self.checkpoint = checkpoint
-        self._files = files
+        self.engine = engine
+        self.encode = engine.encode
+        self.decoder = engine.start
 
     def view(self, options: EngineOptions) -> "WhisperModel":
-        """The same model in sessions of its own, opened when first used. Raises `OptionError` for another precision of
-        the graphs; a backend has none, and may compute in any precision that it knows.
-        """
-        if options.provider not in BACKENDS and (self._files is None or options.precision != self.options.precision):
-            raise OptionError(
-                f"expected the provider and precision that the graphs are for ({self.options.provider}, "
-                f"{self.options.precision}); got {options.provider}, {options.precision}"
-            )
-        return WhisperModel(self.checkpoint, None if options.provider in BACKENDS else self._files, options)
+        """The same model in an engine of its own. Raises what `open_engine` raises."""
+        return WhisperModel(self.checkpoint, open_engine(self.checkpoint, options))
 
     @property
     def dims(self) -> ModelDims:
@@ -58,56 +48,17 @@ class WhisperModel:
         """The checkpoint's alignment heads and suppression lists."""
         return self.checkpoint.generation
 
-    @cached_property
-    def encoder(self) -> EncoderRun:
-        """The encoder, open."""
-        if self._files is None:
-            return self._backend
-        return Encoder(self._files, self.dims, self.options)
 
-    @cached_property
-    def decoder_graph(self) -> Decoder:
-        """The decoder session. Raises `ProviderError` where a backend computes, which has none."""
-        if self._files is None:
-            raise ProviderError(f"expected a provider of ONNX Runtime for this; got {self.options.provider!r}")
-        return Decoder(self._files, self.dims, self.options)
+def open_engine(checkpoint: Checkpoint, options: EngineOptions, announce: Announce | None = None) -> Engine:
+    """The engine that `options` name; for ONNX Runtime its graphs are built if this is the first time.
 
-    @cached_property
-    def _backend(self) -> Backend:
-        return load_backend(self.options.provider)(self.checkpoint, self.options)
-
-    def encode(
-        self, mel: FloatArray, *, valid_frames: int | None = None, mask_padding: bool = True, hidden: bool = False
-    ) -> Encoded:
-        """Encode log-mel [n_mels, 2 * frames]; frames from `valid_frames` on are padding (see `Encoder.encode`)."""
-        return self.encoder.encode(mel, valid_frames=valid_frames, mask_padding=mask_padding, hidden=hidden)
-
-    def decoder(self, encoded: Encoded, *, heads: Sequence[Head] = ()) -> DecoderRun:
-        """A fresh decoder over `encoded` that also returns the cross-attention of `heads`."""
-        starts: DecoderStart = self._backend if self._files is None else self.decoder_graph
-        return starts.start(encoded, heads)
-
-
-class SharedModel(WhisperModel):
-    """`model` in the sessions that it has open or will open: a subclass says how they are run differently."""
-
-    def __init__(self, model: WhisperModel) -> None:
-        super().__init__(model.checkpoint, model._files, model.options)
-        self._model = model
-
-    @cached_property
-    def encoder(self) -> EncoderRun:
-        """That of the model."""
-        return self._model.encoder
-
-    @cached_property
-    def decoder_graph(self) -> Decoder:
-        """That of the model. Raises `ProviderError` where a backend computes, which has none."""
-        return self._model.decoder_graph
-
-    @cached_property
-    def _backend(self) -> Backend:
-        return self._model._backend
+    Raises `GraphError` for graphs that cannot be built and `ProviderError` for an engine that is not installed.
+    """
+    if options.provider in OTHER_ENGINES:
+        return load_engine(options.provider)(checkpoint, options)
+    graphs = GraphFiles(checkpoint, options.precision)
+    graphs.build(ENCODER, DECODER, announce=announce)
+    return OnnxEngine(graphs, options)
 
 
 def load_model(
@@ -115,16 +66,12 @@ def load_model(
     options: EngineOptions | None = None,
     *,
     revision: str | None = None,
-    announce: Callable[[str], None] | None = None,
+    announce: Announce | None = None,
 ) -> WhisperModel:
-    """Load a model by short name, hub id, folder or `.pt` file, and build its graphs if this is the first time; with
-    a backend in place of ONNX Runtime there are none.
+    """Load a model by short name, hub id, folder or `.pt` file, in the engine that `options` name.
 
     `announce` is told about downloads and builds before they start. Raises `CheckpointError` and its kin for a model
-    that cannot be had, `GraphError` for graphs that cannot be built or loaded.
+    that cannot be had, and what `open_engine` raises.
     """
-    options = options or EngineOptions()
     checkpoint = load_checkpoint(name, revision=revision, announce=announce)
-    backed = options.provider in BACKENDS
-    files = None if backed else ensure_graphs(checkpoint, options.precision, announce)
-    return WhisperModel(checkpoint, files, options)
+    return WhisperModel(checkpoint, open_engine(checkpoint, options or EngineOptions(), announce))

@@ -22,8 +22,9 @@ import uvicorn
 
 from whispertide.api import Transcriber
 from whispertide.errors import AddressError
+from whispertide.model.batched import BatchedEngine
+from whispertide.model.whisper import WhisperModel
 from whispertide.server.app import make_app
-from whispertide.server.batching import batched
 from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
 from whispertide.server.listening import BACKLOG, HANDSHAKE_S, Admission, Listener, listen, raise_file_limit
@@ -53,6 +54,13 @@ class Address:
     port: int = 8000
     certificate: Path | None = None
     key: Path | None = None
+
+
+def batched(transcriber: Transcriber, *, most: int, lanes: int) -> Transcriber:
+    """A transcriber whose sessions step together (`model.batched`)."""
+    engine = BatchedEngine(transcriber.model.engine, most=most, lanes=lanes)
+    model = WhisperModel(transcriber.model.checkpoint, engine)
+    return Transcriber(model, hush=transcriber.hush, measure=lambda _: transcriber.encode_s)
 
 
 class Server(uvicorn.Server):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
-from whispertide.model.backend import BACKENDS
+from whispertide.model.installed import OTHER_ENGINES
 from whispertide.model.runtime import physical_cores, thread_count
 from whispertide.options import EngineOptions, Precision, ProviderName
 from whispertide.streaming.beside import command_name
@@ -31,7 +31,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a stage computes. `precision` None: as the model; only a backend, which has no graphs, has its own."""
+    """Where a stage computes. `precision` None: as the model; only an engine without graphs has its own."""
 
     provider: ProviderName
     threads: int
@@ -52,7 +52,7 @@ class Allocation:
     """Where rounds are encoded and where they are decoded. `decoder` None: there too, one after the other.
 
     `exchange` is the share, 0 to 1, of the tokens that an earlier round heard in the same audio for which the encoder's
-    worker goes on with the decode before the decoder's takes over (`streaming.exchange`).
+    worker goes on with the decode before the decoder's takes over (`model.exchanged`).
     """
 
     encoder: Place
@@ -63,7 +63,7 @@ class Allocation:
         if not 0.0 <= self.exchange <= 1.0:
             raise OptionError(f"expected an exchange point from 0 to 1; got {self.exchange}")
         places = (self.encoder, self.decoder)
-        if self.exchange and any(place is None or place.provider in BACKENDS for place in places):
+        if self.exchange and any(place is None or place.provider in OTHER_ENGINES for place in places):
             raise OptionError("expected two workers of ONNX Runtime for an exchange point: others share no caches")
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from whispertide.decoding.language import choose_language
-from whispertide.decoding.longform import Cost, Features, OfflineSegment, Stage, Transcription
+from whispertide.decoding.longform import Cost, Features, Frame, OfflineSegment, Stage, Transcription
 from whispertide.decoding.search import Guard
 from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
 from whispertide.decoding.word_end import WordEndDetector
@@ -34,7 +34,7 @@ from whispertide.streaming.stages import Opening
 from whispertide.types import N_FRAMES, FloatArray, Span, Word
 
 if TYPE_CHECKING:
-    from whispertide.model.encoder import Encoded
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
 
@@ -200,8 +200,8 @@ def _opened(opening: Opening, frame: Frame) -> Frame:
     """`frame`, but the first window is encoded already."""
     there = [opening.encoded]
 
-    def encode(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
-        return there.pop() if there else frame(model, mel, hidden=hidden)
+    def encode(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+        return there.pop() if there else frame(model, mel, taps=taps)
 
     return encode
 

@@ -14,7 +14,7 @@ Whisper's floor is measured over the window (`features.normalise`); in all of th
 zeros are never the loudest, and a hush word does not count.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
@@ -27,7 +27,7 @@ from whispertide.streaming.choice import Choice, setting
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
-    from whispertide.model.encoder import Encoded
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
 SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
@@ -40,8 +40,8 @@ class Framing(Choice):
 
     fixed: ClassVar[bool] = False
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
-        """Encode one window of normalised log-mel [n_mels, frames]; `hidden` asks for the last layer too."""
+    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+        """Encode one window of normalised log-mel [n_mels, frames]; `taps`: layers whose output is wanted too."""
         raise NotImplementedError
 
 
@@ -52,9 +52,9 @@ class Pad30(Framing):
     kind: ClassVar[str] = "pad30"
     fixed: ClassVar[bool] = True
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """With zeros up to 30 s."""
-        return pad30(model, mel, hidden=hidden)
+        return pad30(model, mel, taps=taps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +63,9 @@ class Bare(Framing):
 
     kind: ClassVar[str] = "bare"
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """The audio alone; an odd last mel frame gets one of zeros, because the encoder takes them in pairs."""
-        return model.encode(_padded(mel, mel.shape[1] + mel.shape[1] % 2), hidden=hidden)
+        return model.encode(_padded(mel, mel.shape[1] + mel.shape[1] % 2), taps=taps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +76,11 @@ class Buckets(Framing):
     fixed: ClassVar[bool] = True
     masked: bool = setting(False, "the encoder does not attend to the padding either")
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
+    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """The smallest bucket that holds the audio."""
         valid = -(-mel.shape[1] // 2)
         bucket = next(bucket for bucket in BUCKETS if bucket >= valid)
-        return model.encode(_padded(mel, 2 * bucket), valid_frames=valid, mask_padding=self.masked, hidden=hidden)
+        return model.encode(_padded(mel, 2 * bucket), valid_frames=valid, mask_padding=self.masked, taps=taps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

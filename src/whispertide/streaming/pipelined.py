@@ -13,23 +13,21 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from whispertide.decoding.reference import Reference
+from whispertide.model.exchanged import ExchangedEngine
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.streaming.exchange import ExchangedModel, expected_tokens
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.stages import Exchangeable, Staged
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """The first worker decodes with `model` for `share` (0 to 1) of the tokens that an earlier round heard."""
 
-    model: "WhisperModel"
+    model: WhisperModel
     share: float
 
 
@@ -96,7 +94,8 @@ class PipelinedRound:
         if exchange is None or not tokens or not isinstance(stages, Exchangeable):
             self._leave_first()
             return stages
-        return stages.decoding_with(ExchangedModel(exchange.model, stages.model, tokens, self._leave_first))
+        engine = ExchangedEngine(exchange.model.engine, stages.model.engine, tokens, self._leave_first)
+        return stages.decoding_with(WhisperModel(stages.model.checkpoint, engine))
 
     def _leave_first(self) -> None:
         """Go from the first worker to the second one as soon as that is free."""
@@ -147,3 +146,12 @@ class PipelinedExecutor:
         except BaseException:  # also an interrupt: nobody will ask again
             begun.cancel()
             raise
+
+
+def expected_tokens(model: WhisperModel, reference: Reference | None) -> int:
+    """How many tokens an earlier round heard in a round's audio; 0 where there was none."""
+    if reference is None:
+        return 0
+    if reference.words:
+        return len(model.tokenizer.encode("".join(word.text for word in reference.words)))
+    return len(reference.tokens)

@@ -34,7 +34,11 @@ from whispertide.decoding.watch import Halt, Head, Scene, WatchingGuard
 from whispertide.decoding.window import build_search
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.events import RoundStats
-from whispertide.model.unrolled import UnrolledDecoder
+from whispertide.graphs.chunks import layout_for, unrolled_decoder
+from whispertide.graphs.store import GraphFiles
+from whispertide.model.engine import LAST_LAYER
+from whispertide.model.static import StaticEngine
+from whispertide.model.unrolled import start_chunks
 from whispertide.options import DecodeOptions
 from whispertide.streaming.context import fit_context
 from whispertide.streaming.framing import BARE, PAD30
@@ -43,7 +47,7 @@ from whispertide.streaming.stages import Opening
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
 if TYPE_CHECKING:
-    from whispertide.model.encoder import Encoded
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
 MARGIN_TOKENS = 20  # of the text context that prompt and prefix leave to what is decoded, at least
@@ -59,7 +63,7 @@ class SinglePassExecutor:
         model: "WhisperModel",
         frame: Frame,
         detector: WordEndDetector | None = None,
-        unrolled: UnrolledDecoder | None = None,
+        unrolled: StaticEngine | None = None,
         suffix: FloatArray | None = None,
         encoder: "WhisperModel | None" = None,
     ) -> None:
@@ -93,8 +97,8 @@ class SinglePassExecutor:
         if 0 < silence <= N_SAMPLES - len(audio):  # so that the text may end; where a window has room for that
             audio = np.pad(audio, (0, silence))
         features = Features.of([audio], self.encoder.dims.n_mels, self.suffix)
-        hidden = self.detector is not None and listen.detect_end
-        return Opening.of(features, features.frames, lambda mel: self.frame(self.encoder, mel, hidden=hidden))
+        taps = (LAST_LAYER,) if self.detector is not None and listen.detect_end else ()
+        return Opening.of(features, features.frames, lambda mel: self.frame(self.encoder, mel, taps=taps))
 
     def decode(
         self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()
@@ -104,12 +108,12 @@ class SinglePassExecutor:
             return RoundResult(plan, (), stop="aborted")
         return _Pass(self, plan, plan.listen or Listening(), options, guards).run(opening)
 
-    def open_unrolled(self) -> UnrolledDecoder:
+    def open_unrolled(self) -> StaticEngine:
         """The static graphs of the model's decoder. Raises `GraphError` where they cannot be built."""
         if self._unrolled is None:
-            from whispertide.graphs.static_export import ensure_unrolled  # builds with onnx, which takes time to import
-
-            self._unrolled = UnrolledDecoder(ensure_unrolled(self.model.checkpoint), self.model)
+            checkpoint = self.model.checkpoint
+            manifest = GraphFiles(checkpoint, "fp32")[unrolled_decoder(layout_for(checkpoint))]
+            self._unrolled = StaticEngine(manifest.parent, checkpoint, self.model.options)
         return self._unrolled
 
     def kinds(self, language: str | None) -> TokenKinds:
@@ -344,9 +348,10 @@ class _Decode:
     def _in_chunks(
         self, listen: Listening, prompt: Prompt, options: DecodeOptions, guards: Sequence[Guard]
     ) -> SearchResult:
-        unrolled, rules, end = self.job.executor.open_unrolled(), self._rules(listen, options), self._end(listen)
-        decoder = unrolled.start(self.encoded, self._heads(listen))
-        return run_unrolled(prompt, rules, unrolled.layout, decoder, end=end, guards=guards)
+        engine = self.job.executor.open_unrolled()
+        decoder = start_chunks(engine, self.encoded, self._heads(listen))
+        rules, end = self._rules(listen, options), self._end(listen)
+        return run_unrolled(prompt, rules, engine.layout, decoder, end=end, guards=guards)
 
     def _step_by_step(
         self,
@@ -427,9 +432,9 @@ class _Decode:
         dropped = halt is not None and halt.reason in ("frontier", "backward-shift")
         if halt is not None and dropped and at_the_end and self.kinds.continues(halt.token):
             return False
-        if detector is None or self.encoded.hidden is None or not at_the_end:
+        if detector is None or LAST_LAYER not in self.encoded.taps or not at_the_end:
             return None
-        return detector.fires(self.encoded.hidden[: self.frames])
+        return detector.fires(self.encoded.taps[LAST_LAYER][: self.frames])
 
 
 def _encoder_frames(mel_frames: int) -> int:

@@ -18,7 +18,7 @@ from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
-    from whispertide.model.encoder import Encoded
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
 
@@ -59,7 +59,7 @@ class Staged(Protocol):
 
 @runtime_checkable
 class Exchangeable(Staged, Protocol):
-    """Stages whose decode may change workers (`streaming.exchange`)."""
+    """Stages whose decode may change workers (`model.exchanged`)."""
 
     model: "WhisperModel"
 

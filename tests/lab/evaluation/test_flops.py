@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from whispertide.checkpoint import ModelDims, load_checkpoint
-from whispertide.graphs.build import build_graphs
+from whispertide.graphs.contract import ENCODER
+from whispertide.graphs.store import GraphFiles
 from whispertide.lab.evaluation.flops import encoder_gflop
 
 MULTIPLYING = ("Conv", "MatMul", "MultiHeadAttention")
@@ -48,9 +49,10 @@ def flop(node: Any, shapes: dict[str, tuple[int, ...]]) -> int:
 @pytest.mark.parametrize("frames", [50, 1500])
 def test_the_formula_counts_what_the_graph_computes(frames: int, tmp_path: Path) -> None:
     checkpoint = load_checkpoint("nano.en")
-    build_graphs(checkpoint, "fp32", tmp_path)
     mel = np.zeros((1, checkpoint.dims.n_mels, 2 * frames), np.float32)
-    nodes, shapes = shapes_in_a_run(tmp_path / "encoder.onnx", {"mel": mel, "positions": np.arange(frames)})
+    nodes, shapes = shapes_in_a_run(
+        GraphFiles(checkpoint, "fp32", tmp_path)[ENCODER], {"mel": mel, "positions": np.arange(frames)}
+    )
     assert {node.op_type for node in nodes} == set(MULTIPLYING)
     counted = sum(flop(node, shapes) for node in nodes)
     assert encoder_gflop(checkpoint.dims, frames) == pytest.approx(counted / 1e9, rel=1e-12)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from whispertide.cli.main import app
 from whispertide.decoding.truncation import TruncationDetector
 from whispertide.errors import CorpusError, OptionError
+from whispertide.model.engine import LAST_LAYER
 from whispertide.types import FRAME_SAMPLES, FloatArray
 
 torch = pytest.importorskip("torch")
@@ -81,12 +82,12 @@ class Ears:
     content_hash = "c" * 64
     dims = SimpleNamespace(n_mels=80)
 
-    def encode(self, mel: FloatArray, *, hidden: bool) -> Any:
-        assert hidden
+    def encode(self, mel: FloatArray, *, taps: tuple[int, ...]) -> Any:
+        assert taps == (LAST_LAYER,)
         frames = mel.shape[1] // 2
         loud = mel[:, : 2 * frames].max(axis=0).reshape(frames, 2).mean(axis=1)
         rising = np.gradient(loud)
-        return SimpleNamespace(hidden=np.stack([loud, rising, np.ones(frames)], axis=1).astype(np.float32))
+        return SimpleNamespace(taps={LAST_LAYER: np.stack([loud, rising, np.ones(frames)], axis=1).astype(np.float32)})
 
 
 @pytest.fixture(scope="module")

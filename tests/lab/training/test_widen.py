@@ -20,9 +20,10 @@ from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.main import app
 from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError
-from whispertide.graphs.build import build_graphs
 from whispertide.graphs.store import GraphFiles
 from whispertide.lab.training.widen import TARGETS, Widening, plan_widening, widen, widened, write_safetensors
+from whispertide.model.engine import LAST_LAYER
+from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.request import DecodeRequest
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
@@ -74,16 +75,15 @@ def prompt() -> IntArray:
 
 
 def ours(checkpoint: Checkpoint, folder: Path) -> Computed:
-    build_graphs(checkpoint, "fp32", folder)
-    model = WhisperModel(checkpoint, GraphFiles(folder), EngineOptions(precision="fp32", provider="cpu", threads=2))
-    encoded = model.encoder.encode(mel_of(DEMO), hidden=True)
+    options = EngineOptions(precision="fp32", provider="cpu", threads=2)
+    model = WhisperModel(checkpoint, OnnxEngine(GraphFiles(checkpoint, "fp32", folder), options))
+    encoded = model.encode(mel_of(DEMO), taps=(LAST_LAYER,))
     ids = prompt()
     output = model.decoder(encoded).run(DecodeRequest(ids, tuple(range(ids.shape[1])), need="logits"))
-    assert encoded.hidden is not None
     assert output.logits is not None
     heard = Transcriber(model).transcribe(load_audio(DEMO)[: 15 * 16000]).words
     words = [(word.text, word.start, word.end) for word in heard]
-    return Computed(encoded.hidden, output.logits[0][:, live_tokens()], words)
+    return Computed(encoded.taps[LAST_LAYER], output.logits[0][:, live_tokens()], words)
 
 
 def theirs(module: Any) -> tuple[FloatArray, FloatArray]:

@@ -20,7 +20,7 @@ from whispertide.lab.evaluation.card_sets import MODES, Mode, Part
 from whispertide.lab.evaluation.store import code_version
 from whispertide.lab.evaluation.wer import Counts, align, normalise_word
 from whispertide.lab.speech.utterance import Utterance
-from whispertide.model.encoder import Encoded
+from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel
 from whispertide.offline import transcribe_samples
 from whispertide.options import DecodeOptions

@@ -25,7 +25,7 @@ from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
     from whispertide.lab.evaluation.runner import Runner
-    from whispertide.model.encoder import Encoded
+    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
 PAD_SECONDS = (1, 2, 3, 4, 5)
@@ -189,8 +189,8 @@ def _hear(transcriber: "Transcriber", way: Way, clip: Clip) -> tuple[list[str], 
     spent: list[float] = []
     inner = get_framing(way.framing)
 
-    def frame(model: "WhisperModel", mel: FloatArray, *, hidden: bool = False) -> "Encoded":
-        encoded = inner(model, mel, hidden=hidden)
+    def frame(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+        encoded = inner(model, mel, taps=taps)
         spent.append(encoder_gflop(model.dims, encoded.frames))
         return encoded
 

@@ -26,9 +26,8 @@ from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import GraphError
 from whispertide.graphs.builder import WeightFile
-from whispertide.graphs.chunks import DUMMY, PLANS, Chunk, UnrolledLayout, chunks_of
+from whispertide.graphs.chunks import DUMMY, PLANS, Chunk, UnrolledLayout, chunks_of, layout_for
 from whispertide.graphs.portable import PortableBuilder
-from whispertide.graphs.static_export import layout_for
 from whispertide.graphs.unrolled import UnrolledGraph
 from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.page import Table

@@ -37,7 +37,7 @@ from whispertide.features import log_mel
 from whispertide.lab.speech.sentences import open_sentences
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.lab.speech.voices import TRAINED
-from whispertide.model.encoder import Encoded
+from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray

@@ -9,7 +9,8 @@ Needs torch. Knows nothing of text, files of audio or optimisation.
 """
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -108,13 +109,18 @@ class Encoder(nn.Module):  # type: ignore[misc]
 
     def forward(self, mel: Tensor, bias: Tensor | None = None) -> Tensor:
         """[batch, mels, frames] -> [batch, frames // 2, width]; `bias` as for `Attention`, see `masks`."""
+        (x,) = deque(self.layer_outputs(mel, bias), maxlen=1)
+        return self.layer_norm(x)
+
+    def layer_outputs(self, mel: Tensor, bias: Tensor | None = None) -> Iterator[Tensor]:
+        """What each layer in turn gives out, the last one's norm not yet applied."""
         x = functional.gelu(self.conv1(mel))
         x = functional.gelu(self.conv2(x)).transpose(1, 2)
         x = x + self.embed_positions.weight[: x.shape[1]]
         for layer in self.layers:
             normed = layer.self_attn_layer_norm(x)
             x = layer.feed_forward(x + layer.self_attn(normed, normed, bias)[0])
-        return self.layer_norm(x)
+            yield x
 
 
 class Decoder(nn.Module):  # type: ignore[misc]

@@ -20,6 +20,7 @@ from whispertide.decoding.truncation import END_FRAMES, TruncationDetector
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import log_mel
 from whispertide.lab.training.shards import Int16Array, Utterance
+from whispertide.model.engine import LAST_LAYER
 from whispertide.model.whisper import WhisperModel
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
@@ -159,9 +160,8 @@ def encode_windows(
         mel = log_mel(cut.samples, model.dims.n_mels)
         padded = options.framing == "pad30" or (options.framing == "both" and made % 2 == 1)
         columns = 3000 if padded else mel.shape[1] + mel.shape[1] % 2
-        hidden = model.encode(np.pad(mel, [(0, 0), (0, columns - mel.shape[1])]), hidden=True).hidden
-        assert hidden is not None
-        yield hidden[: cut.frames], cut
+        encoded = model.encode(np.pad(mel, [(0, 0), (0, columns - mel.shape[1])]), taps=(LAST_LAYER,))
+        yield encoded.taps[LAST_LAYER][: cut.frames], cut
         made += 1
         if made == count:
             return

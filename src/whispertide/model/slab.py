@@ -1,12 +1,13 @@
-"""Caches of several sessions in one tensor: whose rows and columns are whose. Knows nothing of graphs or threads."""
+"""Caches of several searches in one tensor: whose rows and columns are whose. Knows nothing of graphs or threads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.model.cache import KVCache
 from whispertide.types import FloatArray
 
 
@@ -20,7 +21,7 @@ class Slab:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a session's cache lies: `rows` rows of a slab from `start` on; `columns` [columns] of them are its own."""
+    """Where a search's cache lies: `rows` rows of a slab from `start` on; `columns` [columns] of them are its own."""
 
     slab: Slab
     start: int
@@ -32,15 +33,25 @@ class Place:
         """Positions in the cache."""
         return int(np.count_nonzero(self.columns))
 
-    def rewound(self, drop: int) -> "Place":
-        """Without its newest `drop` positions."""
+    def rewound(self, length: int) -> Self:
+        """Cut back to its first `length` positions."""
         columns = self.columns.copy()
-        columns[np.flatnonzero(columns)[len(np.flatnonzero(columns)) - drop :]] = False
-        return Place(self.slab, self.start, self.rows, columns)
+        columns[np.flatnonzero(columns)[length:]] = False
+        return replace(self, columns=columns)
 
     def read(self, tensor: FloatArray) -> FloatArray:
-        """The session's own part of one of the slab's tensors, [rows, heads, length, 64]."""
+        """The search's own part of one of the slab's tensors, [rows, heads, length, 64]."""
         return tensor[self.start : self.start + self.rows][:, :, self.columns]
+
+    def copied(self) -> KVCache:
+        """The same cache by itself."""
+        import onnxruntime
+
+        def own(tensors: Sequence[Any]) -> tuple[Any, ...]:
+            parts = (np.ascontiguousarray(self.read(tensor.numpy())) for tensor in tensors)
+            return tuple(onnxruntime.OrtValue.ortvalue_from_numpy(part) for part in parts)
+
+        return KVCache(own(self.slab.keys), own(self.slab.values), self.length)
 
 
 def slots(one: FloatArray, count: int) -> FloatArray:

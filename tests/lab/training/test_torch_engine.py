@@ -1,4 +1,4 @@
-"""The torch backend computes what the graphs compute, alone and hand in hand with them."""
+"""The torch engine computes what the graphs compute, alone and hand in hand with them."""
 
 from collections.abc import Callable
 
@@ -15,10 +15,12 @@ from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.errors import GraphError, ProviderError
 from whispertide.events import Confirmed
 from whispertide.features import log_mel
-from whispertide.lab.training.torch_backend import TorchBackend
-from whispertide.model.backend import is_accelerated, is_installed, load_backend
-from whispertide.model.encoder import Encoded
-from whispertide.model.request import DecodeOutput, DecodeRequest, DecoderRun
+from whispertide.lab.training.torch_engine import TorchEngine
+from whispertide.model.batched import BatchedEngine
+from whispertide.model.engine import LAST_LAYER, DecoderRun, Encoded, EncoderState
+from whispertide.model.installed import is_accelerated, is_installed, load_engine
+from whispertide.model.onnx_engine import of_onnx_runtime
+from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.model.runtime import choose_provider
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
@@ -81,10 +83,10 @@ def same_output(found: DecodeOutput, expected: DecodeOutput) -> None:
     ids=["whole", "masked", "half masked", "local"],
 )
 def test_windows(graphs: WhisperModel, backed: WhisperModel, mel: FloatArray, settings: dict[str, object]) -> None:
-    found = backed.encoder.encode(mel, hidden=True, **settings)  # type: ignore[arg-type]
-    expected = graphs.encoder.encode(mel, hidden=True, **settings)  # type: ignore[arg-type]
+    found = backed.encode(mel, taps=(LAST_LAYER,), **settings)  # type: ignore[arg-type]
+    expected = graphs.encode(mel, taps=(LAST_LAYER,), **settings)  # type: ignore[arg-type]
     assert (found.frames, found.valid_frames) == (expected.frames, expected.valid_frames)
-    close(found.hidden, expected.hidden)
+    close(found.taps[LAST_LAYER], expected.taps[LAST_LAYER])
     for mine, other in zip((*found.cross_k, *found.cross_v), (*expected.cross_k, *expected.cross_v), strict=True):
         close(np.asarray(mine), other.numpy())
 
@@ -108,6 +110,43 @@ def test_decoding(graphs: WhisperModel, backed: WhisperModel, mel: FloatArray, v
     expected = conversation(graphs.decoder(graphs.encode(mel, valid_frames=valid), heads=HEADS), graphs.dims.n_vocab)
     for mine, other in zip(found, expected, strict=True):
         same_output(mine, other)
+
+
+def test_other_audio_under_a_kept_cache(graphs: WhisperModel, backed: WhisperModel, mel: FloatArray) -> None:
+    """As the graphs do, beams included; and what is read again is a fresh run over the other audio."""
+    found, expected = (
+        swapped(model.decoder(model.encode(mel[:, :500]), heads=HEADS), model.encode(mel[:, 200:], valid_frames=260))
+        for model in (backed, graphs)
+    )
+    fresh = backed.decoder(backed.encode(mel[:, 200:], valid_frames=260), heads=HEADS)
+    same_output(found[-1], fresh.run(DecodeRequest(np.array([PROMPT]), (0, 3), need="times")))
+    for mine, other in zip(found, expected, strict=True):
+        same_output(mine, other)
+
+
+def swapped(state: DecoderRun, other: Encoded) -> list[DecodeOutput]:
+    """A prompt and a beam, one more step over `other`, and the prompt again."""
+    prompt, two = DecodeRequest(np.array([PROMPT]), (0, 3), need="times"), np.array([[464], [290]])
+    outputs = [state.run(prompt), state.run(DecodeRequest(two, (0,), parents=(0, 0)))]
+    state.hear(other)
+    outputs.append(state.run(DecodeRequest(two, (0,), parents=(1, 0), need="logits")))
+    state.rewind(len(PROMPT) + 2)
+    return [*outputs, state.run(DecodeRequest(np.array([PROMPT]), (0, 3), parents=(0,), need="times"))]
+
+
+def test_any_layer_can_be_tapped(backed: WhisperModel, mel: FloatArray) -> None:
+    """The layers behind a tapped one make of it what the encoder gives out."""
+    last = backed.dims.n_audio_layer - 1
+    taps = backed.encode(mel, taps=(1, last, LAST_LAYER)).taps
+    engine = backed.engine
+    assert isinstance(engine, TorchEngine)
+    with torch.inference_mode():
+        x = torch.from_numpy(taps[1])[None]
+        for layer in engine.network.encoder.layers[2:]:
+            normed = layer.self_attn_layer_norm(x)
+            x = layer.feed_forward(x + layer.self_attn(normed, normed, None)[0])
+        close(taps[last], x[0].numpy())
+        close(taps[LAST_LAYER], engine.network.encoder.layer_norm(x)[0].numpy())
 
 
 def test_each_decoder_reads_the_windows_of_the_other(
@@ -151,12 +190,12 @@ def test_encoding_here_and_decoding_there(graphs: WhisperModel, audio: FloatArra
 
 def test_it_is_found_by_its_name() -> None:
     assert is_installed("torch")
-    assert load_backend("torch") is TorchBackend
+    assert load_engine("torch") is TorchEngine
     assert choose_provider("torch") == "torch"
     assert is_accelerated("torch") is torch.cuda.is_available()
     assert not is_installed("abacus")
     with pytest.raises(ProviderError, match="abacus"):
-        load_backend("abacus")
+        load_engine("abacus")
 
 
 def missing(name: str) -> None:
@@ -164,7 +203,7 @@ def missing(name: str) -> None:
 
 
 def test_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.model.backend.find_spec", missing)
+    monkeypatch.setattr("whispertide.model.installed.find_spec", missing)
     assert not is_installed("torch")
     with pytest.raises(ProviderError, match=r"pip install '\.\[train\]'"):
         choose_provider("torch")
@@ -175,7 +214,10 @@ Call = Callable[[WhisperModel, FloatArray], object]
 REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "features of another shape": (lambda model, mel: model.encode(mel[:40]), GraphError, "expected log-mel"),
     "heads that there are not": (lambda model, mel: model.decoder(model.encode(mel), heads=[(9, 0)]), GraphError, "9"),
-    "graphs": (lambda model, mel: model.decoder_graph, ProviderError, "ONNX Runtime"),
+    "graphs": (lambda model, mel: of_onnx_runtime(model.engine), ProviderError, "ONNX Runtime"),
+    "shared runs": (lambda model, mel: BatchedEngine(model.engine, most=2, lanes=1), ProviderError, "ONNX Runtime"),
+    "encoder state": (lambda model, mel: model.encode(mel, state=EncoderState({}, 3)), GraphError, "no encoder state"),
+    "layers that there are not": (lambda model, mel: model.encode(mel, taps=(9,)), GraphError, "taps"),
     "another precision": (lambda model, mel: model.view(BYTES).encode(mel), ProviderError, "int8: say --precision fp"),
 }
 

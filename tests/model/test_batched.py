@@ -14,9 +14,12 @@ from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.errors import GraphError
 from whispertide.events import Confirmed, Event, Hypothesis
-from whispertide.model.request import DecodeRequest
+from whispertide.model.batched import BatchedEngine, Batcher
+from whispertide.model.cohort import Cohort, Member
+from whispertide.model.onnx_engine import of_onnx_runtime
+from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.options import DecodeOptions
-from whispertide.server.batching import BatchedModel, Batcher, _Cohort, _Job, batched
+from whispertide.server.serving import batched
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.types import FloatArray
@@ -64,13 +67,13 @@ def probabilities(events: Sequence[Event]) -> list[float]:
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs take so long that whoever steps meanwhile shares the next, however the machine divides its time."""
-    run = _Cohort.run
+    run = Cohort.run
 
-    def slowly(cohort: _Cohort, jobs: list[_Job]) -> None:
+    def slowly(cohort: Cohort, steps: Sequence[tuple[Member, DecodeRequest]]) -> list[DecodeOutput]:
         time.sleep(0.02)
-        run(cohort, jobs)
+        return run(cohort, steps)
 
-    monkeypatch.setattr(_Cohort, "run", slowly)
+    monkeypatch.setattr(Cohort, "run", slowly)
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -82,8 +85,8 @@ def test_the_text_is_the_same_alone_and_among_others(
     shared = batched(model, most=4, lanes=2)
     with ThreadPoolExecutor(len(clips)) as pool:
         together = list(pool.map(lambda clip: spoken(shared, clip, recipe), clips))
-    assert isinstance(shared.model, BatchedModel)
-    assert shared.model.batcher.steps > shared.model.batcher.runs, "no two sessions ever shared a run"
+    assert isinstance(shared.model.engine, BatchedEngine)
+    assert shared.model.engine.batcher.steps > shared.model.engine.batcher.runs, "no two sessions ever shared a run"
     for one, among in zip(alone, together, strict=True):
         assert words(one)
         assert words(among) == words(one)
@@ -96,11 +99,11 @@ def request(*tokens: int, parents: tuple[int, ...] | None = None) -> DecodeReque
 
 @pytest.mark.usefixtures("unhurried")
 def test_steps_of_different_lengths_share_runs_and_part_again(model: Transcriber, clips: list[FloatArray]) -> None:
-    """Prompts of different lengths, a rewind, a fork and a step alone in between: the same candidates throughout."""
+    """Prompts of different lengths, a rewind, other audio, a step alone in between: the same candidates throughout."""
     base = model.model
     mel = np.random.default_rng(0).normal(size=(3, base.dims.n_mels, 100)).astype(np.float32)
     windows = [base.encode(one) for one in mel]
-    shared = BatchedModel(base, most=3, lanes=1)
+    shared = BatchedEngine(base.engine, most=3, lanes=1)
     prompts = [np.arange(100, 100 + 3 * n)[None] for n in (1, 4, 2)]
 
     def script(decoder: object, number: int, barrier: threading.Barrier | None) -> list[FloatArray]:
@@ -118,6 +121,8 @@ def test_steps_of_different_lengths_share_runs_and_part_again(model: Transcriber
         run(request(9, 10, parents=(1, 0)))
         if number == 1:
             decoder.rewind(2)  # type: ignore[attr-defined]
+        if number == 0:
+            decoder.hear(windows[1])  # type: ignore[attr-defined]
         run(request(11, 12))
         if number == 2:
             run(DecodeRequest(np.array([[3, 4, 5], [6, 7, 8]]), (2,)))
@@ -129,7 +134,7 @@ def test_steps_of_different_lengths_share_runs_and_part_again(model: Transcriber
     expected = [script(base.decoder(window), n, None) for n, window in enumerate(windows)]
     barrier = threading.Barrier(3)
     with ThreadPoolExecutor(3) as pool:
-        runs = [pool.submit(script, shared.decoder(window), n, barrier) for n, window in enumerate(windows)]
+        runs = [pool.submit(script, shared.start(window), n, barrier) for n, window in enumerate(windows)]
         got = [run.result(timeout=20) for run in runs]
     for one, other in zip(expected, got, strict=True):
         for a, b in zip(one, other, strict=True):
@@ -140,10 +145,10 @@ def test_steps_of_different_lengths_share_runs_and_part_again(model: Transcriber
 def test_more_sessions_than_fit_into_one_run(model: Transcriber) -> None:
     base = model.model
     window = base.encode(np.zeros((base.dims.n_mels, 100), np.float32))
-    shared = BatchedModel(base, most=2, lanes=2)
+    shared = BatchedEngine(base.engine, most=2, lanes=2)
 
     def steps(_: int) -> int:
-        decoder = shared.decoder(window)
+        decoder = shared.start(window)
         decoder.run(request(50257))
         for token in range(10):
             decoder.run(request(token))
@@ -158,15 +163,15 @@ def test_a_run_that_fails_is_an_error_for_those_in_it_and_for_nobody_later(
 ) -> None:
     base = model.model
     window = base.encode(np.zeros((base.dims.n_mels, 100), np.float32))
-    shared = BatchedModel(base, most=2, lanes=1)
-    decoder = shared.decoder(window)
+    shared = BatchedEngine(base.engine, most=2, lanes=1)
+    decoder = shared.start(window)
     decoder.run(request(50257))
 
     def fail(self: object, jobs: object) -> None:
         raise MemoryError("no room")
 
     with monkeypatch.context() as patched:
-        patched.setattr("whispertide.server.batching._Cohort.run", fail)
+        patched.setattr(Cohort, "run", fail)
         with pytest.raises(GraphError, match="no room"):
             decoder.run(request(1))
     assert decoder.run(request(1)).top_ids is not None
@@ -174,10 +179,10 @@ def test_a_run_that_fails_is_an_error_for_those_in_it_and_for_nobody_later(
 
 def test_the_text_context_is_not_exceeded(model: Transcriber) -> None:
     base = model.model
-    batcher = Batcher(base.decoder_graph, most=2, lanes=1)
+    batcher = Batcher(of_onnx_runtime(base.engine).decoder, most=2, lanes=1)
     assert batcher.runs == 0
-    shared = BatchedModel(base, most=2, lanes=1)
-    decoder = shared.decoder(base.encode(np.zeros((base.dims.n_mels, 4), np.float32)))
+    shared = BatchedEngine(base.engine, most=2, lanes=1)
+    decoder = shared.start(base.encode(np.zeros((base.dims.n_mels, 4), np.float32)))
     decoder.run(DecodeRequest(np.full((1, base.dims.n_text_ctx), 5), (0,)))
     with pytest.raises(GraphError, match="text context"):
         decoder.run(request(1))

@@ -1,8 +1,8 @@
-"""The torch backend: a model computed by the network that training uses, on a GPU where there is one.
+"""The torch engine: a model computed by the network that training uses, on a GPU where there is one.
 
-Found by the entry point `torch` of the group `whispertide.backends` (`model.backend`), as `--provider torch`. It speaks
-the language of the graphs (`graphs.encoder`, `graphs.decoder`): the same windows, requests and outputs, so that one
-stage may compute here and the other in ONNX Runtime. fp32 anywhere, fp16 on a GPU.
+Found by the entry point `torch` of the group `whispertide.engines` (`model.installed`), as `--provider torch`. It
+speaks the language of the graphs (`graphs.encoder`, `graphs.decoder`): the same windows, requests and outputs, so that
+one stage may compute here and the other in ONNX Runtime. fp32 anywhere, fp16 on a GPU.
 
 Knows nothing of searches, rounds or recipes.
 """
@@ -20,8 +20,10 @@ from whispertide.checkpoint import Checkpoint
 from whispertide.errors import ProviderError
 from whispertide.graphs.contract import MASKED, TOP
 from whispertide.lab.training.network import Attention, Whisper, load_network
-from whispertide.model.decoder import check_context, check_heads, suppressed_rows
-from whispertide.model.encoder import Encoded, check_mel, padding_bias
+from whispertide.model.decoder import suppressed_rows
+from whispertide.model.encoder import padding_bias
+from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState
+from whispertide.model.limits import check_context, check_heads, check_mel, check_stateless, check_taps
 from whispertide.model.request import DecodeOutput, DecodeRequest, Head
 from whispertide.model.runtime import thread_count
 from whispertide.options import EngineOptions
@@ -41,8 +43,8 @@ class Resident:
         return np.asarray(self.tensor.float().cpu().numpy(), dtype or np.float32)
 
 
-class TorchBackend:
-    """One model on one device. Satisfies `model.backend.Backend`.
+class TorchEngine:
+    """One model on one device. Satisfies `model.engine.Engine`.
 
     On a processor torch has one number of threads for everything in the process; it is set to that of `options`.
     """
@@ -57,9 +59,9 @@ class TorchBackend:
             )
         if self.device == "cpu":
             torch.set_num_threads(thread_count(options))
+        self.options = options
         self.dims = checkpoint.dims
         self.dtype = _DTYPES[options.precision]
-        self.precision = options.precision
         self.timestamp_begin = checkpoint.tokenizer.timestamp_begin
         self.network: Whisper = load_network(checkpoint).eval().requires_grad_(False).to(self.device, self.dtype)
 
@@ -73,51 +75,63 @@ class TorchBackend:
         self,
         mel: FloatArray,
         *,
+        state: EncoderState | None = None,
+        taps: Sequence[int] = (),
         valid_frames: int | None = None,
         mask_padding: bool = True,
         attention: FloatArray | None = None,
-        hidden: bool = False,
     ) -> Encoded:
-        """Encode one window, as `model.encoder.Encoder.encode` does."""
+        """Encode one window; any layer can be tapped, and no state is known yet."""
+        check_stateless(state)
+        check_taps(taps, range(self.dims.n_audio_layer))
         frames, valid = check_mel(mel, self.dims, valid_frames)
         if attention is None and mask_padding:
-            attention = padding_bias(frames, valid, self.precision)
+            attention = padding_bias(frames, valid, self.options.precision)
         bias = None if attention is None else self.tensor(attention)
-        heard = self.network.encoder(self.tensor(mel)[None], bias)
+        tapped = {}
+        for number, heard in enumerate(self.network.encoder.layer_outputs(self.tensor(mel)[None], bias)):
+            if number in taps:
+                tapped[number] = heard
+        heard = tapped[LAST_LAYER] = self.network.encoder.layer_norm(heard)
         keys, values = [], []
         for layer in self.network.decoder.layers:
             cross = layer.encoder_attn
             key = split(cross, cross.k_proj(heard)) * (self.dims.n_text_state // self.dims.n_text_head) ** -0.5
             keys.append(Resident(key.transpose(-1, -2)))
             values.append(Resident(split(cross, cross.v_proj(heard))))
-        return Encoded(tuple(keys), tuple(values), frames, valid, heard[0].float().cpu().numpy() if hidden else None)
+        outputs = {tap: tapped[tap][0].float().cpu().numpy() for tap in taps}
+        return Encoded(tuple(keys), tuple(values), frames, valid, outputs)
 
-    def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> "TorchDecoderState":
-        """A fresh decoder over `encoded`, whichever backend made it. Raises `GraphError` for unknown heads."""
+    def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> "TorchRun":
+        """A fresh decoder over `encoded`, whichever engine made it. Raises `GraphError` for unknown heads."""
         check_heads(heads, self.dims)
-        return TorchDecoderState(self, encoded, tuple(heads))
+        return TorchRun(self, encoded, tuple(heads))
 
     def tensor(self, values: Any) -> Tensor:
-        """`values` (an array, a runtime tensor, another backend's) as floats on this device."""
+        """`values` (an array, a runtime tensor, another engine's) as floats on this device."""
         if isinstance(values, Resident):
             return values.tensor.to(self.device, self.dtype)
         array = values.numpy() if hasattr(values, "numpy") else np.asarray(values)
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, self.dtype)
 
 
-class TorchDecoderState:
-    """A decoder over one window with its cache. Implements `model.request.DecoderRun`."""
+class TorchRun:
+    """A decoder over one window with its cache. Implements `model.engine.DecoderRun`."""
 
-    def __init__(self, backend: TorchBackend, encoded: Encoded, heads: tuple[Head, ...]) -> None:
-        self._backend = backend
+    def __init__(self, engine: TorchEngine, encoded: Encoded, heads: tuple[Head, ...]) -> None:
+        self._engine = engine
         self._heads = heads
-        self._frames = encoded.valid_frames  # what is behind them is nothing that a decoder may attend to
-        self._cross = [
-            (backend.tensor(key)[..., : self._frames], backend.tensor(value)[:, :, : self._frames])
-            for key, value in zip(encoded.cross_k, encoded.cross_v, strict=True)
-        ]
         self._past: list[tuple[Tensor, Tensor]] = []
         self._length = 0
+        self.hear(encoded)
+
+    def hear(self, encoded: Encoded) -> None:
+        """Attend to `encoded` from now on; the cache stays."""
+        frames, tensor = encoded.valid_frames, self._engine.tensor  # no decoder may attend to what is behind them
+        self._cross = [
+            (tensor(key)[..., :frames], tensor(value)[:, :, :frames])
+            for key, value in zip(encoded.cross_k, encoded.cross_v, strict=True)
+        ]
 
     def rewind(self, drop: int) -> None:
         """Forget the newest `drop` positions of every row."""
@@ -129,10 +143,10 @@ class TorchDecoderState:
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` behind the cache; as `model.decoder.DecoderState.run` does."""
-        network, past = self._backend.network.decoder, self._length
+        network, past = self._engine.network.decoder, self._length
         length = request.tokens.shape[1]
-        check_context(past, length, self._backend.dims)
-        tokens = torch.from_numpy(np.ascontiguousarray(request.tokens, np.int64)).to(self._backend.device)
+        check_context(past, length, self._engine.dims)
+        tokens = torch.from_numpy(np.ascontiguousarray(request.tokens, np.int64)).to(self._engine.device)
         x = network.embed_tokens(tokens) + network.embed_positions.weight[past : past + length]
         grown, seen = [], {}
         for number, layer in enumerate(network.layers):
@@ -180,7 +194,7 @@ class TorchDecoderState:
         best, ids = logits.topk(TOP)
         output: dict[str, Tensor] = {"top_ids": ids, "top_logprobs": best - total}
         if request.need == "times":
-            begin = self._backend.timestamp_begin
+            begin = self._engine.timestamp_begin
             times = logits[..., begin:]
             best, ids = times.topk(TOP)
             output |= {

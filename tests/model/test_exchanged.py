@@ -1,18 +1,17 @@
 """A decode that changes workers in the middle is the same decode."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from whispertide.audio.file import load_audio
-from whispertide.decoding.reference import Reference
 from whispertide.features import log_mel
+from whispertide.model.exchanged import ExchangedEngine
 from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
-from whispertide.streaming.exchange import ExchangedModel, expected_tokens
-from whispertide.types import Word
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 
@@ -20,6 +19,11 @@ CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 @pytest.fixture(scope="module")
 def model() -> WhisperModel:
     return load_model("nano.en", EngineOptions(precision="fp32", provider="cpu", threads=1))
+
+
+def exchanged(model: WhisperModel, tokens: int, hand_over: Callable[[], None]) -> WhisperModel:
+    first, second = (model.view(model.options).engine for _ in range(2))
+    return WhisperModel(model.checkpoint, ExchangedEngine(first, second, tokens, hand_over))
 
 
 def talk(model: WhisperModel) -> list[DecodeOutput]:
@@ -36,10 +40,9 @@ def talk(model: WhisperModel) -> list[DecodeOutput]:
 @pytest.mark.parametrize("tokens", [0, 1, 2, 4, 5, 100])
 def test_whatever_the_point(model: WhisperModel, tokens: int) -> None:
     handed_over: list[bool] = []
-    exchanged = ExchangedModel(
-        model.view(model.options), model.view(model.options), tokens, lambda: handed_over.append(True)
-    )
-    for found, expected in zip(talk(exchanged), talk(model), strict=True):
+    for found, expected in zip(
+        talk(exchanged(model, tokens, lambda: handed_over.append(True))), talk(model), strict=True
+    ):
         for name, tolerance in (("top_ids", 0), ("top_logprobs", 1e-5), ("attention", 1e-6)):
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=tolerance)
     assert len(handed_over) == (tokens <= 4)
@@ -49,20 +52,12 @@ def test_whatever_the_point(model: WhisperModel, tokens: int) -> None:
 def test_what_is_drafted_behind_the_prompt_counts(model: WhisperModel, budget: int, runs: int) -> None:
     """A prompt of three and a draft of four tokens, then one token a run, until the other worker has it."""
     handed_over: list[bool] = []
-    view = model.view(model.options)
-    exchanged = ExchangedModel(view, model.view(model.options), budget, lambda: handed_over.append(True))
-    state = exchanged.decoder(model.encode(log_mel(load_audio(CLIP)[:64000])))
+    state = exchanged(model, budget, lambda: handed_over.append(True)).decoder(
+        model.encode(log_mel(load_audio(CLIP)[:64000]))
+    )
     state.run(DecodeRequest(np.array([[50257, 50362, 383, 464, 11, 262, 286]]), (2, 3, 4, 5, 6), draft=4))
     done = 1
     while not handed_over and done < 9:
         state.run(DecodeRequest(np.array([[286]]), (0,)))
         done += 1
     assert done - 1 == runs
-
-
-def test_what_is_expected_is_what_was_heard_before(model: WhisperModel) -> None:
-    words = tuple(Word(text, 0, 100, 1.0) for text in (" the", " old", " harbour"))
-    said = Reference((1, 2), words=words)  # tokens are of the whole window of then
-    assert expected_tokens(model, said) == len(model.tokenizer.encode(" the old harbour")) >= 3
-    assert expected_tokens(model, Reference.exactly((1, 2, 3, 4))) == 4
-    assert expected_tokens(model, None) == 0

@@ -6,31 +6,36 @@ of different speed. Knows neither threads nor rounds: `hand_over` is somebody el
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from whispertide.model.decoder import DecoderState
+from whispertide.model.engine import Encoded, Engine
+from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.request import DecodeOutput, DecodeRequest, Head
-from whispertide.model.whisper import SharedModel, WhisperModel
-
-if TYPE_CHECKING:
-    from whispertide.decoding.reference import Reference
-    from whispertide.model.encoder import Encoded
+from whispertide.types import FloatArray
 
 
-class ExchangedModel(SharedModel):
-    """The model `second`, but `first` computes the prompt and the first `tokens` positions behind it, in all its
-    decodes together; then `hand_over` is called, once. Both must run in ONNX Runtime, whose caches they share.
+class ExchangedEngine:
+    """The engine `second`, but `first` computes the prompt and the first `tokens` positions behind it, in all its
+    decodes together; then `hand_over` is called, once. Satisfies `engine.Engine`.
+
+    Raises `ProviderError` unless both are ONNX Runtime's, whose caches they share.
     """
 
-    def __init__(self, first: WhisperModel, second: WhisperModel, tokens: int, hand_over: Callable[[], None]) -> None:
-        super().__init__(second)
-        self.first = first
+    def __init__(self, first: Engine, second: Engine, tokens: int, hand_over: Callable[[], None]) -> None:
+        self.options = second.options
+        self.second = of_onnx_runtime(second)
+        self._first = of_onnx_runtime(first)
         self._left = tokens
         self._hand_over: Callable[[], None] | None = hand_over
 
-    def decoder(self, encoded: "Encoded", *, heads: Sequence[Head] = ()) -> "ExchangedState":
+    def encode(self, mel: FloatArray, **settings: Any) -> Encoded:
+        """Encode a window on the second worker."""
+        return self.second.encode(mel, **settings)
+
+    def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> "ExchangedRun":
         """A fresh decoder over `encoded` that also returns the cross-attention of `heads`."""
-        return ExchangedState(self, self.first.decoder_graph.start(encoded, heads))
+        return ExchangedRun(self, self._first.start(encoded, heads))
 
     def take(self, tokens: int, *, prompt: bool) -> bool:
         """Whether the first worker is to compute so many more positions; hands over when it is not.
@@ -48,33 +53,22 @@ class ExchangedModel(SharedModel):
         return False
 
 
-class ExchangedState:
-    """A decoder over one window of an `ExchangedModel`. Implements `model.request.DecoderRun`."""
+class ExchangedRun:
+    """A decoder over one window that changes workers. Implements `engine.DecoderRun`."""
 
-    def __init__(self, model: ExchangedModel, state: DecoderState) -> None:
-        self._model = model
+    def __init__(self, engine: ExchangedEngine, state: DecoderState) -> None:
+        self._engine = engine
         self._state = state
         self._started = self._moved = False
+        self.rewind = state.rewind
+        self.hear = state.hear
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` behind the cache, on the worker whose turn it is."""
         counted = request.tokens.shape[1] if self._started else request.draft
-        first = self._model.take(counted, prompt=not self._started)
+        first = self._engine.take(counted, prompt=not self._started)
         self._started = True
         if not first and not self._moved:
-            self._state = self._state.moved(self._model.decoder_graph)
+            self._state.move(self._engine.second.decoder)
             self._moved = True
         return self._state.run(request)
-
-    def rewind(self, drop: int) -> None:
-        """Forget the newest `drop` positions of every row."""
-        self._state.rewind(drop)
-
-
-def expected_tokens(model: WhisperModel, reference: "Reference | None") -> int:
-    """How many tokens an earlier round heard in a round's audio; 0 where there was none."""
-    if reference is None:
-        return 0
-    if reference.words:
-        return len(model.tokenizer.encode("".join(word.text for word in reference.words)))
-    return len(reference.tokens)

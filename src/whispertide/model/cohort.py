@@ -1,0 +1,191 @@
+"""Searches that step together: their windows' keys and values side by side, their caches in one slab.
+
+Who joins has its cache copied once, who stays costs nothing, who leaves is left out. Knows no threads: a cohort runs in
+one at a time (`batched`).
+"""
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.model.cache import KVCache
+from whispertide.model.decoder import Decoder, DecoderState, Found, Rows
+from whispertide.model.engine import Encoded
+from whispertide.model.request import DecodeOutput, DecodeRequest, Head
+from whispertide.model.slab import Place, Slab, one_below_the_other, slots
+from whispertide.types import FloatArray
+
+
+@dataclass(eq=False)
+class Member:
+    """A decoder over one window, whose cache is its own or has a place in a slab."""
+
+    decoder: Decoder
+    encoded: Encoded
+    heads: tuple[Head, ...]
+    cache: KVCache | Place
+
+    def run_alone(self, request: DecodeRequest) -> DecodeOutput:
+        """Feed the tokens of `request` in a run of their own."""
+        cache = self.cache.copied() if isinstance(self.cache, Place) else self.cache
+        state = DecoderState(self.decoder, self.encoded, self.heads, cache)
+        output = state.run(request)
+        self.cache = state.cache
+        return output
+
+
+class Cohort:
+    """Members whose steps have the same shape; those of the last run have a slot each."""
+
+    def __init__(self, decoder: Decoder, most: int) -> None:
+        self._decoder = decoder
+        self._most = most
+        self._members: list[weakref.ref[Member]] = []
+        self._cross: list[tuple[FloatArray, FloatArray]] = []
+        self._bias: FloatArray = np.zeros((0,), np.float32)
+
+    @property
+    def present(self) -> list[Member]:
+        """Those of the last run who are not gone."""
+        return [member for member in (ref() for ref in self._members) if member is not None]
+
+    def run(self, steps: Sequence[tuple[Member, DecodeRequest]]) -> list[DecodeOutput]:
+        """One step of each, in one run of the graph; what each found."""
+        if len(steps) == 1 and isinstance(steps[0][0].cache, KVCache):
+            self._members = [weakref.ref(steps[0][0])]
+            self._cross = []  # whoever joins next brings both windows
+            return [steps[0][0].run_alone(steps[0][1])]
+        members = self._arranged([member for member, _ in steps])
+        wanted = {id(member): request for member, request in steps}
+        outputs = self._step(members, [wanted[id(member)] for member in members])
+        found = {id(member): output for member, output in zip(members, outputs, strict=True)}
+        return [found[id(member)] for member, _ in steps]
+
+    # --- windows ------------------------------------------------------------------------------------------------------
+
+    def _arranged(self, wanted: list[Member]) -> list[Member]:
+        """Give every member a slot, moving as few windows as possible; returns them by slot."""
+        members: list[Member | None] = [ref() for ref in self._members] if self._cross else []
+        staying = {id(member) for member in wanted}
+        slot = 0
+        while slot < len(members):
+            member = members[slot]
+            if member is not None and id(member) in staying:
+                slot += 1
+                continue
+            last = members.pop()
+            if slot < len(members):
+                members[slot] = last
+                self._move(len(members), slot)
+        kept = [member for member in members if member is not None]
+        here = {id(member) for member in kept}
+        for member in wanted:
+            if id(member) not in here:
+                self._place(member.encoded, len(kept))
+                kept.append(member)
+        self._members = [weakref.ref(member) for member in kept]
+        return kept
+
+    def _move(self, source: int, target: int) -> None:
+        for keys, values in self._cross:
+            keys[target], values[target] = keys[source], values[source]
+        self._bias[target] = self._bias[source]
+
+    def _place(self, encoded: Encoded, slot: int) -> None:
+        windows = [
+            (keys.numpy(), values.numpy()) for keys, values in zip(encoded.cross_k, encoded.cross_v, strict=True)
+        ]
+        if not self._cross:
+            self._cross = [(slots(keys, self._most), slots(values, self._most)) for keys, values in windows]
+            self._bias = np.zeros((self._most, 1, 1, encoded.frames), np.float32)
+        for (all_keys, all_values), (keys, values) in zip(self._cross, windows, strict=True):
+            all_keys[slot], all_values[slot] = keys[0], values[0]
+        self._bias[slot] = self._decoder.padding_bias(encoded)[0]
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def _step(self, members: list[Member], requests: list[DecodeRequest]) -> list[DecodeOutput]:
+        count, rows = len(members), len(requests[0].tokens)
+        places = self._places(members)
+        slab, width = places[0].slab, len(places[0].columns)
+        bias = np.zeros((count, rows, 1, 1, width + 1), np.float32)
+        for group, place in enumerate(places):
+            bias[group, ..., :width][..., ~place.columns] = self._decoder.masked_value
+        parents = [_parents(request, place) for request, place in zip(requests, places, strict=True)]
+        fed = Rows(
+            tokens=np.concatenate([request.tokens for request in requests]),
+            first=np.repeat([place.length for place in places], rows)[:, None],
+            parents=np.concatenate(parents),
+            self_bias=bias.reshape(count * rows, 1, 1, width + 1),
+            cross_bias=self._bias[:count],
+            suppress=self._suppression(requests, rows),
+            keys=slab.keys,
+            values=slab.values,
+            cross_keys=[keys[:count] for keys, _ in self._cross],
+            cross_values=[values[:count] for _, values in self._cross],
+        )
+        heads = members[0].heads
+        found = self._decoder.run(fed, requests[0], heads)
+        self._settle(members, places, found, rows)
+        return [
+            found.output(request, heads, member.encoded, group=group)
+            for group, (member, request) in enumerate(zip(members, requests, strict=True))
+        ]
+
+    def _settle(self, members: list[Member], places: list[Place], found: Found, rows: int) -> None:
+        """From now on the members' caches are parts of what the run gave."""
+        slab = Slab(found.keys, found.values)
+        for group, (member, place) in enumerate(zip(members, places, strict=True)):
+            member.cache = Place(slab, group * rows, rows, np.append(place.columns, True))
+
+    def _places(self, members: list[Member]) -> list[Place]:
+        """Where each cache lies in the slab they share, or in a new one with each cache flush left."""
+        caches = [member.cache for member in members]
+        places = [cache for cache in caches if isinstance(cache, Place)]
+        if len(places) == len(caches) and all(place.slab is places[0].slab for place in places):
+            return places
+        width = max(cache.length for cache in caches)
+        slab = Slab(*(self._stacked(caches, which, width) for which in ("keys", "values")))
+        starts = np.cumsum([0, *(cache.rows for cache in caches)])
+        return [
+            Place(slab, int(start), cache.rows, np.arange(width) < cache.length)
+            for start, cache in zip(starts[:-1], caches, strict=True)
+        ]
+
+    def _stacked(self, caches: Sequence[KVCache | Place], which: str, width: int) -> tuple[Any, ...]:
+        """All caches one below the other, each from its first column on; one tensor a layer."""
+        tensors = []
+        for layer in range(self._decoder.dims.n_text_layer):
+            arrays: dict[int, FloatArray] = {}
+
+            def array(tensor: Any, arrays: dict[int, FloatArray] = arrays) -> FloatArray:
+                if id(tensor) not in arrays:
+                    arrays[id(tensor)] = tensor.numpy()  # a copy, so one for all that share it
+                return arrays[id(tensor)]
+
+            parts = [_part(cache, which, layer, array) for cache in caches]
+            tensors.append(one_below_the_other(parts, width))
+        return tuple(tensors)
+
+    def _suppression(self, requests: list[DecodeRequest], rows: int) -> FloatArray:
+        first = requests[0].suppress
+        if all(request.suppress is first for request in requests) and (first is None or first.ndim == 1):
+            return self._decoder.suppression(requests[0])
+        spread = [self._decoder.suppression(request) for request in requests]
+        return np.concatenate([np.broadcast_to(mask, (rows, *mask.shape[1:])) for mask in spread])
+
+
+def _part(cache: KVCache | Place, which: str, layer: int, array: Callable[[Any], FloatArray]) -> FloatArray:
+    """The "keys" or "values" of one layer, [rows, heads, length, 64]; `array` gives a tensor's content."""
+    if isinstance(cache, Place):
+        return cache.read(array(getattr(cache.slab, which)[layer]))
+    return array(getattr(cache, which)[layer])
+
+
+def _parents(request: DecodeRequest, place: Place) -> npt.NDArray[Any]:
+    own = np.arange(len(request.tokens)) if request.parents is None else np.array(request.parents)
+    return own + place.start

@@ -1,0 +1,78 @@
+"""ONNX Runtime over the graphs of one checkpoint."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from whispertide.errors import ProviderError
+from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_MASKED
+from whispertide.graphs.store import GraphFiles
+from whispertide.model.cache import KVCache
+from whispertide.model.decoder import Decoder, DecoderState
+from whispertide.model.encoder import in_runtime, padding_bias, run_encoder
+from whispertide.model.engine import Encoded, EncoderState, Engine
+from whispertide.model.limits import check_heads, check_mel, check_stateless
+from whispertide.model.request import Head
+from whispertide.model.runtime import GraphSession, open_session
+from whispertide.options import EngineOptions
+from whispertide.types import FloatArray
+
+
+class OnnxEngine:
+    """Satisfies `engine.Engine`. Each graph is opened when it is first used.
+
+    One object may serve many streams, one run at a time.
+    """
+
+    def __init__(self, graphs: GraphFiles, options: EngineOptions) -> None:
+        self.options = options
+        self._graphs = graphs
+        self._dims = graphs.checkpoint.dims
+
+    @cached_property
+    def _open(self) -> GraphSession:
+        return open_session(self._graphs[ENCODER], self.options)
+
+    @cached_property
+    def _masked(self) -> GraphSession:
+        return open_session(self._graphs[ENCODER_MASKED], self.options)
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """The decoder graph, open."""
+        return Decoder(open_session(self._graphs[DECODER], self.options), self._dims, self.options.precision)
+
+    def encode(
+        self,
+        mel: FloatArray,
+        *,
+        state: EncoderState | None = None,
+        taps: Sequence[int] = (),
+        valid_frames: int | None = None,
+        mask_padding: bool = True,
+        attention: FloatArray | None = None,
+    ) -> Encoded:
+        """Encode one window; of its layers the last alone can be tapped, and no state is known yet."""
+        check_stateless(state)
+        frames, valid = check_mel(mel, self._dims, valid_frames)
+        inputs: dict[str, Any] = {"mel": np.ascontiguousarray(mel[None]), "positions": np.arange(frames)}
+        if attention is None and mask_padding:
+            attention = padding_bias(frames, valid, self.options.precision)
+        graph = self._open if attention is None else self._masked
+        if attention is not None:
+            inputs["attention_bias"] = np.ascontiguousarray(attention[None, None])
+        return run_encoder(graph, inputs, self._dims, frames=frames, valid_frames=valid, taps=taps)
+
+    def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> DecoderState:
+        """A fresh decoder over `encoded`, whichever engine made it."""
+        check_heads(heads, self._dims)
+        return DecoderState(self.decoder, in_runtime(encoded), tuple(heads), KVCache.empty(self._dims))
+
+
+def of_onnx_runtime(engine: Engine) -> OnnxEngine:
+    """`engine`, for what only sessions of ONNX Runtime can do. Raises `ProviderError` for any other."""
+    if not isinstance(engine, OnnxEngine):
+        raise ProviderError(f"expected a provider of ONNX Runtime for this; got {engine.options.provider!r}")
+    return engine
