@@ -15,7 +15,6 @@ from whispertide.audio.file import load_audio
 from whispertide.decoding import longform, window
 from whispertide.errors import AudioError, UnknownLanguageError
 from whispertide.features import log_mel
-from whispertide.model.whisper import WhisperModel
 from whispertide.offline import Features, OfflineSegment, transcribe_blocks, transcribe_samples
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
@@ -110,7 +109,7 @@ def test_text_before_is_shown_as_the_user_says_or_the_checkpoint(
     monkeypatch: pytest.MonkeyPatch, user: bool | None, checkpoint: bool | None, shown: bool
 ) -> None:
     said = replace(nano().generation, condition_on_prev_tokens=checkpoint)
-    monkeypatch.setattr(WhisperModel, "generation", property(lambda _: said))
+    monkeypatch.setattr(nano(), "generation", said)
     prompts: list[int] = []
     decode = window.decode_window
 

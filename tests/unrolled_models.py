@@ -14,8 +14,8 @@ from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.rules import Rules, build_rules
 from whispertide.decoding.search import Guard, SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch
+from whispertide.graphs import static_export
 from whispertide.graphs.chunks import UnrolledLayout
-from whispertide.graphs.static_export import write_folder
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Encoded
 from whispertide.model.onnx_engine import OnnxEngine
@@ -73,5 +73,5 @@ def random_pair(folder: Path, layout: UnrolledLayout) -> Pair:
     (folder / "unrolled").mkdir()
     options = EngineOptions(precision="fp32", provider="cpu", threads=1)
     model = WhisperModel(checkpoint, OnnxEngine(GraphFiles(checkpoint, "fp32", folder), options))
-    write_folder(checkpoint, layout, "fp32", folder / "unrolled", {})
+    static_export.build(checkpoint, "fp32", folder / "unrolled", layout, encoder=True)
     return Pair(model, StaticEngine(folder / "unrolled", checkpoint, options), folder / "unrolled")

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs take so long that whoever steps meanwhile shares the next, however the machine divides its time."""
     run = Cohort.run
 
-    def slowly(cohort: Cohort, steps: Sequence[tuple[Member, DecodeRequest]]) -> list[DecodeOutput]:
+    def slowly(cohort: Cohort, steps: Mapping[Member, DecodeRequest]) -> dict[Member, DecodeOutput]:
         time.sleep(0.02)
         return run(cohort, steps)
 

@@ -14,8 +14,8 @@ from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.decoding.unrolled import run_unrolled
 from whispertide.errors import GraphError, OptionError, ProviderError
 from whispertide.features import log_mel
+from whispertide.graphs import static_export
 from whispertide.graphs.chunks import UnrolledLayout, unrolled_decoder
-from whispertide.graphs.static_export import write_folder
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.model.qnn import QnnOptions
@@ -33,7 +33,7 @@ HEADS = [(3, 0), (2, 1)]
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     model = load_model("nano.en", EngineOptions(precision="fp32", provider="cpu", threads=1))
     folder = tmp_path_factory.mktemp("unrolled")
-    write_folder(load_checkpoint("nano.en"), LAYOUT, "fp32", folder, {})
+    static_export.build(load_checkpoint("nano.en"), "fp32", folder, LAYOUT, encoder=True)
     return Pair(model, static(folder, model.options), folder)
 
 
@@ -149,7 +149,7 @@ def test_the_cached_folder_is_built_once(pair: Pair, tmp_path: Path, monkeypatch
 
 def test_half_precision_is_for_accelerators(tmp_path: Path, pair: Pair) -> None:
     layout = UnrolledLayout(2, plans=((2,),), buckets=(3,))
-    write_folder(load_checkpoint("nano.en"), layout, "fp16", tmp_path, {}, encoder=False)
+    static_export.build(load_checkpoint("nano.en"), "fp16", tmp_path, layout)
     state = start_chunks(static(tmp_path, pair.model.options), pair.window(0, 150))
     with pytest.raises(ProviderError, match="accelerator"):
         state.run(ChunkRequest(layout.plan(2)[0], (50257, 50362), np.zeros((2, 51864), np.float32), 0))

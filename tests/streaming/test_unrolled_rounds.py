@@ -24,8 +24,8 @@ from whispertide.decoding.unrolled import run_unrolled
 from whispertide.decoding.watch import Halt, WatchingGuard
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Hypothesis
+from whispertide.graphs import static_export
 from whispertide.graphs.chunks import UnrolledLayout
-from whispertide.graphs.static_export import write_folder
 from whispertide.model.engine import Encoded
 from whispertide.model.static import StaticEngine
 from whispertide.model.whisper import WhisperModel, load_model
@@ -59,7 +59,7 @@ def model() -> WhisperModel:
 @pytest.fixture(scope="module")
 def unrolled(model: WhisperModel, tmp_path_factory: pytest.TempPathFactory) -> StaticEngine:
     folder = tmp_path_factory.mktemp("unrolled")
-    write_folder(load_checkpoint("nano.en"), LAYOUT, "fp32", folder, {}, encoder=False)
+    static_export.build(load_checkpoint("nano.en"), "fp32", folder, LAYOUT)
     return StaticEngine(folder, model.checkpoint, model.options)
 
 

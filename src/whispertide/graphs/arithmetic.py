@@ -1,31 +1,19 @@
-"""Which arithmetic each precision means, in the graphs of any shape."""
-
-from dataclasses import dataclass
+"""Which arithmetic each precision means for the linear layers; in "fp16" everything else is in half precision too."""
 
 from whispertide.graphs.builder import LinearKind
 from whispertide.graphs.saturation import signed_weights_saturate
 from whispertide.options import Precision
 
-
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """How the linear layers compute; `half` makes everything else fp16 too."""
-
-    linear: LinearKind
-    half: bool = False
-
-
 # "int8" quantises activations too, per tensor; "int8-weights" only the weights, per block (docs/engine.md).
-_ARITHMETIC: dict[Precision, Arithmetic] = {
-    "int8": Arithmetic("dynamic-int8"),
-    "int8-weights": Arithmetic("block-int8"),
-    "fp32": Arithmetic("float"),
-    "fp16": Arithmetic("float", half=True),
+_LINEAR: dict[Precision, LinearKind] = {
+    "int8": "dynamic-int8",
+    "int8-weights": "block-int8",
+    "fp32": "float",
+    "fp16": "float",
 }
 
 
-def arithmetic_of(precision: Precision) -> Arithmetic:
+def linear_kind(precision: Precision) -> LinearKind:
     """That of a precision; the weights of "int8" are unsigned where signed ones saturate (`saturation`)."""
-    if precision == "int8" and signed_weights_saturate():
-        return Arithmetic("dynamic-uint8")
-    return _ARITHMETIC[precision]
+    unsigned = precision == "int8" and signed_weights_saturate()
+    return "dynamic-uint8" if unsigned else _LINEAR[precision]

@@ -31,7 +31,7 @@ import numpy as np
 from onnx import TensorProto
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.graphs.arithmetic import arithmetic_of
+from whispertide.graphs.arithmetic import linear_kind
 from whispertide.graphs.builder import CONTRIB, UNSIGNED_ZERO, GraphBuilder, LinearKind, WeightFile
 from whispertide.graphs.contract import MASKED, TOP
 from whispertide.graphs.layers import Layers
@@ -42,10 +42,9 @@ BLOCK = 128
 
 def build(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
     """Write the graph and its weights into `folder` (`store`)."""
-    arithmetic = arithmetic_of(precision)
     with (folder / "decoder.bin").open("wb") as file:
-        builder = GraphBuilder("decoder", WeightFile("decoder.bin", file), half=arithmetic.half)
-        DecoderGraph(checkpoint, builder, arithmetic.linear).build().save(folder)
+        builder = GraphBuilder("decoder", WeightFile("decoder.bin", file), half=precision == "fp16")
+        DecoderGraph(checkpoint, builder, linear_kind(precision)).build().save(folder)
 
 
 class DecoderGraph:

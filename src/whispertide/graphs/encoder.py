@@ -19,7 +19,7 @@ from pathlib import Path
 from onnx import TensorProto
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.graphs.arithmetic import arithmetic_of
+from whispertide.graphs.arithmetic import linear_kind
 from whispertide.graphs.builder import CONTRIB, GraphBuilder, LinearKind, WeightFile
 from whispertide.graphs.layers import Layers
 from whispertide.options import Precision
@@ -29,12 +29,11 @@ WIDE_BLOCK = 32  # block of weight-only int8 where the activations are many rows
 
 def build(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
     """Write both graphs and their weights into `folder` (`store`)."""
-    arithmetic = arithmetic_of(precision)
     with (folder / "encoder.bin").open("wb") as file:
         weights = WeightFile("encoder.bin", file)
         for name, masked in (("encoder", False), ("encoder-masked", True)):
-            builder = GraphBuilder(name, weights, half=arithmetic.half)
-            EncoderGraph(checkpoint, builder, arithmetic.linear, masked=masked).build().save(folder)
+            builder = GraphBuilder(name, weights, half=precision == "fp16")
+            EncoderGraph(checkpoint, builder, linear_kind(precision), masked=masked).build().save(folder)
 
 
 class EncoderGraph:

@@ -1,13 +1,14 @@
 """Checkpoint -> a folder of static graphs with a manifest: for an NPU, or for the CPU provider to run the same.
 
 The weights lie in one file per part, which all graphs of that part share. `export_npu` writes everything that a user of
-a static-graph NPU needs; `build` makes the decoder alone, for the cache. Neither runs a graph.
+a static-graph NPU needs; `build` can make the decoder alone, for the cache. Neither runs a graph.
 """
 
 import shutil
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from whispertide.checkpoint import Checkpoint
@@ -61,7 +62,7 @@ def export_npu(
             shutil.copyfile(source, folder / TOKENIZER)
         text = resources.files("whispertide.graphs").joinpath("npu_readme.md").read_text(encoding="utf-8")
         (folder / README).write_text(text.replace("{model}", checkpoint.name), encoding="utf-8")
-        write_folder(checkpoint, layout, precision, folder, tokens)
+        build(checkpoint, precision, folder, layout, tokens, encoder=True)
     except OSError as error:
         if isinstance(error, WhispertideError):
             raise
@@ -69,23 +70,18 @@ def export_npu(
     return folder
 
 
-def build(checkpoint: Checkpoint, precision: NpuPrecision, folder: Path, layout: UnrolledLayout) -> None:
-    """Write the decoder's graphs in this layout into `folder` (`store`)."""
-    write_folder(checkpoint, layout, precision, folder, {}, encoder=False)
-
-
-def write_folder(
+def build(
     checkpoint: Checkpoint,
-    layout: UnrolledLayout,
     precision: NpuPrecision,
     folder: Path,
-    tokens: Mapping[str, Any],
+    layout: UnrolledLayout,
+    tokens: Mapping[str, Any] = MappingProxyType({}),
     *,
-    encoder: bool = True,
+    encoder: bool = False,
 ) -> None:
-    """Write the graphs, their weights and the manifest into `folder`, the manifest last. Raises OSError.
+    """Write the decoder's graphs, with `encoder` the encoder's too, their weights and the manifest, the manifest last.
 
-    Raises `OptionError` when the text context of the checkpoint is shorter than a plan.
+    Raises `OSError`, and `OptionError` when the text context of the checkpoint is shorter than a plan.
     """
     longest = max(chunk.end for chunk in layout.chunks)
     if longest > checkpoint.dims.n_text_ctx:

@@ -57,13 +57,12 @@ class _Queue:
             return False
         if len(self.waiting) >= self.most or time.monotonic() - self.waiting[0].since > _PATIENCE_S:
             return True
-        here = {id(job.member) for job in self.waiting}
-        return all(id(member) in here for member in self.cohort.present)
+        return {*self.cohort.present} <= {job.member for job in self.waiting}
 
     def take(self) -> list[_Job]:
         """The jobs of the next run; members of the last one first, because their windows are in place."""
-        members = {id(member) for member in self.cohort.present}
-        self.waiting.sort(key=lambda job: (id(job.member) not in members, job.since))
+        members = {*self.cohort.present}
+        self.waiting.sort(key=lambda job: (job.member not in members, job.since))
         jobs, self.waiting = self.waiting[: self.most], self.waiting[self.most :]
         for job in jobs:
             job.taken = True
@@ -107,9 +106,9 @@ class Batcher:
     def _run(self, queue: _Queue, jobs: list[_Job]) -> None:
         try:
             with self.lane:
-                outputs = queue.cohort.run([(job.member, job.request) for job in jobs])
-            for job, output in zip(jobs, outputs, strict=True):
-                job.output = output
+                outputs = queue.cohort.run({job.member: job.request for job in jobs})
+            for job in jobs:
+                job.output = outputs[job.member]
         except BaseException as error:
             for job in jobs:
                 job.error = error if isinstance(error, GraphError) else GraphError(f"a step failed: {error}")

@@ -5,7 +5,7 @@ one at a time (`batched`).
 """
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.model.cache import KVCache
-from whispertide.model.decoder import Decoder, DecoderState, Found, Rows
+from whispertide.model.decoder import Decoder, DecoderState, Rows
 from whispertide.model.engine import Encoded
 from whispertide.model.request import DecodeOutput, DecodeRequest, Head
-from whispertide.model.slab import Place, Slab, one_below_the_other, slots
+from whispertide.model.slab import Place, one_below_the_other
 from whispertide.types import FloatArray
 
 
@@ -53,28 +53,25 @@ class Cohort:
         """Those of the last run who are not gone."""
         return [member for member in (ref() for ref in self._members) if member is not None]
 
-    def run(self, steps: Sequence[tuple[Member, DecodeRequest]]) -> list[DecodeOutput]:
+    def run(self, steps: Mapping[Member, DecodeRequest]) -> dict[Member, DecodeOutput]:
         """One step of each, in one run of the graph; what each found."""
-        if len(steps) == 1 and isinstance(steps[0][0].cache, KVCache):
-            self._members = [weakref.ref(steps[0][0])]
+        first, request = next(iter(steps.items()))
+        if len(steps) == 1 and isinstance(first.cache, KVCache):
+            self._members = [weakref.ref(first)]
             self._cross = []  # whoever joins next brings both windows
-            return [steps[0][0].run_alone(steps[0][1])]
-        members = self._arranged([member for member, _ in steps])
-        wanted = {id(member): request for member, request in steps}
-        outputs = self._step(members, [wanted[id(member)] for member in members])
-        found = {id(member): output for member, output in zip(members, outputs, strict=True)}
-        return [found[id(member)] for member, _ in steps]
+            return {first: first.run_alone(request)}
+        members = self._arranged(steps)
+        return self._step(members, [steps[member] for member in members])
 
     # --- windows ------------------------------------------------------------------------------------------------------
 
-    def _arranged(self, wanted: list[Member]) -> list[Member]:
+    def _arranged(self, wanted: Collection[Member]) -> list[Member]:
         """Give every member a slot, moving as few windows as possible; returns them by slot."""
         members: list[Member | None] = [ref() for ref in self._members] if self._cross else []
-        staying = {id(member) for member in wanted}
         slot = 0
         while slot < len(members):
             member = members[slot]
-            if member is not None and id(member) in staying:
+            if member is not None and member in wanted:
                 slot += 1
                 continue
             last = members.pop()
@@ -82,9 +79,8 @@ class Cohort:
                 members[slot] = last
                 self._move(len(members), slot)
         kept = [member for member in members if member is not None]
-        here = {id(member) for member in kept}
         for member in wanted:
-            if id(member) not in here:
+            if member not in kept:
                 self._place(member.encoded, len(kept))
                 kept.append(member)
         self._members = [weakref.ref(member) for member in kept]
@@ -100,7 +96,9 @@ class Cohort:
             (keys.numpy(), values.numpy()) for keys, values in zip(encoded.cross_k, encoded.cross_v, strict=True)
         ]
         if not self._cross:
-            self._cross = [(slots(keys, self._most), slots(values, self._most)) for keys, values in windows]
+            self._cross = [
+                (np.repeat(keys, self._most, 0), np.repeat(values, self._most, 0)) for keys, values in windows
+            ]
             self._bias = np.zeros((self._most, 1, 1, encoded.frames), np.float32)
         for (all_keys, all_values), (keys, values) in zip(self._cross, windows, strict=True):
             all_keys[slot], all_values[slot] = keys[0], values[0]
@@ -108,10 +106,10 @@ class Cohort:
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    def _step(self, members: list[Member], requests: list[DecodeRequest]) -> list[DecodeOutput]:
+    def _step(self, members: list[Member], requests: list[DecodeRequest]) -> dict[Member, DecodeOutput]:
         count, rows = len(members), len(requests[0].tokens)
         places = self._places(members)
-        slab, width = places[0].slab, len(places[0].columns)
+        width = len(places[0].columns)
         bias = np.zeros((count, rows, 1, 1, width + 1), np.float32)
         for group, place in enumerate(places):
             bias[group, ..., :width][..., ~place.columns] = self._decoder.masked_value
@@ -123,24 +121,18 @@ class Cohort:
             self_bias=bias.reshape(count * rows, 1, 1, width + 1),
             cross_bias=self._bias[:count],
             suppress=self._suppression(requests, rows),
-            keys=slab.keys,
-            values=slab.values,
+            cache=places[0].slab,
             cross_keys=[keys[:count] for keys, _ in self._cross],
             cross_values=[values[:count] for _, values in self._cross],
         )
         heads = members[0].heads
         found = self._decoder.run(fed, requests[0], heads)
-        self._settle(members, places, found, rows)
-        return [
-            found.output(request, heads, member.encoded, group=group)
-            for group, (member, request) in enumerate(zip(members, requests, strict=True))
-        ]
-
-    def _settle(self, members: list[Member], places: list[Place], found: Found, rows: int) -> None:
-        """From now on the members' caches are parts of what the run gave."""
-        slab = Slab(found.keys, found.values)
         for group, (member, place) in enumerate(zip(members, places, strict=True)):
-            member.cache = Place(slab, group * rows, rows, np.append(place.columns, True))
+            member.cache = Place(found.cache, group * rows, rows, np.append(place.columns, True))
+        return {
+            member: found.output(request, heads, member.encoded, group=group)
+            for group, (member, request) in enumerate(zip(members, requests, strict=True))
+        }
 
     def _places(self, members: list[Member]) -> list[Place]:
         """Where each cache lies in the slab they share, or in a new one with each cache flush left."""
@@ -149,7 +141,7 @@ class Cohort:
         if len(places) == len(caches) and all(place.slab is places[0].slab for place in places):
             return places
         width = max(cache.length for cache in caches)
-        slab = Slab(*(self._stacked(caches, which, width) for which in ("keys", "values")))
+        slab = KVCache(self._stacked(caches, "keys", width), self._stacked(caches, "values", width), width)
         starts = np.cumsum([0, *(cache.rows for cache in caches)])
         return [
             Place(slab, int(start), cache.rows, np.arange(width) < cache.length)
@@ -162,12 +154,13 @@ class Cohort:
         for layer in range(self._decoder.dims.n_text_layer):
             arrays: dict[int, FloatArray] = {}
 
-            def array(tensor: Any, arrays: dict[int, FloatArray] = arrays) -> FloatArray:
-                if id(tensor) not in arrays:
-                    arrays[id(tensor)] = tensor.numpy()  # a copy, so one for all that share it
-                return arrays[id(tensor)]
-
-            parts = [_part(cache, which, layer, array) for cache in caches]
+            parts = []
+            for cache in caches:
+                whole = cache.slab if isinstance(cache, Place) else cache
+                if id(whole) not in arrays:
+                    arrays[id(whole)] = getattr(whole, which)[layer].numpy()  # a copy, so one for all that share it
+                array = arrays[id(whole)]
+                parts.append(cache.read(array) if isinstance(cache, Place) else array)
             tensors.append(one_below_the_other(parts, width))
         return tuple(tensors)
 
@@ -177,13 +170,6 @@ class Cohort:
             return self._decoder.suppression(requests[0])
         spread = [self._decoder.suppression(request) for request in requests]
         return np.concatenate([np.broadcast_to(mask, (rows, *mask.shape[1:])) for mask in spread])
-
-
-def _part(cache: KVCache | Place, which: str, layer: int, array: Callable[[Any], FloatArray]) -> FloatArray:
-    """The "keys" or "values" of one layer, [rows, heads, length, 64]; `array` gives a tensor's content."""
-    if isinstance(cache, Place):
-        return cache.read(array(getattr(cache.slab, which)[layer]))
-    return array(getattr(cache, which)[layer])
 
 
 def _parents(request: DecodeRequest, place: Place) -> npt.NDArray[Any]:

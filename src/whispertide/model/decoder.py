@@ -39,7 +39,6 @@ class Rows:
     first      [rows, 1] the position of each row's first token
     parents    [rows] which cached row each row continues
     self_bias, cross_bias, suppress   as the graph has them
-    keys, values           the cache, per layer
     cross_keys, cross_values   of the windows, per layer
     """
 
@@ -49,18 +48,16 @@ class Rows:
     self_bias: FloatArray
     cross_bias: FloatArray
     suppress: FloatArray
-    keys: Sequence[Any]
-    values: Sequence[Any]
+    cache: KVCache
     cross_keys: Sequence[Any]
     cross_values: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one run gave: the cache with the new tokens in it per layer, the distribution and, by layer, attention."""
+    """What one run gave: the cache with the new tokens in it, the distribution and, by layer, attention."""
 
-    keys: tuple[Any, ...]
-    values: tuple[Any, ...]
+    cache: KVCache
     distribution: dict[str, Any]
     attention: dict[int, FloatArray]
 
@@ -98,9 +95,9 @@ class Decoder:
             *(f"cross_attention.{i}" for i in watched),
         ]
         found = dict(zip(names, self.graph.run(names, self._inputs(rows, request)), strict=True))
+        keys, values = (tuple(found[f"present_{which}.{i}"] for i in layers) for which in "kv")
         return Found(
-            keys=tuple(found[f"present_k.{i}"] for i in layers),
-            values=tuple(found[f"present_v.{i}"] for i in layers),
+            cache=KVCache(keys, values, rows.cache.length + rows.tokens.shape[1]),
             distribution={name: found[name].numpy() for name in _DISTRIBUTION[request.need]},
             attention={i: found[f"cross_attention.{i}"].numpy() for i in watched},
         )
@@ -117,7 +114,7 @@ class Decoder:
             "suppress": rows.suppress,
         }
         for i in range(self.dims.n_text_layer):
-            inputs[f"past_k.{i}"], inputs[f"past_v.{i}"] = rows.keys[i], rows.values[i]
+            inputs[f"past_k.{i}"], inputs[f"past_v.{i}"] = rows.cache.keys[i], rows.cache.values[i]
             inputs[f"cross_k.{i}"], inputs[f"cross_v.{i}"] = rows.cross_keys[i], rows.cross_values[i]
         return inputs
 
@@ -186,11 +183,10 @@ class DecoderState:
             self_bias=decoder.causal_bias(cache.length, length),
             cross_bias=decoder.padding_bias(encoded),
             suppress=decoder.suppression(request),
-            keys=cache.keys,
-            values=cache.values,
+            cache=cache,
             cross_keys=encoded.cross_k,
             cross_values=encoded.cross_v,
         )
         found = decoder.run(rows, request, self._heads)
-        self.cache = KVCache(found.keys, found.values, cache.length + length)
+        self.cache = found.cache
         return found.output(request, self._heads, encoded)

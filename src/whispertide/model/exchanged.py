@@ -6,13 +6,11 @@ of different speed. Knows neither threads nor rounds: `hand_over` is somebody el
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from whispertide.model.decoder import DecoderState
 from whispertide.model.engine import Encoded, Engine
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.request import DecodeOutput, DecodeRequest, Head
-from whispertide.types import FloatArray
 
 
 class ExchangedEngine:
@@ -26,12 +24,9 @@ class ExchangedEngine:
         self.options = second.options
         self.second = of_onnx_runtime(second)
         self._first = of_onnx_runtime(first)
+        self.encode = self.second.encode
         self._left = tokens
         self._hand_over: Callable[[], None] | None = hand_over
-
-    def encode(self, mel: FloatArray, **settings: Any) -> Encoded:
-        """Encode a window on the second worker."""
-        return self.second.encode(mel, **settings)
 
     def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> "ExchangedRun":
         """A fresh decoder over `encoded` that also returns the cross-attention of `heads`."""

@@ -12,18 +12,12 @@ from whispertide.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class Slab:
-    """Keys and values of every layer, [rows, heads, columns, 64], as the graph gave them."""
-
-    keys: tuple[Any, ...]
-    values: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Place:
-    """Where a search's cache lies: `rows` rows of a slab from `start` on; `columns` [columns] of them are its own."""
+    """Where a search's cache lies: `rows` rows of a larger one, the slab, from `start` on; of its columns those in
+    `columns` [columns].
+    """
 
-    slab: Slab
+    slab: KVCache
     start: int
     rows: int
     columns: npt.NDArray[np.bool_]
@@ -52,11 +46,6 @@ class Place:
             return tuple(onnxruntime.OrtValue.ortvalue_from_numpy(part) for part in parts)
 
         return KVCache(own(self.slab.keys), own(self.slab.values), self.length)
-
-
-def slots(one: FloatArray, count: int) -> FloatArray:
-    """Room for `count` arrays like `one` ([1, ...]), [count, ...]."""
-    return np.empty((count, *one.shape[1:]), one.dtype)
 
 
 def one_below_the_other(parts: Sequence[FloatArray], width: int) -> FloatArray:

@@ -4,13 +4,14 @@ What the folder holds is `graphs.static_export`'s business.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from whispertide.checkpoint import Checkpoint
 from whispertide.errors import GraphError
-from whispertide.graphs.chunks import MASKED, UnrolledLayout, encoder_name, frames_of, read_manifest
+from whispertide.graphs.chunks import MASKED, encoder_name, frames_of, read_manifest
 from whispertide.model.encoder import run_encoder
 from whispertide.model.engine import DecoderRun, Encoded, EncoderState
 from whispertide.model.limits import check_stateless
@@ -34,28 +35,20 @@ class StaticEngine:
         self, folder: Path, checkpoint: Checkpoint, options: EngineOptions, qnn: QnnOptions | None = None
     ) -> None:
         """Raises `GraphError` for a folder that is damaged or was made from another checkpoint."""
-        self.manifest = read_manifest(folder)
-        if self.manifest.content_hash != checkpoint.content_hash:
+        manifest = read_manifest(folder)
+        if manifest.content_hash != checkpoint.content_hash:
             raise GraphError(
                 f"expected static graphs of {checkpoint.name} as it is now; {folder} was made from "
-                f"{self.manifest.model} with other weights: export the model again"
+                f"{manifest.model} with other weights: export the model again"
             )
         self.path = folder
         self.dims = checkpoint.dims
-        self.is_half = self.manifest.precision == "fp16"
-        self.options = EngineOptions("fp16" if self.is_half else "fp32", options.provider, options.threads)
+        self.layout = manifest.layout
+        half = manifest.precision == "fp16"
+        self.dtype = np.float16 if half else np.float32  # of all floats that go in and out
+        self.options = replace(options, precision="fp16" if half else "fp32")
         self._qnn = qnn or QnnOptions()
         self._sessions: dict[str, GraphSession] = {}
-
-    @property
-    def layout(self) -> UnrolledLayout:
-        """Plans and buckets."""
-        return self.manifest.layout
-
-    @property
-    def dtype(self) -> type[np.float16] | type[np.float32]:
-        """Of all floats that go in and out."""
-        return np.float16 if self.is_half else np.float32
 
     def check_bucket(self, frames: int) -> None:
         """Raise `GraphError` unless windows of so many encoder frames are among the buckets."""

@@ -79,10 +79,11 @@ class UnrolledState:
         self._encoded = encoded
         self._heads = heads
         self._fed = 0
-        self._cache: dict[str, Any] = {}
-        for layer in range(engine.dims.n_text_layer):
-            for which in "kv":
-                self._cache[f"past_{which}.{layer}"] = self._dummy()
+        dims = engine.dims
+        dummy = np.zeros((1, dims.n_text_head, DUMMY, dims.n_text_state // dims.n_text_head), engine.dtype)
+        self._cache: dict[str, Any] = {
+            f"past_{which}.{layer}": dummy for layer in range(dims.n_text_layer) for which in "kv"
+        }
         self._audio = self._audio_inputs()
 
     def run(self, request: ChunkRequest) -> ChunkOutput:
@@ -128,11 +129,6 @@ class UnrolledState:
             rule[request.first] = 0
         suppress = np.maximum(request.suppress, MASKED).astype(self._engine.dtype)
         return {"forced": forced, "rule": rule, "suppress": np.ascontiguousarray(suppress)}
-
-    def _dummy(self) -> Any:
-        dims = self._engine.dims
-        size = dims.n_text_state // dims.n_text_head
-        return np.zeros((1, dims.n_text_head, DUMMY, size), self._engine.dtype)
 
     def _audio_inputs(self) -> dict[str, Any]:
         """Cross-attention keys and values, and the mask behind the audio; the same for every chunk."""

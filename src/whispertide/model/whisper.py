@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, Tokenizer, load_checkpoint
+from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.graphs.contract import DECODER, ENCODER
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Engine
@@ -17,10 +17,11 @@ class WhisperModel:
     """A loaded model: what `checkpoint` says, computed by `engine`."""
 
     def __init__(self, checkpoint: Checkpoint, engine: Engine) -> None:
-        self.name = checkpoint.name
-        self.options = engine.options
         self.checkpoint = checkpoint
+        self.name, self.dims = checkpoint.name, checkpoint.dims
+        self.tokenizer, self.generation = checkpoint.tokenizer, checkpoint.generation
         self.engine = engine
+        self.options = engine.options
         self.encode = engine.encode
         self.decoder = engine.start
 
@@ -29,24 +30,9 @@ class WhisperModel:
         return WhisperModel(self.checkpoint, open_engine(self.checkpoint, options))
 
     @property
-    def dims(self) -> ModelDims:
-        """The shape of the network."""
-        return self.checkpoint.dims
-
-    @property
     def content_hash(self) -> str:
         """The checkpoint's hash over shape and weights: equal hashes, equal networks."""
         return self.checkpoint.content_hash
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The checkpoint's own vocabulary."""
-        return self.checkpoint.tokenizer
-
-    @property
-    def generation(self) -> GenerationConfig:
-        """The checkpoint's alignment heads and suppression lists."""
-        return self.checkpoint.generation
 
 
 def open_engine(checkpoint: Checkpoint, options: EngineOptions, announce: Announce | None = None) -> Engine:
