@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import Oracle, audio_between, make_gate, plain, speech
+from reference import nano
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.decoding.search import Guard
@@ -25,8 +26,8 @@ from whispertide.errors import GraphError, OptionError, SessionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
 from whispertide.lab.profile import record
 from whispertide.model.runtime import GraphSession
-from whispertide.model.whisper import WhisperModel, load_model
-from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.model.whisper import WhisperModel
+from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.executor import SerialExecutor, make_executor
 from whispertide.streaming.framing import get_framing
@@ -385,7 +386,7 @@ def test_no_word_is_lost_or_said_twice_however_rounds_overlap(
 
 @pytest.fixture(scope="module")
 def model() -> WhisperModel:
-    return load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    return nano()
 
 
 def judged(result: RoundResult) -> RoundResult:
@@ -452,6 +453,7 @@ def test_a_larger_share_leaves_the_second_worker_less(model: WhisperModel) -> No
 def counting(model: WhisperModel) -> WhisperModel:
     """A view whose decoder counts its runs."""
     view = model.view(model.options)
+    view.encoder = model.encoder  # type: ignore[misc]  # cached, so that it can be set
     view.decoder_graph.graph = cast(Any, CountingGraph(view.decoder_graph.graph))
     return view
 
