@@ -90,7 +90,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     graphs = folder / "graphs"
     graphs.mkdir()
     build_graphs(model.checkpoint, "fp32", graphs)
-    options = EngineOptions(precision="fp32", provider="cpu", threads=2)
+    options = EngineOptions(precision="fp32", provider="cpu", threads=1)
     dims = model.checkpoint.dims
     mel = speechlike_mel(dims.n_mels, seed=1)
     ids = np.random.default_rng(2).integers(0, 50000, (1, LENGTH))

@@ -75,7 +75,7 @@ def prompt() -> IntArray:
 
 def ours(checkpoint: Checkpoint, folder: Path) -> Computed:
     build_graphs(checkpoint, "fp32", folder)
-    model = WhisperModel(checkpoint, GraphFiles(folder), EngineOptions(precision="fp32", provider="cpu", threads=2))
+    model = WhisperModel(checkpoint, GraphFiles(folder), EngineOptions(precision="fp32", provider="cpu", threads=1))
     encoded = model.encoder.encode(mel_of(DEMO), hidden=True)
     ids = prompt()
     output = model.decoder(encoded).run(DecodeRequest(ids, tuple(range(ids.shape[1])), need="logits"))
