@@ -462,4 +462,4 @@ def test_a_named_pipe_is_read_as_it_is_written(run: Run, talk: Path, tmp_path: P
     writer = threading.Thread(target=lambda: pipe.write_bytes(talk.read_bytes()), daemon=True)
     writer.start()
     assert run("transcribe", pipe, *mode).stdout.split() == SIX.split()
-    writer.join(timeout=10)
+    writer.join(timeout=60)

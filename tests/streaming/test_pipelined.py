@@ -40,7 +40,7 @@ from whispertide.streaming.stages import Opening, begin
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 S = SAMPLE_RATE
-LONG = 20.0  # seconds that a test waits for another thread before it fails
+LONG = 120.0  # seconds that a test waits for another thread before it fails
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 RECIPE = get_recipe("whisper-streaming").replace(vad=False, trim_s=5, hard_cap_s=10, beam=2)
 WORDS = speech(*((f"w{i}", i / 2, i / 2 + 0.4) for i in range(24)))
