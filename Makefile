@@ -9,17 +9,22 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
 
+# Two processes of one thread each; the one that is done first takes tests from the other. Compiled files are kept,
+# whatever the environment says: to compile the tests anew takes longer than to run many of them.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest
+BOTH_CORES := --numprocesses 2 --dist worksteal
+
 test: $(VENV)/.test
-	$(BIN)/pytest
+	$(PYTEST) $(BOTH_CORES)
 
 slow: $(VENV)/.test
-	$(BIN)/pytest -m slow
+	$(PYTEST) $(BOTH_CORES) -m slow
 
 check: $(VENV)/.test audit
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/pytest tests/test_imports.py
+	$(PYTEST) tests/test_imports.py
 
 # Known vulnerabilities in what is locked. Where nobody can be asked about them, a line says so, and that is all.
 audit: $(VENV)/.test

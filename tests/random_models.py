@@ -17,7 +17,7 @@ from whispertide.checkpoint.weights import TensorStore
 SHAPES = {
     "tiny.en": (80, 384, 6, 4, 4, 51864),
     "base": (80, 512, 8, 6, 6, 51865),
-    "small.en": (80, 768, 12, 12, 12, 51864),
+    "small.en, four layers": (80, 768, 12, 4, 4, 51864),
     "large-v3, two layers": (128, 1280, 20, 2, 2, 51866),
 }
 PEAK = 4.0

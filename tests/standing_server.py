@@ -73,7 +73,7 @@ class Standing:
         """How many tasks the event loop has."""
         counted: Queue[int] = Queue()
         self.call(lambda: counted.put(len(asyncio.all_tasks(self.loop))))
-        return counted.get(timeout=5)
+        return counted.get(timeout=60)
 
     def words(self) -> list[str]:
         """What the newest session confirmed."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import whispertide
+from reference import remembering
 from whispertide.audio.file import decode_blocks, load_audio
 from whispertide.errors import UnknownLanguageError, UnknownRecipeError
 from whispertide.events import Confirmed, End, Event, to_dict
@@ -22,7 +23,9 @@ FAST = whispertide.get_recipe("whisper-streaming").replace(search="greedy")
 
 @pytest.fixture(scope="module")
 def model() -> whispertide.Transcriber:
-    return whispertide.load("nano.en", precision="fp32", threads=1)
+    transcriber = whispertide.load("nano.en", precision="fp32", threads=1)
+    remembering(transcriber.model)
+    return transcriber
 
 
 def unstamped(events: list[Event]) -> list[dict[str, object]]:

@@ -124,7 +124,7 @@ def test_a_reader_in_another_thread_gets_everything_and_ends(fake: FakeSoundDevi
     with microphone_blocks() as blocks:
         reader = threading.Thread(target=lambda: received.extend(blocks))
     reader.start()
-    reader.join(timeout=5)
+    reader.join(timeout=60)
     assert not reader.is_alive()
     assert sum(map(len, received)) == SAMPLE_RATE
 

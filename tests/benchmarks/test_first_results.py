@@ -170,7 +170,10 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
     assert not [name for name, _ in study.asked if name.startswith("peer:faster")], "heard in --prepare"
 
 
-def test_further_checkpoints_are_measured_like_the_first(script: ModuleType, study: Study, tmp_path: Path) -> None:
+def test_further_checkpoints_are_measured_like_the_first(
+    script: ModuleType, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_nothing(monkeypatch)
     (tmp_path / "river.en").mkdir()
     study.options.more = [str(tmp_path / "river.en")]
     script.run(study.options)

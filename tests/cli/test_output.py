@@ -185,7 +185,7 @@ def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
     writer = Writer(plan_targets(["a.wav"], str(pipe), None)[0])
     writer.write("through")
     writer.finish()
-    reader.join(timeout=10)
+    reader.join(timeout=60)
     assert received == ["through"]
     assert pipe.is_fifo()
 

@@ -30,7 +30,7 @@ class Running:
 
     def finish(self) -> tuple[int, bytes, bytes]:
         """Exit code and what is left to read."""
-        out, err = self.process.communicate(timeout=20)
+        out, err = self.process.communicate(timeout=120)
         return self.process.returncode, out, err
 
     def send(self, duration_s: float) -> None:
@@ -108,7 +108,7 @@ def test_ctrl_c_while_waiting_for_input() -> None:
         program.send(12)
         assert program.stdout.readline().startswith(b"word0")
         program.process.send_signal(signal.SIGINT)
-        code = program.process.wait(timeout=20)  # its input is still open
+        code = program.process.wait(timeout=120)  # its input is still open
         assert (code, b"Traceback" in program.stderr.read()) == (130, False)
 
 
@@ -138,7 +138,7 @@ def test_a_reader_that_leaves_is_no_error(long_talk: Path) -> None:
         program.stdout.readline()
         program.stdout.close()
         assert program.stderr.read() == b""
-        assert program.process.wait(timeout=20) == 1
+        assert program.process.wait(timeout=120) == 1
 
 
 def test_text_that_the_locale_cannot_say_is_utf_8(tmp_path: Path) -> None:

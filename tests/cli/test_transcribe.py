@@ -400,7 +400,7 @@ def test_beside_a_busy_process_the_real_model_says_the_same_every_time(mode: tup
     command = ["transcribe", str(files("whispertide") / "bundled" / "audio" / "demo.flac"), "-m", "nano.en", *mode]
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
-            results = [CliRunner().invoke(app, [*command, "-f", "srt"]) for _ in range(4)]
+            results = [CliRunner().invoke(app, [*command, "-f", "srt"]) for _ in range(3)]
         finally:
             busy.kill()
     assert all(result.exit_code == 0 for result in results)
@@ -462,4 +462,4 @@ def test_a_named_pipe_is_read_as_it_is_written(run: Run, talk: Path, tmp_path: P
     writer = threading.Thread(target=lambda: pipe.write_bytes(talk.read_bytes()), daemon=True)
     writer.start()
     assert run("transcribe", pipe, *mode).stdout.split() == SIX.split()
-    writer.join(timeout=10)
+    writer.join(timeout=60)

@@ -86,7 +86,7 @@ def bundled() -> RandomModel:
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     folder = tmp_path_factory.mktemp("parity")
     model = bundled() if request.param == "nano.en" else random_model(request.param, folder / "hf")
-    options = EngineOptions(precision="fp32", provider="cpu", threads=2)
+    options = EngineOptions(precision="fp32", provider="cpu", threads=1)
     dims = model.checkpoint.dims
     mel = speechlike_mel(dims.n_mels, seed=1)
     ids = np.random.default_rng(2).integers(0, 50000, (1, LENGTH))

@@ -135,7 +135,7 @@ def test_steps_of_different_lengths_share_runs_and_part_again(model: Transcriber
     barrier = threading.Barrier(3)
     with ThreadPoolExecutor(3) as pool:
         runs = [pool.submit(script, shared.start(window), n, barrier) for n, window in enumerate(windows)]
-        got = [run.result(timeout=20) for run in runs]
+        got = [run.result(timeout=120) for run in runs]
     for one, other in zip(expected, got, strict=True):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(b, a, atol=2e-3)

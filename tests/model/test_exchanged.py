@@ -6,19 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reference import nano
 from whispertide.audio.file import load_audio
 from whispertide.features import log_mel
 from whispertide.model.exchanged import ExchangedEngine
 from whispertide.model.request import DecodeOutput, DecodeRequest
-from whispertide.model.whisper import WhisperModel, load_model
-from whispertide.options import EngineOptions
+from whispertide.model.whisper import WhisperModel
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 
 
 @pytest.fixture(scope="module")
 def model() -> WhisperModel:
-    return load_model("nano.en", EngineOptions(precision="fp32", provider="cpu", threads=1))
+    return nano()
 
 
 def exchanged(model: WhisperModel, tokens: int, hand_over: Callable[[], None]) -> WhisperModel:

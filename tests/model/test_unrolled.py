@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reference import remembering
 from unrolled_models import Pair
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
@@ -31,7 +32,7 @@ HEADS = [(3, 0), (2, 1)]
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    model = load_model("nano.en", EngineOptions(precision="fp32", provider="cpu", threads=1))
+    model = remembering(load_model("nano.en", EngineOptions(precision="fp32", provider="cpu", threads=1)))
     folder = tmp_path_factory.mktemp("unrolled")
     static_export.build(load_checkpoint("nano.en"), "fp32", folder, LAYOUT, encoder=True)
     return Pair(model, static(folder, model.options), folder)

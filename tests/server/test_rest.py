@@ -37,7 +37,7 @@ FIELDS = (
 async def rest(options: ServerOptions | None = None, **model: Any) -> AsyncIterator[httpx.AsyncClient]:
     async with served(options, OfflineModel(**model)) as (server, _):
         address = f"http://127.0.0.1:{server.port}"
-        async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=120) as client:
             yield client
 
 
@@ -259,7 +259,7 @@ def test_a_file_whose_client_has_left_is_not_transcribed() -> None:
         async with served(limited(offline=4), model) as (server, _):
             address = f"http://127.0.0.1:{server.port}"
             for stream in ("false", "true"):
-                async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=20) as client:
+                async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=120) as client:
                     model.offline.offline_options.clear()
                     left = [asyncio.create_task(post(client, wav(100), stream=stream)) for _ in range(3)]
                     while not model.offline.offline_options:  # one of them is being transcribed
@@ -267,7 +267,7 @@ def test_a_file_whose_client_has_left_is_not_transcribed() -> None:
                     for task in left:
                         task.cancel()
                     await asyncio.gather(*left, return_exceptions=True)
-                async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=20) as client:
+                async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=120) as client:
                     assert (await post(client, wav(2))).status_code == 200  # the three take 75 s
 
     run(body)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reference import nano
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.decoding.reference import Align, Reference
@@ -31,7 +32,7 @@ GREEDY = DecodeOptions(temperatures=(0.0,))
 
 @pytest.fixture(scope="module", params=list(FRAMINGS))
 def executor(request: pytest.FixtureRequest) -> SerialExecutor:
-    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    model = nano()
     return SerialExecutor(model, get_framing(request.param))
 
 
@@ -51,7 +52,7 @@ def test_words_lie_in_the_window(executor: SerialExecutor) -> None:
 
 
 def test_the_reference_framing_hears_the_sentence() -> None:
-    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    model = nano()
     words = hear(SerialExecutor(model, get_framing("pad30"))).words
     assert "The best time of" in join_words(words)
 
@@ -86,7 +87,7 @@ def test_the_prompt_reaches_the_decoder(executor: SerialExecutor) -> None:
 
 
 def test_executors_are_made_for_the_recipe() -> None:
-    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    model = nano()
     base, simul, tide = (as_tuned(get_recipe(name)) for name in ("whisper-streaming", "simulstreaming", "tide"))
     assert isinstance(make_executor(model, base), SerialExecutor)
     assert isinstance(make_executor(model, tide), SinglePassExecutor)
@@ -103,7 +104,7 @@ def test_a_detector_may_be_given() -> None:
             return True
 
     given = Given()
-    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    model = nano()
     executor = make_executor(model, DETECTING, given)
     assert isinstance(executor, SinglePassExecutor)
     assert executor.detector is given
@@ -153,7 +154,7 @@ def test_a_detector_of_another_model_is_refused(own_model: WhisperModel, tmp_pat
 
 def test_a_model_with_a_name_is_called_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whispertide.streaming.executor.FILE_NAME", "missing.npz")
-    model = load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    model = nano()
     with pytest.raises(CheckpointNotFoundError, match=r"`whispertide train truncation nano\.en`"):
         make_executor(model, DETECTING)
 
@@ -168,7 +169,7 @@ def test_an_unknown_framing_is_refused() -> None:
 
 @cache
 def bare() -> SerialExecutor:
-    return SerialExecutor(load_model("nano.en", EngineOptions(precision="fp32", threads=1)), get_framing("bare"))
+    return SerialExecutor(nano(), get_framing("bare"))
 
 
 def following(words: tuple[Word, ...], beam: int, how: Reference | None, **more: Any) -> RoundResult:

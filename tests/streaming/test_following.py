@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from reference import nano
 from whispertide.audio.file import load_audio
 from whispertide.decoding.search import NO_STEPS, Guard, Steps
 from whispertide.events import Confirmed
-from whispertide.model.whisper import WhisperModel, load_model
-from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.model.whisper import WhisperModel
+from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.policy import Executor
@@ -27,7 +28,7 @@ FOLLOWING = ("pruned", "verified")
 
 @cache
 def model() -> WhisperModel:
-    return load_model("nano.en", EngineOptions(precision="fp32", provider="cpu", threads=1))
+    return nano()
 
 
 @dataclass

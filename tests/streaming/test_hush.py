@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference import nano
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
@@ -46,7 +47,7 @@ def noise(count: int = HALF, level: float = 0.3, seed: int = 0) -> FloatArray:
 
 @pytest.fixture(scope="module")
 def model() -> WhisperModel:
-    return load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    return nano()
 
 
 @pytest.fixture(scope="module")

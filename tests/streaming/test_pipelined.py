@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import Oracle, audio_between, make_gate, plain, speech
+from reference import nano
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.decoding.search import Guard
@@ -26,8 +27,8 @@ from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
 from whispertide.lab.profile import record
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.runtime import GraphSession
-from whispertide.model.whisper import WhisperModel, load_model
-from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.model.whisper import WhisperModel
+from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.executor import SerialExecutor, make_executor
 from whispertide.streaming.framing import get_framing
@@ -40,7 +41,7 @@ from whispertide.streaming.stages import Opening, begin
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 S = SAMPLE_RATE
-LONG = 20.0  # seconds that a test waits for another thread before it fails
+LONG = 120.0  # seconds that a test waits for another thread before it fails
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 RECIPE = get_recipe("whisper-streaming").replace(vad=False, trim_s=5, hard_cap_s=10, beam=2)
 WORDS = speech(*((f"w{i}", i / 2, i / 2 + 0.4) for i in range(24)))
@@ -386,7 +387,7 @@ def test_no_word_is_lost_or_said_twice_however_rounds_overlap(
 
 @pytest.fixture(scope="module")
 def model() -> WhisperModel:
-    return load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    return nano()
 
 
 def judged(result: RoundResult) -> RoundResult:

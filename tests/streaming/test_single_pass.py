@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reference import nano
 from small_models import small_multilingual
 from whispertide.audio.file import load_audio
 from whispertide.decoding.alignment import alignment_heads
@@ -23,8 +24,8 @@ from whispertide.decoding.window import build_search
 from whispertide.model.encoder import in_runtime
 from whispertide.model.engine import LAST_LAYER
 from whispertide.model.request import DecodeRequest
-from whispertide.model.whisper import WhisperModel, load_model
-from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.model.whisper import WhisperModel
+from whispertide.options import DecodeOptions
 from whispertide.streaming import single_pass
 from whispertide.streaming.framing import FRAMINGS, bare
 from whispertide.streaming.round import Listened, Listening, RoundPlan, RoundResult
@@ -37,7 +38,7 @@ START = 3200 * 320  # somewhere in the middle of a stream
 
 @pytest.fixture(scope="module")
 def model() -> WhisperModel:
-    return load_model("nano.en", EngineOptions(precision="fp32", threads=1))
+    return nano()
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from attention_ramps import looking_at, scene
+from reference import remembering
 from scripted_decoder import EOT, SOT, SPECIALS, VOCABULARY, ScriptedDecoder, telling
 from stepwise import Stepwise
 from whispertide.audio.file import load_audio
@@ -53,7 +54,7 @@ def padded(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) ->
 
 @pytest.fixture(scope="module")
 def model() -> WhisperModel:
-    return load_model("nano.en", EngineOptions(precision="fp32", provider="cpu", threads=1))
+    return remembering(load_model("nano.en", EngineOptions(precision="fp32", provider="cpu", threads=1)))
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from whispertide.streaming.framing import HUSH
 from whispertide.streaming.hush import HushWord, file_name
 from whispertide.types import SAMPLE_RATE, FloatArray
 
-CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
+CLIP = Path(__file__).parents[2] / "clips" / "quiet.flac"
 WORD = HushWord(np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE // 2).astype(np.float32))
 
 

@@ -28,7 +28,7 @@ from whispertide.options import DecodeOptions
 from whispertide.streaming.recipes import get_recipe
 from whispertide.types import SAMPLE_RATE
 
-CLIPS = Path(__file__).parents[1] / "clips"
+CLIPS = Path(__file__).parents[2] / "clips"
 ABOUT = About(recipe="r", model="m", corpus="c", corpus_hash="0123456789ab", step_s=1.0, threads=2, wer_offline=0.1)
 KEYS = (  # what a line must at least have
     "recipe model corpus corpus_hash step_s threads wer wer_offline confirmed_mean_s confirmed_p99_s settled_mean_s "

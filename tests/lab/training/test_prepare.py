@@ -135,8 +135,17 @@ def test_a_bad_line_is_named(audio: Path, tmp_path: Path, kind: str) -> None:
     assert message in problem.reason
     assert f"line 3: {problem.reason}" in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_bad_lines_are_left_out_where_that_is_wanted(audio: Path, tmp_path: Path) -> None:
+    good = json.dumps({"audio": "0.wav", "text": TEXTS[0]})
+    rows = [good, "", *(bad if isinstance(bad, str) else json.dumps(bad) for bad, _ in BAD.values()), good]
+    path = audio / "bad and good.jsonl"
+    path.write_bytes("\n".join(rows).encode("utf-8", errors="surrogateescape"))
     made = prepare(path, tmp_path / "out", skip_bad=True)
-    assert made.left_out == (problem,)
+    assert [problem.number for problem in made.left_out] == list(range(3, 3 + len(BAD)))
+    for problem, (_, message) in zip(made.left_out, BAD.values(), strict=True):
+        assert message in problem.reason
     assert [said.text for said in open_shards([tmp_path / "out"])] == [TEXTS[0]] * 2
 
 

@@ -75,7 +75,7 @@ def prompt() -> IntArray:
 
 
 def ours(checkpoint: Checkpoint, folder: Path) -> Computed:
-    options = EngineOptions(precision="fp32", provider="cpu", threads=2)
+    options = EngineOptions(precision="fp32", provider="cpu", threads=1)
     model = WhisperModel(checkpoint, OnnxEngine(GraphFiles(checkpoint, "fp32", folder), options))
     encoded = model.encode(mel_of(DEMO), taps=(LAST_LAYER,))
     ids = prompt()
