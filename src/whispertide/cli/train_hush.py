@@ -67,10 +67,11 @@ def hush(
     def body() -> ExitCode:
         where = train_device(device)
         from whispertide.checkpoint import load_checkpoint
+        from whispertide.checkpoint.attachments import place
         from whispertide.lab.training.hush import HushOptions, open_trainer
         from whispertide.lab.training.hush_windows import HushWindowOptions
         from whispertide.lab.training.network import load_network
-        from whispertide.streaming.hush import file_name
+        from whispertide.streaming.hush import KIND
 
         checkpoint = load_checkpoint(model, announce=say)
         options = HushOptions(
@@ -83,8 +84,8 @@ def hush(
             content_hash=checkpoint.content_hash,
             windows=HushWindowOptions(language=language),
         )
-        path = output or checkpoint.tensors.files[0].parent / file_name(seconds)
-        folder = run or Path(f"{Path(file_name(seconds)).stem}-{checkpoint.content_hash[:8]}")
+        path = output or place(checkpoint, KIND, f"{seconds:g}")
+        folder = run or Path(f"hush-{seconds:g}s-{checkpoint.content_hash[:8]}")
         speech = _speech(data or [], folder)
         trainer = open_trainer(load_network(checkpoint), checkpoint.tokenizer, speech, options, folder, where)
         say(f"the run is kept in {folder}")

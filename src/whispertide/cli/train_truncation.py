@@ -34,7 +34,8 @@ def truncation(
         from tempfile import TemporaryDirectory
 
         from whispertide.checkpoint import load_checkpoint
-        from whispertide.decoding.truncation import FILE_NAME
+        from whispertide.checkpoint.attachments import place
+        from whispertide.decoding.truncation import KIND
         from whispertide.model.whisper import load_model
         from whispertide.options import EngineOptions
 
@@ -49,7 +50,7 @@ def truncation(
 
         options = TruncationOptions(windows=windows, framing=framing, seed=seed)
         loaded = load_model(model, EngineOptions(precision="fp32"), announce=say)
-        path = output or load_checkpoint(model).tensors.files[0].parent / FILE_NAME
+        path = output or place(load_checkpoint(model), KIND)
         with TemporaryDirectory(prefix="whispertide-") as folder:
             if not data:
                 say(f"making {minutes:g} minutes of synthetic speech")

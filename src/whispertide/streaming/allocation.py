@@ -20,7 +20,6 @@ from whispertide.errors import OptionError
 from whispertide.model.backend import BACKENDS
 from whispertide.model.runtime import physical_cores, thread_count
 from whispertide.options import EngineOptions, Precision, ProviderName
-from whispertide.streaming.beside import command_name
 from whispertide.streaming.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -112,8 +111,8 @@ def allocate(model: "WhisperModel", recipe: Recipe) -> tuple[Recipe, Allocation 
     if not known:
         warnings.warn(
             f"executor=auto: nothing was measured for {model.name} ({model.options.precision}) with {recipe.name} on "
-            f"this machine, so rounds run one after the other; `whispertide profile {command_name(model)} --recipe "
-            f"{recipe.name}` measures it",
+            "this machine, so rounds run one after the other; "
+            f"`whispertide profile {model.checkpoint.argument} --recipe {recipe.name}` measures it",
             stacklevel=2,
         )
         return recipe.replace(executor="serial"), None

@@ -17,13 +17,11 @@ from whispertide.decoding.earlier import Reuse
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Cost, Features, Frame, OfflineSegment, Stage, Transcription
 from whispertide.decoding.search import Guard
-from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
+from whispertide.decoding.truncation import TruncationDetector
 from whispertide.decoding.word_end import WordEndDetector
-from whispertide.errors import CheckpointNotFoundError
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
 from whispertide.streaming.allocation import Allocation, split_evenly
-from whispertide.streaming.beside import command_name, folder_of
 from whispertide.streaming.framing import HUSH, get_framing
 from whispertide.streaming.hush import HushWord, suffix_for
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
@@ -81,7 +79,7 @@ def _stages(
     if recipe.policy == "local-agreement":
         return SerialExecutor(model, get_framing(recipe.framing), suffix, encoder)
     if detector is None and _detects(recipe):
-        detector = _load_detector(model)
+        detector = TruncationDetector.beside(model.checkpoint)
     executor = SinglePassExecutor(model, get_framing(recipe.framing), detector, suffix=suffix, encoder=encoder)
     if recipe.search == "unrolled":
         executor.open_unrolled()
@@ -105,19 +103,6 @@ def executor_key(recipe: Recipe) -> ExecutorKey:
 
 def _detects(recipe: Recipe) -> bool:
     return recipe.policy == "align-att" and recipe.truncate == "detector"
-
-
-def _load_detector(model: "WhisperModel") -> TruncationDetector:
-    folder = folder_of(model)
-    try:
-        return TruncationDetector.load(
-            folder / FILE_NAME, width=model.dims.n_audio_state, content_hash=model.content_hash
-        )
-    except CheckpointNotFoundError as error:
-        raise CheckpointNotFoundError(
-            f"expected a word-truncation detector of {model.name} for truncate=detector; there is none in {folder}: "
-            f"train it with `whispertide train truncation {command_name(model)}`, or choose truncate=last-word"
-        ) from error
 
 
 class SerialExecutor:
