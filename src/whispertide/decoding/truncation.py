@@ -42,18 +42,11 @@ def rescaled(weights: FloatArray) -> npt.NDArray[np.float64]:
     return scaled
 
 
-def firings(weights: FloatArray) -> tuple[int, ...]:
-    """The frames at which the integral of weights [frames] passes 1, 2, ...; the very last frame does not count.
-
-    (The end of the audio itself makes a peak there, which says nothing.)
-    """
-    integral, count = _integral(weights)
-    places = np.searchsorted(integral, np.arange(1, count + 1))
-    return tuple(int(place) for place in places if place < len(integral))
-
-
 def last_firing(weights: FloatArray) -> int | None:
-    """The frame of the last firing; None where there is none, or rounding keeps the integral a little below it."""
+    """The frame at which the integral of weights [frames] passes its last whole number; the very last frame does not
+    count (the end of the audio itself makes a peak there, which says nothing). None where there is none, or rounding
+    keeps the integral a little below it.
+    """
     integral, count = _integral(weights)
     place = int(np.searchsorted(integral, count)) if count else len(integral)
     return place if place < len(integral) else None
@@ -85,10 +78,6 @@ class TruncationDetector:
         """Weights [frames] of the encoder's output [frames, width], which ends with the real audio."""
         scores = hidden @ self.weight + np.float32(self.bias)
         return np.asarray(1.0 / (1.0 + np.exp(-np.clip(scores, -60.0, 60.0))), np.float32)
-
-    def word_ends(self, hidden: FloatArray) -> tuple[int, ...]:
-        """The frames at which it fired: where words end."""
-        return firings(self.weights(hidden))
 
     def fires(self, hidden: FloatArray) -> bool:
         """Whether a word ends at the end of `hidden` [frames, width]: then the last word is whole."""

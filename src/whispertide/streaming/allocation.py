@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whispertide.atomic import write_text
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
 from whispertide.model.backend import BACKENDS
@@ -128,9 +129,7 @@ def remember(model: "WhisperModel", recipe: str, measured: Sequence[Measured]) -
     ranked = [asdict(item) for item in sorted(measured, key=lambda item: item.delay_s)]
     path = _file(key)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps({**key, "measured": ranked}, indent=2), encoding="utf-8")
-    unfinished.replace(path)
+    write_text(path, json.dumps({**key, "measured": ranked}, indent=2))
     return path
 
 

@@ -14,7 +14,7 @@ from whispertide.lab.evaluation.aligned import Stretch, align_corpus, spans_of, 
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, Span, Word
 
-CLIPS = Path(__file__).parents[1] / "clips"
+CLIPS = Path(__file__).parents[2] / "clips"
 
 
 def heard_at(*seconds: tuple[int, float, float]) -> dict[int, Word]:

@@ -16,7 +16,7 @@ from whispertide.lab.evaluation.card_sets import PADDED, UNPADDED, Part
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.options import EngineOptions
 
-CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
+CLIP = Path(__file__).parents[2] / "clips" / "quiet.flac"
 OPTIONS = CardOptions(engine=EngineOptions(precision="fp32", threads=1))
 
 

@@ -14,7 +14,7 @@ from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.model.whisper import WhisperModel
 from whispertide.types import Word
 
-CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
+CLIP = Path(__file__).parents[2] / "clips" / "quiet.flac"
 TEXT = CLIP.with_suffix(".txt").read_text().split()
 
 

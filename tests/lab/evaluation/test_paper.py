@@ -7,7 +7,7 @@ from whispertide.errors import OptionError
 from whispertide.lab.evaluation import paper
 from whispertide.lab.evaluation.paper import PAPERS, Item, get_paper, listing, missing_line, only
 
-DOCS = Path(__file__).parents[2] / "docs" / "papers.md"
+DOCS = Path(__file__).parents[3] / "docs" / "papers.md"
 WANTED = {
     "whisperflow": ("table", (1, 2, 4), "figure", (7, 8, 9, 10, 11, 12)),
     "npusper": ("table", range(1, 9), "figure", (2, 3, 5, 7, 8, 9, 10, 12, 13, 14)),

@@ -17,7 +17,7 @@ from whispertide.lab.speech.utterance import Utterance
 from whispertide.types import SAMPLE_RATE
 
 USUAL, QUICK = 3, 2
-PADDED = str(Path(__file__).parents[2] / "models" / "micro-padded.en")
+PADDED = str(Path(__file__).parents[3] / "models" / "micro-padded.en")
 
 
 class Corpus:

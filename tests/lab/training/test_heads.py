@@ -100,7 +100,7 @@ def test_joined_sentences_keep_their_times() -> None:
 
 def test_attention_is_what_word_times_are_made_of() -> None:
     """One row per token and one for the end; frames only where there is audio; words given back one by one."""
-    clip = Path(__file__).parents[1] / "clips" / "quiet.flac"
+    clip = Path(__file__).parents[2] / "clips" / "quiet.flac"
     text = clip.with_suffix(".txt").read_text().split()
     samples = load_audio(clip)
     step = len(samples) // len(text)

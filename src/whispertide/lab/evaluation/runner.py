@@ -266,7 +266,7 @@ class Runner:
             streaming=peer.streaming,
             clock=FREE if self.clock == FREE and "clock" in peer.defaults else peer.clock,
             settings={name: str(value) for name, value in settings.items()},
-            code=store.code_version("evaluation"),
+            code=store.code_version("lab/evaluation"),
         )
         changes = {name: settings[name] for name in peer.defaults}
         return Job(spec, corpus, lambda: hearing(peer, request.model, spec, corpus, self.results, changes))

@@ -147,7 +147,7 @@ def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str],
     """
     checkpoint = load_checkpoint(model, announce=announce)
     widening = plan_widening(checkpoint.dims, to)
-    source = checkpoint.tensors.files[0].parent
+    source = checkpoint.folder
     if not (source / "config.json").is_file():
         raise CheckpointError(
             f"expected a folder in Hugging Face layout to widen; {checkpoint.name} is an OpenAI .pt in {source}"
