@@ -97,7 +97,7 @@ def openai_timing() -> Any:
 class RememberingEncoder:
     """An encoder that does not compute the same window twice while it is one of the last `room` that were asked for."""
 
-    encoder: EncoderRun
+    encoder: Any
     room: int = 32
     windows: OrderedDict[tuple[Any, ...], Encoded] = field(default_factory=OrderedDict)
     lock: Lock = field(default_factory=Lock)

@@ -92,7 +92,7 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return [record.hear(label, utterance, 0.5 + step) for utterance in batch]
 
     def transcriber(self: Runner, model: str) -> Any:
-        weights = SimpleNamespace(content_hash="feed" * 16 if model == "nano.en" else "beef" * 16)
+        weights = SimpleNamespace(checkpoint=None, content_hash="feed" * 16 if model == "nano.en" else "beef" * 16)
         dims = SimpleNamespace(is_multilingual=False)
         return SimpleNamespace(model=weights, dims=dims, warm_up=lambda: None, framed=framed)
 

@@ -117,7 +117,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
 
     def transcriber(self: Runner, model: str) -> SimpleNamespace:
         return SimpleNamespace(
-            model=SimpleNamespace(content_hash="feed" * 16, options=SimpleNamespace(precision="int8")),
+            model=SimpleNamespace(checkpoint=None, content_hash="feed" * 16, options=SimpleNamespace(precision="int8")),
             dims=SimpleNamespace(is_multilingual=False),
             warm_up=lambda: None,
             session=session,

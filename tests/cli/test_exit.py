@@ -61,7 +61,7 @@ def test_an_unforeseen_error_says_how_to_see_more(
 
 def test_a_body_leaves_with_its_code() -> None:
     with pytest.raises(typer.Exit) as left:
-        guarded(lambda: ExitCode.OUTPUT)
+        guarded(lambda: ExitCode.OUTPUT)()
     assert left.value.exit_code == 5
 
 
@@ -70,7 +70,7 @@ def test_an_error_in_a_body_becomes_its_code(capsys: pytest.CaptureFixture[str])
         raise errors.DownloadError("no network")
 
     with pytest.raises(typer.Exit) as left:
-        guarded(body)
+        guarded(body)()
     assert left.value.exit_code == 4
     assert capsys.readouterr().err == "error: no network\n"
 
@@ -83,7 +83,7 @@ def test_a_warning_in_a_body_is_a_line(capsys: pytest.CaptureFixture[str]) -> No
         return ExitCode.OK
 
     with pytest.raises(typer.Exit):
-        guarded(body)
+        guarded(body)()
     assert capsys.readouterr().err == "warning: 3 samples were not numbers\n"
 
 
@@ -93,7 +93,7 @@ def test_what_typer_handles_passes_through(kind: type[Exception]) -> None:
         raise BrokenPipeError(32, "Broken pipe") if kind is BrokenPipeError else kind()
 
     with pytest.raises(kind):
-        guarded(body)
+        guarded(body)()
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_a_file_that_is_none_is_refused_before_a_model_is_loaded(
     missing = run("transcribe", talk, "--hush", tmp_path / "nowhere.npz")
     assert (broken.exit_code, missing.exit_code) == (4, 4)
     assert "got 4000 that are not finite, or louder" in broken.stderr
-    assert "there is none: make it with `whispertide train hush`" in missing.stderr
+    assert "there is none: make it with `whispertide train hush --model MODEL --seconds ...`" in missing.stderr
     assert loads == []
 
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from whispertide.decoding.truncation import END_FRAMES, TruncationDetector, last_firing, rescaled
-from whispertide.errors import CheckpointError, CheckpointNotFoundError
+from whispertide.errors import CheckpointError
 from whispertide.types import FloatArray
 
 HASH = "a" * 64
@@ -115,24 +115,3 @@ def test_a_file_of_another_model(tmp_path: Path) -> None:
         TruncationDetector.load(path, width=4, content_hash=HASH)
     with pytest.raises(CheckpointError, match="another checkpoint"):
         TruncationDetector.load(path, width=3, content_hash="b" * 64)
-
-
-def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointNotFoundError, match="whispertide train truncation"):
-        TruncationDetector.load(tmp_path / "truncation.npz", width=3, content_hash=HASH)
-
-
-def test_a_damaged_file(tmp_path: Path) -> None:
-    path = tmp_path / "truncation.npz"
-    DETECTOR.save(path)
-    whole = path.read_bytes()
-    for content in (b"", b"nothing", whole[: len(whole) // 2], whole.replace(b"weight", b"height")):
-        path.write_bytes(content)
-        with pytest.raises(CheckpointError, match="damaged"):
-            TruncationDetector.load(path, width=3, content_hash=HASH)
-    np.savez(path, format=np.int64(9), weight=DETECTOR.weight, bias=0.0, content_hash=HASH, report="{}")
-    with pytest.raises(CheckpointError, match="format 9"):
-        TruncationDetector.load(path, width=3, content_hash=HASH)
-    np.savez(path, format=np.int64(1), weight=np.full(3, np.nan), bias=0.0, content_hash=HASH, report="{}")
-    with pytest.raises(CheckpointError, match="finite"):
-        TruncationDetector.load(path, width=3, content_hash=HASH)

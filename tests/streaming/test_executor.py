@@ -13,7 +13,7 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.decoding.reference import Align, Reference
 from whispertide.decoding.search import NO_STEPS, Steps
-from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
+from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
@@ -129,7 +129,7 @@ def detector_for(model: WhisperModel, content_hash: str = "") -> TruncationDetec
 
 def test_the_detector_beside_the_checkpoint_is_found(own_model: WhisperModel, tmp_path: Path) -> None:
     detector = detector_for(own_model)
-    detector.save(tmp_path / "mine" / FILE_NAME)
+    detector.save(tmp_path / "mine" / KIND.file)
     executor = make_executor(own_model, DETECTING)
     assert isinstance(executor, SinglePassExecutor)
     assert isinstance(executor.detector, TruncationDetector)
@@ -147,7 +147,7 @@ def test_where_there_is_no_detector_the_error_says_how_to_make_one(own_model: Wh
 
 
 def test_a_detector_of_another_model_is_refused(own_model: WhisperModel, tmp_path: Path) -> None:
-    detector_for(own_model, "0" * 64).save(tmp_path / "mine" / FILE_NAME)
+    detector_for(own_model, "0" * 64).save(tmp_path / "mine" / KIND.file)
     with pytest.raises(CheckpointError, match="trained on another checkpoint"):
         make_executor(own_model, DETECTING)
 

@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from whispertide.atomic import write_text
 from whispertide.errors import CheckpointError
 
 
@@ -67,9 +68,4 @@ def _recall(note: Path, key: dict[str, object]) -> str | None:
 
 def _remember(note: Path, content: dict[str, object]) -> None:
     note.parent.mkdir(parents=True, exist_ok=True)
-    partial = note.with_name(f"{note.name}.{os.getpid()}")
-    try:
-        partial.write_text(json.dumps(content), encoding="utf-8")
-        partial.replace(note)  # two processes may do so at once; both write the same
-    finally:
-        partial.unlink(missing_ok=True)
+    write_text(note, json.dumps(content))  # two processes may do so at once; both write the same

@@ -17,7 +17,7 @@ from whispertide.checkpoint.names import display_name
 from whispertide.checkpoint.tokenizer import Tokenizer
 from whispertide.checkpoint.vocabulary import has_tokenizer, read_json
 from whispertide.checkpoint.weights import TensorStore
-from whispertide.errors import CheckpointError
+from whispertide.errors import CheckpointError, WhispertideError
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,23 @@ class Checkpoint:
         for path in self.tensors.files:
             content.update(bytes.fromhex(file_digest(path)))
         return content.hexdigest()
+
+    @property
+    def folder(self) -> Path:
+        """Where the weights are, and what was learned beside them (`attachments`)."""
+        return self.tensors.files[0].parent
+
+    @property
+    def argument(self) -> str:
+        """What the command line calls the model: its name, or for the user's own files their path."""
+        weights = self.tensors.files[0]
+        try:
+            known = hub.path(self.name)
+        except WhispertideError:
+            known = None
+        if known in (weights, weights.parent):
+            return self.name
+        return str(weights if weights.suffix == ".pt" else weights.parent)
 
 
 def load_checkpoint(

@@ -134,6 +134,10 @@ FormatOption = Annotated[
         rich_help_panel=_TEXT,
     ),
 ]
+JobsOption = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes. Default: one per core.")]
+AttachmentOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: beside the checkpoint.")
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,15 @@ import typer
 
 from whispertide.cli import completion
 from whispertide.cli.arguments import PrecisionOption, ProviderOption, SetOption, ThreadsOption
-from whispertide.cli.exit import ExitCode, guarded, say, speaking_through
-from whispertide.cli.progress import above
-from whispertide.errors import OptionError, OutputError
+from whispertide.cli.exit import ExitCode, guarded, say, speaking_through, writing
+from whispertide.cli.progress import above, counted_bar
+from whispertide.errors import OptionError
 from whispertide.extras import require
 from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from whispertide.lab.evaluation.grid import Request, Setup
     from whispertide.lab.evaluation.runner import Runner
     from whispertide.lab.evaluation.store import Cell
@@ -94,6 +96,7 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are mad
 
 
 @bench.command()
+@guarded
 def run(
     recipes: Annotated[
         str,
@@ -140,39 +143,36 @@ def run(
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
-) -> None:
+) -> ExitCode:
     """Measure every combination of recipes, models, corpora and steps. It prints a table, then one JSON line
     per cell.
 
     Without options: tide and the baseline whisper-streaming, on a quarter of an hour of synthetic talks.
     What cannot be measured is said first, then about how long it takes. An interrupted run goes on where it was.
     """
+    require("bench", "measuring")
+    from whispertide.lab.evaluation.estimate import estimate
+    from whispertide.lab.evaluation.grid import Setup, grid
+    from whispertide.lab.evaluation.preparation import prepare
 
-    def body() -> ExitCode:
-        require("bench", "measuring")
-        from whispertide.lab.evaluation.estimate import estimate
-        from whispertide.lab.evaluation.grid import Setup, grid
-        from whispertide.lab.evaluation.preparation import prepare
-
-        requests = grid(
-            _names(recipes), _names(models), _names(corpora), _numbers(steps), tuple(settings or ()), _names(peers)
-        )
-        engine = EngineOptions(precision, provider, threads)
-        length_s = DEFAULT_EXCERPT_S if excerpt is None and not quick else excerpt
-        with _runner(output, Setup(clock, quick, length_s, seed, engine, _names(models), align)) as runner:
-            able = prepare(runner, requests)
-            if expected := str(estimate(runner, able)):
-                say(expected)
-            cells = _measure(runner, able)
-        _print_cells(cells)
-        if not cells:
-            raise OptionError("expected at least one cell that can be measured; got none: see above")
-        return ExitCode.OK
-
-    guarded(body)
+    requests = grid(
+        _names(recipes), _names(models), _names(corpora), _numbers(steps), tuple(settings or ()), _names(peers)
+    )
+    engine = EngineOptions(precision, provider, threads)
+    length_s = DEFAULT_EXCERPT_S if excerpt is None and not quick else excerpt
+    with _runner(output, Setup(clock, quick, length_s, seed, engine, _names(models), align)) as runner:
+        able = prepare(runner, requests)
+        if expected := str(estimate(runner, able)):
+            say(expected)
+        cells = _measure(runner, able)
+    _print_cells(cells)
+    if not cells:
+        raise OptionError("expected at least one cell that can be measured; got none: see above")
+    return ExitCode.OK
 
 
 @bench.command()
+@guarded
 def compare(
     a: Annotated[
         str | None,
@@ -182,59 +182,53 @@ def compare(
     ] = None,
     b: Annotated[str | None, typer.Argument(metavar="[B]", help="What is compared with it.")] = None,
     output: FolderOption = DEFAULT_FOLDER,
-) -> None:
+) -> ExitCode:
     """Compare two cells, or two folders cell by cell: paired by utterance, with bootstrap intervals.
 
     Without names it lists what there is.
     """
+    require("bench", "measuring")
+    from whispertide.lab.evaluation.compare import compare, compare_all
+    from whispertide.lab.evaluation.named import find, listing, pairs
+    from whispertide.lab.evaluation.page import text_table
+    from whispertide.lab.evaluation.store import open_results
 
-    def body() -> ExitCode:
-        require("bench", "measuring")
-        from whispertide.lab.evaluation.compare import compare, compare_all
-        from whispertide.lab.evaluation.named import find, listing, pairs
-        from whispertide.lab.evaluation.page import text_table
-        from whispertide.lab.evaluation.store import open_results
-
-        if a is None:
-            typer.echo(listing(open_results(output)))
-            return ExitCode.OK
-        if b is None:
-            raise OptionError(f"expected two names; got {a!r} alone. There are:\n{listing(open_results(output))}")
-        if Path(a).is_dir() and Path(b).is_dir():
-            comparisons = compare_all(open_results(a), open_results(b))
-        else:
-            sides = [open_results(x) if Path(x).is_dir() else find(open_results(output), x) for x in (a, b)]
-            comparisons = [compare(*pair) for pair in pairs(*sides)]
-        for comparison in comparisons:
-            first, second = comparison.names
-            if len(comparisons) > 1:
-                typer.echo(comparison.place)
-            typer.echo(f"A: {first}\nB: {second}\n{text_table(comparison.table)}\n{comparison.verdict}\n")
+    if a is None:
+        typer.echo(listing(open_results(output)))
         return ExitCode.OK
-
-    guarded(body)
+    if b is None:
+        raise OptionError(f"expected two names; got {a!r} alone. There are:\n{listing(open_results(output))}")
+    if Path(a).is_dir() and Path(b).is_dir():
+        comparisons = compare_all(open_results(a), open_results(b))
+    else:
+        sides = [open_results(x) if Path(x).is_dir() else find(open_results(output), x) for x in (a, b)]
+        comparisons = [compare(*pair) for pair in pairs(*sides)]
+    for comparison in comparisons:
+        first, second = comparison.names
+        if len(comparisons) > 1:
+            typer.echo(comparison.place)
+        typer.echo(f"A: {first}\nB: {second}\n{text_table(comparison.table)}\n{comparison.verdict}\n")
+    return ExitCode.OK
 
 
 @bench.command()
+@guarded
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results.")] = DEFAULT_FOLDER,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
     title: Annotated[str, typer.Option("--title", help="Its heading.")] = "whispertide benchmark",
-) -> None:
+) -> ExitCode:
     """Write an HTML page with plots and tables of everything in a folder of results."""
+    require("bench", "measuring")
+    from whispertide.lab.evaluation.report import build
+    from whispertide.lab.evaluation.store import open_results
 
-    def body() -> ExitCode:
-        require("bench", "measuring")
-        from whispertide.lab.evaluation.report import build
-        from whispertide.lab.evaluation.store import open_results
-
-        _write_page(output, build(open_results(folder), title))
-        return ExitCode.OK
-
-    guarded(body)
+    _write_page(output, build(open_results(folder), title))
+    return ExitCode.OK
 
 
 @bench.command()
+@guarded
 def paper(
     name: Annotated[str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt or xyz.")],
     items: Annotated[
@@ -255,38 +249,34 @@ def paper(
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
-) -> None:
+) -> ExitCode:
     """Repeat the tables and figures of a paper, where that is possible. For the others say what is missing."""
+    require("bench", "measuring")
+    from whispertide.lab.evaluation import paper as papers
+    from whispertide.lab.evaluation.grid import Setup
+    from whispertide.lab.evaluation.page import text_table
 
-    def body() -> ExitCode:
-        require("bench", "measuring")
-        from whispertide.lab.evaluation import paper as papers
-        from whispertide.lab.evaluation.grid import Setup
-        from whispertide.lab.evaluation.page import text_table
-
-        wanted = papers.get_paper(name)
-        if items:
-            wanted = papers.only(wanted, _names(items))
-        outcomes: dict[str, papers.Outcome] = {}
-        engine = EngineOptions(precision, provider, threads)
-        with _runner(output, Setup(clock, quick, excerpt, seed, engine, _names(models))) as runner:
-            runner.use_corpus(corpus)
-            for item in wanted.items:
-                if measure := item.function():
-                    outcomes[item.id] = measure(runner)
-            about = runner.about()
+    wanted = papers.get_paper(name)
+    if items:
+        wanted = papers.only(wanted, _names(items))
+    outcomes: dict[str, papers.Outcome] = {}
+    engine = EngineOptions(precision, provider, threads)
+    with _runner(output, Setup(clock, quick, excerpt, seed, engine, _names(models))) as runner:
+        runner.use_corpus(corpus)
         for item in wanted.items:
-            if outcome := outcomes.get(item.id):
-                typer.echo(f"{item.id}: {item.title}")
-                for line in (outcome.note, *(text_table(table) for table in outcome.tables)):
-                    if line:
-                        typer.echo(line)
-            if line := papers.missing_line(item):
-                typer.echo(line)
-        _write_page(page or output / f"paper-{name}.html", papers.build(wanted, outcomes, about))
-        return ExitCode.OK
-
-    guarded(body)
+            if measure := item.function():
+                outcomes[item.id] = measure(runner)
+        about = runner.about()
+    for item in wanted.items:
+        if outcome := outcomes.get(item.id):
+            typer.echo(f"{item.id}: {item.title}")
+            for line in (outcome.note, *(text_table(table) for table in outcome.tables)):
+                if line:
+                    typer.echo(line)
+        if line := papers.missing_line(item):
+            typer.echo(line)
+    _write_page(page or output / f"paper-{name}.html", papers.build(wanted, outcomes, about))
+    return ExitCode.OK
 
 
 def _measure(runner: "Runner", requests: "list[Request]") -> "list[Cell]":
@@ -325,7 +315,6 @@ def _finite(value: Any) -> Any:
 def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
     """A runner with a progress bar on standard error."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from whispertide.lab.evaluation.runner import Runner
 
@@ -334,18 +323,11 @@ def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
     class Bar:
         """The runner's view of the progress bar, which is there only while a cell is being measured."""
 
-        progress: Progress | None = None
+        progress: "Progress | None" = None
 
         def begin(self, label: str, total_s: float) -> None:
             """Show a new bar."""
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.completed:.0f}/{task.total:.0f} s of audio"),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-            )
-            self.progress = Progress(*columns, console=console, transient=True)
+            self.progress = counted_bar("s of audio", console)
             self.progress.add_task(label, total=total_s)
             if console.is_terminal:
                 self.progress.start()
@@ -375,13 +357,11 @@ def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
 
 
 def _write_page(path: Path, text: str) -> None:
-    from whispertide.lab.evaluation.store import write_text
+    from whispertide.atomic import write_text
 
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
-    except OSError as error:
-        raise OutputError(f"expected a file that can be written; got {error}. Choose another with --output") from error
     say(f"wrote {path}")
 
 

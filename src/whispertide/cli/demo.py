@@ -36,6 +36,7 @@ class Request:
     recipe: "Recipe"
 
 
+@guarded
 def demo(
     pace: Annotated[
         Literal["live", "max"], typer.Option("--pace", help="live: at the speed of speech. max: as fast as possible.")
@@ -46,14 +47,10 @@ def demo(
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
-) -> None:
+) -> ExitCode:
     """Watch the bundled recording turn into captions. Needs no network and no microphone."""
-
-    def body() -> ExitCode:
-        chosen = ModelChoice(model, None, EngineOptions(precision, provider, threads))
-        return run(Request(pace == "live", chosen, StreamChoice(recipe, tuple(changes or ())).resolve()))
-
-    guarded(body)
+    chosen = ModelChoice(model, None, EngineOptions(precision, provider, threads))
+    return run(Request(pace == "live", chosen, StreamChoice(recipe, tuple(changes or ())).resolve()))
 
 
 def run(request: Request) -> ExitCode:

@@ -62,6 +62,7 @@ class Diagnosis:
         return all(check.passed for check in self.parity)
 
 
+@guarded
 def doctor(
     model: Annotated[
         str,
@@ -74,18 +75,14 @@ def doctor(
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
     revision: RevisionOption = None,
-) -> None:
+) -> ExitCode:
     """Check this machine and a model: providers, microphone, speed, what runs live, and the engine against fp32."""
-
-    def body() -> ExitCode:
-        found = diagnose(ModelChoice(model, revision, EngineOptions(precision, provider, threads)))
-        if as_json:
-            typer.echo(json.dumps(to_json(found), indent=2))
-        else:
-            show(found)
-        return ExitCode.OK if found.healthy else ExitCode.FAILURE
-
-    guarded(body)
+    found = diagnose(ModelChoice(model, revision, EngineOptions(precision, provider, threads)))
+    if as_json:
+        typer.echo(json.dumps(to_json(found), indent=2))
+    else:
+        show(found)
+    return ExitCode.OK if found.healthy else ExitCode.FAILURE
 
 
 def diagnose(choice: ModelChoice) -> Diagnosis:

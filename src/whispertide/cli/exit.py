@@ -13,7 +13,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-from typing import NoReturn
+from functools import wraps
+from pathlib import Path
+from typing import NoReturn, ParamSpec
 
 import typer
 
@@ -27,6 +29,8 @@ from whispertide.errors import (
     TruncatedAudioError,
     WhispertideError,
 )
+
+P = ParamSpec("P")
 
 
 class ExitCode(IntEnum):
@@ -127,19 +131,33 @@ def _unforeseen(error: BaseException) -> str:
     return f"{type(error).__name__}: {error} (this is a bug; WHISPERTIDE_DEBUG=1 shows where it happened)"
 
 
-def guarded(body: Callable[[], ExitCode]) -> NoReturn:
-    """Run a command's body and leave with its exit code. No traceback reaches the user; a warning is a line."""
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What cannot be written to `path` ends the command with an `OutputError`."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("default", UserWarning)
-            warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
-            code = body()
-    except (typer.Exit, typer.Abort):
-        raise
-    except KeyboardInterrupt as interrupt:
-        code = report(interrupt)
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            raise  # the reader of our output has gone; typer ends the program quietly
-        code = report(error)
-    raise typer.Exit(int(code))
+        yield
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error}; choose another with --output") from error
+
+
+def guarded(command: Callable[P, ExitCode]) -> Callable[P, NoReturn]:
+    """Make a command leave with its exit code. No traceback reaches the user; a warning is a line."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> NoReturn:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("default", UserWarning)
+                warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+                code = command(*args, **kwargs)
+        except (typer.Exit, typer.Abort):
+            raise
+        except KeyboardInterrupt as interrupt:
+            code = report(interrupt)
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # the reader of our output has gone; typer ends the program quietly
+            code = report(error)
+        raise typer.Exit(int(code))
+
+    return run

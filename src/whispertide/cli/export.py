@@ -18,6 +18,7 @@ def group() -> None:
 
 
 @export.command()
+@guarded
 def npu(
     model: ModelArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder for the graphs.")],
@@ -32,27 +33,23 @@ def npu(
         typer.Option("--plans", metavar="K,K/K,K", help="Tokens per chunk. One plan or several, separated by slashes."),
     ] = "4,6,5,5,5,5/6,4,5,5,5,5",
     revision: RevisionOption = None,
-) -> None:
+) -> ExitCode:
     """Write static ONNX graphs of several decoder steps each, for accelerators that compile graphs (docs/npu.md)."""
+    from whispertide.checkpoint import load_checkpoint
+    from whispertide.checkpoint.download import format_size
+    from whispertide.decoding.rules import token_rules
+    from whispertide.graphs.chunks import layout_for
+    from whispertide.graphs.static_export import export_npu
 
-    def body() -> ExitCode:
-        from whispertide.checkpoint import load_checkpoint
-        from whispertide.checkpoint.download import format_size
-        from whispertide.decoding.rules import token_rules
-        from whispertide.graphs.chunks import layout_for
-        from whispertide.graphs.static_export import export_npu
-
-        lengths, chunks = _numbers(buckets), [_numbers(plan) for plan in plans.split("/")]
-        checkpoint = load_checkpoint(model, revision=revision, announce=say)
-        layout = layout_for(checkpoint, plans=chunks, buckets=lengths)
-        folder = export_npu(checkpoint, output, tokens=token_rules(checkpoint), precision=precision, layout=layout)
-        files = list(folder.iterdir())
-        graphs, size = sum(file.suffix == ".onnx" for file in files), sum(file.stat().st_size for file in files)
-        say(f"{checkpoint.name}: {graphs} graphs, {format_size(size)}; {folder / 'README.md'} says how to run them")
-        typer.echo(folder)
-        return ExitCode.OK
-
-    guarded(body)
+    lengths, chunks = _numbers(buckets), [_numbers(plan) for plan in plans.split("/")]
+    checkpoint = load_checkpoint(model, revision=revision, announce=say)
+    layout = layout_for(checkpoint, plans=chunks, buckets=lengths)
+    folder = export_npu(checkpoint, output, tokens=token_rules(checkpoint), precision=precision, layout=layout)
+    files = list(folder.iterdir())
+    graphs, size = sum(file.suffix == ".onnx" for file in files), sum(file.stat().st_size for file in files)
+    say(f"{checkpoint.name}: {graphs} graphs, {format_size(size)}; {folder / 'README.md'} says how to run them")
+    typer.echo(folder)
+    return ExitCode.OK
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -52,6 +52,7 @@ class Request:
     hush: "HushWord | None" = None
 
 
+@guarded
 def listen(
     model: ModelOption = DEFAULT_MODEL,
     device: Annotated[
@@ -76,25 +77,21 @@ def listen(
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
     revision: RevisionOption = None,
-) -> None:
+) -> ExitCode:
     """Transcribe the microphone live. Ctrl-C ends it, shows the last words and saves the transcript."""
-
-    def body() -> ExitCode:
-        if show_devices:
-            return list_devices()
-        word, framed = hush_word(hush, framing)
-        request = Request(
-            device=device,
-            target=plan_targets([NAME], output, form)[0],
-            model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
-            options=decode_options(language, task, prompt),
-            recipe=StreamChoice(recipe, recipe_changes(changes, framed, executor)).resolve(),
-            vad=vad,
-            hush=word,
-        )
-        return run(request)
-
-    guarded(body)
+    if show_devices:
+        return list_devices()
+    word, framed = hush_word(hush, framing)
+    request = Request(
+        device=device,
+        target=plan_targets([NAME], output, form)[0],
+        model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
+        options=decode_options(language, task, prompt),
+        recipe=StreamChoice(recipe, recipe_changes(changes, framed, executor)).resolve(),
+        vad=vad,
+        hush=word,
+    )
+    return run(request)
 
 
 def list_devices() -> ExitCode:

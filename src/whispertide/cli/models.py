@@ -18,93 +18,78 @@ NameArgument = Annotated[
 
 
 @models.command("list")
-def list_models() -> None:
+@guarded
+def list_models() -> ExitCode:
     """List the models with short names, and all other Whisper models in the Hugging Face cache."""
+    from whispertide.checkpoint import hub
+    from whispertide.checkpoint.download import format_size
 
-    def body() -> ExitCode:
-        from whispertide.checkpoint import hub
-        from whispertide.checkpoint.download import format_size
-
-        rows = [("name", "state", "on disk", "parameters", "where")]
-        for model in hub.list_models():
-            size = "" if model.size is None else format_size(model.size)
-            parameters = "" if model.parameters is None else f"{model.parameters} M"
-            rows.append((model.name, model.state, size, parameters, str(model.path or model.repo or "")))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for name, state, size, parameters, where in rows:
-            left = f"{name:{widths[0]}}  {state:{widths[1]}}"
-            typer.echo(f"{left}  {size:>{widths[2]}}  {parameters:>{widths[3]}}  {where}".rstrip())
-        return ExitCode.OK
-
-    guarded(body)
+    rows = [("name", "state", "on disk", "parameters", "where")]
+    for model in hub.list_models():
+        size = "" if model.size is None else format_size(model.size)
+        parameters = "" if model.parameters is None else f"{model.parameters} M"
+        rows.append((model.name, model.state, size, parameters, str(model.path or model.repo or "")))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, state, size, parameters, where in rows:
+        left = f"{name:{widths[0]}}  {state:{widths[1]}}"
+        typer.echo(f"{left}  {size:>{widths[2]}}  {parameters:>{widths[3]}}  {where}".rstrip())
+    return ExitCode.OK
 
 
 @models.command()
-def pull(name: NameArgument, revision: RevisionOption = None) -> None:
+@guarded
+def pull(name: NameArgument, revision: RevisionOption = None) -> ExitCode:
     """Download or update a model, and print its folder."""
+    from whispertide.checkpoint import hub
 
-    def body() -> ExitCode:
-        from whispertide.checkpoint import hub
-
-        typer.echo(hub.pull(name, revision, announce=say))
-        return ExitCode.OK
-
-    guarded(body)
+    typer.echo(hub.pull(name, revision, announce=say))
+    return ExitCode.OK
 
 
 @models.command()
-def path(name: NameArgument, revision: RevisionOption = None) -> None:
+@guarded
+def path(name: NameArgument, revision: RevisionOption = None) -> ExitCode:
     """Print the folder of a model that is on this machine."""
+    from whispertide.checkpoint import hub
 
-    def body() -> ExitCode:
-        from whispertide.checkpoint import hub
-
-        typer.echo(hub.path(name, revision))
-        return ExitCode.OK
-
-    guarded(body)
+    typer.echo(hub.path(name, revision))
+    return ExitCode.OK
 
 
 @models.command()
+@guarded
 def remove(
     name: NameArgument,
     revision: RevisionOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
+) -> ExitCode:
     """Delete a model from the Hugging Face cache, which other programs share."""
+    from whispertide.checkpoint import hub
+    from whispertide.checkpoint.download import format_size
 
-    def body() -> ExitCode:
-        from whispertide.checkpoint import hub
-        from whispertide.checkpoint.download import format_size
-
-        removal = hub.removal(name, revision)
-        size = format_size(removal.size)
-        if not yes and not typer.confirm(f"remove {name} ({size}) from the Hugging Face cache?", err=True):
-            say("nothing was removed")
-            return ExitCode.FAILURE
-        removal.execute()
-        say(f"removed {name}; {size} are free again")
-        return ExitCode.OK
-
-    guarded(body)
+    removal = hub.removal(name, revision)
+    size = format_size(removal.size)
+    if not yes and not typer.confirm(f"remove {name} ({size}) from the Hugging Face cache?", err=True):
+        say("nothing was removed")
+        return ExitCode.FAILURE
+    removal.execute()
+    say(f"removed {name}; {size} are free again")
+    return ExitCode.OK
 
 
 @models.command()
+@guarded
 def preload(
     name: NameArgument,
     revision: RevisionOption = None,
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
-) -> None:
+) -> ExitCode:
     """Download a model and build its graphs, so that its first use is quick and needs no network."""
+    import time
 
-    def body() -> ExitCode:
-        import time
-
-        began = time.perf_counter()
-        transcriber = ModelChoice(name, revision, EngineOptions(precision, provider, threads)).load()
-        say(f"{transcriber.name} is ready ({precision}, {time.perf_counter() - began:.1f} s)")
-        return ExitCode.OK
-
-    guarded(body)
+    began = time.perf_counter()
+    transcriber = ModelChoice(name, revision, EngineOptions(precision, provider, threads)).load()
+    say(f"{transcriber.name} is ready ({precision}, {time.perf_counter() - began:.1f} s)")
+    return ExitCode.OK

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from whispertide.streaming.recipe import Recipe
 
 
+@guarded
 def profile(
     model: Annotated[
         str,
@@ -41,20 +42,16 @@ def profile(
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
     revision: RevisionOption = None,
-) -> None:
+) -> ExitCode:
     """Measure serial and pipelined execution with every split of the threads. `--executor auto` uses the best."""
-
-    def body() -> ExitCode:
-        chosen = StreamChoice(recipe, tuple(changes or ())).resolve()
-        measured, place = run(ModelChoice(model, revision, EngineOptions(precision, provider, threads)), chosen)
-        if as_json:
-            typer.echo(json.dumps(to_json(measured, chosen), indent=2))
-        else:
-            show(measured, f"rounds of {chosen.name} with {model} ({precision})")
-        say(f"executor=auto uses the best one from now on, with {chosen.name}; kept in {place}")
-        return ExitCode.OK
-
-    guarded(body)
+    chosen = StreamChoice(recipe, tuple(changes or ())).resolve()
+    measured, place = run(ModelChoice(model, revision, EngineOptions(precision, provider, threads)), chosen)
+    if as_json:
+        typer.echo(json.dumps(to_json(measured, chosen), indent=2))
+    else:
+        show(measured, f"rounds of {chosen.name} with {model} ({precision})")
+    say(f"executor=auto uses the best one from now on, with {chosen.name}; kept in {place}")
+    return ExitCode.OK
 
 
 def run(choice: ModelChoice, recipe: "Recipe") -> "tuple[list[Measured], Path]":

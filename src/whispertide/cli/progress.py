@@ -8,6 +8,7 @@ from whispertide.cli.exit import say, speaking_through, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 Advance = Callable[[str, int, int], None]  # what is running, steps done, and in all
 
@@ -22,18 +23,24 @@ def above(console: "Console") -> Callable[[str], None]:
     return speak
 
 
+def counted_bar(unit: str, console: "Console") -> "Progress":
+    """A bar with what is counted, the time that it took and the time left; it disappears at the end."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    count = TextColumn(f"{{task.completed:.0f}}/{{task.total:.0f}} {unit}")
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
 @contextmanager
 def counting(unit: str) -> Iterator[Advance]:
     """While entered, calls of what it gives move the bar. Without a terminal, a line says what is running now."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    count = TextColumn(f"{{task.completed:.0f}}/{{task.total:.0f}} {unit}")
-    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(), TimeRemainingColumn())
     last = ""
 
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with counted_bar(unit, console) as progress:
         task = progress.add_task("", total=None)
 
         def advance(label: str, done: int, total: int) -> None:

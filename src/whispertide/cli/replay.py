@@ -32,6 +32,7 @@ class Request:
     stream: StreamChoice | None
 
 
+@guarded
 def replay(
     recordings: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="A recording of `serve --record`, or a folder of recordings.")
@@ -56,21 +57,17 @@ def replay(
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
-) -> None:
+) -> ExitCode:
     """Run recorded sessions again and print their text.
 
     Without --recipe and --set the rounds end where they did.
     With the same model and precision the text is then the same.
     A line on standard error says how it compares with what the client got.
     """
-
-    def body() -> ExitCode:
-        stream = StreamChoice(recipe, tuple(changes or ())) if recipe or changes else None
-        if stream is not None and recipe:
-            stream.resolve()
-        return run(Request(tuple(recordings), model, EngineOptions(precision, provider, threads), stream))
-
-    guarded(body)
+    stream = StreamChoice(recipe, tuple(changes or ())) if recipe or changes else None
+    if stream is not None and recipe:
+        stream.resolve()
+    return run(Request(tuple(recordings), model, EngineOptions(precision, provider, threads), stream))
 
 
 def run(request: Request) -> ExitCode:

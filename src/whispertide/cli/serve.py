@@ -50,6 +50,7 @@ class Request:
     log_level: str
 
 
+@guarded
 def serve(
     models: Annotated[
         list[str] | None,
@@ -170,54 +171,50 @@ def serve(
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
-) -> None:
+) -> ExitCode:
     """Serve live sessions. Ctrl-C or SIGTERM ends it. Every client gets its last words first."""
+    require("server", "the server")
+    from whispertide.model.runtime import physical_cores
+    from whispertide.server.access import read_keys
+    from whispertide.server.options import Access, Limits, ServerOptions, Work
+    from whispertide.server.serving import Address
 
-    def body() -> ExitCode:
-        require("server", "the server")
-        from whispertide.model.runtime import physical_cores
-        from whispertide.server.access import read_keys
-        from whispertide.server.options import Access, Limits, ServerOptions, Work
-        from whispertide.server.serving import Address
-
-        keys = read_keys(os.environ.get(KEYS_VARIABLE), keys_file)
-        _check_exposure(host, keys, open_to_all)
-        _check_files(certificate, key)
-        if log_level not in ("debug", "info", "warning", "error"):
-            raise OptionError(f"expected --log-level debug, info, warning or error; got {log_level!r}")
-        settings = (*(changes or ()), *(() if vad is None else (f"vad={vad}",)))
-        engine = EngineOptions(precision, provider, threads or 1)
-        request = Request(
-            models=tuple(ModelChoice(name, None, engine) for name in models or [DEFAULT_MODEL]),
-            recipe=StreamChoice(recipe, settings).resolve(),
-            address=Address(host, port, certificate, key),
-            ports={"wyoming": wyoming_port, "lines": lines_port, "json-lines": json_lines_port},
-            trusts_network=trust_network,
-            options=ServerOptions(
-                limits=Limits(
-                    sessions=sessions,
-                    per_owner=per_owner,
-                    per_address=per_address,
-                    session_s=session_s,
-                    message=message,
-                    upload=upload,
-                    upload_s=upload_s,
-                    requests=requests,
-                    idle_s=idle_s,
-                    resume_s=resume_s,
-                ),
-                work=Work(workers or physical_cores(), batch, degrade),
-                access=Access(keys, tuple(origins or ())),
-                journal=journal,
-                record=record,
-                drain_s=drain_s,
-                transcripts_in_log=log_transcripts,
+    keys = read_keys(os.environ.get(KEYS_VARIABLE), keys_file)
+    _check_exposure(host, keys, open_to_all)
+    _check_files(certificate, key)
+    if log_level not in ("debug", "info", "warning", "error"):
+        raise OptionError(f"expected --log-level debug, info, warning or error; got {log_level!r}")
+    settings = (*(changes or ()), *(() if vad is None else (f"vad={vad}",)))
+    engine = EngineOptions(precision, provider, threads or 1)
+    request = Request(
+        models=tuple(ModelChoice(name, None, engine) for name in models or [DEFAULT_MODEL]),
+        recipe=StreamChoice(recipe, settings).resolve(),
+        address=Address(host, port, certificate, key),
+        ports={"wyoming": wyoming_port, "lines": lines_port, "json-lines": json_lines_port},
+        trusts_network=trust_network,
+        options=ServerOptions(
+            limits=Limits(
+                sessions=sessions,
+                per_owner=per_owner,
+                per_address=per_address,
+                session_s=session_s,
+                message=message,
+                upload=upload,
+                upload_s=upload_s,
+                requests=requests,
+                idle_s=idle_s,
+                resume_s=resume_s,
             ),
-            log_level=log_level,
-        )
-        return run(request)
-
-    guarded(body)
+            work=Work(workers or physical_cores(), batch, degrade),
+            access=Access(keys, tuple(origins or ())),
+            journal=journal,
+            record=record,
+            drain_s=drain_s,
+            transcripts_in_log=log_transcripts,
+        ),
+        log_level=log_level,
+    )
+    return run(request)
 
 
 def run(request: Request) -> ExitCode:

@@ -51,22 +51,19 @@ train.command()(hush)
 
 
 @train.command()
+@guarded
 def widen(
     model: ModelArgument,
     to: Annotated[str, typer.Option("--to", help="The shape to take: base.en, small.en or medium.en.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A new folder for the checkpoint.")],
-) -> None:
+) -> ExitCode:
     """Give a small model the shape and cost of a larger one. It says the same words. For measuring, not for use."""
+    from whispertide.checkpoint.download import format_size
+    from whispertide.checkpoint.names import as_argument
+    from whispertide.lab.training.widen import widen as make
 
-    def body() -> ExitCode:
-        from whispertide.checkpoint.download import format_size
-        from whispertide.checkpoint.names import as_argument
-        from whispertide.lab.training.widen import widen as make
-
-        folder = make(model, to, output, announce=say)
-        size = sum(file.stat().st_size for file in folder.iterdir())
-        say(f"{model} in the shape of {to}: {format_size(size)}")
-        typer.echo(as_argument(folder))
-        return ExitCode.OK
-
-    guarded(body)
+    folder = make(model, to, output, announce=say)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    say(f"{model} in the shape of {to}: {format_size(size)}")
+    typer.echo(as_argument(folder))
+    return ExitCode.OK

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from whispertide.cli.arguments import ModelArgument, PrecisionOption, ProviderOption, ThreadsOption
-from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.exit import ExitCode, guarded, say, writing
 from whispertide.errors import OptionError, OutputError
 from whispertide.extras import require
 from whispertide.options import EngineOptions
@@ -25,6 +25,7 @@ ManifestOption = Annotated[
 QuickOption = Annotated[bool, typer.Option("--quick", help="Only a small part of everything. It shows that it works.")]
 
 
+@guarded
 def card(
     model: ModelArgument,
     output: Annotated[
@@ -39,7 +40,7 @@ def card(
     precision: PrecisionOption = "int8",
     provider: ProviderOption = "auto",
     threads: ThreadsOption = 0,
-) -> None:
+) -> ExitCode:
     """Measure a checkpoint and write its model card.
 
     It has word errors in known and new voices, padded and unpadded.
@@ -47,54 +48,45 @@ def card(
     With --against it also says what got better and what got worse.
     An interrupted run continues.
     """
+    require("bench", "measuring")
+    from whispertide.cli.progress import counting
+    from whispertide.lab.evaluation.card import CardOptions, make_card, previous_card, write_card
 
-    def body() -> ExitCode:
-        require("bench", "measuring")
-        from whispertide.cli.progress import counting
-        from whispertide.lab.evaluation.card import CardOptions, make_card, previous_card, write_card
-
-        if output.suffix != ".md":
-            raise OutputError(f"expected a file that ends with .md; got {output}. The figures go beside it as .json")
-        options = CardOptions(manifest, quick, seed, EngineOptions(precision, provider, threads), output, against)
-        try:
-            with counting("recognitions") as advance:
-                made = make_card(model, options, announce=say, advance=advance)
-                before = previous_card(against, model, options, announce=say, advance=advance) if against else None
-        except KeyboardInterrupt:
-            say("finished parts are kept; the same command continues from there")
-            raise
-        figures = write_card(made, output, before)
-        say(f"wrote {output} and {figures}")
-        return ExitCode.OK
-
-    guarded(body)
+    if output.suffix != ".md":
+        raise OutputError(f"expected a file that ends with .md; got {output}. The figures go beside it as .json")
+    options = CardOptions(manifest, quick, seed, EngineOptions(precision, provider, threads), output, against)
+    try:
+        with counting("recognitions") as advance:
+            made = make_card(model, options, announce=say, advance=advance)
+            before = previous_card(against, model, options, announce=say, advance=advance) if against else None
+    except KeyboardInterrupt:
+        say("finished parts are kept; the same command continues from there")
+        raise
+    figures = write_card(made, output, before)
+    say(f"wrote {output} and {figures}")
+    return ExitCode.OK
 
 
+@guarded
 def curve(
     cards: Annotated[list[Path], typer.Argument(metavar="CARD.json…", help="The JSON files of several cards.")],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE.html", help="Also draw it, on a page (needs matplotlib)."),
     ] = None,
-) -> None:
+) -> ExitCode:
     """Print word errors against hours of training, from the cards of several checkpoints."""
+    from whispertide.atomic import write_text
+    from whispertide.lab.evaluation.card_curve import curve_table, draw_curve, points
+    from whispertide.lab.evaluation.card_results import read_card
+    from whispertide.lab.evaluation.page import text_table
 
-    def body() -> ExitCode:
-        from whispertide.lab.evaluation.card_curve import curve_table, draw_curve, points
-        from whispertide.lab.evaluation.card_results import read_card
-        from whispertide.lab.evaluation.page import text_table
-        from whispertide.lab.evaluation.store import write_text
-
-        found = points([read_card(path) for path in cards])
-        if not found:
-            raise OptionError("expected cards of checkpoints whose training.json says hours; none of these does")
-        typer.echo(text_table(curve_table(found)))
-        if output is not None:
-            try:
-                write_text(output, draw_curve(found))
-            except OSError as error:
-                raise OutputError(f"expected a file that can be written; got {error}. Choose another") from error
-            say(f"wrote {output}")
-        return ExitCode.OK
-
-    guarded(body)
+    found = points([read_card(path) for path in cards])
+    if not found:
+        raise OptionError("expected cards of checkpoints whose training.json says hours; none of these does")
+    typer.echo(text_table(curve_table(found)))
+    if output is not None:
+        with writing(output):
+            write_text(output, draw_curve(found))
+        say(f"wrote {output}")
+    return ExitCode.OK

@@ -24,6 +24,10 @@ WorkersOption = Annotated[
         "--workers", "-j", min=0, help="Processes that make windows. Default: one fewer than the cores, at most 16."
     ),
 ]
+SpokenOption = Annotated[
+    str | None,
+    typer.Option("--language", "-l", metavar="CODE", help="Language of the speech, for multilingual models."),
+]
 SpeechOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -38,6 +42,7 @@ MovedHeldOutOption = Annotated[
 ]
 
 
+@guarded
 def fit(
     speech: Annotated[
         list[str],
@@ -81,10 +86,7 @@ def fit(
             help="used: train only the speech's tokens; the others become alike. auto: used from scratch, else all.",
         ),
     ] = "auto",
-    language: Annotated[
-        str | None,
-        typer.Option("--language", "-l", metavar="CODE", help="Language of the speech, for multilingual models."),
-    ] = None,
+    language: SpokenOption = None,
     held_out: Annotated[
         list[Path] | None,
         typer.Option("--held-out", metavar="FOLDER", help="Shards that are not trained on. Their loss is logged."),
@@ -101,106 +103,93 @@ def fit(
     seed: Annotated[int, typer.Option("--seed", help="Seed for weights, windows and masks.")] = 0,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
-) -> None:
+) -> ExitCode:
     """Begin a training run, and train. Ctrl-C saves; `train resume` goes on, on another machine too.
 
     It starts from scratch (--shape), or from a checkpoint (--from MODEL).
     With both, the checkpoint is grown into the shape.
     With --from MODEL --lora 16 only adapters are trained.
     """
+    where = train_device(device)
+    from whispertide.lab.training.presets import Wish, make_options, make_start
+    from whispertide.lab.training.run import begin
+    from whispertide.lab.training.run_options import Speech, with_settings
 
-    def body() -> ExitCode:
-        where = train_device(device)
-        from whispertide.lab.training.presets import Wish, make_options, make_start
-        from whispertide.lab.training.run import begin
-        from whispertide.lab.training.run_options import Speech, with_settings
-
-        wish = Wish(
-            speech=tuple(Speech(said.folder, said.share or 1.0) for said in _folders(speech)),
-            shape=shape,
-            model=model,
-            lora=lora,
-            steps=steps,
-            padded_finish=finish == "padded",
-            batch_s=batch_s,
-            accumulate=accumulate,
-            rate=rate,
-            vocabulary=vocabulary,
-            language=language,
-            held_out=tuple(str(folder) for folder in held_out or ()),
-            precision=("bf16" if where == "cuda" else "fp32") if precision == "auto" else precision,
-            seed=seed,
-        )
-        start = make_start(wish, announce=say)
-        options = with_settings(make_options(wish, start), settings or ())
-        return _train(begin(run, options, start, where, say), workers)
-
-    guarded(body)
+    wish = Wish(
+        speech=tuple(Speech(said.folder, said.share or 1.0) for said in _folders(speech)),
+        shape=shape,
+        model=model,
+        lora=lora,
+        steps=steps,
+        padded_finish=finish == "padded",
+        batch_s=batch_s,
+        accumulate=accumulate,
+        rate=rate,
+        vocabulary=vocabulary,
+        language=language,
+        held_out=tuple(str(folder) for folder in held_out or ()),
+        precision=("bf16" if where == "cuda" else "fp32") if precision == "auto" else precision,
+        seed=seed,
+    )
+    start = make_start(wish, announce=say)
+    options = with_settings(make_options(wish, start), settings or ())
+    return _train(begin(run, options, start, where, say), workers)
 
 
+@guarded
 def resume(
     run: RunArgument,
     speech: SpeechOption = None,
     held_out: MovedHeldOutOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
-) -> None:
+) -> ExitCode:
     """Go on with a run where it was saved last.
 
     On one machine's CPU, with as many threads, the result is the same to the bit.
     """
+    where = train_device(device)
+    from whispertide.lab.training.run import open_run
 
-    def body() -> ExitCode:
-        where = train_device(device)
-        from whispertide.lab.training.run import open_run
-
-        moved = [str(folder) for folder in held_out or ()]
-        return _train(open_run(run, where, say, _folders(speech or []), moved), workers)
-
-    guarded(body)
+    moved = [str(folder) for folder in held_out or ()]
+    return _train(open_run(run, where, say, _folders(speech or []), moved), workers)
 
 
+@guarded
 def plot(
     run: RunArgument,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="png, pdf or svg; default: RUN/log.png.")
     ] = None,
-) -> None:
+) -> ExitCode:
     """Draw the log of a run: losses, learning rate, throughput."""
+    train_device("cpu")
+    from whispertide.lab.training.plot import plot as draw
 
-    def body() -> ExitCode:
-        train_device("cpu")
-        from whispertide.lab.training.plot import plot as draw
-
-        typer.echo(draw(run, output))
-        return ExitCode.OK
-
-    guarded(body)
+    typer.echo(draw(run, output))
+    return ExitCode.OK
 
 
+@guarded
 def export(
     run: RunArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder.")],
     dtype: Annotated[
         Literal["float16", "float32"], typer.Option("--dtype", help="How weights are stored.")
     ] = "float16",
-) -> None:
+) -> ExitCode:
     """Write what a run has learned so far as a checkpoint in Hugging Face layout. Use it with `--model FOLDER`."""
+    train_device("cpu")
+    import numpy as np
 
-    def body() -> ExitCode:
-        train_device("cpu")
-        import numpy as np
+    from whispertide.checkpoint.download import format_size
+    from whispertide.checkpoint.names import as_argument
+    from whispertide.lab.training.run import export as write
 
-        from whispertide.checkpoint.download import format_size
-        from whispertide.checkpoint.names import as_argument
-        from whispertide.lab.training.run import export as write
-
-        folder = write(run, output, np.float16 if dtype == "float16" else np.float32)
-        say(f"{format_size(sum(file.stat().st_size for file in folder.iterdir()))} of averaged weights and tokenizer")
-        typer.echo(as_argument(folder))
-        return ExitCode.OK
-
-    guarded(body)
+    folder = write(run, output, np.float16 if dtype == "float16" else np.float32)
+    say(f"{format_size(sum(file.stat().st_size for file in folder.iterdir()))} of averaged weights and tokenizer")
+    typer.echo(as_argument(folder))
+    return ExitCode.OK
 
 
 def _train(run: "Run", workers: int | None) -> ExitCode:

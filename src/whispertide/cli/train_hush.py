@@ -1,16 +1,17 @@
 """`whispertide train hush`: the hush word of a model."""
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whispertide.atomic import replacing
 from whispertide.cli import completion
-from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.train_fit import DeviceOption, WorkersOption, train_device, train_workers
+from whispertide.cli.arguments import AttachmentOption
+from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_device, train_workers
 from whispertide.cli.train_prepare import prepared
-from whispertide.errors import OptionError, OutputError
+from whispertide.errors import OptionError
 
 if TYPE_CHECKING:
     from whispertide.lab.training.hush import HushTrainer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _MINUTES = 30.0  # of synthetic speech
 
 
+@guarded
 def hush(
     model: Annotated[
         str,
@@ -36,16 +38,11 @@ def hush(
         typer.Option("--data", metavar="PATH", help="A manifest, or folders of shards. Default: synthetic speech."),
     ] = None,
     seconds: Annotated[float, typer.Option("--seconds", help="Length of the hush word.")] = 0.5,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: beside the checkpoint.")
-    ] = None,
+    output: AttachmentOption = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Updates in all.")] = 1200,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Windows in an update.")] = 8,
     rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 0.01,
-    language: Annotated[
-        str | None,
-        typer.Option("--language", "-l", metavar="CODE", help="Language of the speech, for multilingual models."),
-    ] = None,
+    language: SpokenOption = None,
     held_out: Annotated[
         int, typer.Option("--held-out", min=1, help="Held-out windows, by which the best epochs are chosen.")
     ] = 80,
@@ -58,52 +55,47 @@ def hush(
     ] = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
-) -> None:
+) -> ExitCode:
     """Train a hush word: a short sound after the audio, from which the model knows that speech ends.
 
     Ctrl-C saves and stops. The same command continues.
     """
+    where = train_device(device)
+    from whispertide.checkpoint import load_checkpoint
+    from whispertide.checkpoint.attachments import place
+    from whispertide.lab.training.hush import HushOptions, open_trainer
+    from whispertide.lab.training.hush_windows import HushWindowOptions
+    from whispertide.lab.training.network import load_network
+    from whispertide.streaming.hush import KIND
 
-    def body() -> ExitCode:
-        where = train_device(device)
-        from whispertide.checkpoint import load_checkpoint
-        from whispertide.lab.training.hush import HushOptions, open_trainer
-        from whispertide.lab.training.hush_windows import HushWindowOptions
-        from whispertide.lab.training.network import load_network
-        from whispertide.streaming.hush import file_name
-
-        checkpoint = load_checkpoint(model, announce=say)
-        options = HushOptions(
-            seconds=seconds,
-            steps=steps,
-            batch=batch,
-            rate=rate,
-            held_out=held_out,
-            seed=seed,
-            content_hash=checkpoint.content_hash,
-            windows=HushWindowOptions(language=language),
-        )
-        path = output or checkpoint.tensors.files[0].parent / file_name(seconds)
-        folder = run or Path(f"{Path(file_name(seconds)).stem}-{checkpoint.content_hash[:8]}")
-        speech = _speech(data or [], folder)
-        trainer = open_trainer(load_network(checkpoint), checkpoint.tokenizer, speech, options, folder, where)
-        say(f"the run is kept in {folder}")
-        if not _train(trainer, train_workers() if workers is None else workers):
-            say(f"saved at update {trainer.step}; the same command continues")
-            return ExitCode.INTERRUPTED
-        word = trainer.result()
-        try:
-            word.save(path)
-        except OSError as error:
-            raise OutputError(f"{path} cannot be written: {error}; choose another file with --output") from error
-        say(
-            f"loss per token on held-out windows: {word.report['held_out']}; with as much silence: "
-            f"{word.report['held_out_zeros']}"
-        )
-        typer.echo(path)
-        return ExitCode.OK
-
-    guarded(body)
+    checkpoint = load_checkpoint(model, announce=say)
+    options = HushOptions(
+        seconds=seconds,
+        steps=steps,
+        batch=batch,
+        rate=rate,
+        held_out=held_out,
+        seed=seed,
+        content_hash=checkpoint.content_hash,
+        windows=HushWindowOptions(language=language),
+    )
+    path = output or place(checkpoint, KIND, f"{seconds:g}")
+    folder = run or Path(f"hush-{seconds:g}s-{checkpoint.content_hash[:8]}")
+    speech = _speech(data or [], folder)
+    trainer = open_trainer(load_network(checkpoint), checkpoint.tokenizer, speech, options, folder, where)
+    say(f"the run is kept in {folder}")
+    if not _train(trainer, train_workers() if workers is None else workers):
+        say(f"saved at update {trainer.step}; the same command continues")
+        return ExitCode.INTERRUPTED
+    word = trainer.result()
+    with writing(path):
+        word.save(path)
+    say(
+        f"loss per token on held-out windows: {word.report['held_out']}; with as much silence: "
+        f"{word.report['held_out_zeros']}"
+    )
+    typer.echo(path)
+    return ExitCode.OK
 
 
 def _speech(data: list[Path], run: Path) -> "Shards":
@@ -129,10 +121,8 @@ def _synthetic(folder: Path) -> Path:
 
     if not folder.exists():
         say(f"making {_MINUTES:g} minutes of synthetic speech in {folder}")
-        unfinished = folder.with_name(f".{folder.name}.part")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        make_speech(unfinished, _MINUTES, seed=0)
-        unfinished.rename(folder)
+        with replacing(folder) as unfinished:
+            make_speech(unfinished, _MINUTES, seed=0)
     return folder
 
 

@@ -5,18 +5,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whispertide.cli.arguments import JobsOption
 from whispertide.cli.exit import ExitCode, guarded, say
 
 if TYPE_CHECKING:
     from whispertide.lab.training.prepare import Prepared
 
 
+@guarded
 def prepare(
     manifest: Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file of JSON lines (docs/training.md).")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the shards.")],
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used.")] = False,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes. Default: one per core.")] = None,
-) -> None:
+    jobs: JobsOption = None,
+) -> ExitCode:
     """Make a folder of shards from recordings and their transcripts, listed in a manifest.
 
     Each line of the manifest is {"audio": FILE, "text": TEXT}.
@@ -25,19 +27,15 @@ def prepare(
     An interrupted run continues.
     One sentence in ten is reserved for evaluation and left out.
     """
-
-    def body() -> ExitCode:
-        made = prepared(manifest, output, skip_bad=skip_bad, jobs=jobs)
-        for problem in made.left_out:
-            say(f"left out: {problem}")
-        say(
-            f"{made.utterances} utterances, {made.seconds / 3600:.2f} h; left out: {made.reserved} reserved for tests, "
-            f"{len(made.left_out)} bad"
-        )
-        typer.echo(output)
-        return ExitCode.OK
-
-    guarded(body)
+    made = prepared(manifest, output, skip_bad=skip_bad, jobs=jobs)
+    for problem in made.left_out:
+        say(f"left out: {problem}")
+    say(
+        f"{made.utterances} utterances, {made.seconds / 3600:.2f} h; left out: {made.reserved} reserved for tests, "
+        f"{len(made.left_out)} bad"
+    )
+    typer.echo(output)
+    return ExitCode.OK
 
 
 def prepared(manifest: Path, output: Path, *, skip_bad: bool = False, jobs: int | None = None) -> "Prepared":

@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
+from whispertide.cli.arguments import JobsOption
 from whispertide.cli.exit import ExitCode, guarded, say
 
 
+@guarded
 def speech(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder, or one to continue.")],
     hours: Annotated[float, typer.Option("--hours", min=0.01, help="Hours in all, made in shards of 15 minutes.")],
@@ -19,26 +21,22 @@ def speech(
         int | None,
         typer.Option("--vocabulary", metavar="N", min=1, help="Only the texts' N most frequent words. Default: all."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes. Default: one per core.")] = None,
-) -> None:
+    jobs: JobsOption = None,
+) -> ExitCode:
     """Make speech with exact word times by espeak-ng, flite and festival, from the texts of Debian packages.
 
     After Ctrl-C whole shards remain.
     The same command continues, and more hours add to them.
     """
+    from whispertide.cli.progress import counting
+    from whispertide.lab.speech.manners import choose_voices
+    from whispertide.lab.training.making import Recipe, make_speech
+    from whispertide.model.runtime import usable_cpus
 
-    def body() -> ExitCode:
-        from whispertide.cli.progress import counting
-        from whispertide.lab.speech.manners import choose_voices
-        from whispertide.lab.training.making import Recipe, make_speech
-        from whispertide.model.runtime import usable_cpus
-
-        asked = [name.strip() for name in voices.split(",") if name.strip()]
-        recipe = Recipe(seed=seed, voices=choose_voices(asked), vocabulary=vocabulary)
-        with counting("shards") as advance:
-            made = make_speech(output, recipe, hours, jobs or len(usable_cpus()), advance=advance, announce=say)
-        say(str(made) if made.shards else f"{output} has {hours:g} hours already")
-        typer.echo(output)
-        return ExitCode.OK
-
-    guarded(body)
+    asked = [name.strip() for name in voices.split(",") if name.strip()]
+    recipe = Recipe(seed=seed, voices=choose_voices(asked), vocabulary=vocabulary)
+    with counting("shards") as advance:
+        made = make_speech(output, recipe, hours, jobs or len(usable_cpus()), advance=advance, announce=say)
+    say(str(made) if made.shards else f"{output} has {hours:g} hours already")
+    typer.echo(output)
+    return ExitCode.OK

@@ -5,17 +5,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from whispertide.cli.arguments import ModelArgument
-from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.errors import OptionError, OutputError
-from whispertide.extras import how_to_install
+from whispertide.cli.arguments import AttachmentOption, ModelArgument
+from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.train_fit import train_device
 
 
+@guarded
 def truncation(
     model: ModelArgument,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: beside the checkpoint.")
-    ] = None,
+    output: AttachmentOption = None,
     data: Annotated[
         list[Path] | None,
         typer.Option("--data", metavar="DIR", help="Speech with word times, as shards. Default: synthetic speech."),
@@ -27,40 +25,30 @@ def truncation(
         typer.Option("--framing", metavar="NAME", help="How windows reach the encoder: bare, pad30 or both."),
     ] = "both",
     seed: Annotated[int, typer.Option("--seed", help="Seed for speech, cuts and training.")] = 0,
-) -> None:
+) -> ExitCode:
     """Train a linear layer that detects whether a window's last word is whole (recipe simulstreaming)."""
+    train_device("cpu")
+    from tempfile import TemporaryDirectory
 
-    def body() -> ExitCode:
-        from tempfile import TemporaryDirectory
+    from whispertide.checkpoint import load_checkpoint
+    from whispertide.checkpoint.attachments import place
+    from whispertide.decoding.truncation import KIND
+    from whispertide.lab.training.shards import open_shards
+    from whispertide.lab.training.timed_speech import make_speech
+    from whispertide.lab.training.truncation import TruncationOptions, train_truncation
+    from whispertide.model.whisper import load_model
+    from whispertide.options import EngineOptions
 
-        from whispertide.checkpoint import load_checkpoint
-        from whispertide.decoding.truncation import FILE_NAME
-        from whispertide.model.whisper import load_model
-        from whispertide.options import EngineOptions
-
-        try:
-            from whispertide.lab.training.truncation import TruncationOptions, train_truncation
-        except ModuleNotFoundError as error:
-            raise OptionError(
-                f"expected PyTorch for training; it is missing ({error}): {how_to_install('train')}"
-            ) from error
-        from whispertide.lab.training.shards import open_shards
-        from whispertide.lab.training.timed_speech import make_speech
-
-        options = TruncationOptions(windows=windows, framing=framing, seed=seed)
-        loaded = load_model(model, EngineOptions(precision="fp32"), announce=say)
-        path = output or load_checkpoint(model).tensors.files[0].parent / FILE_NAME
-        with TemporaryDirectory(prefix="whispertide-") as folder:
-            if not data:
-                say(f"making {minutes:g} minutes of synthetic speech")
-                make_speech(Path(folder), minutes, seed)
-            detector = train_truncation(loaded, open_shards(data or [Path(folder)]), options, announce=say)
-        try:
-            detector.save(path)
-        except OSError as error:
-            raise OutputError(f"{path} cannot be written: {error}; choose another file with --output") from error
-        say(", ".join(f"{name} {value}" for name, value in detector.report.items()))
-        typer.echo(path)
-        return ExitCode.OK
-
-    guarded(body)
+    options = TruncationOptions(windows=windows, framing=framing, seed=seed)
+    loaded = load_model(model, EngineOptions(precision="fp32"), announce=say)
+    path = output or place(load_checkpoint(model), KIND)
+    with TemporaryDirectory(prefix="whispertide-") as folder:
+        if not data:
+            say(f"making {minutes:g} minutes of synthetic speech")
+            make_speech(Path(folder), minutes, seed)
+        detector = train_truncation(loaded, open_shards(data or [Path(folder)]), options, announce=say)
+    with writing(path):
+        detector.save(path)
+    say(", ".join(f"{name} {value}" for name, value in detector.report.items()))
+    typer.echo(path)
+    return ExitCode.OK

@@ -63,6 +63,7 @@ class Request:
     hush: "HushWord | None" = None
 
 
+@guarded
 def transcribe(
     files: Annotated[
         list[str],
@@ -106,34 +107,30 @@ def transcribe(
     ] = None,
     channels: Annotated[int, typer.Option("--channels", min=1, rich_help_panel=_INPUT)] = 1,
     sample_format: Annotated[SampleFormat, typer.Option("--sample-format", rich_help_panel=_INPUT)] = "s16le",
-) -> None:
+) -> ExitCode:
     """Transcribe audio files, each as a whole. Only the transcript goes to standard output; the rest to standard error.
 
     With --recipe, --set, --pace, --vad or --executor the audio is streamed instead, as from a microphone.
     """
-
-    def body() -> ExitCode:
-        pcm = None if rate is None else PcmFormat(rate, channels, sample_format)
-        names = with_folders_opened(files)
-        # A folder gives a folder, also where it holds one recording, or is yet to be made.
-        folder = output if output is None or names == files or Path(output).suffix else f"{output}/"
-        _check_usage(names, pcm)
-        streams = any(choice is not None for choice in (recipe, changes, pace, vad, executor))
-        word, framed = hush_word(hush, framing)
-        request = Request(
-            sources=tuple(Source(name, pcm) for name in names),
-            targets=tuple(plan_targets(names, folder, form)),
-            model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
-            options=decode_options(language, task, prompt),
-            recipe=StreamChoice(recipe, recipe_changes(changes, framed, executor)).resolve() if streams else None,
-            vad=vad,
-            live=pace == "live",
-            framing="hush" if word else framing or "pad30",
-            hush=word,
-        )
-        return run(request)
-
-    guarded(body)
+    pcm = None if rate is None else PcmFormat(rate, channels, sample_format)
+    names = with_folders_opened(files)
+    # A folder gives a folder, also where it holds one recording, or is yet to be made.
+    folder = output if output is None or names == files or Path(output).suffix else f"{output}/"
+    _check_usage(names, pcm)
+    streams = any(choice is not None for choice in (recipe, changes, pace, vad, executor))
+    word, framed = hush_word(hush, framing)
+    request = Request(
+        sources=tuple(Source(name, pcm) for name in names),
+        targets=tuple(plan_targets(names, folder, form)),
+        model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
+        options=decode_options(language, task, prompt),
+        recipe=StreamChoice(recipe, recipe_changes(changes, framed, executor)).resolve() if streams else None,
+        vad=vad,
+        live=pace == "live",
+        framing="hush" if word else framing or "pad30",
+        hush=word,
+    )
+    return run(request)
 
 
 def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:

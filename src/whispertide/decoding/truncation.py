@@ -8,21 +8,19 @@ training is `training.truncation`'s business, and what the answer is used for th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.errors import CheckpointError, CheckpointNotFoundError
+from whispertide.checkpoint import Checkpoint, attachments
+from whispertide.checkpoint.attachments import Attachment, Kind
 from whispertide.types import FloatArray
 
-FILE_NAME = "truncation.npz"  # beside the checkpoint
-FORMAT = 1
+KIND = Kind("a word-truncation detector", "truncation.npz", "whispertide train truncation {model}")
 NEARLY_ONE = 0.999  # the sum fires a little early, so that rounding does not matter
 END_FRAMES = 2  # a firing in the last frames but one counts as at the end
 _PASSES = 10
@@ -45,9 +43,8 @@ def rescaled(weights: FloatArray) -> npt.NDArray[np.float64]:
 
 
 def last_firing(weights: FloatArray) -> int | None:
-    """The last frame at which the integral of weights [frames] passes 1, 2, ...; the very last frame does not count.
-
-    (The end of the audio itself makes a peak there, which says nothing.) None where there is no such frame, or rounding
+    """The frame at which the integral of weights [frames] passes its last whole number; the very last frame does not
+    count (the end of the audio itself makes a peak there, which says nothing). None where there is none, or rounding
     keeps the integral a little below it.
     """
     integral, count = _integral(weights)
@@ -89,15 +86,8 @@ class TruncationDetector:
 
     def save(self, path: Path) -> None:
         """Write it as a `.npz`. Raises OSError."""
-        with path.open("wb") as file:
-            np.savez(
-                file,
-                format=np.int64(FORMAT),
-                weight=np.asarray(self.weight, np.float32),
-                bias=np.float32(self.bias),
-                content_hash=np.str_(self.content_hash),
-                report=np.str_(json.dumps(dict(self.report))),
-            )
+        arrays = {"weight": np.asarray(self.weight, np.float32), "bias": np.asarray(self.bias, np.float32)}
+        attachments.save(path, Attachment(arrays, self.content_hash, self.report))
 
     @classmethod
     def load(cls, path: Path, *, width: int, content_hash: str) -> Self:
@@ -106,41 +96,12 @@ class TruncationDetector:
         Raises `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or belongs to
         another checkpoint.
         """
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
-                found = {name: content[name] for name in ("format", "weight", "bias", "content_hash", "report")}
-            if int(found["format"]) != FORMAT:
-                raise CheckpointError(
-                    f"expected a truncation detector of format {FORMAT}; {path} has format {int(found['format'])}: "
-                    "train it again with `whispertide train truncation`"
-                )
-            detector = cls(
-                np.asarray(found["weight"], np.float32),
-                float(found["bias"]),
-                str(found["content_hash"]),
-                json.loads(str(found["report"])),
-            )
-        except FileNotFoundError as error:
-            raise CheckpointNotFoundError(
-                f"expected a truncation detector in {path}; there is none: make it with `whispertide train truncation`"
-            ) from error
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
-            if isinstance(error, CheckpointError):
-                raise
-            raise CheckpointError(
-                f"{path} is damaged, or not a truncation detector ({type(error).__name__}): train it again with "
-                "`whispertide train truncation`"
-            ) from error
-        detector._check(path, width, content_hash)
-        return detector
+        found = attachments.load(KIND, path, {"weight": (width,), "bias": ()}, content_hash)
+        weight = np.asarray(found.arrays["weight"], np.float32)
+        return cls(weight, float(found.arrays["bias"]), found.content_hash, found.report)
 
-    def _check(self, path: Path, width: int, content_hash: str) -> None:
-        if self.weight.shape != (width,) or not np.isfinite(self.weight).all() or not np.isfinite(self.bias):
-            raise CheckpointError(
-                f"expected {width} finite weights in {path}; got {self.weight.shape}: it was trained for another model"
-            )
-        if self.content_hash != content_hash:
-            raise CheckpointError(
-                f"{path} was trained on another checkpoint ({self.content_hash[:12]}, not {content_hash[:12]}): train "
-                "one for this model with `whispertide train truncation`"
-            )
+    @classmethod
+    def beside(cls, checkpoint: Checkpoint) -> Self:
+        """The one beside the checkpoint. Raises as `load` does."""
+        path = attachments.find(checkpoint, KIND, instead="truncate=last-word")
+        return cls.load(path, width=checkpoint.dims.n_audio_state, content_hash=checkpoint.content_hash)

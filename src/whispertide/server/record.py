@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from whispertide.atomic import write_text
 from whispertide.audio.pcm import to_int16
 from whispertide.errors import OptionError
 from whispertide.events import Event, to_dict
@@ -124,9 +125,7 @@ class Tape:
             "commands": self.commands,
             "samples": self.samples,
         }
-        temporary = self.folder / "session.json.part"
-        temporary.write_text(json.dumps(about, indent=1, default=dict), "utf-8")
-        temporary.replace(self.folder / "session.json")
+        write_text(self.folder / "session.json", json.dumps(about, indent=1, default=dict))
 
     def _close(self) -> None:
         for file in (self._audio, self._events):

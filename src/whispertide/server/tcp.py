@@ -26,8 +26,6 @@ from whispertide.server.throttle import Throttle
 
 log = logging.getLogger("whispertide.server")
 
-WYOMING_PORT = 10_300
-LINES_PORT = 43_007
 
 _PIECE = 64 * 1024
 _CLOSE_S = 1.0  # for the other side to read our last words and to close as well

@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whispertide.atomic import write_text
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
 from whispertide.model.installed import OTHER_ENGINES
 from whispertide.model.runtime import physical_cores, thread_count
 from whispertide.options import EngineOptions, Precision, ProviderName
-from whispertide.streaming.beside import command_name
 from whispertide.streaming.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def allocate(model: "WhisperModel", recipe: Recipe) -> tuple[Recipe, Allocation 
     if not known:
         warnings.warn(
             f"executor=auto: nothing was measured for {model.name} ({model.options.precision}) with {recipe.name} on "
-            f"this machine, so rounds run one after the other; `whispertide profile {command_name(model)} --recipe "
-            f"{recipe.name}` measures it",
+            "this machine, so rounds run one after the other; "
+            f"`whispertide profile {model.checkpoint.argument} --recipe {recipe.name}` measures it",
             stacklevel=2,
         )
         return recipe.replace(executor="serial"), None
@@ -129,9 +129,7 @@ def remember(model: "WhisperModel", recipe: str, measured: Sequence[Measured]) -
     ranked = [asdict(item) for item in sorted(measured, key=lambda item: item.delay_s)]
     path = _file(key)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps({**key, "measured": ranked}, indent=2), encoding="utf-8")
-    unfinished.replace(path)
+    write_text(path, json.dumps({**key, "measured": ranked}, indent=2))
     return path
 
 

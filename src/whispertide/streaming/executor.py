@@ -15,14 +15,12 @@ import numpy as np
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Cost, Features, Frame, OfflineSegment, Stage, Transcription
 from whispertide.decoding.search import Guard
-from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
+from whispertide.decoding.truncation import TruncationDetector
 from whispertide.decoding.word_end import WordEndDetector
-from whispertide.errors import CheckpointNotFoundError
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.allocation import Allocation, split_evenly
-from whispertide.streaming.beside import command_name, folder_of
 from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.hush import HushWord, suffix_for
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
@@ -81,7 +79,7 @@ def _stages(
     if recipe.policy.overlaps:
         return SerialExecutor(model, frame, suffix, encoder)
     if detector is None and _detects(recipe):
-        detector = _load_detector(model)
+        detector = TruncationDetector.beside(model.checkpoint)
     executor = SinglePassExecutor(model, frame, detector, suffix=suffix, encoder=encoder)
     if recipe.search.kind == "unrolled":
         executor.open_unrolled()
@@ -103,19 +101,6 @@ def executor_key(recipe: Recipe) -> ExecutorKey:
 
 def _detects(recipe: Recipe) -> bool:
     return isinstance(recipe.policy, AlignAtt) and recipe.policy.truncate == "detector"
-
-
-def _load_detector(model: "WhisperModel") -> TruncationDetector:
-    folder = folder_of(model)
-    try:
-        return TruncationDetector.load(
-            folder / FILE_NAME, width=model.dims.n_audio_state, content_hash=model.content_hash
-        )
-    except CheckpointNotFoundError as error:
-        raise CheckpointNotFoundError(
-            f"expected a word-truncation detector of {model.name} for truncate=detector; there is none in {folder}: "
-            f"train it with `whispertide train truncation {command_name(model)}`, or choose truncate=last-word"
-        ) from error
 
 
 class SerialExecutor:

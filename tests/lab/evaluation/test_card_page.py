@@ -4,9 +4,8 @@ import pytest
 
 from lab.evaluation.card_values import RIGHT, WRONG, Counted, make_card, make_result
 from whispertide.lab.evaluation.card_curve import curve_table, draw_curve, points
-from whispertide.lab.evaluation.card_page import markdown, page
+from whispertide.lab.evaluation.card_page import page
 from whispertide.lab.evaluation.card_sets import PADDED_TIMES, UNPADDED
-from whispertide.lab.evaluation.page import Table
 
 RUN_AWAY: Counted = (8, 2, 0, 12)
 
@@ -77,14 +76,6 @@ def test_beside_the_previous_one() -> None:
     text = page(make_card(make_result([RIGHT] * 30)), make_card(make_result([WRONG] * 30), name="older"))
     assert "## Against the previous checkpoint (feedfeedfeed)" in text
     assert "| trained voices, grammar | WER | 30.0 | 0.0 | -30.0 (-30.0 to -30.0) | better |" in text
-
-
-def test_markdown_keeps_bars_apart() -> None:
-    assert markdown(Table(("a", "b"), (("x|y", None),))).splitlines() == [
-        "| a | b |",
-        "| --- | ---: |",
-        r"| x\|y | – |",
-    ]
 
 
 def test_errors_against_hours() -> None:

@@ -17,7 +17,7 @@ from whispertide.lab.evaluation.padding_items import NOISE_BELOW_DB, Way, ways
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.streaming.framing import HUSH
-from whispertide.streaming.hush import HushWord, file_name
+from whispertide.streaming.hush import HushWord
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 CLIP = Path(__file__).parents[2] / "clips" / "quiet.flac"
@@ -45,13 +45,17 @@ def test_zeros_are_behind_a_clip_and_a_hush_word_is_the_framings_affair() -> Non
     assert Way("30 s", 30.0, "pad30").behind(clip) is clip
 
 
-def test_hush_words_beside_the_checkpoint_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(padding_items, "folder_of", lambda model: tmp_path)
-    transcriber: Any = type("T", (), {"model": None})
+def beside(folder: Path) -> Any:
+    """A recogniser whose checkpoint lies in `folder`."""
+    return SimpleNamespace(model=SimpleNamespace(checkpoint=SimpleNamespace(folder=folder)))
+
+
+def test_hush_words_beside_the_checkpoint_are_found(tmp_path: Path) -> None:
+    transcriber: Any = beside(tmp_path)
     without = [way.name for way in ways(transcriber)]
     assert without[:2] == ["30 s", "none"]
     assert not any(name.startswith("hush") for name in without)
-    WORD.save(tmp_path / file_name(0.5))
+    WORD.save(tmp_path / "hush-0.5s.npz")
     found = ways(transcriber)[-1]
     assert (found.name, found.framing, found.seconds) == ("hush 0.5 s", HUSH, 0.5)
     np.savetxt(tmp_path / "hush-0.5s.csv", np.zeros(8000)[None], delimiter=",")
@@ -61,14 +65,15 @@ def test_hush_words_beside_the_checkpoint_are_found(monkeypatch: pytest.MonkeyPa
 class FakeRunner:
     """One model with a hush word, and a corpus of three clips of two words, or of none."""
 
-    def __init__(self, words: tuple[str, ...]) -> None:
+    def __init__(self, words: tuple[str, ...], folder: Path) -> None:
+        self.folder = folder
         self.models = ("small",)
         said = tuple(RefWord(word) for word in words)
         clip = Utterance("u", said, 3.0, lambda: sine(3))
         self.corpus: Any = SimpleNamespace(name="clips", utterances=lambda: iter([clip] * 3))
 
     def transcriber(self, model: str) -> Any:
-        return SimpleNamespace(model=model)
+        return beside(self.folder)
 
     def each_clip(self, name: str, measure: Callable[[Clip], Json], **about: object) -> list[Json]:
         return [json.loads(json.dumps(measure(clip))) for clip in clips_of(self.corpus, None)]
@@ -77,18 +82,17 @@ class FakeRunner:
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The right words, one more behind nothing, and another one where speech is quiet; half a GFLOP for everything."""
-    WORD.save(tmp_path / file_name(0.5))
+    WORD.save(tmp_path / "hush-0.5s.npz")
 
     def hear(transcriber: object, way: Way, clip: Clip) -> tuple[list[str], float]:
         words = ["good", "day"] if np.abs(clip.samples).max() > 0.2 else ["good", "say"]
         return words + ["sir"] * (way.name == "none"), 0.5
 
-    monkeypatch.setattr(padding_items, "folder_of", lambda model: tmp_path)
     monkeypatch.setattr(padding_items, "_hear", hear)
 
 
-def test_the_table_has_errors_and_insertions_of_every_way(heard: None) -> None:
-    runner: Any = FakeRunner(("good", "day"))
+def test_the_table_has_errors_and_insertions_of_every_way(heard: None, tmp_path: Path) -> None:
+    runner: Any = FakeRunner(("good", "day"), tmp_path)
     by_way, by_gain = padding_items.padding_table(runner).tables
     assert by_way.columns == ("padding", "encoder GFLOP per audio second", "WER %", "insertions %")
     rows = {row[0]: row[1:] for row in by_way.rows}
@@ -99,16 +103,16 @@ def test_the_table_has_errors_and_insertions_of_every_way(heard: None) -> None:
     assert quiet == {"30 s": ("50.0", "0.0"), "none": ("100.0", "50.0"), "hush 0.5 s": ("50.0", "0.0")}
 
 
-def test_where_nothing_was_said_words_are_counted_by_the_minute(heard: None) -> None:
-    runner: Any = FakeRunner(())
+def test_where_nothing_was_said_words_are_counted_by_the_minute(heard: None, tmp_path: Path) -> None:
+    runner: Any = FakeRunner((), tmp_path)
     by_way, by_gain = padding_items.padding_table(runner).tables
     assert by_way.columns[-1] == by_gain.columns[-1] == "invented words a minute"
     assert {row[0]: row[-1] for row in by_way.rows if row[0] in ("none", "30 s")} == {"none": "60.0", "30 s": "40.0"}
     assert "invented words a minute" in padding_items.padding_figure(runner).plots[0].drawing.csv()
 
 
-def test_the_figure_has_a_curve_for_each_kind_and_a_line_for_30_s(heard: None) -> None:
-    runner: Any = FakeRunner(("good", "day"))
+def test_the_figure_has_a_curve_for_each_kind_and_a_line_for_30_s(heard: None, tmp_path: Path) -> None:
+    runner: Any = FakeRunner(("good", "day"), tmp_path)
     numbers = padding_items.padding_figure(runner).plots[0].drawing.csv()
     assert all(text in numbers for text in ("zeros", "noise", "hush", "padded to 30 s", "WER %"))
 

@@ -121,21 +121,35 @@ def test_the_code_version_follows_what_computes_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "_SOURCE", tmp_path)
-    for name in ("session.py", "cli/main.py", "evaluation/clock.py", "evaluation/report.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    counts = ("session.py", "lab/speech/talks.py", "lab/evaluation/clock.py")
+    does_not = ("cli/main.py", "server/app.py", "lab/training/loop.py", "lab/evaluation/report.py")
+    for name in (*counts, *does_not):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text("a = 1\n")
 
-    def now() -> str:
+    def now(part: str = "") -> str:
         store.code_version.cache_clear()
-        return store.code_version()
+        return store.code_version(part)
 
-    versions = [now()]
-    for name in ("cli/main.py", "evaluation/report.py", "session.py", "evaluation/clock.py"):
+    first, first_of_peers = now(), now("lab/evaluation")
+    for name in does_not:
+        (tmp_path / name).write_text("a = 2\n")
+    assert (now(), now("lab/evaluation")) == (first, first_of_peers)
+    versions, versions_of_peers = [first], [first_of_peers]
+    for name in counts:
         (tmp_path / name).write_text("a = 2\n")
         versions.append(now())
+        versions_of_peers.append(now("lab/evaluation"))
     store.code_version.cache_clear()
-    assert versions[0] == versions[1] == versions[2]
-    assert len(set(versions[2:])) == 3
+    assert len(set(versions)) == 4
+    assert len(set(versions_of_peers)) == 2, "other programs' results depend on how they are run and scored alone"
+
+
+def test_the_parts_that_a_version_is_asked_for_are_there() -> None:
+    for part in ("lab/evaluation", "lab/training", "cli", "server"):
+        assert (store._SOURCE / part).is_dir()
+    for name in store._IRRELEVANT_FILES:
+        assert (store._SOURCE / "lab" / "evaluation" / name).is_file()
 
 
 def test_machine_and_commit_say_something() -> None:

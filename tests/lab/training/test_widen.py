@@ -18,7 +18,7 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.main import app
-from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
+from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError
 from whispertide.graphs.store import GraphFiles
 from whispertide.lab.training.widen import TARGETS, Widening, plan_widening, widen, widened, write_safetensors
@@ -201,8 +201,8 @@ def test_what_is_trained_beside_it_suits_the_wide_model(base: Path) -> None:
     word = HushWord.load(base / "hush-0.5s.npz")
     assert word.content_hash == wide.content_hash
     assert word.samples.tolist() == HushWord.load(source / "hush-0.5s.npz").samples.tolist()
-    narrow = TruncationDetector.load(source / FILE_NAME, width=256, content_hash=NARROW.content_hash)
-    detector = TruncationDetector.load(base / FILE_NAME, width=512, content_hash=wide.content_hash)
+    narrow = TruncationDetector.load(source / KIND.file, width=256, content_hash=NARROW.content_hash)
+    detector = TruncationDetector.load(base / KIND.file, width=512, content_hash=wide.content_hash)
     hidden = np.random.default_rng(5).standard_normal((40, 256)).astype(np.float32)
     np.testing.assert_allclose(detector.weights(np.tile(hidden, (1, 2))), narrow.weights(hidden), rtol=1e-4)
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from whispertide.atomic import write_text
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.vocabulary import read_json
 from whispertide.decoding.alignment import alignment_heads
@@ -29,7 +30,7 @@ from whispertide.lab.evaluation.card_sets import (
     total_decodes,
     trained_words,
 )
-from whispertide.lab.evaluation.store import code_version, write_text
+from whispertide.lab.evaluation.store import code_version
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 
@@ -71,7 +72,7 @@ def make_card(
     splitter = load_checkpoint(words_of, announce=announce) if words_of else checkpoint
     model = load_model(name, options.engine, announce=announce)
     languages = frozenset(model.tokenizer.language_tokens) if model.dims.is_multilingual else frozenset({"en"})
-    parts = _parts(options, trained_words(_folder(splitter) / WORDS), languages)
+    parts = _parts(options, trained_words(splitter.folder / WORDS), languages)
     return Card(
         model=_described(checkpoint, model),
         training=_training(checkpoint),
@@ -125,10 +126,6 @@ def _results(model: WhisperModel, parts: list[Part], advance: Advance | None) ->
     return results
 
 
-def _folder(checkpoint: Checkpoint) -> Path:
-    return checkpoint.tensors.files[0].parent
-
-
 def _described(checkpoint: Checkpoint, model: WhisperModel) -> Mapping[str, Any]:
     tensors = checkpoint.tensors
     return {
@@ -142,7 +139,7 @@ def _described(checkpoint: Checkpoint, model: WhisperModel) -> Mapping[str, Any]
 
 
 def _training(checkpoint: Checkpoint) -> Mapping[str, Any]:
-    path = _folder(checkpoint) / TRAINING
+    path = checkpoint.folder / TRAINING
     return read_json(path) if path.is_file() else {}
 
 

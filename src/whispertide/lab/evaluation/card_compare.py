@@ -9,23 +9,9 @@ from dataclasses import dataclass
 from whispertide.lab.evaluation.bootstrap import Difference
 from whispertide.lab.evaluation.card_results import Card, Result, paired
 from whispertide.lab.evaluation.card_sets import PADDED, PADDED_TIMES
+from whispertide.lab.evaluation.compare import Measure
 
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A ratio of `Result` that is better when lower: its name, its unit, and its scale in tables."""
-
-    ratio: str
-    name: str
-    unit: str
-    scale: float
-    digits: int
-
-    def written(self, value: float) -> str:
-        """The value as tables show it, without its unit."""
-        return f"{self.scale * value:.{self.digits}f}"
-
-
+# Ratios of `Result`
 WER = Measure("word_errors", "WER", "points", 100, 1)
 CER = Measure("character_errors", "CER", "points", 100, 1)
 INVENTED = Measure("invented", "invented words per minute", "", 1, 2)
@@ -65,7 +51,7 @@ def _changes_in(part: str, card: Card, previous: Card) -> Iterator[Change]:
         for measure in measures:
             if not _applies(measure, after) or (mode is PADDED_TIMES and only_times and measure is not TIMING):
                 continue
-            if found := paired(before, after, measure.ratio):
+            if found := paired(before, after, measure.key):
                 yield Change(part, measure, found)
 
 
@@ -92,8 +78,5 @@ def verdict(found: list[Change]) -> str:
 
 def _said(change: Change) -> str:
     measure, found = change.measure, change.difference
-    low, high = measure.written(found.low), measure.written(found.high)
     unit = f" {measure.unit}" if measure.unit else ""
-    return (
-        f"{change.part} ({measure.name} {measure.scale * found.difference:+.{measure.digits}f}{unit}, {low} to {high})"
-    )
+    return f"{change.part} ({measure.name} {measure.written(found.difference, sign='+')}{unit}, {measure.span(found)})"

@@ -8,15 +8,14 @@ from typing import Any
 
 from whispertide.lab.evaluation import bootstrap
 from whispertide.lab.evaluation.bootstrap import Ratio
-from whispertide.lab.evaluation.card_compare import CER, INVENTED, WER, Measure, changes, verdict
+from whispertide.lab.evaluation.card_compare import CER, INVENTED, WER, changes, verdict
 from whispertide.lab.evaluation.card_results import Card, Result, paired, pooled
 from whispertide.lab.evaluation.card_sets import PADDED, PADDED_TIMES, UNPADDED, UNPADDED_TIMES
-from whispertide.lab.evaluation.compare import MANY
-from whispertide.lab.evaluation.page import Table
+from whispertide.lab.evaluation.compare import MANY, Measure
+from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.evaluation.wer import Counts
 
 USABLE_WER = 0.2  # above this on human speech, nobody would want a transcript
-_DASH = "–"
 _SOME = 5  # utterances; of fewer no interval is shown
 # What training.json may say, in the order in which a card tells it; other keys follow as they are.
 _TRAINING = {
@@ -58,14 +57,6 @@ def page(card: Card, previous: Card | None = None) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def markdown(table: Table) -> str:
-    """A table, its first column to the left and the others to the right."""
-    rule = ["---", *("---:" for _ in table.columns[1:])]
-    rows = [table.columns, rule, *([cell or _DASH for cell in row] for row in table.rows)]
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join([f"{table.title}\n"] * bool(table.title) + lines)
-
-
 # --- what it is -------------------------------------------------------------------------------------------------------
 
 
@@ -98,7 +89,7 @@ def _described(card: Card) -> Iterator[str]:
         ("Alignment heads (layer, head)", ", ".join(f"({layer}, {head})" for layer, head in model["alignment_heads"])),
         ("Licence", str(card.training.get("licence", "not stated in training.json"))),
     ]
-    yield markdown(Table(("", "what"), tuple(rows))).replace("---:", "---")
+    yield markdown_table(Table(("", "what"), tuple(rows)))
     yield "## How it was trained"
     if not card.training:
         yield "The checkpoint has no training.json; nothing is known here of how it was trained."
@@ -150,7 +141,7 @@ def _accuracy(card: Card) -> Iterator[str]:
         "ins. %",
     )
     yield "Windows padded to 30 s, as in Whisper's training."
-    yield markdown(Table(columns, tuple(rows)))
+    yield markdown_table(Table(columns, tuple(rows)))
     if any(len(result.ids) < MANY for result in speech):
         yield f"! fewer than {MANY} utterances: such an interval is too narrow."
 
@@ -165,7 +156,7 @@ def _padding(card: Card) -> Iterator[str]:
     rows = []
     certain: list[str] = []
     for padded, bare in _both_ways(card):
-        found = paired(padded, bare, WER.ratio)
+        found = paired(padded, bare, WER.key)
         if found is None:
             continue
         name = _title(padded)
@@ -180,7 +171,7 @@ def _padding(card: Card) -> Iterator[str]:
         *("set", "WER % padded", "unpadded", "difference (95 %)"),
         *("ins. % padded", "unpadded", "run away % padded", "unpadded"),
     )
-    yield markdown(Table(columns, tuple(rows)))
+    yield markdown_table(Table(columns, tuple(rows)))
     shows = f"shows on: {'; '.join(certain)}" if certain else "does not show"
     yield f"That this model is worse on bare windows {shows} (95 % intervals above zero, {MANY} utterances or more)."
 
@@ -231,11 +222,13 @@ def _silence(card: Card) -> Iterator[str]:
             )
         )
     yield "Without a voice gate, with Whisper's own no-speech rule. Every word is invented."
-    yield markdown(Table(("set", "mode", "minutes", "words", "per minute (95 %)", "windows with words"), tuple(rows)))
+    yield markdown_table(
+        Table(("set", "mode", "minutes", "words", "per minute (95 %)", "windows with words"), tuple(rows))
+    )
     found = [
         (padded, difference)
         for padded, bare in _pairs(card, ("nonspeech",))
-        if (difference := paired(padded, bare, INVENTED.ratio)) is not None and difference.utterances >= _SOME
+        if (difference := paired(padded, bare, INVENTED.key)) is not None and difference.utterances >= _SOME
     ]
     if found:
         yield "Unpadded against padded, words per minute more (95 %):"
@@ -259,7 +252,7 @@ def _word_times(card: Card) -> Iterator[str]:
         "recordings, hand labels): absolute errors in milliseconds, starts and ends together, of words "
         "recognised right."
     )
-    yield markdown(Table(("set", "words", "median", "p90", "starts, median", "ends, median"), tuple(rows)))
+    yield markdown_table(Table(("set", "words", "median", "p90", "starts, median", "ends, median"), tuple(rows)))
 
 
 def _against(card: Card, previous: Card) -> Iterator[str]:
@@ -268,12 +261,12 @@ def _against(card: Card, previous: Card) -> Iterator[str]:
     for change in found:
         measure, difference = change.measure, change.difference
         write = measure.written
-        spread = f"{write(difference.difference)} ({write(difference.low)} to {write(difference.high)})"
+        spread = f"{write(difference.difference)} ({measure.span(difference)})"
         sign = "better" if change.better else "worse" if change.worse else ""
         rows.append((change.part, measure.name, write(difference.a), write(difference.b), spread, sign))
     yield verdict(found).replace("\n", "\n\n")
     if rows:
-        yield markdown(Table(("set", "figure", "previous", "this one", "difference (95 %)", ""), tuple(rows)))
+        yield markdown_table(Table(("set", "figure", "previous", "this one", "difference (95 %)", ""), tuple(rows)))
         yield "Paired by utterance; padded windows without timestamps, word times and long recordings with them."
 
 

@@ -16,13 +16,21 @@ MANY = 20  # utterances; with fewer a bootstrap interval is too narrow
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How a difference is written: what the figure is called, its unit, and its scale."""
+    """A figure that is better when lower, and how it is written: its name, its unit, and its scale."""
 
     key: str
     name: str
     unit: str
     scale: float
     digits: int
+
+    def written(self, value: float, sign: str = "") -> str:
+        """The value without its unit; `sign` "+": always with a sign."""
+        return f"{self.scale * value:{sign}.{self.digits}f}"
+
+    def span(self, found: Difference) -> str:
+        """The interval of a difference."""
+        return f"{self.written(found.low)} to {self.written(found.high)}"
 
 
 MEASURES = (
@@ -61,12 +69,9 @@ class Comparison:
         rows = []
         for measure in MEASURES:
             if found := self.differences.get(measure.key):
-                a, b, difference, low, high = (
-                    f"{measure.scale * value:.{measure.digits}f}"
-                    for value in (found.a, found.b, found.difference, found.low, found.high)
-                )
+                figures = (measure.written(value) for value in (found.a, found.b, found.difference))
                 unit = "%" if measure.unit == "points" else measure.unit
-                rows.append((f"{measure.name} {unit}", a, b, difference, f"{low} to {high}"))
+                rows.append((f"{measure.name} {unit}", *figures, measure.span(found)))
         return Table(("", "A", "B", "B - A", "95 % interval"), tuple(rows))
 
     @property
@@ -117,12 +122,10 @@ def _is_aligned(*cells: Cell) -> bool:
 
 
 def _said(measure: Measure, found: Difference) -> str:
-    def amount(value: float) -> str:
-        return f"{measure.scale * value:.{measure.digits}f}"
-
+    amount = measure.written
     if not found.certain:
-        spread = f"{amount(found.low)} to {amount(found.high)}"
-        return f"no clear difference in {measure.name} ({amount(found.difference)}, 95 % {spread} {measure.unit})"
+        size = f"{amount(found.difference)}, 95 % {measure.span(found)} {measure.unit}"
+        return f"no clear difference in {measure.name} ({size})"
     direction = "lower" if found.difference < 0 else "higher"
     small, large = sorted((abs(found.low), abs(found.high)))
     size = amount(abs(found.difference))

@@ -17,7 +17,6 @@ from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.evaluation.wer import Counts, align
-from whispertide.streaming.beside import folder_of
 from whispertide.streaming.framing import Hush
 from whispertide.streaming.hush import HushWord
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
@@ -78,7 +77,7 @@ class Padded:
 
 def ways(transcriber: "Transcriber") -> list[Way]:
     """30 s, none, zeros, noise, and every hush word that lies beside the checkpoint, in our format or as published."""
-    folder = folder_of(transcriber.model)
+    folder = transcriber.model.checkpoint.folder
     files = {
         path.stem: path for kind in ("csv", "npz") for path in folder.glob(f"hush-*.{kind}")
     }  # ours before others'

@@ -244,12 +244,9 @@ def listing() -> str:
     """All papers with the state of each item, as the Markdown of `docs/papers.md`."""
     parts = []
     for paper in PAPERS.values():
-        rows = [
-            f"| {item.id} | {item.title} | {item.state} | {item.covers or '–'} | {item.lacks or '–'} |"
-            for item in paper.items
-        ]
-        head = "| item | what it shows | state | what is made | what is missing |\n|---|---|---|---|---|"
-        parts.append("\n".join((f"## {paper.name}", "", paper.title, "", head, *rows)))
+        rows = tuple((item.id, item.title, item.state, item.covers, item.lacks) for item in paper.items)
+        table = page.Table(("item", "what it shows", "state", "what is made", "what is missing"), rows)
+        parts.append(f"## {paper.name}\n\n{paper.title}\n\n{page.markdown_table(table)}")
     return "\n\n".join(parts) + "\n"
 
 

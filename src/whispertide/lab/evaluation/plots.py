@@ -7,9 +7,10 @@ below the plot. Matplotlib is imported only when something is drawn. Knows numbe
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import cycle, repeat
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 COLOURS = ("#1845fb", "#ff5e02", "#c91f16", "#c849a9", "#adad7d", "#86c8dd", "#578dff", "#656364")
 SERIES = len(COLOURS)
 _INK, _GREY = "#1d2126", "#b0b6bd"
-_MARKERS = "os^Dv<>p"
-_DASHES = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
+_MARKED = {"color": COLOURS, "marker": tuple("os^Dv<>p")}  # what tells one curve from the next
+_DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
+_DASHED = {"color": COLOURS, "linestyle": 2 * _DASHES}
 _WIDTH, _HEIGHT = 5.6, 3.2  # inches, without title and legend: letters are legible on a phone's page, too
 _DPI = 160
 _ROW = 0.2  # inches: of a line of the title or the legend
@@ -130,11 +132,11 @@ def scatter(
     """
 
     def draw(axes: "Axes") -> None:
-        for number, curve in enumerate(curves):
-            marker = _MARKERS[number % SERIES]
-            axes.plot(curve.x, curve.y, color=_colour(number), marker=marker, lw=1.2, label=curve.label)
-        for number, level in enumerate(levels):
-            axes.axhline(level.y, color=_INK, linestyle=_dash(1 + number), lw=1.0, label=level.label)
+        axes.set_prop_cycle(**_MARKED)
+        for curve in curves:
+            axes.plot(curve.x, curve.y, lw=1.2, label=curve.label)
+        for level, dash in zip(levels, cycle((*_DASHES[1:], _DASHES[0])), strict=False):
+            axes.axhline(level.y, color=_INK, linestyle=dash, lw=1.0, label=level.label)
         axes.margins(x=0.12, y=0.2)
         heights = [y for curve in curves for y in curve.y] + [level.y for level in levels]
         _from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
@@ -154,9 +156,9 @@ def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = 
 
     def draw(axes: "Axes") -> None:
         edges = []
-        for number, curve in enumerate(curves):
-            line = _dash(number)
-            axes.step(curve.x, curve.y, where="post", color=_colour(number), linestyle=line, label=curve.label)
+        axes.set_prop_cycle(**_DASHED)
+        for curve in curves:
+            axes.step(curve.x, curve.y, where="post", label=curve.label)
             most = [x for x, share in zip(curve.x, curve.y, strict=True) if share <= 99.5]
             edges.append((curve.x[0], max(most, default=curve.x[0])))
         if edges:
@@ -186,7 +188,7 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
     def draw(axes: "Axes") -> None:
         reach = max((max(item.value, item.high or item.value) for item in items), default=1.0) or 1.0
         for row, item in enumerate(items):
-            axes.barh(row, item.value, height=0.62, color=_colour(item.colour))
+            axes.barh(row, item.value, height=0.62, color=COLOURS[item.colour % SERIES])
             edge = item.value
             if item.low is not None and item.high is not None:
                 spread = [[max(item.value - item.low, 0.0)], [max(item.high - item.value, 0.0)]]
@@ -214,8 +216,9 @@ def over_time(
     """Lines without markers."""
 
     def draw(axes: "Axes") -> None:
-        for number, curve in enumerate(curves):
-            axes.plot(curve.x, curve.y, color=_colour(number), linestyle=_dash(number), label=curve.label)
+        axes.set_prop_cycle(**_DASHED)
+        for curve in curves:
+            axes.plot(curve.x, curve.y, label=curve.label)
         axes.margins(x=0.01)
         _from_zero(axes, y=zero)
 
@@ -289,17 +292,23 @@ def _of_curves(
     return Drawing(figure, (title, x_label, y_label, "note"), tuple(rows))
 
 
-def _figure(
-    draw: "Callable[[Axes], None]", *, x_label: str, y_label: str, title: str, height: float = _HEIGHT
-) -> "Figure":
+@contextmanager
+def drawing(**settings: Any) -> "Iterator[Figure]":
+    """An empty figure, and while entered the style of every plot. Raises `OptionError` without matplotlib."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
         raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('bench')}") from error
-    heading = fill(title, _LINE)
     with mpl.rc_context(STYLE):
-        figure = Figure(layout="constrained")
+        yield Figure(layout="constrained", **settings)
+
+
+def _figure(
+    draw: "Callable[[Axes], None]", *, x_label: str, y_label: str, title: str, height: float = _HEIGHT
+) -> "Figure":
+    heading = fill(title, _LINE)
+    with drawing() as figure:
         axes = figure.add_subplot()
         draw(axes)
         axes.set_xlabel(x_label)
@@ -331,8 +340,8 @@ def _width(labels: Sequence[str], rows: int) -> int:
 def _annotate(figure: "Figure", curves: Sequence[Curve], levels: Sequence[Line]) -> None:
     """Each point's note, where it covers no other note, point or line."""
     noted = [
-        (x, y, note, _colour(number))
-        for number, curve in enumerate(curves)
+        (x, y, note, colour)
+        for curve, colour in zip(curves, cycle(COLOURS), strict=False)
         for x, y, note in zip(curve.x, curve.y, curve.notes, strict=False)
         if note
     ]
@@ -342,6 +351,7 @@ def _annotate(figure: "Figure", curves: Sequence[Curve], levels: Sequence[Line])
 
     x, y, notes, colours = (list(column) for column in zip(*noted, strict=True))
     axes = figure.axes[0]
+    axes.set_prop_cycle(None)  # the lines that lead to notes have neither markers nor dashes
     lines = [(list(curve.x), list(curve.y)) for curve in curves if len(curve.x) > 1]
     lines += [(list(axes.get_xlim()), [level.y, level.y]) for level in levels]
     allocate(
@@ -361,14 +371,6 @@ def _annotate(figure: "Figure", curves: Sequence[Curve], levels: Sequence[Line])
         min_distance=0.015,
         max_distance=0.15,
     )
-
-
-def _colour(number: int) -> str:
-    return COLOURS[number % SERIES]
-
-
-def _dash(number: int) -> Any:
-    return _DASHES[number % len(_DASHES)]
 
 
 def _from_zero(axes: "Axes", *, x: bool = False, y: bool = False) -> None:

@@ -14,7 +14,17 @@ from whispertide.lab.evaluation.agreement import agreement, differences
 from whispertide.lab.evaluation.grid import PEER
 from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.evaluation.plots import Drawing
-from whispertide.lab.evaluation.report import COST, DOUBTFUL, LATENCY, QUALITY, Column, formatted, is_doubtful, percent
+from whispertide.lab.evaluation.report import (
+    COST,
+    DOUBTFUL,
+    LATENCY,
+    QUALITY,
+    RECOGNISER,
+    Named,
+    is_doubtful,
+    percent,
+    table_of,
+)
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.sweep import best_step, sweeps
 from whispertide.lab.evaluation.trace import Trace
@@ -129,25 +139,14 @@ def corpora_part(title: str, note: str, cells: Sequence[Cell]) -> Part:
     """One recogniser on several corpora, a row for each."""
     if not cells:
         return Part(title, f"{note}\n\n{NOTHING}")
-    columns = [_COLUMNS[key] for key in _CORPORA]
-    rows = tuple((cell.spec.corpus, *(formatted(column, cell.score) for column in columns)) for cell in cells)
     doubt = f"\n\n{DOUBTFUL}" if is_doubtful(cells) else ""
-    table = Table(("corpus", *(column.heading for column in columns)), rows)
+    table = table_of(cells, {"corpus": lambda cell: cell.spec.corpus}, [_COLUMNS[key] for key in _CORPORA])
     return Part(title, f"{note}\n\n{markdown_table(table)}{doubt}")
 
 
 def _table(cells: Sequence[Cell], keys: Sequence[str], said: Mapping[str, str]) -> Table:
-    columns: list[Column] = [_COLUMNS[key] for key in keys]
-    rows = tuple(
-        (
-            cell.spec.label,
-            charts.step_text(cell) or None,
-            *((said.get(cell.key),) if said else ()),
-            *(formatted(column, cell.score) for column in columns),
-        )
-        for cell in cells
-    )
-    return Table(("recogniser", "step", *(("",) if said else ()), *(column.heading for column in columns)), rows)
+    about: Named = {**RECOGNISER, **({"": lambda cell: said.get(cell.key)} if said else {})}
+    return table_of(cells, about, [_COLUMNS[key] for key in keys])
 
 
 def marks(cells: Sequence[Cell]) -> dict[str, str]:
@@ -178,15 +177,15 @@ def clocks_part(
     title: str, note: str, cells: Mapping[str, Cell], pairs: Sequence[tuple[str, str]], utterances: Sequence[Utterance]
 ) -> Part:
     """One recogniser on one excerpt by several clocks (a name -> its cell), and how far some are apart word by word."""
-    columns = [_COLUMNS[key] for key in _CLOCKS]
-    rows = tuple((name, *(formatted(column, cell.score) for column in columns)) for name, cell in cells.items())
+    names = {cell.key: name for name, cell in cells.items()}
+    table = table_of(cells.values(), {"clock": lambda cell: names[cell.key]}, [_COLUMNS[key] for key in _CLOCKS])
     apart = tuple(
         (f"{b} after {a}", *_apart(utterances, cells[a], cells[b])) for a, b in pairs if {a, b} <= cells.keys()
     )
     heads = ("pair", "words", "mean difference s", "median amount s", "p90 amount s")
     text = (
         note,
-        markdown_table(Table(("clock", *(column.heading for column in columns)), rows)),
+        markdown_table(table),
         "How much later the one confirmed words than the other, over the words that both got right:",
         markdown_table(Table(heads, apart)),
     )

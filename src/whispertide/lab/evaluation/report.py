@@ -104,14 +104,22 @@ def group_of(cell: Cell) -> tuple[str, ...]:
     return (cell.spec.model, cell.spec.model_hash, cell.spec.corpus, cell.spec.corpus_hash, clock)
 
 
-def cells_table(cells: Sequence[Cell], columns: Iterable[Column], title: str = "") -> Table:
-    """One row per cell; columns that no cell has are left out."""
-    wanted = [column for column in columns if any(_known(cell.score.get(column.key)) for cell in cells)]
-    rows = tuple(
-        (cell.spec.label, step_text(cell) or None, *(formatted(column, cell.score) for column in wanted))
-        for cell in cells
+Named = Mapping[str, Callable[[Cell], str | None]]  # heading -> what stands below it
+RECOGNISER: Named = {"recogniser": lambda cell: cell.spec.label, "step": lambda cell: step_text(cell) or None}
+
+
+def table_of(cells: Iterable[Cell], about: Named, columns: Sequence[Column], title: str = "") -> Table:
+    """One row per cell: what it is about, and its figures."""
+    rows = (
+        (*(of(cell) for of in about.values()), *(formatted(column, cell.score) for column in columns)) for cell in cells
     )
-    return Table(("recogniser", "step", *(column.heading for column in wanted)), rows, title)
+    return Table((*about, *(column.heading for column in columns)), tuple(rows), title)
+
+
+def cells_table(cells: Sequence[Cell], columns: Iterable[Column], title: str = "", more: Named | None = None) -> Table:
+    """One row per cell with its recogniser, step and `more`; columns that no cell has are left out."""
+    wanted = [column for column in columns if any(_known(cell.score.get(column.key)) for cell in cells)]
+    return table_of(cells, {**RECOGNISER, **(more or {})}, wanted, title)
 
 
 def summary_table(cells: Sequence[Cell]) -> Table:
@@ -123,22 +131,11 @@ def summary_table(cells: Sequence[Cell]) -> Table:
     columns = [
         column
         for column in (*QUALITY, *LATENCY, *COST)
-        if column.key in GLANCE
-        and (untimed or column.key not in UNTIMED)
-        and any(_known(cell.score.get(column.key)) for cell in cells)
+        if column.key in GLANCE and (untimed or column.key not in UNTIMED)
     ]
     columns.sort(key=lambda column: GLANCE.index(column.key))
-    rows = tuple(
-        (
-            cell.spec.label,
-            step_text(cell) or None,
-            cell.spec.model,
-            cell.spec.corpus,
-            *(formatted(column, cell.score) for column in columns),
-        )
-        for cell in cells
-    )
-    return Table(("recogniser", "step", "model", "corpus", *(column.heading for column in columns)), rows)
+    more: Named = {"model": lambda cell: cell.spec.model, "corpus": lambda cell: cell.spec.corpus}
+    return cells_table(cells, columns, more=more)
 
 
 def notes(cells: Sequence[Cell]) -> list[str]:
@@ -200,23 +197,18 @@ def build(cells: Sequence[Cell], title: str = "whispertide benchmark") -> str:
 
 def provenance(cells: Sequence[Cell]) -> Table:
     """Machine, date, commit, model and corpus hash of every cell."""
-    rows = tuple(
-        (
-            cell.key,
-            cell.spec.label,
-            step_text(cell) or None,
-            cell.spec.model + (f" ({cell.spec.model_hash[:12]})" if cell.spec.model_hash else ""),
-            f"{cell.spec.corpus_name or cell.spec.corpus} ({cell.spec.corpus_hash})",
-            cell.spec.clock,
-            " ".join(f"{name}={value}" for name, value in cell.spec.engine.items()) or None,
-            str(cell.score.get("commit") or "") or None,
-            cell.spec.machine or None,
-            cell.date,
-        )
-        for cell in cells
-    )
-    heads = ("cell", "recogniser", "step", "model", "corpus", "clock", "engine", "commit", "machine", "date")
-    return Table(heads, rows)
+    about: Named = {
+        "cell": lambda cell: cell.key,
+        **RECOGNISER,
+        "model": lambda cell: cell.spec.model + (f" ({cell.spec.model_hash[:12]})" if cell.spec.model_hash else ""),
+        "corpus": lambda cell: f"{cell.spec.corpus_name or cell.spec.corpus} ({cell.spec.corpus_hash})",
+        "clock": lambda cell: cell.spec.clock,
+        "engine": lambda cell: " ".join(f"{name}={value}" for name, value in cell.spec.engine.items()) or None,
+        "commit": lambda cell: str(cell.score.get("commit") or "") or None,
+        "machine": lambda cell: cell.spec.machine or None,
+        "date": lambda cell: cell.date,
+    }
+    return table_of(cells, about, ())
 
 
 # --- one group -----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
+from whispertide.checkpoint.attachments import digest_beside
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
@@ -23,7 +24,6 @@ from whispertide.lab.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.lab.evaluation.trace import FREE, ClockName, Trace
 from whispertide.lab.speech.utterance import Corpus, Utterance
 from whispertide.options import DecodeOptions
-from whispertide.streaming.beside import digest_beside
 from whispertide.streaming.framing import Open
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
@@ -266,7 +266,7 @@ class Runner:
             streaming=peer.streaming,
             clock=FREE if self.clock == FREE and "clock" in peer.defaults else peer.clock,
             settings={name: str(value) for name, value in settings.items()},
-            code=store.code_version("evaluation"),
+            code=store.code_version("lab/evaluation"),
         )
         changes = {name: settings[name] for name in peer.defaults}
         return Job(spec, corpus, lambda: hearing(peer, request.model, spec, corpus, self.results, changes))
@@ -297,7 +297,7 @@ class Runner:
             corpus_hash=corpus.hash,
             clock=self.clock,
             model_hash=self._model_hash(model),
-            beside=self.once(f"beside {model}", lambda: digest_beside(self.transcriber(model).model)),
+            beside=self.once(f"beside {model}", lambda: digest_beside(self.transcriber(model).model.checkpoint)),
             engine={field.name: str(getattr(self.setup.engine, field.name)) for field in fields(self.setup.engine)},
             machine=store.machine(),
             code=store.code_version(),

@@ -1,9 +1,7 @@
 """What is kept of an utterance under a recogniser, and of a whole cell: values and their JSON. Measures nothing."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from whispertide.lab.evaluation.latency import Latencies
 from whispertide.lab.evaluation.trace import ClockName
@@ -11,7 +9,7 @@ from whispertide.lab.evaluation.trace import ClockName
 
 @dataclass(frozen=True, slots=True)
 class UtteranceScore:
-    """All that is kept of one utterance under one recogniser; `asdict` of it is JSON-ready, `from_record` reads it.
+    """All that is kept of one utterance under one recogniser; `asdict` of it is JSON-ready.
 
     seconds        of audio
     hits ...       words of the normalised reference that were right, and errors by kind
@@ -64,12 +62,6 @@ class UtteranceScore:
     cpu_s: float = 0.0
     peak_mb: float = 0.0
     energy_j: float | None = None
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "UtteranceScore":
-        """The inverse of `asdict`, also after JSON."""
-        values: dict[str, Any] = {key: tuple(item) if isinstance(item, list) else item for key, item in record.items()}
-        return cls(**values)
 
     @property
     def latencies(self) -> Latencies | None:
@@ -167,8 +159,3 @@ class Score:
     def line(self) -> str:
         """The score as one line of JSON."""
         return json.dumps(asdict(self))
-
-    @classmethod
-    def from_line(cls, line: str) -> "Score":
-        """The inverse of `line`. Raises `ValueError` or `TypeError` where it is none."""
-        return cls(**json.loads(line))

@@ -28,14 +28,16 @@ from pathlib import Path
 from typing import Any
 
 import whispertide
+from whispertide.atomic import write_text
 from whispertide.errors import OptionError, OutputError
-from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
+from whispertide.lab.evaluation.trace import Trace
 
 Json = dict[str, Any]
 
 _SOURCE = Path(whispertide.__file__).parent
 # What shows, serves or trains cannot change a measurement; nor can what measures something else.
-_IRRELEVANT = ("cli", "server", "training")
+_IRRELEVANT = ("cli/", "server/", "lab/training/")
+_EVALUATION = "lab/evaluation/"
 _IRRELEVANT_FILES = frozenset(
     f"{name}.py"
     for name in (
@@ -203,11 +205,11 @@ def code_version(part: str = "", *more: str) -> str:
     """
     digest = hashlib.sha256()
     for path in sorted((_SOURCE / part).rglob("*.py")):
-        place = path.relative_to(_SOURCE)
-        is_aside = place.parts[0] == "evaluation" and place.name in _IRRELEVANT_FILES.difference(more)
-        if place.parts[0] in _IRRELEVANT or is_aside:
+        place = path.relative_to(_SOURCE).as_posix()
+        is_aside = place.startswith(_EVALUATION) and path.name in _IRRELEVANT_FILES.difference(more)
+        if place.startswith(_IRRELEVANT) or is_aside:
             continue
-        digest.update(place.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        digest.update(place.encode() + b"\0" + path.read_bytes() + b"\0")
     for name in _NUMERIC_PACKAGES:
         digest.update(f"{name} {_version(name)}\n".encode())
     return digest.hexdigest()[:_KEY_LENGTH]
@@ -247,15 +249,6 @@ def _version(package: str) -> str:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def trace_from_json(data: Json) -> Trace:
-    """The inverse of `asdict` of a trace. Raises `KeyError`, `TypeError` or `ValueError` where it is none."""
-    shown = tuple(
-        Shown(float(item["at_s"]), tuple(item["confirmed"]), tuple(item["hypothesis"])) for item in data["shown"]
-    )
-    rounds = tuple(RoundCost(**item) for item in data["rounds"])
-    return Trace(**{**data, "shown": shown, "rounds": rounds})
-
-
 def _trace_path(folder: Path, utterance: str) -> Path:
     slug = re.sub(r"[^A-Za-z0-9._-]+", "_", utterance)[:48]
     return folder / "traces" / f"{slug}-{hashlib.sha256(utterance.encode()).hexdigest()[:8]}.json"
@@ -266,7 +259,7 @@ def _read_trace(path: Path, utterance: str) -> Trace | None:
     if data is None:
         return None
     try:
-        trace = trace_from_json(data)
+        trace = Trace.from_json(data)
     except (KeyError, TypeError, ValueError):
         _ignored(path)
         return None
@@ -309,18 +302,3 @@ def _write(path: Path, content: Json) -> None:
         write_text(path, json.dumps(content))
     except OSError as error:
         raise OutputError(f"expected a folder that can be written; got {error} for {path}: choose another") from error
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file, or none: into a temporary one beside it, which then takes its name."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as file:
-        part = Path(file.name)
-        try:
-            file.write(text)
-            file.close()
-            part.chmod(0o644)  # a temporary file is its owner's alone
-            part.replace(path)
-        except BaseException:
-            file.close()
-            part.unlink(missing_ok=True)
-            raise

@@ -9,7 +9,6 @@ Does not know what is recorded.
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from whispertide.atomic import replacing, write_text
 from whispertide.audio.file import load_audio
 from whispertide.errors import CorpusError
 from whispertide.lab.speech.utterance import RefWord, Utterance
@@ -62,13 +62,9 @@ def write_recording(
 ) -> None:
     """Put one recording (16 kHz, [n]) and its reference into `folder`; `words` are texts with first and last sample."""
     audio = folder / f"{name}.flac"
-    partial_audio = folder / f"{name}.{os.getpid()}.part"
-    try:
-        _write_flac(partial_audio, samples)
-        size = partial_audio.stat().st_size
-        partial_audio.replace(audio)
-    finally:
-        partial_audio.unlink(missing_ok=True)
+    with replacing(audio) as unfinished:
+        _write_flac(unfinished, samples)
+        size = unfinished.stat().st_size
     reference = {
         "id": name,
         "group": group,
@@ -78,9 +74,7 @@ def write_recording(
         "sha256": hashlib.sha256(samples.astype("<i2").tobytes()).hexdigest(),
         "words": [list(word) for word in words],
     }
-    written = folder / f"{name}.json.{os.getpid()}.part"
-    written.write_text(json.dumps(reference), encoding="utf-8")
-    written.replace(folder / f"{name}.json")
+    write_text(folder / f"{name}.json", json.dumps(reference))
 
 
 def _write_flac(path: Path, samples: Int16Array) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from whispertide.atomic import write_text
 from whispertide.checkpoint import hub
 from whispertide.checkpoint.download import hub_cache
 from whispertide.checkpoint.vocabulary import read_json
@@ -254,12 +255,9 @@ def write_heads(folder: Path, heads: Sequence[Head]) -> None:
     path = folder / GENERATION
     content = read_json(path) if path.is_file() else {}
     content["alignment_heads"] = [list(head) for head in heads]
-    part = path.with_suffix(".part")
     try:
-        part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_text(path, json.dumps(content, indent=2) + "\n")
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise OutputError(f"expected a folder that can be written; got {error} for {path}") from error
 
 

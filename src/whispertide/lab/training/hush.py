@@ -11,12 +11,11 @@ Needs torch. Knows nothing of command lines.
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ from whispertide.errors import CheckpointError, CorpusError, OptionError, Output
 from whispertide.lab.training.augment import Augmentation, Dice
 from whispertide.lab.training.batches import quiet_worker
 from whispertide.lab.training.hush_windows import HushWindowOptions, Opening, compose_hush
-from whispertide.lab.training.loop import LOG, STATE
+from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
 from whispertide.lab.training.mel import followed
 from whispertide.lab.training.network import Whisper
 from whispertide.lab.training.reserved import is_reserved
@@ -42,7 +41,6 @@ OPTIONS = "options.json"
 HELD_BACK = 20  # one utterance in so many is for validation
 _SMALLEST = 40  # utterances
 
-Figures = dict[str, float]
 Progress = Callable[[int, Figures], None]
 
 
@@ -211,7 +209,8 @@ class HushTrainer:
                 held_out = self._end_epoch()
                 each = (time.monotonic() - began) / len(losses)
                 figures = {"epoch_loss": float(np.mean(losses)), "held_out": held_out, "s_per_update": each}
-                self._log(figures)
+                with self._writing():
+                    append_log(self.folder, self.step, figures)
                 began, losses = time.monotonic(), []
                 self.save()
             progress(self.step, figures)
@@ -252,10 +251,10 @@ class HushTrainer:
 
     # --- the state ----------------------------------------------------------------------------------------------------
 
-    def _log(self, figures: Figures) -> None:
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
         try:
-            with (self.folder / LOG).open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"step": self.step} | figures) + "\n")
+            yield
         except OSError as error:
             raise OutputError(f"expected a folder that can be written; got {error}") from error
 
@@ -267,23 +266,19 @@ class HushTrainer:
             "optimiser": self.optimiser.state_dict(),
             "best": [asdict(epoch) for epoch in self.best],
         }
-        try:
-            unfinished = self.folder / "state.part"
-            torch.save(content, unfinished)
-            os.replace(unfinished, self.folder / STATE)
-        except OSError as error:
-            raise OutputError(f"expected a folder that can be written; got {error}") from error
+        with self._writing():
+            write_state(self.folder, content)
 
     def load(self) -> None:
         """Go on where `state.pt` left off. Raises `CheckpointError` where it is damaged."""
+        content = read_state(self.folder, self.device)
         try:
-            content: dict[str, Any] = torch.load(self.folder / STATE, map_location=self.device, weights_only=True)
             with torch.no_grad():
                 self.hush.copy_(content["hush"])
             self.optimiser.load_state_dict(content["optimiser"])
             self.best = [Epoch(**epoch) for epoch in content["best"]]
             self.step = content["step"]
-        except Exception as error:  # torch raises whatever its unpickler does
+        except (RuntimeError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
                 f"{self.folder / STATE} is damaged ({error}); remove {self.folder} and start the run again"
             ) from error

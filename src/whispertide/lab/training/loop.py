@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whispertide.atomic import replacing
 from whispertide.errors import CheckpointError
 from whispertide.lab.training.batches import Batch
 from whispertide.lab.training.compact import CompactVocabulary
@@ -266,8 +267,7 @@ class Trainer:
         )
 
     def _tell(self, figures: Figures, progress: Progress) -> None:
-        with (self.folder / LOG).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": self.step} | figures) + "\n")
+        append_log(self.folder, self.step, figures)
         progress(self.step, figures)
 
     def _validate(self, progress: Progress) -> None:
@@ -307,12 +307,7 @@ class Trainer:
         if self._before is not None:
             content["before"] = self._before.state_dict()
         self.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = self.folder / "state.part"
-        with unfinished.open("wb") as file:
-            torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, self.folder / STATE)
+        write_state(self.folder, content)
 
     def load(self) -> None:
         """Go on where `state.pt` left off; what the log says of later updates is forgotten.
@@ -350,8 +345,16 @@ def _of_speech(batch: Batch, counted: Tensor) -> Tensor:
     return spoken[counted // batch.targets.shape[1]].nonzero().squeeze(1)
 
 
+def write_state(folder: Path, content: dict[str, Any]) -> None:
+    """Keep the state of a run, whole or not at all. Raises OSError."""
+    with replacing(folder / STATE) as unfinished, unfinished.open("wb") as file:
+        torch.save(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def read_state(folder: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
-    """What `Trainer.save` wrote. Raises `CheckpointError` where there is nothing, or it is damaged."""
+    """What `write_state` wrote. Raises `CheckpointError` where there is nothing, or it is damaged."""
     try:
         content: dict[str, Any] = torch.load(folder / STATE, map_location=device, weights_only=True)
     except FileNotFoundError as error:
@@ -361,6 +364,12 @@ def read_state(folder: Path, device: torch.device | str = "cpu") -> dict[str, An
     except Exception as error:  # torch raises whatever its unpickler does
         raise CheckpointError(f"{folder / STATE} is damaged ({error}); restore it, or start the run again") from error
     return content
+
+
+def append_log(folder: Path, step: int, figures: Figures) -> None:
+    """A line more in the log of a run. Raises OSError."""
+    with (folder / LOG).open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"step": step} | figures) + "\n")
 
 
 def read_log(path: Path) -> list[Figures]:

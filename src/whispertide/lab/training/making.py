@@ -26,6 +26,7 @@ from typing import IO
 import numpy as np
 from filelock import FileLock, Timeout
 
+from whispertide.atomic import replacing
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.speech.manners import Manner, draw_manner
 from whispertide.lab.speech.speakers import Speaker, check_installed, open_speaker
@@ -124,9 +125,8 @@ def _prepare(folder: Path, recipe: Recipe, announce: Announce) -> None:
     texts = folder / "sentences.txt"
     if not texts.exists():
         announce("collecting sentences")
-        unfinished = texts.with_suffix(".part")
-        write_texts(unfinished, collect_texts(recipe.vocabulary))
-        unfinished.rename(texts)
+        with replacing(texts) as unfinished:
+            write_texts(unfinished, collect_texts(recipe.vocabulary))
 
 
 def read_recipe(folder: Path) -> Recipe:

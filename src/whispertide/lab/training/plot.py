@@ -1,13 +1,12 @@
 """The log of a run as a picture: losses, learning rate, throughput. Matplotlib is imported when something is drawn."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whispertide.atomic import replacing
 from whispertide.errors import OptionError, OutputError
-from whispertide.extras import how_to_install
-from whispertide.lab.evaluation.plots import STYLE
+from whispertide.lab.evaluation.plots import drawing
 from whispertide.lab.training.loop import LOG, Figures, read_log
 
 if TYPE_CHECKING:
@@ -34,13 +33,7 @@ def plot(run: Path, output: Path | None = None) -> Path:
     log = read_log(run / LOG)
     if not log:
         raise OptionError(f"expected a run with a log in {run}; there is nothing in {LOG} yet")
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('bench')}") from error
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 7), layout="constrained")
+    with drawing(figsize=(9, 7)) as figure:
         losses, gradient, rate, speed = figure.subplots(2, 2).flat
         for name, label in _LOSSES.items():
             _curve(losses, log, name, label)
@@ -52,10 +45,9 @@ def plot(run: Path, output: Path | None = None) -> Path:
             axes.set_xlabel("update")
             axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above the curves, not on them
     figure.suptitle(run.resolve().name)
-    unfinished = output.with_name(f".{output.name}.part")
     try:
-        figure.savefig(unfinished, format=output.suffix[1:])
-        os.replace(unfinished, output)
+        with replacing(output) as unfinished:
+            figure.savefig(unfinished, format=output.suffix[1:])
     except OSError as error:
         raise OutputError(f"expected a picture that can be written; got {error}") from error
     return output

@@ -20,6 +20,7 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
+from whispertide.atomic import write_text
 from whispertide.audio.file import load_audio
 from whispertide.audio.pcm import to_int16
 from whispertide.errors import AudioError, CorpusError, OutputError
@@ -160,9 +161,7 @@ def _shard(lines: Sequence[Line], folder: Path, number: int) -> _Shard:
     if utterances:
         write_shard(folder, number, utterances)
     shard = _Shard(digest, len(utterances), sum(len(said.samples) for said in utterances), tuple(problems))
-    unfinished = record.with_suffix(".new")
-    unfinished.write_text(json.dumps(asdict(shard)), encoding="utf-8")
-    os.replace(unfinished, record)
+    write_text(record, json.dumps(asdict(shard)))
     return shard
 
 

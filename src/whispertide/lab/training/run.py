@@ -9,14 +9,13 @@ Needs torch. Knows nothing of command lines.
 """
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from whispertide.atomic import replacing
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CorpusError, OutputError
@@ -162,17 +161,13 @@ def export(folder: Path, output: Path, dtype: type[np.float16 | np.float32] = np
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise OutputError(f"expected a new or empty folder for the checkpoint; {output} is neither")
     start, about = trained(folder), _about(folder)
-    unfinished = output.with_name(f".{output.name}.part")
     try:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        write_checkpoint(start, unfinished, dtype)
-        (unfinished / TRAINING).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-        os.replace(unfinished, output)
+        with replacing(output) as unfinished:
+            unfinished.mkdir(parents=True)
+            write_checkpoint(start, unfinished, dtype)
+            (unfinished / TRAINING).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise OutputError(f"expected a folder that can be written; got {error}") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     return output
 
 

@@ -1,13 +1,13 @@
 """What a training run does, as a file: written, read, changed by NAME=VALUE. Knows nothing of what is done with it."""
 
 import json
-import os
 import types
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from whispertide.atomic import write_text
 from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CheckpointError, OptionError
 from whispertide.lab.training.batches import BatchOptions, Phase
@@ -74,9 +74,7 @@ def read_options(folder: Path) -> RunOptions:
 
 def write_options(folder: Path, options: RunOptions) -> None:
     """Whole or not at all. Raises OSError."""
-    unfinished = folder / f"{OPTIONS}.part"
-    unfinished.write_text(json.dumps(asdict(options), indent=2) + "\n", encoding="utf-8")
-    os.replace(unfinished, folder / OPTIONS)
+    write_text(folder / OPTIONS, json.dumps(asdict(options), indent=2) + "\n")
 
 
 def relocated(options: RunOptions, speech: Sequence[Moved], held_out: Sequence[str]) -> RunOptions:

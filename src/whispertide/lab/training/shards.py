@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.atomic import write_text
 from whispertide.errors import CorpusError
 from whispertide.types import SAMPLE_RATE, seconds
 
@@ -105,9 +106,7 @@ def write_shard(folder: Path, number: int, utterances: Sequence[Utterance]) -> N
         | ({} if said.exact else {"exact": False})
         for said in utterances
     ]
-    unfinished = stem.with_suffix(".part")
-    unfinished.write_text(json.dumps(entries), encoding="utf-8")
-    unfinished.rename(stem.with_suffix(".json"))
+    write_text(stem.with_suffix(".json"), json.dumps(entries))
 
 
 def write_licences(folder: Path, counts: Mapping[str, int]) -> None:

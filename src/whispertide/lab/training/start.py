@@ -48,7 +48,7 @@ def from_shape(name: str, seed: int) -> Start:
     """A network from scratch. Raises `OptionError` for an unknown shape."""
     pattern = load_checkpoint(VOCABULARY_OF)
     dims = shaped(pattern.dims, name)
-    folder = pattern.tensors.files[0].parent
+    folder = pattern.folder
     config = read_json(folder / "config.json") | _config_of(dims)
     generation = read_json(folder / "generation_config.json")
     for name in ("alignment_heads", "short_windows"):  # of the pattern's weights
@@ -61,7 +61,7 @@ def from_checkpoint(checkpoint: Checkpoint) -> Start:
 
     Raises `CheckpointError` for any other, or one whose tokenizer lacks tokens.
     """
-    folder = checkpoint.tensors.files[0].parent
+    folder = checkpoint.folder
     if not (folder / "config.json").is_file():
         raise CheckpointError(
             f"expected a folder in Hugging Face layout to train from; {checkpoint.name} is an OpenAI .pt in {folder}"

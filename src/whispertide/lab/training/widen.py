@@ -24,9 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.checkpoint import Checkpoint, ModelDims, load_checkpoint
+from whispertide.checkpoint.attachments import place
 from whispertide.checkpoint.layout import Shape, expected_shapes
 from whispertide.checkpoint.vocabulary import read_json
-from whispertide.decoding.truncation import FILE_NAME, TruncationDetector
+from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError, WhispertideError
 from whispertide.streaming.hush import HushWord
 
@@ -146,7 +147,7 @@ def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str],
     """
     checkpoint = load_checkpoint(model, announce=announce)
     widening = plan_widening(checkpoint.dims, to)
-    source = checkpoint.tensors.files[0].parent
+    source = checkpoint.folder
     if not (source / "config.json").is_file():
         raise CheckpointError(
             f"expected a folder in Hugging Face layout to widen; {checkpoint.name} is an OpenAI .pt in {source}"
@@ -291,11 +292,10 @@ def _write_beside(checkpoint: Checkpoint, widening: Widening, source: Path, outp
     content_hash = load_checkpoint(output).content_hash
     for path in sorted(source.glob("hush-*.npz")):
         replace(HushWord.load(path), content_hash=content_hash).save(output / path.name)
-    if (path := source / FILE_NAME).is_file():
-        width = widening.source.n_audio_state
-        detector = TruncationDetector.load(path, width=width, content_hash=checkpoint.content_hash)
+    if place(checkpoint, KIND).is_file():
+        detector = TruncationDetector.beside(checkpoint)
         weight = np.tile(detector.weight, widening.copies) / np.float32(widening.copies)
-        replace(detector, weight=weight, content_hash=content_hash).save(output / FILE_NAME)
+        replace(detector, weight=weight, content_hash=content_hash).save(output / KIND.file)
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

@@ -7,11 +7,12 @@ the time it was measured to take, and the next round takes all that has arrived,
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
-from whispertide.lab.evaluation.peers.wire import Heard
+from whispertide.lab.evaluation.peers.wire import Heard, Recogniser
 from whispertide.lab.evaluation.trace import RoundCost, Shown
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds, to_samples
 
@@ -29,6 +30,12 @@ class Stepped(Protocol):
 
     def finish(self) -> Words:
         """The audio is over: all words."""
+
+
+def offline(transcribe: Callable[[FloatArray], str]) -> Recogniser:
+    """A recogniser that shows everything at the end, warmed up."""
+    transcribe(WARM_UP)
+    return partial(whole, transcribe=transcribe)
 
 
 def whole(samples: FloatArray, transcribe: Callable[[FloatArray], str]) -> Heard:

@@ -1,7 +1,7 @@
 """faster-whisper, offline: runs in its own environment."""
 
-from whispertide.lab.evaluation.peers.clocks import WARM_UP, whole
-from whispertide.lab.evaluation.peers.wire import Heard, Job, Recogniser, serve
+from whispertide.lab.evaluation.peers.clocks import offline
+from whispertide.lab.evaluation.peers.wire import Job, Recogniser, serve
 from whispertide.types import FloatArray
 
 
@@ -24,11 +24,7 @@ def load(job: Job) -> Recogniser:
         segments, _ = model.transcribe(samples, language=job.text("language"), **options)
         return "".join(segment.text for segment in segments)
 
-    def recognise(samples: FloatArray) -> Heard:
-        return whole(samples, transcribe)
-
-    transcribe(WARM_UP)
-    return recognise
+    return offline(transcribe)
 
 
 if __name__ == "__main__":

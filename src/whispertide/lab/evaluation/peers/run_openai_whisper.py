@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from whispertide.lab.evaluation.peers.clocks import WARM_UP, whole
-from whispertide.lab.evaluation.peers.wire import Heard, Job, Recogniser, serve
+from whispertide.lab.evaluation.peers.clocks import offline
+from whispertide.lab.evaluation.peers.wire import Job, Recogniser, serve
 from whispertide.types import FloatArray
 
 
@@ -22,11 +22,7 @@ def load(job: Job) -> Recogniser:
         found = model.transcribe(samples, language=job.text("language"), fp16=False, **options)
         return str(found["text"])
 
-    def recognise(samples: FloatArray) -> Heard:
-        return whole(samples, transcribe)
-
-    transcribe(WARM_UP)
-    return recognise
+    return offline(transcribe)
 
 
 if __name__ == "__main__":

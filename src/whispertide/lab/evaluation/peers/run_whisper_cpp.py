@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from whispertide.lab.evaluation.peers.clocks import WARM_UP, whole
-from whispertide.lab.evaluation.peers.wire import Heard, Job, Recogniser, serve
+from whispertide.lab.evaluation.peers.clocks import offline
+from whispertide.lab.evaluation.peers.wire import Job, Recogniser, serve
 from whispertide.types import FloatArray
 
 
@@ -28,11 +28,7 @@ def load(job: Job) -> Recogniser:
     def transcribe(samples: FloatArray) -> str:
         return " ".join(segment.text for segment in model.transcribe(samples))
 
-    def recognise(samples: FloatArray) -> Heard:
-        return whole(samples, transcribe)
-
-    transcribe(WARM_UP)
-    return recognise
+    return offline(transcribe)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -103,9 +102,4 @@ def dump_trace(trace: Trace) -> str:
 
 def parse_trace(line: str) -> Trace:
     """The trace that `dump_trace` wrote. Raises ValueError, KeyError or TypeError for anything else."""
-    fields: dict[str, Any] = json.loads(line)
-    shown = tuple(
-        Shown(item["at_s"], tuple(item["confirmed"]), tuple(item["hypothesis"])) for item in fields.pop("shown")
-    )
-    rounds = tuple(RoundCost(**item) for item in fields.pop("rounds"))
-    return Trace(**fields, shown=shown, rounds=rounds)
+    return Trace.from_json(json.loads(line))

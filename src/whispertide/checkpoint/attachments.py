@@ -1,0 +1,157 @@
+"""Learned things that lie beside a checkpoint and belong to it alone: one `.npz` each.
+
+A file holds plain arrays, the hash of the checkpoint that they were trained for, and a report of the training. What the
+arrays mean, the module that uses them knows; it declares its `Kind`.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.checkpoint.loader import Checkpoint
+from whispertide.errors import CheckpointError, CheckpointNotFoundError
+
+FORMAT = 1
+_ABOUT = ("format", "content_hash", "report")  # what a file holds apart from the arrays
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+Shapes = Mapping[str, tuple[int | None, ...]]  # None: any length
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of learned thing.
+
+    title     what messages call one: "a hush word"
+    file      its name beside the checkpoint, with {variant} where there can be several: "hush-{variant}s.npz"
+    command   what makes one: "whispertide train hush --model {model} --seconds {variant}"
+    """
+
+    title: str
+    file: str
+    command: str
+
+    def making(self, model: str = "MODEL", variant: str = "...") -> str:
+        """The command that makes one, as messages name it."""
+        return f"`{self.command.format(model=model, variant=variant)}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """What a file holds.
+
+    arrays         by name
+    content_hash   of the checkpoint that they were trained for; "" where nobody knows
+    report         what they were trained on and what training measured
+    """
+
+    arrays: Arrays
+    content_hash: str = ""
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+
+def save(path: Path, attachment: Attachment) -> None:
+    """Write it. Raises OSError."""
+    about = {"content_hash": np.str_(attachment.content_hash), "report": np.str_(json.dumps(dict(attachment.report)))}
+    content: dict[str, Any] = {"format": np.int64(FORMAT), **attachment.arrays, **about}
+    with path.open("wb") as file:
+        np.savez(file, **content)
+
+
+def place(checkpoint: Checkpoint, kind: Kind, variant: str = "") -> Path:
+    """Where one of that kind lies beside the checkpoint, if there is one."""
+    return checkpoint.folder / kind.file.format(variant=variant)
+
+
+def find(checkpoint: Checkpoint, kind: Kind, variant: str = "", *, instead: str) -> Path:
+    """The file of that kind beside the checkpoint.
+
+    Raises `CheckpointNotFoundError` where there is none; its message says what makes one, and what to do `instead`.
+    """
+    path = place(checkpoint, kind, variant)
+    if path.is_file():
+        return path
+    raise CheckpointNotFoundError(
+        f"expected {kind.title} of {checkpoint.name}; there is no {path}: make it with "
+        f"{kind.making(checkpoint.argument, variant)}, or choose {instead}"
+    )
+
+
+def load(kind: Kind, path: Path, shapes: Shapes, content_hash: str = "") -> Attachment:
+    """Read a file and check that its arrays have these names and shapes, hold finite numbers, and belong to the
+    checkpoint of this hash ("": to any).
+
+    Raises `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged, something else, or
+    another checkpoint's.
+    """
+    again = f"make it again with {kind.making()}"
+    try:
+        found = _read(path)
+        about = {name: found.pop(name) for name in _ABOUT}
+        form, owner, report = int(about["format"]), str(about["content_hash"]), json.loads(str(about["report"]))
+    except FileNotFoundError as error:
+        raise CheckpointNotFoundError(
+            f"expected {kind.title} in {path}; there is none: make it with {kind.making()}"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+        # The type alone: numpy's own words advise to load it unsafely.
+        raise CheckpointError(
+            f"expected {kind.title}; {path} is damaged or something else ({type(error).__name__}): {again}"
+        ) from error
+    if form != FORMAT:
+        raise CheckpointError(f"expected {kind.title} of format {FORMAT}; {path} has format {form}: {again}")
+    _check_arrays(kind, path, found, shapes)
+    if content_hash not in ("", owner):
+        raise CheckpointError(
+            f"expected {kind.title} of the checkpoint {content_hash[:12]}; {path} was trained on another checkpoint "
+            f"({owner[:12]}): make one for this model with {kind.making()}"
+        )
+    return Attachment(found, owner, report)
+
+
+def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+        return {name: content[name] for name in content.files}
+
+
+def _check_arrays(kind: Kind, path: Path, found: Arrays, shapes: Shapes) -> None:
+    came = {name: values.shape for name, values in found.items()}
+    fits = came.keys() == shapes.keys() and all(
+        len(came[name]) == len(shape) and all(want in (None, got) for want, got in zip(shape, came[name], strict=True))
+        for name, shape in shapes.items()
+    )
+    if not fits:
+        raise CheckpointError(
+            f"expected {kind.title}, arrays {_listed(shapes)}; {path} holds {_listed(came)}: it is something else, or "
+            f"was made for another model; make one with {kind.making()}"
+        )
+    bad = sorted(
+        name for name, values in found.items() if values.dtype.kind not in "biuf" or not np.isfinite(values).all()
+    )
+    if bad:
+        raise CheckpointError(f"expected finite numbers in {path}; {', '.join(bad)} holds others: make it again")
+
+
+def _listed(shapes: Shapes) -> str:
+    named = (
+        (name, ", ".join("any" if length is None else str(length) for length in shape))
+        for name, shape in shapes.items()
+    )
+    return ", ".join(f"{name} [{lengths}]" for name, lengths in sorted(named)) or "nothing"
+
+
+def digest_beside(checkpoint: Checkpoint) -> str:
+    """A hash over what, beside the weights, decides what a recipe hears with them: generation settings and everything
+    learned. 12 hexadecimal digits.
+    """
+    digest = hashlib.sha256(repr(checkpoint.generation).encode())
+    for file in sorted(checkpoint.folder.glob("*.npz")):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]

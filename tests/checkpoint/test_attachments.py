@@ -1,0 +1,98 @@
+"""Learned things beside a checkpoint: a toy kind comes back as it was, and everything else is refused."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whispertide.checkpoint.attachments import Attachment, Kind, digest_beside, find, load, place, save
+from whispertide.errors import CheckpointError, CheckpointNotFoundError
+
+TOY = Kind("a toy", "toy-{variant}.npz", "whispertide train toy {model} --size {variant}")
+SHAPES = {"weight": (None, 3), "mask": (2,)}
+OURS, OTHERS = "a" * 64, "b" * 64
+ARRAYS: dict[str, Any] = {"weight": np.arange(6, dtype=np.float32).reshape(2, 3), "mask": np.array([True, False])}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    save(tmp_path / "toy-2.npz", Attachment(ARRAYS, OURS, {"loss": 0.5, "epochs": [1, 2]}))
+    return tmp_path / "toy-2.npz"
+
+
+def checkpoint(folder: Path) -> Any:
+    return SimpleNamespace(folder=folder, name="nano.en", argument="./mine", generation="greedy")
+
+
+def test_what_was_saved_comes_back(path: Path) -> None:
+    found = load(TOY, path, SHAPES, OURS)
+    assert found.arrays.keys() == ARRAYS.keys()
+    for name, values in ARRAYS.items():
+        assert found.arrays[name].dtype == values.dtype
+        np.testing.assert_array_equal(found.arrays[name], values)
+    assert (found.content_hash, found.report) == (OURS, {"loss": 0.5, "epochs": [1, 2]})
+    assert load(TOY, path, SHAPES).content_hash == OURS, "any checkpoint's, where none is named"
+
+
+def test_it_is_found_by_kind_and_variant(path: Path) -> None:
+    mine = checkpoint(path.parent)
+    assert find(mine, TOY, "2", instead="toys=off") == place(mine, TOY, "2") == path
+    with pytest.raises(CheckpointNotFoundError) as raised:
+        find(mine, TOY, "3", instead="toys=off")
+    for part in ("a toy of nano.en", "toy-3.npz", "`whispertide train toy ./mine --size 3`", "toys=off"):
+        assert part in str(raised.value)
+
+
+def test_another_checkpoints_is_refused(path: Path) -> None:
+    message = f"of the checkpoint {OTHERS[:12]}; .* another checkpoint .{OURS[:12]}.: make one .*`whispertide train toy"
+    with pytest.raises(CheckpointError, match=message):
+        load(TOY, path, SHAPES, OTHERS)
+
+
+@pytest.mark.parametrize(
+    "shapes", [{"weight": (None, 3)}, {**SHAPES, "bias": ()}, {**SHAPES, "mask": (3,)}, {**SHAPES, "mask": (2, None)}]
+)
+def test_other_arrays_are_refused(shapes: Any, path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"holds mask \[2\], weight \[2, 3\]"):
+        load(TOY, path, shapes, OURS)
+
+
+@pytest.mark.parametrize("values", [np.array([1.0, np.nan]), np.array([1.0, np.inf]), np.array(["a", "b"])])
+def test_numbers_must_be_finite(values: Any, path: Path) -> None:
+    save(path, Attachment({**ARRAYS, "mask": values}, OURS))
+    with pytest.raises(CheckpointError, match=r"finite numbers .*mask"):
+        load(TOY, path, SHAPES, OURS)
+
+
+def test_a_damaged_file_is_refused(path: Path) -> None:
+    whole = path.read_bytes()
+    middle = whole.index(ARRAYS["weight"].tobytes())
+    flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    for content in (b"", b"nothing", whole[: len(whole) // 2], flipped, whole.replace(b"report", b"rapped")):
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"damaged or something else .*: make it again with `whispertide"):
+            load(TOY, path, SHAPES, OURS)
+    with pytest.raises(CheckpointNotFoundError, match="there is none: make it with `whispertide"):
+        load(TOY, path.with_name("none.npz"), SHAPES, OURS)
+
+
+def test_pickled_content_is_never_opened(path: Path) -> None:
+    np.savez(path, format=1, weight=np.array([print]), mask=np.zeros(2), content_hash=OURS, report="{}")
+    with pytest.raises(CheckpointError, match="damaged or something else"):
+        load(TOY, path, SHAPES, OURS)
+
+
+def test_a_later_format_is_named(path: Path) -> None:
+    np.savez(path, format=9, **ARRAYS, content_hash=OURS, report="{}")
+    with pytest.raises(CheckpointError, match=r"of format 1; .* has format 9"):
+        load(TOY, path, SHAPES, OURS)
+
+
+def test_the_digest_knows_every_attachment(path: Path) -> None:
+    mine = checkpoint(path.parent)
+    before = digest_beside(mine)
+    assert digest_beside(mine) == before
+    save(path.with_name("other.npz"), Attachment(ARRAYS, OURS))
+    assert digest_beside(mine) != before

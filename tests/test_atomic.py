@@ -1,0 +1,38 @@
+"""Files and folders that are there whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from whispertide.atomic import replacing, write_text
+
+
+def test_a_text_replaces_an_older_one(tmp_path: Path) -> None:
+    for text in ("old", "new \u00fc"):
+        write_text(tmp_path / "x.txt", text)
+        assert (tmp_path / "x.txt").read_bytes() == text.encode()
+    assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_after_an_error_everything_is_as_before(tmp_path: Path, *, folder: bool) -> None:
+    write_text(tmp_path / "x", "old")
+
+    def write_half() -> None:
+        with replacing(tmp_path / "x") as unfinished:
+            if folder:
+                unfinished.mkdir()
+            (unfinished / "part" if folder else unfinished).write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_folder_takes_the_place_of_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    with replacing(tmp_path / "x") as unfinished:
+        unfinished.mkdir()
+        write_text(unfinished / "file", "content")
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["x", "x/file"]
