@@ -4,15 +4,19 @@ Rounds and windows take milliseconds with it, and every figure that comes out is
 what it is asked for.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from scripted_decoder import ScriptedDecoder
-from whispertide.checkpoint import Checkpoint, load_checkpoint
+from small_models import multilingual_tokenizer
+from whispertide.checkpoint import Checkpoint, Tokenizer, load_checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.model.encoder import Encoded
 from whispertide.options import EngineOptions
@@ -29,9 +33,20 @@ def bundled() -> Checkpoint:
     return load_checkpoint(str(BUNDLED_DIR / "nano.en"))
 
 
-def story(*words: tuple[str, int]) -> list[tuple[int, int]]:
+@cache
+def multilingual() -> Tokenizer:
+    """A tokenizer of OpenAI's multilingual models."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "tokenizer.json").write_text(json.dumps(multilingual_tokenizer()))
+        tokenizer = Tokenizer.from_folder(Path(folder), 51_865)
+        tokenizer.encode("read now")
+    return tokenizer
+
+
+def story(*words: tuple[str, int], tokenizer: Tokenizer | None = None) -> list[tuple[int, int]]:
     """(word, frame) -> its tokens, all heard there."""
-    return [(token, frame) for word, frame in words for token in bundled().tokenizer.encode(word)]
+    encode = (tokenizer or bundled().tokenizer).encode
+    return [(token, frame) for word, frame in words for token in encode(word)]
 
 
 @dataclass
@@ -42,6 +57,7 @@ class ScriptedModel:
     sure: Callable[[Encoded], float] = lambda encoded: SURE
     no_speech: float = 0.0  # logits of the token for silence
     next_best: int | None = None  # a token that is always likely
+    language: str | None = None  # what is spoken; then the model is a multilingual one
     windows: list[Encoded] = field(default_factory=list)
     mels: list[FloatArray] = field(default_factory=list)
     decoders: list[ScriptedDecoder] = field(default_factory=list)
@@ -53,6 +69,8 @@ class ScriptedModel:
         self.checkpoint = bundled()
         self.tokenizer, self.dims = self.checkpoint.tokenizer, self.checkpoint.dims
         self.generation = replace(self.checkpoint.generation, alignment_heads=HEADS)
+        if self.language is not None:
+            self.tokenizer, self.dims = multilingual(), replace(self.dims, n_vocab=51_865)
         self.options = EngineOptions(threads=1)
 
     def encode(self, mel: FloatArray, *, hidden: bool = False, **padding: Any) -> Encoded:
@@ -70,9 +88,9 @@ class ScriptedModel:
         def behind_start(seen: tuple[int, ...]) -> tuple[Story, int]:
             """What is told, and how much of it was said."""
             after = len(seen) - seen[::-1].index(sot)
-            if seen[after : after + 1] != (plain,):
-                return everything, len(seen) - after
-            return [item for item in everything if item[0] < eot], len(seen) - after - 1
+            start = [token for token in seen[after : after + 3] if eot < token < self.tokenizer.timestamp_begin]
+            told = [item for item in everything if item[0] < eot] if plain in start else everything
+            return told, len(seen) - after - len(start)
 
         def script(seen: tuple[int, ...]) -> FloatArray:
             logits = np.zeros(self.dims.n_vocab, np.float32)
@@ -82,6 +100,8 @@ class ScriptedModel:
             logits[told[at][0] if at < len(told) else eot] = self.sure(encoded)
             if seen[-1] == sot:
                 logits[self.tokenizer.no_speech] = self.no_speech
+                if self.language is not None:
+                    logits[self.tokenizer.language_tokens[self.language]] = 5.0
             return logits
 
         def attend(seen: tuple[int, ...]) -> FloatArray:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripted_model import HEADS, ScriptedModel, Story, story
+from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
 from whispertide.decoding.watch import Halt, HaltReason, Head, Scene
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import Framing, bare, pad30
 from whispertide.streaming.round import Listened, Listening, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import MARGIN_TOKENS, RETRY_TOKENS_PER_S, UNHEARD, SinglePassExecutor
-from whispertide.types import FRAME_SAMPLES, N_SAMPLES, FloatArray, Span
+from whispertide.types import FRAME_SAMPLES, N_SAMPLES, FloatArray, Span, join_words
 
 START = 3200 * 320  # somewhere in the middle of a stream
 WALK = story((" we", 10), (" walk", 40), (" home", 70))
@@ -357,6 +357,39 @@ class TestOnceMore:
         assert listened(result).retried
         assert len(result.tokens) == least
 
+    def test_the_fallback_ends_with_the_text_and_asks_no_detector(self) -> None:
+        """Three seconds, four tokens at least; and the text begins with one that speaks."""
+        stop, detector, far = Stop(1, "backward-shift"), Detector(), OTHER[2][0]
+        listen = Listening(
+            watch=(stop,), retry=Halt("backward-shift", 1, TOKENS[1]), real_end=False, detect_end=True, loop_guard=False
+        )
+        model = by_window(WALK, OTHER)
+        model.next_best = far
+        result = hear(model, listen, samples=3 * 16_000, detector=detector)
+        assert (result.tokens, result.stop) == (tuple(token for token, _ in OTHER), "end_of_text")
+        assert len(detector.seen) == 1  # in the first decode
+        model = by_window(WALK, [])
+        model.next_best = far
+        assert hear(model, listen, samples=1600, detector=detector).tokens == (far,)  # something is said
+        blank = model.tokenizer.encode(" ")[0]
+        assert hear(by_window(WALK, [(blank, 5), *OTHER]), listen).tokens[0] != blank
+
+    def test_what_is_heard_once_more_asks_no_detector(self) -> None:
+        detector = Detector()
+        hear(
+            by_window(WALK, OTHER),
+            Listening(watch=(Stop(2, "backward-shift"),), again=(), detect_end=True),
+            detector=detector,
+        )
+        assert len(detector.seen) == 1  # in the first decode
+
+    def test_behind_a_hush_word_it_is_heard_without(self) -> None:
+        model = by_window(WALK, [*OTHER, *story((" on", 110))])
+        stop = Stop(2, "backward-shift")
+        result = hear(model, Listening(watch=(stop,), again=()), suffix=np.ones(8_000, np.float32))
+        assert [window.frames for window in model.windows] == [125, 1500]
+        assert len(result.words) == 5  # nothing is left out
+
     def test_a_decode_without_end(self) -> None:
         """The second-best token is taken for the end of text, if it says something."""
         far = OTHER[2][0]
@@ -393,6 +426,57 @@ class TestStoppedShort:
         assert listened(result).retried
 
 
+class TestLanguages:
+    def speaking(self, *words: tuple[str, int], language: str = "de", **about: Any) -> ScriptedModel:
+        return telling(story(*words, tokenizer=multilingual()), language=language, **about)
+
+    def fed(self, model: ScriptedModel, decoder: int) -> list[int]:
+        return [int(token) for token in model.decoders[decoder].requests[0].tokens[0]]
+
+    def test_the_language_is_heard_where_nobody_says_it(self) -> None:
+        model = self.speaking((" wir", 10), (" gehen", 40))
+        result = hear(model)
+        assert result.language == "de"
+        assert 0.5 < result.language_probability < 0.7
+        start = multilingual().sot_sequence("de", "transcribe", False)
+        assert [self.fed(model, 0), self.fed(model, 1)] == [[start[0]], list(start)]
+        assert join_words(result.words) == "wir gehen"
+
+    def test_language_and_task_are_as_asked(self) -> None:
+        model = self.speaking((" wir", 10))
+        result = hear(model, options=DecodeOptions(language="fr", task="translate"))
+        assert (result.language, result.language_probability) == ("fr", 1.0)
+        assert self.fed(model, 0) == list(multilingual().sot_sequence("fr", "translate", False))
+
+    def test_a_language_without_spaces_is_cut_token_by_token(self) -> None:
+        model = self.speaking(("我们", 10), ("走路", 40), language="zh")
+        watch = Stop(99)
+        result = hear(model, Listening(context_tokens=9, watch=(watch,)), prompt="今天天气很好我们去公园散步")
+        assert [word.text for word in result.words] == ["我们", "走", "路"]
+        before = self.fed(model, 1)
+        assert len(before) - len(multilingual().sot_sequence("zh")) > 3  # some of it fits
+        assert watch.scenes[0].kinds is SinglePassExecutor(model, bare).kinds("zh") or watch.scenes[0].kinds.speaks(
+            before[-5]
+        )
+
+
+class TestBeams:
+    """What was found among beams is watched as if it had been found alone."""
+
+    def test_the_best_text_is_cut_where_its_guard_halts(self) -> None:
+        for at in range(3):
+            found = hear(telling(WALK), Listening(watch=(Stop(at),)), options=DecodeOptions(beam=3))
+            assert found.tokens == TOKENS[:at]
+            assert listened(found).halt == Halt("frontier", at, TOKENS[at])
+            assert found.stop == "guard"
+
+    def test_a_text_without_a_halt_stays_whole(self) -> None:
+        watch = Stop(3)
+        found = hear(telling(WALK), Listening(watch=(watch,)), options=DecodeOptions(beam=3))
+        assert (found.tokens, listened(found).halt, found.stop) == (TOKENS, None, "end_of_text")
+        assert len(watch.scenes) == 2
+
+
 class TestRescue:
     def unsure(self, sure: float) -> ScriptedModel:
         return telling(WALK, sure=lambda encoded: sure)
@@ -412,6 +496,43 @@ class TestRescue:
         model = self.unsure(11.0)
         hear(model, Listening(rescue=mean + 1e-4), options=DecodeOptions(beam=2))
         assert len(model.decoders) == 1
+
+    def test_the_better_of_two_decodes_counts(self) -> None:
+        """The first step is nearly a tie; greedily the wrong word comes first, and what follows it is unlikely."""
+        other, (we, walk, home) = OTHER[0][0], TOKENS
+
+        class Forked(ScriptedModel):
+            def decoder(self, encoded: Any, *, heads: Any = ()) -> Any:
+                run = super().decoder(encoded, heads=heads)
+                plain = run.script
+
+                def script(seen: tuple[int, ...]) -> FloatArray:
+                    logits = plain(seen)
+                    if we not in seen and other not in seen:
+                        logits[we], logits[other] = 19.9, 20.0
+                    elif other in seen:
+                        logits[walk if len(seen) == 3 else home] = 11.0
+                    return logits
+
+                run.script = script
+                return run
+
+        model = Forked(lambda encoded: WALK)
+        greedy = hear(model)
+        assert greedy.tokens[0] == other
+        assert greedy.segments[0].avg_logprob < -0.3
+        rescue = Listening(rescue=-0.3, rescue_beam=3)
+        rescued = hear(model, rescue)
+        assert rescued.tokens == TOKENS
+        runs = [len(run.requests) for run in model.decoders]
+        assert rescued.stats.decoder_runs == runs[1] + runs[2]
+        lost = hear(model, replace(rescue, watch=(Stop(3, "rewind"), Stop(2, "rewind"))))
+        assert lost.tokens[0] == other  # the second attempt lost its place
+        kept = hear(model, replace(rescue, watch=(Stop(9), Stop(9, "rewind"))))
+        assert kept.tokens == TOKENS
+        shifted = hear(model, replace(rescue, watch=(Stop(2, "frontier"),)))
+        assert shifted.tokens == TOKENS[:2]
+        assert listened(shifted).halt == Halt("frontier", 2, home)
 
 
 class TestRules:
