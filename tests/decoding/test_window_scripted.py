@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripted_model import HEADS, ScriptedModel, Story, story
+from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
+from whispertide.decoding import window
 from whispertide.decoding.beam import BeamSearch
 from whispertide.decoding.earlier import EarlierText, Reuse
 from whispertide.decoding.greedy import GreedySearch, SamplingSearch
@@ -134,6 +135,75 @@ def test_the_search_that_is_asked_for(
             assert type(search) in (GreedySearch, BeamSearch, SamplingSearch)
 
 
+@pytest.mark.parametrize(
+    ("beam", "patience"), [(1, 1.0), (2, 1.7), (3, 1.7)], ids=["greedy search has no patience", "two", "three"]
+)
+def test_searches_are_told_what_the_options_say(beam: int, patience: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, Any] = {}
+
+    def recorder(name: str) -> Any:
+        def search(*given: Any, **more: Any) -> str:
+            told.update(more, given=given)
+            return name
+
+        return search
+
+    for name in ("BeamSearch", "VerifySearch", "PrunedSearch", "SamplingSearch", "PrunedSampling", "GreedySearch"):
+        monkeypatch.setattr(window, name, recorder(name))
+    options = DecodeOptions(beam=beam, patience=1.7, length_penalty=0.3, best_of=4, seed=9)
+    guards, prompt, rules = [object()], object(), object()
+    about: Any = {"guards": guards}
+    draws = []
+
+    def search(reuse: Reuse | None, temperature: float) -> str:
+        told.clear()
+        words = [Word(" we", 0, 1)]
+        earlier = EarlierText.of_words(words, telling(WALK).tokenizer, reuse) if reuse else None
+        found: Any = build_search(prompt, rules, options, temperature=temperature, earlier=earlier, **about)  # type: ignore[arg-type]
+        assert told["given"] == (prompt, rules, *([earlier] if "P" in found or "V" in found else []))
+        assert told["guards"] is guards
+        return str(found)
+
+    for reuse, name in ((Reuse(), "PrunedSearch"), (Reuse(block=True), "VerifySearch")):
+        assert search(reuse, 0.0) == name
+        assert (told["beam"], told["patience"], told["length_penalty"]) == (beam, patience, 0.3)
+    if beam > 1:
+        assert search(None, 0.0) == "BeamSearch"
+        assert (told["beam"], told["patience"], told["length_penalty"]) == (beam, 1.7, 0.3)
+    else:
+        assert search(None, 0.0) == "GreedySearch"
+    for reuse, temperature, name in (
+        (None, 0.2, "SamplingSearch"),
+        (None, 0.201, "SamplingSearch"),
+        (Reuse(), 0.2, "PrunedSampling"),
+    ):
+        assert search(reuse, temperature) == name
+        assert (told["temperature"], told["rows"], told["length_penalty"]) == (temperature, 4, 0.3)
+        draws.append(told["rng"].random())
+    assert draws[0] == draws[2] == np.random.default_rng([9, 200]).random()
+    assert draws[1] == np.random.default_rng([9, 201]).random()
+    told.clear()
+    build_search(prompt, rules, options)  # type: ignore[arg-type]
+    assert "temperature" not in told
+
+
+class TestLanguages:
+    def test_language_and_task_reach_the_decode_and_the_word_times(self) -> None:
+        tokenizer = multilingual()
+        words = story(("我们", 10), ("走路", 40), tokenizer=tokenizer)
+        told = [(tokenizer.timestamp_begin, 0), *words, (tokenizer.timestamp_begin + 80, 80)]
+        model = telling(told, language="zh")
+        options = DecodeOptions(temperatures=(0.0,), task="translate")
+        features = Features.of([np.zeros(2 * SAMPLE_RATE, np.float32)], 80)
+        run = Transcription(model, features, options, "zh", seek=0, end=features.frames)  # type: ignore[arg-type]
+        (segment,) = run.next_window()
+        assert segment.language == "zh"
+        assert [word.text for word in segment.words] == ["我们", "走", "路"]
+        start = [list(tokenizer.sot_sequence("zh", "translate", timed)) for timed in (True, False)]
+        fed = [run.requests[0].tokens[0].tolist() for run in model.decoders]
+        assert fed == [start[0], [*start[1], *(token for token, _ in words), tokenizer.eot]]
+
+
 class TestAligning:
     SEGMENTS = (
         TimedSegment(0, 40 * FRAME_SAMPLES, TOKENS[:2]),
@@ -251,6 +321,37 @@ class TestWindowAfterWindow:
         assert tokens == [*(context if shown else []), model.tokenizer.sot]
         assert model.decoders[0].requests[0].tokens[0].tolist()[:2] == [model.tokenizer.sot_prev, 7]
 
+    def test_the_guards_of_a_transcription(self) -> None:
+        class Two:
+            def check(self, tokens: Any, attention: Any) -> int | None:
+                return 2 if len(tokens) == 3 else None
+
+        (segment,) = transcription(telling(WALK), guards=[Two()]).next_window()
+        assert segment.tokens == TOKENS[:2]
+
+    def test_silence_window_after_window(self) -> None:
+        options = DecodeOptions(temperatures=(0.0,), logprob_threshold=None)
+        run = transcription(telling(WALK, no_speech=30.0), 70, options=options)
+        seeks = []
+        while not run.done:
+            run.next_window()
+            seeks.append(run.seek)
+        assert seeks == [3000, 6000, 7000]
+
+    def test_three_segments_in_three_windows_have_their_numbers(self) -> None:
+        run = transcription(telling([time(0), *WORDS, time(80), time(80), *WORDS[:1]]), 6)
+        segments = [*run.next_window(), *run.next_window(), *run.next_window()]
+        assert [segment.id for segment in segments] == list(range(len(segments)))
+        assert len(segments) > 2
+
+    @pytest.mark.parametrize(("temperature", "shown"), [(0.5, True), (0.6, False)])
+    def test_hot_text_is_no_context(self, temperature: float, shown: bool) -> None:
+        options = DecodeOptions(temperatures=(temperature,), condition_on_previous_text=True, best_of=1)
+        run = transcription(telling(WALK), options=options)
+        run.next_window()
+        assert (run.context_from == 0) is shown
+        assert run.context == list(TOKENS)
+
     def test_segments_that_say_nothing_are_not_written(self) -> None:
         told = [time(0), *story((" ", 5)), time(10), time(10), *WORDS, time(80)]
         run = transcription(telling(told))
@@ -278,4 +379,16 @@ def test_features_with_something_behind_the_recording() -> None:
     assert hushed.followed(20, 80).shape == (80, 90)
     assert hushed.followed(0, 99).shape == (80, 99)
     assert plain.opening().shape == (80, 3000)
+    full = Features.of([np.zeros(30 * SAMPLE_RATE - 1600, np.float32)], 80, np.ones(1600, np.float32))
+    assert full.followed(0, full.frames).shape == (80, 3000)  # just fits
+    fuller = Features.of([np.zeros(30 * SAMPLE_RATE - 1440, np.float32)], 80, np.ones(1600, np.float32))
+    assert fuller.followed(0, fuller.frames).shape == (80, fuller.frames)
+    rng = np.random.default_rng(1)
+    loud = Features.of(
+        [np.concatenate([rng.normal(0, 0.2, SAMPLE_RATE), np.zeros(SAMPLE_RATE)]).astype(np.float32)], 80
+    )
+    assert loud.window(150, 50).max() < loud.window(0, 100).max() - 1.5  # the floor is that of the whole recording
+    np.testing.assert_array_equal(loud.window(0, 200)[:, 150:], loud.window(150, 50))
+    np.testing.assert_array_equal(loud.opening()[:, :200], loud.window(0, 200))
+    assert loud.opening()[:, 2000:].max() == loud.window(150, 50).min()
     assert HOP_LENGTH * plain.frames == plain.samples

@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripted_model import ScriptedModel, Story, story
+from scripted_model import ScriptedModel, Story, multilingual, story
 from whispertide.decoding.earlier import Reuse
+from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.allocation import Allocation, Place
 from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
 from whispertide.streaming.framing import Framing, bare, buckets, pad30
-from whispertide.streaming.pipelined import PipelinedExecutor
+from whispertide.streaming.hush import HushWord
+from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import Reference, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import SinglePassExecutor
@@ -156,6 +158,56 @@ class TestSerial:
         assert result.stats.tokens == len(result.tokens)
 
 
+class TestTold:
+    """What a round is told reaches its decode."""
+
+    def test_the_language_is_heard_where_nobody_says_it(self) -> None:
+        told = [(multilingual().timestamp_begin, 0), *story((" wir", 10), tokenizer=multilingual())]
+        told.append((multilingual().timestamp_begin + 80, 80))
+        for wanted, code, least, most in ((None, "de", 0.5, 0.7), ("fr", "fr", 1.0, 1.0)):
+            model = telling(told, language="de")
+            options = DecodeOptions(language=wanted, task="translate", temperatures=(0.0,))
+            result = hear(model, options=options)
+            assert result.language == code
+            assert least <= result.language_probability <= most
+            decode, align = (fed(model, place) for place in (-2, -1))
+            assert decode == list(multilingual().sot_sequence(code, "translate"))
+            start = list(multilingual().sot_sequence(code, "translate", False))
+            assert align == [*start, *(token for token, _ in told[1:-1]), multilingual().eot]
+            assert [word.text for word in result.words] == [" wir"]
+
+    def test_guards_may_end_it(self) -> None:
+        class Two:
+            def check(self, tokens: Any, attention: Any) -> int | None:
+                return 2 if len(tokens) == 3 else None
+
+        executor = SerialExecutor(telling(WALK), bare)  # type: ignore[arg-type]
+        plan = RoundPlan(7, Span(START, START + SECONDS))
+        result = executor.run(plan, np.zeros(SECONDS, np.float32), DecodeOptions(temperatures=(0.0,)), [Two()])
+        assert result.tokens[:3] == (*TOKENS[:2], TOKENS[0])  # and what is left is a window of its own
+        assert result.plan is plan
+        silent = executor.run(plan, np.zeros(0, np.float32), DecodeOptions())
+        assert (silent.plan, silent.segments, silent.costs) == (plan, (), ())
+
+    @pytest.mark.parametrize(("reread", "windows"), [(True, 2), (False, 1)])
+    def test_what_breaks_off_is_read_again_or_left(self, reread: bool, windows: int) -> None:
+        model = by_window([time(0), *WORDS], [])
+        hear(model, reread=reread)
+        assert len(model.windows) == windows
+
+    def test_a_later_window_follows_the_words_that_lie_in_it(self) -> None:
+        first = [time(0), *WORDS[:2], time(60), time(60), *WORDS[2:]]
+        model = by_window(first, [time(0), *LATER, time(20)])
+        span = Span(START, START + SECONDS)
+        reference = Reference((), span, words=EARLIER, reuse=Reuse(block=True))
+        hear(model, reference=reference)
+        assert model.decoders[2].requests[1].tokens.tolist() == [[TOKENS[0], LATER[0][0]]]
+
+    def test_words_say_how_sure_they_are(self) -> None:
+        result = hear(telling(WALK, sure=lambda encoded: 12.0), options=DecodeOptions(temperatures=(0.0,)))
+        assert all(0.5 < word.probability < 0.9 for word in result.words)
+
+
 EARLIER = tuple(
     Word(text, START + start * FRAME_SAMPLES, START + end * FRAME_SAMPLES)
     for text, start, end in [(" we", 0, 40), (" walk", 40, 70), (" home", 70, 80)]
@@ -221,6 +273,23 @@ class TestMaking:
             assert (executor.suffix, executor.detector) == (None, None)
         assert model.decoders == []  # nothing is opened before it is needed
 
+    @pytest.mark.parametrize("policy", ["local-agreement", "align-att"])
+    def test_a_hush_word_goes_behind_every_window(self, policy: str) -> None:
+        word = HushWord(np.full(4_000, 0.5, np.float32), "0" * 64)
+        executor, _ = self.make(PLAIN.replace(policy=policy, framing="hush", hush_s=0.25), hush=word)
+        assert (executor.suffix is word.samples, executor.frame) == (True, bare)
+        with pytest.raises(OptionError, match="hush_s"):
+            self.make(PLAIN.replace(policy=policy, framing="hush", hush_s=0.5), hush=word)
+        piped, _ = self.make(PLAIN.replace(framing="hush", hush_s=0.25, executor="pipelined"), hush=word)
+        assert isinstance(piped, PipelinedExecutor)
+
+    def test_a_pipeline_computes_the_same_rounds(self) -> None:
+        plan, options = RoundPlan(7, Span(START, START + SECONDS)), DecodeOptions(temperatures=(0.0,))
+        audio = np.zeros(SECONDS, np.float32)
+        serial, _ = self.make(PLAIN)
+        piped, _ = self.make(PLAIN, allocation=Allocation(CPU, CPU))
+        assert piped.begin(plan, audio, options).result().words == serial.run(plan, audio, options).words
+
     def test_a_detector_counts_where_the_recipe_wants_one(self) -> None:
         given = object()
         executor, _ = self.make(PLAIN.replace(policy="align-att", truncate="detector"), detector=given)
@@ -257,8 +326,12 @@ class TestMaking:
         executor, _ = self.make(PLAIN.replace(executor="pipelined"))
         assert isinstance(executor, PipelinedExecutor)
         assert [each.name for each in views[2:]] == ["1", "1"]  # its threads are shared out
+        assert executor.exchange is None
         executor, _ = self.make(PLAIN, allocation=Allocation(CPU, CPU, exchange=0.5))
         assert isinstance(executor, PipelinedExecutor)
+        assert isinstance(executor.stages, SerialExecutor)
+        assert executor.stages.encoder is views[-2]
+        assert executor.exchange == Exchange(views[-2], 0.5)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
         ("changes", "key"),
