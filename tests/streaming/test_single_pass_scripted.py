@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
+from whispertide.decoding.rules import build_rules
+from whispertide.decoding.unrolled import Stepwise
 from whispertide.decoding.watch import Halt, HaltReason, Head, Scene
+from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import Framing, bare, pad30
 from whispertide.streaming.round import Listened, Listening, RoundPlan, RoundResult
@@ -475,6 +478,83 @@ class TestBeams:
         found = hear(telling(WALK), Listening(watch=(watch,)), options=DecodeOptions(beam=3))
         assert (found.tokens, listened(found).halt, found.stop) == (TOKENS, None, "end_of_text")
         assert len(watch.scenes) == 2
+
+
+class Chunks:
+    """Static graphs of a scripted model: chunks of four tokens, two of them the start sequence."""
+
+    def __init__(self, model: ScriptedModel, *plans: tuple[int, ...]) -> None:
+        self.model = model
+        self.layout = UnrolledLayout(2, plans=plans or ((4, 4),), buckets=(4,))
+        self.starts: list[tuple[Head, ...]] = []
+
+    def start(self, encoded: Any, heads: Sequence[Head]) -> Stepwise:
+        self.starts.append(tuple(heads))
+        vocabulary = build_rules(self.model, DecodeOptions()).vocabulary  # type: ignore[arg-type]
+        return Stepwise(self.model.decoder(encoded, heads=heads), vocabulary)
+
+
+def in_chunks(
+    model: ScriptedModel, listen: Listening, *plans: tuple[int, ...], beam: int = 1, **about: Any
+) -> tuple[RoundResult, Chunks]:
+    chunks = Chunks(model, *plans)
+    executor = SinglePassExecutor(model, bare, unrolled=chunks)  # type: ignore[arg-type]
+    assert executor.open_unrolled() is chunks  # type: ignore[comparison-overlap]
+    plan = RoundPlan(7, Span(START, START + SECONDS), listen=replace(listen, unrolled=True), **about)
+    return executor.run(plan, np.zeros(SECONDS, np.float32), DecodeOptions(beam=beam)), chunks
+
+
+class TestChunks:
+    def test_the_same_words_in_fewer_runs(self) -> None:
+        model = telling(WALK)
+        result, chunks = in_chunks(model, Listening())
+        plain = hear(telling(WALK))
+        assert (result.words, result.tokens, result.stop) == (plain.words, plain.tokens, plain.stop)
+        assert listened(result).words == listened(plain).words
+        assert chunks.starts == [HEADS]
+        assert result.stats.decoder_runs == 2
+        assert len(model.decoders) == 1
+        silent, _ = in_chunks(telling([]), Listening(must_speak=True, max_tokens=2))
+        assert len(silent.tokens) > 0
+
+    def test_what_chunks_cannot_hold_goes_on_step_by_step(self) -> None:
+        """What they found is checked as one block."""
+        model = telling([*WALK, *OTHER])
+        result, _ = in_chunks(model, Listening(), (4,))
+        assert result.tokens == (*TOKENS, *(token for token, _ in OTHER))
+        whole = model.decoders[1].requests
+        assert whole[0].tokens[0].tolist() == [*model.tokenizer.sot_sequence(None, "transcribe", False), *TOKENS]
+        assert result.stats.decoder_runs == 1 + len(whole)
+        cut, _ = in_chunks(telling([*WALK, *OTHER]), Listening(max_tokens=3), (4,))
+        assert (cut.tokens, cut.stop, cut.stats.decoder_runs) == (TOKENS, "length", 1)
+
+    @pytest.mark.parametrize(
+        ("about", "fits"),
+        [
+            ({}, True),
+            ({"beam": 2}, False),
+            ({"prompt": "Then"}, False),
+            ({"prefix": TOKENS}, True),
+            ({"prefix": (*TOKENS, *TOKENS)}, True),
+            ({"prefix": (*TOKENS, *TOKENS, 1000)}, False),
+        ],
+    )
+    def test_what_fits_into_chunks(self, about: dict[str, Any], fits: bool) -> None:
+        _, chunks = in_chunks(telling([*WALK, *WALK, *OTHER]), Listening(), **about)
+        assert bool(chunks.starts) is fits
+
+    def test_guards_end_it_inside_a_chunk(self) -> None:
+        for at in range(3):
+            result, _ = in_chunks(telling(WALK), Listening(watch=(Stop(at),)))
+            assert (result.tokens, result.stop) == (TOKENS[:at], "guard")
+            assert listened(result).halt == Halt("frontier", at, TOKENS[at])
+
+    def test_without_an_end_of_text(self) -> None:
+        far = OTHER[2][0]
+        model = telling(WALK, next_best=far)
+        result, _ = in_chunks(model, Listening(real_end=False, max_tokens=5, loop_guard=False))
+        assert result.tokens == (*TOKENS, far, far)
+        assert in_chunks(telling(WALK, next_best=far), Listening())[0].tokens == TOKENS
 
 
 class TestRescue:
