@@ -351,7 +351,7 @@ def test_sharpened_attention_head_by_head() -> None:
     sharpened = sharpen(attention)
     np.testing.assert_allclose(sharpened, np.mean(heads, axis=0), atol=1e-4)
     assert sharpened.dtype == np.float32
-    assert chosen_probabilities(np.zeros((1, 2)), [0]).dtype == np.float32
+    assert chosen_probabilities(np.zeros((1, 2), np.float32), [0]).dtype == np.float32
 
 
 # --- the model's part, scripted ---------------------------------------------------------------------------------------
@@ -463,7 +463,7 @@ def repaired(
     words: list[Times], segment: Times, *, offset: int = 0, last_speech: float = 0
 ) -> tuple[Times, list[Times]]:
     """Times of a segment and its words after the repairs."""
-    timings = [timing(f" {place}", *map(int, times), tokens=(place,)) for place, times in enumerate(words)]
+    timings = [timing(f" {place}", int(start), int(end), (place,)) for place, (start, end) in enumerate(words)]
     start, end = (round(time * FRAME_SAMPLES) for time in segment)
     (placed,) = place_words(
         timings,

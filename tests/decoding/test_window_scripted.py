@@ -164,8 +164,8 @@ def test_searches_are_told_what_the_options_say(beam: int, patience: float, monk
         assert told["guards"] is guards
         return str(found)
 
-    for reuse, name in ((Reuse(), "PrunedSearch"), (Reuse(block=True), "VerifySearch")):
-        assert search(reuse, 0.0) == name
+    for following, name in ((Reuse(), "PrunedSearch"), (Reuse(block=True), "VerifySearch")):
+        assert search(following, 0.0) == name
         assert (told["beam"], told["patience"], told["length_penalty"]) == (beam, patience, 0.3)
     if beam > 1:
         assert search(None, 0.0) == "BeamSearch"
