@@ -1,6 +1,7 @@
 """However tokens are cut into chunks, the search finds what greedy search finds, and its guards see the same."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ from scripted_decoder import (
     random_script,
     telling,
 )
+from scripted_model import bundled
 from whispertide.decoding.endless import EndlessSearch
 from whispertide.decoding.greedy import GreedySearch
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import Rules
+from whispertide.decoding.rules import Rules, suppressed_tokens
 from whispertide.decoding.search import SearchResult, Steps, run_search
-from whispertide.decoding.unrolled import EndlessUnrolled, Stepwise, UnrolledSearch, run_unrolled
+from whispertide.decoding.unrolled import EndlessUnrolled, Stepwise, UnrolledSearch, run_unrolled, token_rules
 from whispertide.errors import OptionError
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.types import FloatArray
@@ -161,3 +163,17 @@ def test_what_does_not_fit_into_static_graphs() -> None:
         UnrolledSearch(Prompt((SOT_PREV, 1, SOT), sot_index=2, limit=5), PLAIN, LAYOUT)
     with pytest.raises(OptionError, match="shorten the prefix"):
         UnrolledSearch(Prompt((SOT, *[1] * 9), sot_index=0, limit=5), PLAIN, LAYOUT)
+
+
+def test_what_a_user_of_exported_graphs_is_told() -> None:
+    model = bundled()
+    assert token_rules(model) == {
+        "end": 50_256,
+        "no_speech": model.tokenizer.no_speech,
+        "languages": {},
+        "never": list(suppressed_tokens(model.tokenizer, None, model.generation.suppress_tokens)),
+        "not_first": [*model.tokenizer.encode(" "), 50_256],
+    }
+    own = replace(model, generation=replace(model.generation, suppress_tokens=(7, 9), lang_to_id={"de": 5}))
+    assert {7, 9} <= set(token_rules(own)["never"]) < set(range(51_864))
+    assert token_rules(own)["languages"] == {"de": 5}
