@@ -31,6 +31,7 @@ class ScriptedDecoder:
 
     script: Script
     attend: Callable[[tuple[int, ...]], FloatArray] | None = None  # tokens so far -> [heads, frames]
+    timestamp_begin: int = TIME
     cache: list[tuple[int, ...]] = field(default_factory=lambda: [()])
     requests: list[DecodeRequest] = field(default_factory=list)
 
@@ -56,10 +57,11 @@ class ScriptedDecoder:
         if request.need == "top":
             return DecodeOutput(ids, best, attention=attention)
         assert request.need == "times"
-        time_ids, time_best = _top(logprobs[..., TIME:])
+        times = logprobs[..., self.timestamp_begin :]
+        time_ids, time_best = _top(times)
         with np.errstate(divide="ignore"):
-            mass = np.log(np.exp(logprobs[..., TIME:]).sum(axis=-1))
-        return DecodeOutput(ids, best, time_ids + TIME, time_best, mass, attention=attention)
+            mass = np.log(np.exp(times).sum(axis=-1))
+        return DecodeOutput(ids, best, time_ids + self.timestamp_begin, time_best, mass, attention=attention)
 
     def rewind(self, drop: int) -> None:
         assert drop <= self.requests[-1].draft  # only these were said to be a guess

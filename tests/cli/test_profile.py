@@ -108,6 +108,21 @@ def test_auto_takes_the_best_that_the_recipe_allows(cache: Path, model: WhisperM
     assert allocate(model, TIDE.replace(executor="auto")) == (TIDE, SERIAL)
 
 
+def test_where_nothing_that_was_measured_fits_rounds_are_serial(cache: Path, model: WhisperModel) -> None:
+    """As after the recipe was changed into one that cannot be pipelined."""
+    remember(model, TIDE.name, FOUND[1:])
+    assert allocate(model, TIDE.replace(executor="auto")) == (TIDE, None)
+
+
+def test_a_measurement_without_an_exchange_point_had_none(cache: Path, model: WhisperModel) -> None:
+    path = remember(model, WHOLE.name, FOUND)
+    kept = json.loads(path.read_text())
+    for item in kept["measured"]:
+        del item["allocation"]["exchange"]
+    path.write_text(json.dumps(kept))
+    assert recall(model, WHOLE.name) == [FOUND[1], FOUND[0]]
+
+
 def test_a_pipeline_takes_the_best_split_or_an_even_one(cache: Path, model: WhisperModel) -> None:
     recipe = WHOLE.replace(executor="pipelined")
     assert allocate(model, recipe) == (recipe, split_evenly(model.options))

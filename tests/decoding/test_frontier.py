@@ -164,3 +164,19 @@ def test_it_needs_attention_and_possible_settings() -> None:
     for least in ({"margin": -1}, {"beyond": -1}, {"back": -1}, {"floor": -0.1}):
         with pytest.raises(OptionError, match="back and floor >= 0"):
             Frontier(**least)
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.2])
+def test_the_attended_frame_head_by_head(floor: float) -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(40):
+        attention = rng.gamma(0.3, size=(3, 4, 50)).astype(np.float32)
+        attention[:, :, 7] = 0.5  # all look there alike
+        heads = []
+        for head in attention[..., :33]:  # three frames more than count, for the median
+            spread = head.std(axis=0) + floor * head.max()
+            scores = (head[-1] - head.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
+            padded = np.pad(scores, 3, mode="reflect")
+            heads.append([np.median(padded[at : at + 7]) for at in range(30)])
+        assert attended_frame(attention, 30, floor) == np.mean(heads, axis=0).argmax()
+        assert attended_frame(attention, 30) == attended_frame(attention, 30, 0.0)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from oracle import speech
+from whispertide.streaming import boundary
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
 from whispertide.streaming.local_agreement import normalise
 from whispertide.types import SAMPLE_RATE, Word
@@ -147,3 +148,85 @@ def test_old_and_new_are_told_apart_nearly_always() -> None:
         last = confirmed[-1].end
         right += first_fresh(heard, confirmed, window_start=start, last_time=last, key=normalise) == old
     assert right >= 979
+
+
+# --- the weights, one by one: times in hundredths of a second ---------------------------------------------------------
+
+
+def said(start: float, end: float, text: str = "a") -> Word:
+    return Word(f" {text}", round(start * SAMPLE_RATE / 100), round(end * SAMPLE_RATE / 100))
+
+
+@pytest.mark.parametrize(
+    ("start", "old", "new"),
+    [(-30, 0, 0.9), (-20, 0, 0.9), (-15, 0, 0.45), (-10, 0, 0), (10, 0, 0), (15, 0.45, 0), (30, 0.9, 0)],
+)
+def test_a_word_on_the_wrong_side_costs_the_more_the_further_it_is(start: float, old: float, new: float) -> None:
+    word = said(500 + start, 500 + start + 0.01)
+    last = round(500 * SAMPLE_RATE / 100)
+    assert boundary._late(word, last) == pytest.approx(old)
+    assert boundary._early(word, last) == pytest.approx(max(new, 0.4 if start < 0 else 0))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "share"),
+    [(0, 10, 1), (40, 60, 0.5), (45, 65, 0.25), (50, 60, 0), (60, 80, 0), (50, 50, 0), (40, 40, 1)],
+)
+def test_what_lies_in_confirmed_audio(start: float, end: float, share: float) -> None:
+    time = round(50 * SAMPLE_RATE / 100)
+    assert boundary._share_before(said(start, end), time) == pytest.approx(share)
+    late = said(start + 50, end + 50)
+    assert boundary._early(late, 2 * time) == pytest.approx(max(0.4 * share, 0.9 * min(max(40 - start, 0) / 10, 1)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same", "cost"),
+    [
+        ((100, 120), (100, 120), True, 0),
+        ((100, 120), (110, 130), True, 0.2),
+        ((110, 130), (100, 120), True, 0.2),
+        ((100, 120), (120, 130), True, 0.3),
+        ((100, 120), (200, 220), True, 0.5),
+        ((100, 120), (100, 120), False, 0.5),
+        ((100, 120), (110, 130), False, 1.25),
+        ((100, 120), (105, 110), False, 0.5),
+        ((100, 140), (130, 150), False, 1.25),
+        ((100, 120), (120, 130), False, 2),
+        ((100, 120), (200, 220), False, 2),
+        ((100, 100), (100, 100), False, 2),
+    ],
+)
+def test_a_word_for_another(old: tuple[float, float], new: tuple[float, float], same: bool, cost: float) -> None:
+    assert boundary._replacement(said(*old), said(*new), same=same) == pytest.approx(cost)
+
+
+def test_words_that_are_not_heard_again_and_words_that_are_new() -> None:
+    start = 100 * SAMPLE_RATE // 100
+    for at, cost in ((90, 0.2), (109.9, 0.2), (110, 1.0), (200, 1.0)):
+        assert boundary._omission(said(at, at + 20), start) == cost
+    last = 200 * SAMPLE_RATE // 100
+    for at, cost in ((80, 0), (90, 0), (90.1, 0.3), (190, 0.65), (200, 1.0), (300, 1.0)):
+        assert boundary._insertion(said(at, at + 20), start, last) == pytest.approx(cost)
+
+
+def test_no_more_than_the_last_words_are_aligned() -> None:
+    confirmed = tuple(said(50 * place, 50 * place + 40, f"w{place}") for place in range(boundary.TAIL + 1))
+    edits = boundary._edits([], confirmed[1:], 0, 0, str)
+    assert edits == [boundary.TAIL]
+    assert boundary._edits([confirmed[3]], confirmed[3:5], 0, confirmed[4].end, str) == [2.0, 1.0]
+    again = (*confirmed, said(9_000, 9_040, "new"))
+    assert (
+        texts(again[first_fresh(again, confirmed, window_start=0, last_time=confirmed[-1].end, key=normalise) :])
+        == "new"
+    )
+
+
+@pytest.mark.parametrize(("start", "fresh_words"), [(190, 0), (190.1, 1), (200, 1)])
+def test_by_time_words_are_old_that_begin_a_tenth_before(start: float, fresh_words: int) -> None:
+    word = said(start, start + 30, "other")
+    assert len(fresh_by_time([word], [said(150, 200)], 2 * SAMPLE_RATE, normalise)) == fresh_words
+
+
+@pytest.mark.parametrize(("start", "fresh_words"), [(299.9, 0), (300, 1)])
+def test_by_time_a_copy_is_looked_for_within_a_second(start: float, fresh_words: int) -> None:
+    assert len(fresh_by_time([said(start, start + 30)], [said(150, 200)], 2 * SAMPLE_RATE, normalise)) == fresh_words

@@ -1,5 +1,6 @@
 """What a recipe is: changed field by field, refused when impossible."""
 
+import math
 from typing import Any
 
 import pytest
@@ -108,3 +109,158 @@ def test_every_field_is_documented() -> None:
 def test_impossible_settings_of_the_other_policies(recipe: Recipe, setting: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_overrides(recipe, [setting])
+
+
+# Every number of a recipe: the least and the most that it may be. A pair of fields is one that another policy bounds.
+RANGES: dict[str, tuple[float, float]] = {
+    "step_s": (0.02, 30),
+    "longest_step_s": (0.5, 30),  # from the step on
+    "hush_s": (0.1, 5.0),
+    "beam": (1, 64),
+    "agreement": (2, 10),
+    "trim_s": (1, 20),  # to the hard cap
+    "window_s": (1, 20),
+    "carry_most_s": (1, 20),
+    "hard_cap_s": (4, 30),
+    "prompt_chars": (0, 2000),
+    "margin_s": (0, 30),
+    "margin_last_s": (0, 30),
+    "rewind_s": (0, 30),
+    "backward_s": (0, 30),
+    "attention_floor": (0, 1),
+    "hold_s": (0, 30),
+    "carry": (1, 20),
+    "context_tokens": (0, 400),
+    "beyond": (0, 224),
+    "rescue_logprob": (-20, 0),
+    "shed_s": (0, 30),
+    "carry_back_s": (0, 30),
+    "shift_median": (1, 101),  # odd
+    "shift_average": (1, 100),
+    "shift_from_s": (0, 30),
+    "same_token": (0, 100),
+    "doubt": (0, 1),
+    "settle_s": (0, 30),
+    "least_s": (0, 30),
+    "silence_s": (0, 30),
+    "max_tokens": (1, 400),
+    "no_speech": (0, 1),
+    "vad_pause_s": (0.1, 30),
+    "vad_pre_roll_s": (0, 30),
+    "lag_s": (0.1, 3600),
+}
+# Where a range depends on other fields: these, so that the table holds.
+BOUNDED: dict[str, dict[str, Any]] = {
+    "longest_step_s": {"schedule": "adaptive", "step_s": 0.5},
+    "trim_s": {"hard_cap_s": 20.0, "policy": "local-agreement"},
+    "window_s": {"hard_cap_s": 20.0, "policy": "align-att"},
+    "carry_most_s": {"hard_cap_s": 20.0, "policy": "grounded"},
+    "carry": {"policy": "align-att"},
+}
+PLAIN = Recipe(name="plain", trim_s=3.0, window_s=3.0)
+
+
+def beyond(name: str, value: float, sign: int) -> float:
+    """The next number that the field can hold."""
+    if field_types()[name] is float:
+        return math.nextafter(value, sign * math.inf)
+    return value + sign * (2 if name == "shift_median" else 1)
+
+
+def test_every_number_has_its_range() -> None:
+    assert {name for name, kind in field_types().items() if kind in (int, float)} == set(RANGES)
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_number_may_be_its_least_and_its_most_and_nothing_beyond(name: str) -> None:
+    recipe = PLAIN.replace(**BOUNDED.get(name, {}))
+    for value, sign in zip(RANGES[name], (-1, 1), strict=True):
+        assert getattr(recipe.replace(**{name: value}), name) == value
+        with pytest.raises(OptionError, match=f"expected {name} between"):
+            recipe.replace(**{name: beyond(name, value, sign)})
+
+
+def test_only_the_window_of_its_own_policy_must_fit() -> None:
+    """Grounded rounds carry over whatever they need where no most is set, and up to three words."""
+    assert PLAIN.replace(policy="grounded").carry_most_s == 0
+    for policy, name in {"local-agreement": "window_s", "align-att": "trim_s", "grounded": "trim_s"}.items():
+        assert getattr(PLAIN.replace(**{"policy": policy, name: 99.0}), name) == 99
+    with pytest.raises(OptionError, match="carry between 1 and 3"):
+        PLAIN.replace(policy="grounded", carry=4)
+    assert PLAIN.replace(policy="grounded", carry=3).carry == 3
+    assert PLAIN.replace(step_s=20.0).longest_step_s == 2  # of adaptive schedules alone
+    for median in range(1, 102, 2):
+        assert PLAIN.replace(shift_median=median).shift_median == median
+        with pytest.raises(OptionError, match="shift_median"):
+            PLAIN.replace(shift_median=median + 1)
+
+
+# policy, search, framing, executor -> whether they go together
+TOGETHER = {
+    ("local-agreement", "unrolled", "pad30", "serial"): False,
+    ("align-att", "unrolled", "pad30", "serial"): True,
+    ("grounded", "unrolled", "buckets", "serial"): True,
+    ("align-att", "unrolled", "buckets-masked", "auto"): True,
+    ("align-att", "unrolled", "bare", "serial"): False,
+    ("align-att", "unrolled", "hush", "serial"): False,
+    ("align-att", "unrolled", "auto", "serial"): False,
+    ("align-att", "greedy", "bare", "serial"): True,
+    ("local-agreement", "beam", "pad30", "pipelined"): True,
+    ("align-att", "beam", "pad30", "pipelined"): False,
+    ("grounded", "beam", "pad30", "pipelined"): False,
+    ("align-att", "beam", "pad30", "auto"): True,
+    ("local-agreement", "pruned", "auto", "pipelined"): True,
+    ("align-att", "pruned", "pad30", "serial"): False,
+    ("grounded", "verified", "pad30", "serial"): False,
+    ("local-agreement", "verified", "hush", "serial"): True,
+}
+
+
+@pytest.mark.parametrize(("choices", "fits"), TOGETHER.items(), ids=map("-".join, TOGETHER))
+def test_what_goes_together(choices: tuple[str, ...], fits: bool) -> None:
+    changes: dict[str, Any] = dict(zip(("policy", "search", "framing", "executor"), choices, strict=True))
+    if fits:
+        PLAIN.replace(**changes)
+    else:
+        with pytest.raises(OptionError, match=r"expected (policy|search)="):
+            PLAIN.replace(**changes)
+
+
+def test_what_is_carried_over_at_most() -> None:
+    """What the recipe says, or else two steps, but no more than half of the longest window."""
+    assert PLAIN.replace(policy="grounded", carry_most_s=3.0).carried_s == 3
+    assert PLAIN.replace(step_s=1.5).carried_s == 3
+    assert PLAIN.replace(step_s=9.0, hard_cap_s=20.0).carried_s == 10
+
+
+@pytest.mark.parametrize(("search", "most"), [("greedy", 1), ("beam", 7), ("pruned", 7), ("verified", 7)])
+def test_hypotheses_at_most(search: str, most: int) -> None:
+    assert PLAIN.replace(search=search, beam=7).hypotheses == most
+    assert PLAIN.replace(search="unrolled", policy="align-att", beam=7).hypotheses == 1
+
+
+def test_an_unknown_field_is_named_with_those_like_it() -> None:
+    with pytest.raises(OptionError, match="got 'aaa'"):
+        PLAIN.replace(zzz=1, aaa=2)
+    with pytest.raises(OptionError, match=r"did you mean shift_row or shift_from_s or shift_guard\?"):
+        parse_overrides(PLAIN, ["shift_ro=1"])
+    with pytest.raises(OptionError, match="got 'names'; there are"):
+        parse_overrides(PLAIN, ["names=1"])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("true", True),
+        ("yes", True),
+        ("on", True),
+        ("1", True),
+        ("false", False),
+        ("no", False),
+        ("OFF", False),
+        ("0", False),
+    ],
+)
+def test_a_switch_is_typed_in_many_ways(text: str, value: bool) -> None:
+    assert parse_overrides(PLAIN, [f"vad={text}"]).vad is value
+    assert parse_overrides(PLAIN, [f"must_speak={text}"]).must_speak is value

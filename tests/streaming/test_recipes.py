@@ -144,7 +144,8 @@ def test_every_field_of_align_att_comes_from_the_recipe() -> None:
 def test_every_field_of_grounded_comes_from_the_recipe() -> None:
     recipe = NPUSPER.replace(
         carry=1, carry_back_s=0.1, carry_most_s=3.0, margin_s=0.0, shift_guard=False, shift_median=5, shift_average=4,
-        shift_row="fed", shift_from_s=0.3, finish_word=True, real_end=False, same_token=0, hard_cap_s=9.0,
+        shift_row="fed", shift_from_s=0.3, finish_word=True, real_end=False, same_token=7, hard_cap_s=9.0,
+        loop_guard=False,
     )  # fmt: skip
     policy = make_policy(recipe)
     assert isinstance(policy, Grounded)
@@ -152,7 +153,8 @@ def test_every_field_of_grounded_comes_from_the_recipe() -> None:
         detect=False, median=5, average=4, row="fed", search_from=15, near_end=None, finish_word=True
     )
     assert (policy.carry, policy.back, policy.most, policy.hard_cap) == (1, 1_600, 48_000, 144_000)
-    assert (policy.listen.real_end, policy.listen.same_token) == (False, 0)
+    assert (policy.listen.real_end, policy.listen.same_token) == (False, 7)
+    assert policy.loop_guard is False
 
 
 def test_usual_windows() -> None:

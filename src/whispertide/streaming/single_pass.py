@@ -177,7 +177,7 @@ class _Pass:
         found = decode.found
         return RoundResult(
             self.plan,
-            segments=_heard(listened.words, found, self.plan.window),
+            segments=_heard(listened.words, found),
             tokens=tuple(token for word in listened.words for token in word.tokens),
             stop=found.best.stop,
             listened=listened,
@@ -451,7 +451,7 @@ def _whole_words(words: Sequence[TokenWord], tokens: int) -> int:
     return len(words)
 
 
-def _heard(words: Sequence[TokenWord], found: SearchResult, window: Span) -> tuple[Heard, ...]:
+def _heard(words: Sequence[TokenWord], found: SearchResult) -> tuple[Heard, ...]:
     """The words as one segment, for whoever reads segments."""
     if not words:
         return ()

@@ -1,0 +1,130 @@
+"""How large a package is, and which of its files one second of audio passes: the table in docs/architecture.md.
+
+    python benchmarks/structure.py                       whispertide as it is here
+    python benchmarks/structure.py FOLDER ...            any packages: another checkout's src/whispertide, say
+    python benchmarks/structure.py --walk                the files that one second passes, in the order of its way
+
+Code lines are those that are neither blank nor comment nor docstring. Public names are classes and functions without an
+underscore at the top of a module.
+"""
+
+import argparse
+import ast
+import io
+import statistics
+import sys
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+import whispertide
+
+SOURCE = Path(whispertide.__file__).parent
+_NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Size:
+    """What was counted in a package."""
+
+    name: str
+    files: int
+    lines: int
+    functions: int
+    median: float
+    longest_tenth: float
+    public: int
+
+    def row(self) -> str:
+        """As a line of a Markdown table."""
+        return (
+            f"| {self.name} | {self.files} | {self.lines:,} | {self.functions:,} | {self.median:g} | "
+            f"{self.longest_tenth:g} | {self.public:,} |"
+        )
+
+
+def size_of(folder: Path) -> Size:
+    """Count a package."""
+    paths = sorted(folder.rglob("*.py"))
+    lines, lengths, public = 0, [], 0
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        code = code_lines(text, tree)
+        lines += len(code)
+        functions = [node for node in ast.walk(tree) if isinstance(node, _DEFINITIONS)]
+        lengths += [len(code & set(range(node.lineno, (node.end_lineno or node.lineno) + 1))) for node in functions]
+        public += sum(
+            isinstance(node, (*_DEFINITIONS, ast.ClassDef)) and not node.name.startswith("_") for node in tree.body
+        )
+    tenth = statistics.quantiles(lengths, n=10)[-1] if len(lengths) > 1 else 0
+    return Size(folder.name, len(paths), lines, len(lengths), statistics.median(lengths or [0]), tenth, public)
+
+
+def code_lines(text: str, tree: ast.Module) -> set[int]:
+    """The numbers of the lines with code."""
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _NOT_CODE:
+            found.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(tree):
+        if isinstance(node, (*_DEFINITIONS, ast.ClassDef, ast.Module)) and ast.get_docstring(node, clean=False):
+            said = node.body[0]
+            found -= set(range(said.lineno, (said.end_lineno or said.lineno) + 1))
+    return found
+
+
+def walk(recipe: str = "tide") -> dict[Path, list[str]]:
+    """The files that the second second of a stream passes, in order, with the functions that it calls in each."""
+    session = whispertide.load("nano.en").session(recipe, live=True)
+    audio = np.concatenate(list(_demo()))
+    for start in range(0, 32_000, 1600):
+        session.push(audio[start : start + 1600])
+    passed: dict[Path, list[str]] = {}
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(SOURCE):
+            functions = passed.setdefault(path.relative_to(SOURCE), [])
+            if frame.f_code.co_qualname not in functions:
+                functions.append(frame.f_code.co_qualname)
+
+    sys.setprofile(note)
+    for start in range(32_000, 48_000, 1600):
+        session.push(audio[start : start + 1600])
+    sys.setprofile(None)
+    session.close()
+    return passed
+
+
+def _demo() -> Any:
+    from whispertide.audio.file import decode_blocks
+
+    return decode_blocks(SOURCE / "bundled" / "audio" / "demo.flac")
+
+
+def main() -> None:
+    """Print the table, or the walk."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path, default=[SOURCE])
+    parser.add_argument("--walk", action="store_true", help="the files that one second of audio passes")
+    asked = parser.parse_args()
+    if asked.walk:
+        passed = walk()
+        for path, functions in passed.items():
+            print(f"{path}: {', '.join(functions)}")
+        print(f"{len(passed)} files, {sum(map(len, passed.values()))} functions")
+        return
+    print("| package | files | code lines | functions | median lines | 90 % are shorter than | public names |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for folder in asked.folders:
+        print(size_of(folder).row())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,394 @@
+"""One window's decode and the times of its words, with a model that says what it is told."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
+from whispertide.decoding import window
+from whispertide.decoding.beam import BeamSearch
+from whispertide.decoding.earlier import EarlierText, Reuse
+from whispertide.decoding.greedy import GreedySearch, SamplingSearch
+from whispertide.decoding.longform import Features, Transcription
+from whispertide.decoding.prompt import build_prompt
+from whispertide.decoding.pruned import PrunedSampling, PrunedSearch
+from whispertide.decoding.rules import build_rules
+from whispertide.decoding.search import Steps
+from whispertide.decoding.segments import TimedSegment
+from whispertide.decoding.verify import VerifySearch
+from whispertide.decoding.window import WindowResult, align_window, build_search, decode_window
+from whispertide.options import DecodeOptions
+from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, Span, Word
+
+WORDS = story((" we", 10), (" walk", 40), (" home", 70))
+
+
+def time(frame: int) -> tuple[int, int]:
+    """A timestamp."""
+    return ScriptedModel(lambda encoded: ()).tokenizer.timestamp_begin + frame, frame
+
+
+WALK = [time(0), *WORDS, time(80)]
+TOKENS = tuple(token for token, _ in WALK)
+
+
+def telling(told: Story, **about: Any) -> ScriptedModel:
+    return ScriptedModel(lambda encoded: told, **about)
+
+
+def encoded(model: ScriptedModel, frames: int = 100) -> Any:
+    return model.encode(np.zeros((80, 2 * frames), np.float32))
+
+
+def decoded(model: ScriptedModel, options: DecodeOptions | None = None, **about: Any) -> WindowResult:
+    return decode_window(model, encoded(model), options or DecodeOptions(), **about)  # type: ignore[arg-type]
+
+
+class TestDecoding:
+    def test_all_that_comes_of_a_window(self) -> None:
+        model = telling(WALK)
+        found = decoded(model)
+        assert (found.tokens, found.text, found.temperature, found.stop) == (TOKENS, "we walk home", 0.0, "end_of_text")
+        assert len(found.logprobs) == 5
+        assert found.avg_logprob == pytest.approx(sum(found.logprobs) / 6, abs=1e-4)
+        assert 0 < found.no_speech_prob < 1e-6
+        assert found.compression_ratio == 12 / 20
+        assert found.segments == (TimedSegment(0, 80 * FRAME_SAMPLES, TOKENS),)
+        assert found.segmentation.consumed == 100 * FRAME_SAMPLES
+        assert found.steps == Steps(6, 6, 6)
+        assert model.heads == [()]
+
+    def test_a_segment_that_is_not_closed_ends_with_the_audio(self) -> None:
+        assert decoded(telling(WORDS), DecodeOptions(timestamps=False)).segments[0].end == 100 * FRAME_SAMPLES
+        short = decoded(telling(WORDS), DecodeOptions(timestamps=False), duration=9_000)
+        assert short.segments[0].end == short.segmentation.consumed == 9_000
+
+    def test_what_is_fed_first(self) -> None:
+        model = telling(WORDS)
+        prefix = [token for token, _ in WORDS[:1]]
+        found = decoded(model, DecodeOptions(timestamps=False), prompt_tokens=[5, 6], prefix=prefix)
+        tokenizer = model.tokenizer
+        assert model.decoders[0].requests[0].tokens.tolist() == [
+            [tokenizer.sot_prev, 5, 6, tokenizer.sot, tokenizer.no_timestamps, *prefix]
+        ]
+        assert found.text == "walk home"
+
+    def test_guards_and_heads(self) -> None:
+        class Two:
+            def check(self, tokens: Any, attention: Any) -> int | None:
+                assert attention.shape[0] == 2
+                return 2 if len(tokens) == 3 else None
+
+        model = telling(WALK)
+        found = decoded(model, guards=[Two()], heads=HEADS)
+        assert (found.tokens, found.stop) == (TOKENS[:2], "guard")
+        assert model.heads == [HEADS]
+
+    def test_each_temperature_costs_and_the_last_one_stands(self) -> None:
+        model = telling(WALK)
+        options = DecodeOptions(temperatures=(0.0, 0.4), logprob_threshold=0.0, best_of=2, no_speech_threshold=None)
+        found = decoded(model, options)
+        assert (found.temperature, found.tokens) == (0.4, TOKENS)
+        assert len(model.decoders) == 2
+        runs = [len(decoder.requests) for decoder in model.decoders]
+        assert found.steps.runs == sum(runs) == 12
+        assert max(len(request.tokens) for request in model.decoders[1].requests) == 2
+
+    def test_every_attempt_begins_with_what_was_heard_before(self) -> None:
+        model = telling(WALK)
+        options = DecodeOptions(temperatures=(0.0, 0.4), logprob_threshold=0.0, best_of=2, no_speech_threshold=None)
+        words = [Word(" we", 0, 10), Word(" walk", 10, 20), Word(" home", 20, 30)]
+        earlier = EarlierText.of_words(words, model.tokenizer, Reuse(), opening=TOKENS[0])
+        assert decoded(model, options, earlier=earlier).tokens == TOKENS
+        assert [len(request.tokens) for request in model.decoders[1].requests].count(1) > 2
+        block = EarlierText.of_words(words, model.tokenizer, Reuse(block=True), opening=TOKENS[0])
+        assert decoded(model, earlier=block).steps.runs == 2
+
+
+KINDS = [
+    ({}, 0.0, None, GreedySearch),
+    ({"beam": 2}, 0.0, None, BeamSearch),
+    ({"beam": 2}, 0.1, None, SamplingSearch),
+    ({}, 0.0, Reuse(), PrunedSearch),
+    ({"beam": 2}, 0.0, Reuse(block=True), VerifySearch),
+    ({}, 0.5, Reuse(), PrunedSampling),
+    ({}, 0.5, Reuse(block=True), SamplingSearch),
+]
+
+
+@pytest.mark.parametrize(("options", "temperature", "reuse", "kind"), KINDS)
+def test_the_search_that_is_asked_for(
+    options: dict[str, Any], temperature: float, reuse: Reuse | None, kind: Any
+) -> None:
+    model = telling(WALK)
+    given = DecodeOptions(**options)
+    prompt = build_prompt(model.tokenizer, model.dims.n_text_ctx, given, language=None)
+    rules = build_rules(model, given)  # type: ignore[arg-type]
+    for text, expected in ((" we", kind), (".", None)):
+        earlier = None if reuse is None else EarlierText.of_words([Word(text, 0, 1)], model.tokenizer, reuse)
+        search = build_search(prompt, rules, given, temperature=temperature, earlier=earlier)
+        if expected is not None:
+            assert type(search) is expected
+        elif reuse is not None:  # what says nothing cannot be followed
+            assert type(search) in (GreedySearch, BeamSearch, SamplingSearch)
+
+
+@pytest.mark.parametrize(
+    ("beam", "patience"), [(1, 1.0), (2, 1.7), (3, 1.7)], ids=["greedy search has no patience", "two", "three"]
+)
+def test_searches_are_told_what_the_options_say(beam: int, patience: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, Any] = {}
+
+    def recorder(name: str) -> Any:
+        def search(*given: Any, **more: Any) -> str:
+            told.update(more, given=given)
+            return name
+
+        return search
+
+    for name in ("BeamSearch", "VerifySearch", "PrunedSearch", "SamplingSearch", "PrunedSampling", "GreedySearch"):
+        monkeypatch.setattr(window, name, recorder(name))
+    options = DecodeOptions(beam=beam, patience=1.7, length_penalty=0.3, best_of=4, seed=9)
+    guards, prompt, rules = [object()], object(), object()
+    about: Any = {"guards": guards}
+    draws = []
+
+    def search(reuse: Reuse | None, temperature: float) -> str:
+        told.clear()
+        words = [Word(" we", 0, 1)]
+        earlier = EarlierText.of_words(words, telling(WALK).tokenizer, reuse) if reuse else None
+        found: Any = build_search(prompt, rules, options, temperature=temperature, earlier=earlier, **about)  # type: ignore[arg-type]
+        assert told["given"] == (prompt, rules, *([earlier] if "P" in found or "V" in found else []))
+        assert told["guards"] is guards
+        return str(found)
+
+    for following, name in ((Reuse(), "PrunedSearch"), (Reuse(block=True), "VerifySearch")):
+        assert search(following, 0.0) == name
+        assert (told["beam"], told["patience"], told["length_penalty"]) == (beam, patience, 0.3)
+    if beam > 1:
+        assert search(None, 0.0) == "BeamSearch"
+        assert (told["beam"], told["patience"], told["length_penalty"]) == (beam, 1.7, 0.3)
+    else:
+        assert search(None, 0.0) == "GreedySearch"
+    for reuse, temperature, name in (
+        (None, 0.2, "SamplingSearch"),
+        (None, 0.201, "SamplingSearch"),
+        (Reuse(), 0.2, "PrunedSampling"),
+    ):
+        assert search(reuse, temperature) == name
+        assert (told["temperature"], told["rows"], told["length_penalty"]) == (temperature, 4, 0.3)
+        draws.append(told["rng"].random())
+    assert draws[0] == draws[2] == np.random.default_rng([9, 200]).random()
+    assert draws[1] == np.random.default_rng([9, 201]).random()
+    told.clear()
+    build_search(prompt, rules, options)  # type: ignore[arg-type]
+    assert "temperature" not in told
+
+
+class TestLanguages:
+    def test_language_and_task_reach_the_decode_and_the_word_times(self) -> None:
+        tokenizer = multilingual()
+        words = story(("我们", 10), ("走路", 40), tokenizer=tokenizer)
+        told = [(tokenizer.timestamp_begin, 0), *words, (tokenizer.timestamp_begin + 80, 80)]
+        model = telling(told, language="zh")
+        options = DecodeOptions(temperatures=(0.0,), task="translate")
+        features = Features.of([np.zeros(2 * SAMPLE_RATE, np.float32)], 80)
+        run = Transcription(model, features, options, "zh", seek=0, end=features.frames)  # type: ignore[arg-type]
+        (segment,) = run.next_window()
+        assert segment.language == "zh"
+        assert [word.text for word in segment.words] == ["我们", "走", "路"]
+        start = [list(tokenizer.sot_sequence("zh", "translate", timed)) for timed in (True, False)]
+        fed = [run.requests[0].tokens[0].tolist() for run in model.decoders]
+        assert fed == [start[0], [*start[1], *(token for token, _ in words), tokenizer.eot]]
+
+
+class TestAligning:
+    SEGMENTS = (
+        TimedSegment(0, 40 * FRAME_SAMPLES, TOKENS[:2]),
+        TimedSegment(40 * FRAME_SAMPLES, 99 * FRAME_SAMPLES, TOKENS[2:]),
+    )
+
+    def aligned(self, told: Story = WALK, **about: Any) -> list[list[tuple[str, float, float]]]:
+        model = telling(told)
+        found = align_window(model, encoded(model), self.SEGMENTS, **about)  # type: ignore[arg-type]
+        return [[(word.text, word.start / 320, word.end / 320) for word in each.words] for each in found]
+
+    def test_words_go_to_their_segments(self) -> None:
+        expected = [[(" we", 0, 40)], [(" walk", 40, 70), (" home", 70, 80)]]
+        assert self.aligned() == expected
+        assert self.aligned(offset=320 * 50, last_speech=320 * 50) == [
+            [(text, start + 50, end + 50) for text, start, end in each] for each in expected
+        ]
+
+    def test_only_audio_counts(self) -> None:
+        (_, (walk, home)) = self.aligned(duration=75 * FRAME_SAMPLES)
+        assert walk == (" walk", 40, 70)
+        assert home[2] <= 75
+        assert self.aligned(duration=60 * FRAME_SAMPLES, hushed=True) == [[(" we", 0, 40)], [(" walk", 40, 60)]]
+        assert self.aligned(hushed=True) == self.aligned()
+
+    def test_after_a_pause_the_first_word_is_shortened(self) -> None:
+        late = [time(0), *story((" we", 0), (" walk", 90), (" home", 95)), time(99)]
+        ((first,), _) = self.aligned(late, offset=320 * 100, last_speech=0)
+        assert first[1] > 100
+        ((first,), _) = self.aligned(late, offset=320 * 100, last_speech=320 * 190)
+        assert first[1] == 100
+
+
+def by_window(*stories: Story) -> ScriptedModel:
+    """Says one story after the other, window by window."""
+    model = ScriptedModel(lambda encoded: stories[[window is encoded for window in model.windows].index(True)])
+    return model
+
+
+def transcription(model: ScriptedModel, seconds: float = 2.0, **about: Any) -> Transcription:
+    options = about.pop("options", DecodeOptions(temperatures=(0.0,)))
+    features = Features.of([np.zeros(round(seconds * SAMPLE_RATE), np.float32)], 80)
+    return Transcription(model, features, options, "en", seek=0, end=features.frames, **about)  # type: ignore[arg-type]
+
+
+class TestWindowAfterWindow:
+    def test_a_segment_as_it_is_written(self) -> None:
+        (written,) = (run := transcription(telling(WALK))).next_window()
+        assert (written.id, written.text, written.tokens, written.language) == (0, " we walk home", TOKENS, "en")
+        assert written.span == Span(0, 80 * FRAME_SAMPLES)
+        assert [word.text for word in written.words] == [" we", " walk", " home"]
+        assert (written.temperature, written.compression_ratio) == (0.0, 12 / 20)
+        assert run.context == list(TOKENS)
+        assert (run.done, run.seek, run.last_speech, run.segments) == (True, 200, 80 * FRAME_SAMPLES, 1)
+        assert [cost.stage for cost in run.costs] == ["encode", "decode", "align"]
+        assert [cost.frames for cost in run.costs] == [1500, 0, 0]
+        assert [cost.steps for cost in run.costs] == [Steps(), Steps(6, 6, 6), Steps(1, 1, 1)]
+
+    def test_without_word_times(self) -> None:
+        options = DecodeOptions(temperatures=(0.0,), word_timestamps=False)
+        told = [time(5), *WORDS[:1], time(30), time(31), *WORDS[1:], time(80)]
+        run = transcription(telling(told), options=options)
+        written = run.next_window()
+        assert [each.words for each in written] == [(), ()]
+        spans = [(each.span.start / FRAME_SAMPLES, each.span.end / FRAME_SAMPLES) for each in written]
+        assert spans == [(5, 30), (31, 80)]
+        assert run.costs[-1].steps == Steps()
+        assert run.last_speech == 0
+
+    def test_silence_says_nothing(self) -> None:
+        options = DecodeOptions(temperatures=(0.0,), logprob_threshold=None)
+        run = transcription(telling(WALK, no_speech=30.0), options=options)
+        assert run.next_window() == []
+        assert (run.done, run.seek, run.context) == (True, 200, [])
+        assert [cost.stage for cost in run.costs] == ["encode", "decode"]
+
+    @pytest.mark.parametrize(("reread", "most", "seek"), [(True, None, 160), (False, None, 200), (False, 4, 160)])
+    def test_after_a_segment_without_an_end(self, reread: bool, most: int | None, seek: int) -> None:
+        """Its last word ends at 1.6 s; the rest is read again, or not, or where the text was cut short."""
+        told = [time(0), *WORDS] if most is None else WALK
+        run = transcription(telling(told), reread=reread, options=DecodeOptions(temperatures=(0.0,), max_tokens=most))
+        run.next_window()
+        assert run.seek == seek
+
+    @pytest.mark.parametrize(("frames", "left"), [(180, False), (181, True)])
+    def test_much_audio_is_never_left(self, frames: int, left: bool) -> None:
+        """More than 2 s behind the last word, which ends at 1.6 s."""
+        run = transcription(telling([time(0), *WORDS]), frames / 50, reread=False)
+        run.next_window()
+        assert run.done is not left
+
+    def test_windows_do_not_creep_twice(self) -> None:
+        crawl = [time(0), *story((" we", 5)), time(20), time(20), *story((" walk", 30))]
+        run = transcription(telling(crawl), 10)
+        seeks = []
+        for _ in range(3):
+            run.next_window()
+            seeks.append(run.seek)
+        assert seeks[0] < 100
+        assert seeks[1] == seeks[0] + 100
+        assert seeks[2] == seeks[1] + seeks[0] or seeks[2] == seeks[1] + 100
+
+    @pytest.mark.parametrize(("condition", "shown"), [(None, True), (True, True), (False, False)], ids=str)
+    def test_the_next_window_is_shown_what_was_said(self, condition: bool | None, shown: bool) -> None:
+        first = [time(0), *WORDS[:2], time(60), time(60), *WORDS[2:]]
+        options = DecodeOptions(temperatures=(0.0,), condition_on_previous_text=condition)
+        model = by_window(first, WALK)
+        model.generation = replace(model.generation, condition_on_prev_tokens=None if shown else True)
+        run = transcription(model, options=options, context=[7], last_speech=0)
+        segments = [*run.next_window(), *run.next_window()]
+        assert [segment.id for segment in segments] == [0, 1]
+        assert segments[1].span.start >= 60 * FRAME_SAMPLES
+        tokens = model.decoders[2].requests[0].tokens[0].tolist()
+        context = [model.tokenizer.sot_prev, 7, *(token for token, _ in first[:4])]
+        assert tokens == [*(context if shown else []), model.tokenizer.sot]
+        assert model.decoders[0].requests[0].tokens[0].tolist()[:2] == [model.tokenizer.sot_prev, 7]
+
+    def test_the_guards_of_a_transcription(self) -> None:
+        class Two:
+            def check(self, tokens: Any, attention: Any) -> int | None:
+                return 2 if len(tokens) == 3 else None
+
+        (segment,) = transcription(telling(WALK), guards=[Two()]).next_window()
+        assert segment.tokens == TOKENS[:2]
+
+    def test_silence_window_after_window(self) -> None:
+        options = DecodeOptions(temperatures=(0.0,), logprob_threshold=None)
+        run = transcription(telling(WALK, no_speech=30.0), 70, options=options)
+        seeks = []
+        while not run.done:
+            run.next_window()
+            seeks.append(run.seek)
+        assert seeks == [3000, 6000, 7000]
+
+    def test_three_segments_in_three_windows_have_their_numbers(self) -> None:
+        run = transcription(telling([time(0), *WORDS, time(80), time(80), *WORDS[:1]]), 6)
+        segments = [*run.next_window(), *run.next_window(), *run.next_window()]
+        assert [segment.id for segment in segments] == list(range(len(segments)))
+        assert len(segments) > 2
+
+    @pytest.mark.parametrize(("temperature", "shown"), [(0.5, True), (0.6, False)])
+    def test_hot_text_is_no_context(self, temperature: float, shown: bool) -> None:
+        options = DecodeOptions(temperatures=(temperature,), condition_on_previous_text=True, best_of=1)
+        run = transcription(telling(WALK), options=options)
+        run.next_window()
+        assert (run.context_from == 0) is shown
+        assert run.context == list(TOKENS)
+
+    def test_segments_that_say_nothing_are_not_written(self) -> None:
+        told = [time(0), *story((" ", 5)), time(10), time(10), *WORDS, time(80)]
+        run = transcription(telling(told))
+        assert [segment.text for segment in run.next_window()] == [" we walk home"]
+
+    def test_later_windows_follow_what_was_heard_behind_them(self) -> None:
+        first = [time(0), *WORDS[:2], time(60), time(60), *WORDS[2:]]
+        model = by_window(first, [time(0), *WORDS[2:], time(20)])
+        words = [Word(" we", 0, 40 * 320), Word(" walk", 40 * 320, 60 * 320), Word(" home", 70 * 320, 80 * 320)]
+        run = transcription(model, earlier=words, reuse=Reuse(block=True), opening=TOKENS[0])
+        run.next_window()
+        run.next_window()
+        assert model.decoders[0].requests[0].draft == 4
+        later = model.decoders[2].requests
+        assert later[0].draft == 0  # how it opens is not known
+        assert later[1].tokens.tolist() == [[TOKENS[0], WORDS[2][0]]]
+
+
+def test_features_with_something_behind_the_recording() -> None:
+    quiet = np.zeros(SAMPLE_RATE, np.float32)
+    plain, hushed = Features.of([quiet], 80), Features.of([quiet], 80, np.ones(1600, np.float32))
+    assert (plain.frames, plain.samples, hushed.frames, hushed.samples) == (100, SAMPLE_RATE, 100, SAMPLE_RATE)
+    assert plain.followed(0, 100).shape == (80, 100)
+    assert hushed.followed(0, 100).shape == (80, 110)
+    assert hushed.followed(20, 80).shape == (80, 90)
+    assert hushed.followed(0, 99).shape == (80, 99)
+    assert plain.opening().shape == (80, 3000)
+    full = Features.of([np.zeros(30 * SAMPLE_RATE - 1600, np.float32)], 80, np.ones(1600, np.float32))
+    assert full.followed(0, full.frames).shape == (80, 3000)  # just fits
+    fuller = Features.of([np.zeros(30 * SAMPLE_RATE - 1440, np.float32)], 80, np.ones(1600, np.float32))
+    assert fuller.followed(0, fuller.frames).shape == (80, fuller.frames)
+    rng = np.random.default_rng(1)
+    loud = Features.of(
+        [np.concatenate([rng.normal(0, 0.2, SAMPLE_RATE), np.zeros(SAMPLE_RATE)]).astype(np.float32)], 80
+    )
+    assert loud.window(150, 50).max() < loud.window(0, 100).max() - 1.5  # the floor is that of the whole recording
+    np.testing.assert_array_equal(loud.window(0, 200)[:, 150:], loud.window(150, 50))
+    np.testing.assert_array_equal(loud.opening()[:, :200], loud.window(0, 200))
+    assert loud.opening()[:, 2000:].max() == loud.window(150, 50).min()
+    assert HOP_LENGTH * plain.frames == plain.samples
