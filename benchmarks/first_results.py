@@ -41,7 +41,7 @@ MODEL, SHAPE = "nano.en", "base.en"
 BASELINE = "whisper-streaming"
 BESIDE_LIVE = (BASELINE, "tide")
 CORPORA = ("talks", "noisy", "nonspeech")
-STEPS = (0.5, 1.0, 2.0)  # of a sweep, beside each program's own
+STEPS = (0.5, 1.0, 2.0)  # of a sweep, next to each program's own
 SWEPT = ("whisper-streaming", "simulstreaming")  # recipes that another program has, too; the others keep their step
 LENGTHS = {
     "small": (600.0, "for the model as it is"),

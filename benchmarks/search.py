@@ -4,7 +4,7 @@ Settings are drawn at random around the ones that are best so far: those that no
 and word error rate (the Pareto front). Everything measured stays in a folder, and every draw depends on the seed and on
 what was measured before it, so a search that was interrupted goes on where it was, and one that was finished can be
 prolonged by a larger --trials. Prints the front as a table and one JSON line per trial; the plot is `pareto.png` in the
-folder, with its numbers beside it. The measuring is that of `whispertide bench`.
+folder, with its numbers next to it. The measuring is that of `whispertide bench`.
 """
 
 import argparse

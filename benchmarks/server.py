@@ -7,14 +7,14 @@
                is the largest number of sessions whose p95 is within the limit. `as_alone` is how much of the text is
                that of a session that had the server for itself: in int8, decoder rows that share a graph run share a
                scale as well. Late rounds also hear more at once, so compare it with that of `--batch 1`.
-    overhead   a model that computes nothing: what the server adds to an event, beside a bare session
+    overhead   a model that computes nothing: what the server adds to an event, next to a bare session
     cycles     connect, say something, abort: memory, threads and tasks before and after
 
 The number is searched for: one session, `--first`, twice as many while they are in time, then the middle until the gap
 is a quarter. A run ends as soon as it cannot pass any more. Where even one session is late, the limit is twice its p95,
 and the result says so. Every run has a server of its own, warmed up by two seconds of speech.
 
-`--batch 1,8` compares batching with none; `--peer` runs WhisperLiveKit's own server beside it where `make peers`
+`--batch 1,8` compares batching with none; `--peer` runs WhisperLiveKit's own server next to it where `make peers`
 installed it. Prints a line per run as it is done, then one JSON line per server. `--notes FILE` remembers every run,
 so that what was cut off goes on where it was; it does not know of changes to the code.
 """

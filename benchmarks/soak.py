@@ -8,7 +8,7 @@ scenario has reached its target.
 
 Each scenario runs in a process of its own, in slots, so that memory is its own and an interrupted campaign has some of
 everything. Fails if a word was lost, changed or repeated where the model knows them all, if a sentence was lost where
-it does not, or if anything else went wrong. `--page FILE` writes what there is as a page, with the figure beside it.
+it does not, or if anything else went wrong. `--page FILE` writes what there is as a page, with the figure next to it.
 """
 
 import argparse

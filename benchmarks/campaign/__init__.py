@@ -1,7 +1,7 @@
 """The soak campaign, a file per kind of harm: `benchmarks/soak.py` runs it, docs/soak.md has its figures.
 
 lines        what a run of one seed found, as a line of JSON; what is there is not run again
-difference   words that were said beside words that were confirmed
+difference   words that were said next to words that were confirmed
 speaker      a client that comes back, whatever happens, and checks all that it is promised
 life         a server from its start to its death, with a disk that can fail and be copied at any moment
 model        the tests' models that know their words

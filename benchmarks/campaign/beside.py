@@ -1,4 +1,4 @@
-"""WhisperLiveKit's server beside ours: nano.en on both, the bundled recording in real time, the same harm.
+"""WhisperLiveKit's server next to ours: nano.en on both, the bundled recording in real time, the same harm.
 
     outage       nothing comes for five seconds, then what was said meanwhile in ten times the pace
     disconnect   the connection breaks in mid-word; a second later the client is back with what was said meanwhile

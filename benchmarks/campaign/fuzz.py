@@ -1,4 +1,4 @@
-"""A million frames that are nearly right, to every protocol of one server, beside a session that must lose no word."""
+"""A million frames that are nearly right, to every protocol of one server, next to a session that must lose no word."""
 
 import asyncio
 import random

@@ -18,7 +18,7 @@ POINTS = 200  # of a curve
 
 
 def write_page(path: Path, scenarios: Sequence[Scenario], notes: Notes) -> None:
-    """The figures go between the two marks of the page, or make a new one; the plot into soak/memory.* beside it."""
+    """The figures go between the two marks of the page, or make a new one; the plot into soak/memory.* next to it."""
     table = "\n".join(figures(scenarios, notes))
     before, after = f"# The soak campaign\n\n{BEGIN}\n", f"{END}\n"
     if path.is_file():
@@ -118,7 +118,7 @@ def flatness(lines: Sequence[Line]) -> tuple[float, float, float]:
 
 
 def memory(scenarios: Sequence[Scenario], notes: Notes) -> plots.Drawing:
-    """Resident memory of the longest process of each steady scenario, beside what it was after its warm-up."""
+    """Resident memory of the longest process of each steady scenario, next to what it was after its warm-up."""
     curves = []
     for each in scenarios:
         lines = longest(list(notes.read(each.name)))

@@ -1,6 +1,6 @@
 """A client that comes back, whatever happens to it or its server, and checks every promise of the native protocol.
 
-It keeps what the guide says that a client keeps: the audio behind the last `received` it was told, and the number of
+It keeps what the guide says that a client keeps: the audio after the last `received` it was told, and the number of
 the last event. What it is promised: nothing before `received` has to be sent again; events come without gaps, in
 order, and the same when they come again; the words are those that were said.
 """

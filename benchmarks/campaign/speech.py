@@ -1,7 +1,7 @@
 """A day of speech through one session: the bundled recording again and again on nano.en, as fast as the machine can.
 
 A seed is some loops of the recording with pauses between them, so that rounds fall differently each time. After each
-the whole state goes to disk beside the lines, so the session goes on where it was after an interruption. Every loop is
+the whole state goes to disk next to the lines, so the session goes on where it was after an interruption. Every loop is
 compared with what the model hears of the recording alone in real time: no sentence less, and the other words counted.
 """
 

@@ -54,7 +54,7 @@ class Transcriber:
         hush: HushWord | None = None,
         measure: Callable[[WhisperModel], float] = encode_seconds,
     ) -> None:
-        """`hush` is used where a hush word is asked for (`framing=hush`); None: the one beside the checkpoint.
+        """`hush` is used where a hush word is asked for (`framing=hush`); None: the one next to the checkpoint.
 
         `measure` tells how many seconds the model takes to encode 30 s, and is asked once, if at all (`framed`).
         """
@@ -88,7 +88,7 @@ class Transcriber:
         return self.model.tokenizer
 
     def can_stream(self, recipe: Recipe) -> bool:
-        """Whether what the recipe needs beside the checkpoint is there: for `framing=hush` a hush word."""
+        """Whether what the recipe needs next to the checkpoint is there: for `framing=hush` a hush word."""
         framing = recipe.framing
         return not isinstance(framing, Hush) or self.hush is not None or has_word(self.model, framing.hush_s)
 
@@ -181,7 +181,7 @@ class Transcriber:
         the recipe's steps takes longer ones. Otherwise what comes out does not depend on the machine's speed.
 
         A recipe that leaves its framing open gets the one that suits the model (`framed`); the session's recipe says
-        which. What the recipe needs besides the model is found or made now: the word-truncation detector beside the
+        which. What the recipe needs besides the model is found or made now: the word-truncation detector next to the
         checkpoint (`truncate=detector`), the hush word (`framing=hush`), static graphs (`search=unrolled`). Raises
         `CheckpointNotFoundError` where there is no such detector or hush word, `GraphError` where graphs cannot be
         built, `UnknownRecipeError`, and `UnknownLanguageError` for a language that this model cannot write.

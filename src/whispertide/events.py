@@ -62,7 +62,7 @@ class Confirmed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis(Event):
-    """The whole current guess behind the confirmed words; it replaces the previous one."""
+    """The whole current guess after the confirmed words; it replaces the previous one."""
 
     kind: ClassVar[str] = "hypothesis"
     words: tuple[Word, ...]

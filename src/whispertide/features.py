@@ -6,7 +6,7 @@
 The floor depends on the loudest cell of whatever the encoder is about to see, so a stream caches raw frames and applies
 the floor per window. (openai/whisper, audio.py; ALGORITHMS 0.) Knows nothing of models beyond the number of mels.
 
-On one machine a raw frame depends on its 400 samples alone, to the last bit, not on the frames computed beside it or on
+On one machine a raw frame depends on its 400 samples alone, to the last bit, not on the frames computed with it or on
 the number of threads. A matrix product cannot promise that: a BLAS sums in another order where the matrix has another
 width. So each mel is summed bin by bin, with operations that treat every frame by itself.
 """
@@ -91,7 +91,7 @@ def _raw_frames(samples: FloatArray, n_mels: int) -> FloatArray:
     stretches = np.lib.stride_tricks.sliding_window_view(samples, N_FFT)[::HOP_LENGTH]
     raw = np.empty((n_mels, len(stretches)), np.float32)
     for first in range(0, len(stretches), _BATCH):
-        # In double precision: a quiet cell beside a loud one is what single precision leaves of it.
+        # In double precision: a quiet cell next to a loud one is what single precision leaves of it.
         spectrum = np.fft.rfft(stretches[first : first + _BATCH] * _hann(), axis=1)
         power = spectrum.real**2 + spectrum.imag**2
         mels = _mels(np.ascontiguousarray(power.T, np.float32), n_mels)

@@ -50,7 +50,7 @@ def transcribe_blocks(
 
     All blocks are read before the first window is decoded, because the floor of the features depends on the loudest
     sample of all. `clip` restricts the transcript to a part of the recording. `progress` is told after each window.
-    `frame` is how windows reach the encoder; `suffix` a hush word [n] behind the last one, or behind the clip, whose
+    `frame` is how windows reach the encoder; `suffix` a hush word [n] after the last one, or after the clip, whose
     own loudest sample counts then. Raises `UnknownLanguageError` for a language that the model cannot
     write, and what reading the blocks raises.
     """

@@ -460,7 +460,7 @@ class Session:
         self._state.emit(Language, at, language=result.language, probability=result.language_probability)
 
     def _note_lag(self, flight: Flight, lowered: int) -> None:
-        """Say when the audio behind the last round passes another `lag_s`, and when it is well below that again.
+        """Say when the audio after the last round passes another `lag_s`, and when it is well below that again.
 
         Steps by which the policy has `lowered` its quality count too.
         """

@@ -1,4 +1,4 @@
-"""What has been said so far: confirmed words, which are only ever added to, and one guess behind them.
+"""What has been said so far: confirmed words, which are only ever added to, and one guess after them.
 
 Policies say what to confirm; here it becomes final. Knows nothing of rounds, audio or events. Time is in samples.
 """
@@ -14,7 +14,7 @@ from whispertide.types import Word, join_words
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit did to a transcript: words added for good, and the guess behind them, if that is now another."""
+    """What a commit did to a transcript: words added for good, and the guess after them, if that is now another."""
 
     confirmed: tuple[Word, ...]
     hypothesis: tuple[Word, ...] | None

@@ -26,14 +26,14 @@ class AudioBuffer:
 
     @property
     def end(self) -> int:
-        """Absolute index behind the newest sample."""
+        """Absolute index after the newest sample."""
         return self.start + self._length
 
     def __len__(self) -> int:
         return self._length
 
     def append(self, samples: FloatArray) -> None:
-        """Add `samples` ([n], any n) behind the newest; they are copied."""
+        """Add `samples` ([n], any n) after the newest; they are copied."""
         if self._head + self._length + len(samples) > len(self._data):
             self._resize(2 * (self._length + len(samples)))
         at = self._head + self._length

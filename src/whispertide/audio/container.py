@@ -32,7 +32,7 @@ def _wav_size(head: bytes) -> int | None:
 
 
 def _mp3_size(head: bytes) -> int | None:
-    """The end of the audio by the Xing header, which sits in the first frame behind an ID3v2 tag and its own zeros."""
+    """The end of the audio by the Xing header, which sits in the first frame after an ID3v2 tag and its own zeros."""
     at = 0
     if head[:3] == b"ID3" and len(head) >= 10:
         a, b, c, d = head[6:10]  # seven bits each

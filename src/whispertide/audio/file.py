@@ -27,7 +27,7 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 
 AudioSource = str | os.PathLike[str] | BinaryIO
 
-_HEAD = 2**20  # bytes kept from the start of a file: a WAV or MP3 header may stand behind tags with a cover picture
+_HEAD = 2**20  # bytes kept from the start of a file: a WAV or MP3 header may stand after tags with a cover picture
 _READ = 2**16  # bytes asked for at a time
 # Containers that state the exact length of a track; elsewhere a duration is an estimate from the bit rate.
 _EXACT = frozenset({"flac", "mov", "mp4", "aiff", "au", "matroska"})
@@ -130,7 +130,7 @@ def load_audio(source: AudioSource) -> FloatArray:
 def probe(source: AudioSource) -> AudioInfo:
     """What the file says about its audio, without decoding it. Raises `AudioFileError` as `decode_blocks` does.
 
-    The file behind a seekable file object can be decoded afterwards; a pipe cannot, because it has been read from.
+    The file of a seekable file object can be decoded afterwards; a pipe cannot, because it has been read from.
     """
     with _opened(source) as track:
         return track.info()

@@ -73,7 +73,7 @@ class Silero:
     out_bias: float
 
     def step(self, block: FloatArray, state: SileroState | None) -> tuple[float, SileroState]:
-        """The probability of speech in `block` ([512] samples at 16 kHz), and the state behind it; None = at the
+        """The probability of speech in `block` ([512] samples at 16 kHz), and the state after it; None = at the
         start.
         """
         state = state or SileroState()

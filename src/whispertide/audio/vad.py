@@ -35,7 +35,7 @@ class GateOptions:
     min_speech   that much speech in a row starts an utterance; less is a click
     min_silence  that much silence in a row ends it (Whisper-Streaming's voice controller: 0.5 s)
     pre_roll     audio kept from before the first speech block (the same: 1 s)
-    post_pad     audio kept behind the last speech block; at most `min_silence`
+    post_pad     audio kept after the last speech block; at most `min_silence`
     """
 
     threshold: float = 0.5
@@ -85,7 +85,7 @@ class VoiceDetector(Protocol):
     """Judges one block at a time; `state` is whatever it returned for the block before, None at the start."""
 
     def step(self, block: FloatArray, state: Any) -> tuple[float, Any]:
-        """The probability of speech in `block` ([512]), and the state behind it."""
+        """The probability of speech in `block` ([512]), and the state after it."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class GateState:
     is_open   inside an utterance
     onset     first sample of the run of speech blocks that may start an utterance; None = no such run
     speech_end  end of the last speech block of the open utterance
-    floor     end of the previous utterance: no pre-roll reaches behind it
+    floor     end of the previous utterance: no pre-roll reaches after it
     """
 
     judged: int = 0

@@ -1,4 +1,4 @@
-"""Learned things that lie beside a checkpoint and belong to it alone: one `.npz` each.
+"""Learned things that lie next to a checkpoint and belong to it alone: one `.npz` each.
 
 A file holds plain arrays, the hash of the checkpoint that they were trained for, and a report of the training. What the
 arrays mean, the module that uses them knows; it declares its `Kind`.
@@ -30,7 +30,7 @@ class Kind:
     """A kind of learned thing.
 
     title     what messages call one: "a hush word"
-    file      its name beside the checkpoint, with {variant} where there can be several: "hush-{variant}s.npz"
+    file      its name next to the checkpoint, with {variant} where there can be several: "hush-{variant}s.npz"
     command   what makes one: "whispertide train hush --model {model} --seconds {variant}"
     """
 
@@ -66,12 +66,12 @@ def save(path: Path, attachment: Attachment) -> None:
 
 
 def place(checkpoint: Checkpoint, kind: Kind, variant: str = "") -> Path:
-    """Where one of that kind lies beside the checkpoint, if there is one."""
+    """Where one of that kind lies next to the checkpoint, if there is one."""
     return checkpoint.folder / kind.file.format(variant=variant)
 
 
 def find(checkpoint: Checkpoint, kind: Kind, variant: str = "", *, instead: str) -> Path:
-    """The file of that kind beside the checkpoint.
+    """The file of that kind next to the checkpoint.
 
     Raises `CheckpointNotFoundError` where there is none; its message says what makes one, and what to do `instead`.
     """
@@ -148,7 +148,7 @@ def _listed(shapes: Shapes) -> str:
 
 
 def digest_beside(checkpoint: Checkpoint) -> str:
-    """A hash over what, beside the weights, decides what a recipe hears with them: generation settings and everything
+    """A hash over what, next to the weights, decides what a recipe hears with them: generation settings and everything
     learned. 12 hexadecimal digits.
     """
     digest = hashlib.sha256(repr(checkpoint.generation).encode())

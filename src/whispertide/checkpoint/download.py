@@ -24,7 +24,7 @@ GENERATION_CONFIG = "generation_config.json"
 Announce = Callable[[str], None]
 
 _MAIN = "main"
-_SPARE_BYTES = 64 << 20  # left free beside what is downloaded
+_SPARE_BYTES = 64 << 20  # left free besides what is downloaded
 
 
 def hub_cache() -> Path:

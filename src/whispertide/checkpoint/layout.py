@@ -37,7 +37,7 @@ _OPENAI_BLOCK = {
     "mlp.2": "fc2",
     "mlp_ln": "final_layer_norm",
 }
-# Buffers that openai/whisper may save beside the weights; both can be computed.
+# Buffers that openai/whisper may save next to the weights; both can be computed.
 _OPENAI_BUFFERS = frozenset({"decoder.mask", "alignment_heads"})
 
 

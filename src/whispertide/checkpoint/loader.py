@@ -24,7 +24,7 @@ from whispertide.errors import CheckpointError, WhispertideError
 class Checkpoint:
     """Everything that makes up a model, apart from how it is run.
 
-    `caution` is what its maker warns of in a sentence or two, from `training.json` beside it; "" where nothing is said.
+    `caution` is what its maker warns of in a sentence or two, from its `training.json`; "" where nothing is said.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Checkpoint:
 
     @property
     def folder(self) -> Path:
-        """Where the weights are, and what was learned beside them (`attachments`)."""
+        """Where the weights are, and what was learned next to them (`attachments`)."""
         return self.tensors.files[0].parent
 
     @property

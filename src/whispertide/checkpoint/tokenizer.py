@@ -48,7 +48,7 @@ class Tokenizer:
         self.sot_prev = self._special("<|startofprev|>")
         self.no_speech = self._special("<|nospeech|>", "<|nocaptions|>")  # the second name is Hugging Face's first
         self.no_timestamps = self._special("<|notimestamps|>")
-        # Old tokenizers leave the timestamps out; the model has them behind <|notimestamps|> all the same.
+        # Old tokenizers leave the timestamps out; the model has them after <|notimestamps|> all the same.
         self.timestamp_begin = vocabulary.special.get("<|0.00|>", self.no_timestamps + 1)
         self.is_multilingual = vocab_size >= MULTILINGUAL_VOCAB
         self._check_size()

@@ -1,4 +1,4 @@
-"""The files behind a tokenizer: `tokenizer.json`, or `vocab.json` with `merges.txt` and `added_tokens.json`.
+"""The files of a tokenizer: `tokenizer.json`, or `vocab.json` with `merges.txt` and `added_tokens.json`.
 
 Special tokens are read at once, because they say whether the tokenizer fits the model; the 50,000 ordinary tokens and
 their merges only when text is first encoded or decoded, because they take a tenth of a second. This module knows
@@ -165,7 +165,7 @@ def _pair(merge: Any) -> tuple[str, str]:
 
 
 def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
-    """The added tokens of a `tokenizer.json`, without parsing the megabytes of vocabulary behind them."""
+    """The added tokens of a `tokenizer.json`, without parsing the megabytes of vocabulary after them."""
     try:
         text = read_bytes(path).decode()  # in text mode the newlines of these megabytes cost more than all the rest
     except (OSError, UnicodeDecodeError) as error:

@@ -183,5 +183,5 @@ def _open(path: Path) -> Iterator[tuple[str, _Entry]]:
 
 
 def _is_plain_name(file: object) -> bool:
-    """A shard lies beside its index: no path that leads elsewhere."""
+    """A shard lies next to its index: no path that leads elsewhere."""
     return isinstance(file, str) and bool(file) and Path(file).name == file and "\\" not in file

@@ -188,7 +188,7 @@ def recipe_changes(changes: list[str] | None, framed: tuple[str, ...], executor:
 def hush_word(file: Path | None, framing: str | None) -> "tuple[HushWord | None, tuple[str, ...]]":
     """The hush word of `--hush`, and what it and `--framing` change in a recipe.
 
-    Raises `CheckpointError` for a file that is no hush word, `OptionError` for another framing beside it, or an unknown
+    Raises `CheckpointError` for a file that is no hush word, `OptionError` for another framing with it, or an unknown
     one.
     """
     from whispertide.errors import OptionError

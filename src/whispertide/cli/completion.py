@@ -16,7 +16,7 @@ def recipes(incomplete: str) -> list[str]:
 
 
 def settings(incomplete: str) -> list[str]:
-    """Fields of a recipe, each with its equals sign; behind it the values, where they have names."""
+    """Fields of a recipe, each with its equals sign; after it the values, where they have names."""
     from whispertide.streaming.recipe import every_field
 
     name, equals, _ = incomplete.partition("=")

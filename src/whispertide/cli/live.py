@@ -1,4 +1,4 @@
-"""The live view: confirmed text plain, the guess behind it dim, and a status line, redrawn in place.
+"""The live view: confirmed text plain, the guess after it dim, and a status line, redrawn in place.
 
 Finished lines scroll into the terminal's own history, so a long session can be read back. Between two frames the
 cursor rests at the *top* of what is redrawn: a terminal that reflows its lines on a resize takes the cursor along, so
@@ -92,7 +92,7 @@ class Captions:
         self.guess = text.lstrip() if self._fresh else text
 
     def take_finished(self, width: int) -> list[str]:
-        """Remove and return the rows that nothing can change any more: confirmed text goes on behind them."""
+        """Remove and return the rows that nothing can change any more: confirmed text goes on after them."""
         finished = []
         rows = wrap(self.tail + self.guess, width)
         for row in rows:

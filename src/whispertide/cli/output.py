@@ -1,6 +1,6 @@
 """Where a transcript goes: names for output files, checks before any work is done, and writing whole files or none.
 
-A file appears under its name only when it is complete: it is written beside it as `NAME.….part` and renamed. What was
+A file appears under its name only when it is complete: it is written next to it as `NAME.….part` and renamed. What was
 confirmed before an interrupt goes to `talk.partial.txt`, so that it is never taken for the whole of `talk.txt`.
 Knows nothing of audio, models or transcripts.
 """

@@ -99,7 +99,7 @@ def hush(
 
 
 def _speech(data: list[Path], run: Path) -> "Shards":
-    """The utterances of folders of shards, of manifests, or synthetic ones; the latter two are kept beside the run."""
+    """The utterances of folders of shards, of manifests, or synthetic ones; the latter two are kept next to the run."""
     from whispertide.lab.training.shards import open_shards
 
     folders = []

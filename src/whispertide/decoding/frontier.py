@@ -1,10 +1,10 @@
 """AlignAtt: text stands as long as it attends to audio well before the end of what there is (Papi et al. 2023).
 
 A token whose attention lies within `margin` frames of the end may be about a word that is still being spoken: it is
-dropped, and the search ends. A token that attends far *behind* the one before it means that the decoder has lost its
-place: then nothing of this decode stands. Source: SimulStreaming, `PaddedAlignAttWhisper.infer`; ALGORITHMS as in
-docs/attention.md. Ours: a word that attends somewhat behind the one before it ends the decode, because the decoder is
-about to say again what it has said (the idea is NPUsper's, see `backward_shift`).
+dropped, and the search ends. A token that attends far *before* the one that it follows means that the decoder has
+lost its place: then nothing of this decode stands. Source: SimulStreaming, `PaddedAlignAttWhisper.infer`; ALGORITHMS as in
+docs/attention.md. Ours: a word that attends somewhat before the one that it follows ends the decode, because the
+decoder is about to say again what it has said (the idea is NPUsper's, see `backward_shift`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Frontier:
     margin      attention must keep this far from the end
     rewind      attention may jump back by this much; None: by any amount
     last_frame  what the last token before this decode attended to, in this window's frames (may be negative)
-    beyond      tokens that are still decoded behind the frontier, as a guess; they are not firm
-    back        a word may look so far behind the one before it; one that looks further is dropped, and the search ends
+    beyond      tokens that are still decoded after the frontier, as a guess; they are not firm
+    back        a word may look so far back from the one before it; one that looks further is dropped, which ends the search
                 (not across decodes, whose windows differ); None: any place is right
     floor       of the spread of attention, see `watch.attended_frame`; 0: as published
     """
@@ -88,7 +88,7 @@ class FrontierGuard(Guard):
         return self._enough(tokens)
 
     def _turns_back(self, token: int, frame: int) -> bool:
-        """Whether this token begins a word, and looks too far behind the word before it."""
+        """Whether this token begins a word, and looks too far back from the word before it."""
         if self._rule.back is None or not self._scene.kinds.is_content(token):
             return False
         before, self._word_at = self._word_at, frame
@@ -109,6 +109,6 @@ class FrontierGuard(Guard):
             self.halt = Halt("frontier", newest, tokens[-1])
 
     def _enough(self, tokens: Sequence[int]) -> int | None:
-        """All tokens, once there are enough behind the frontier."""
+        """All tokens, once there are enough after the frontier."""
         assert self.halt is not None
         return len(tokens) if len(tokens) - self.halt.index >= self._rule.beyond else None

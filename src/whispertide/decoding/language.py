@@ -1,4 +1,4 @@
-"""Which language is spoken in a window: Whisper's own guess, one token behind start-of-transcript.
+"""Which language is spoken in a window: Whisper's own guess, one token after start-of-transcript.
 
 Source: `detect_language` in openai/whisper, decoding.py.
 """

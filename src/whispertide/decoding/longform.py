@@ -43,7 +43,7 @@ class Cost:
 
 
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
-MUCH = 2 * SAMPLE_RATE  # audio behind the last word that is never left unheard
+MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
 HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 
 
@@ -83,7 +83,7 @@ class Features:
     """The log-mel frames of a whole recording, before the floor: 32 kB per second, the audio itself is not kept.
 
     raw [n_mels, frames]; `peak` is the loudest cell, from which the floor of every window is measured; `samples` the
-    length of the recording. `behind` holds the raw frames from `behind_from` on with a hush word behind the recording,
+    length of the recording. `behind` holds the raw frames from `behind_from` on with a hush word after the recording,
     if there is one; the floor is the recording's own all the same, so that quiet speech is not drowned.
     """
 
@@ -95,7 +95,7 @@ class Features:
 
     @classmethod
     def of(cls, blocks: Iterable[FloatArray], n_mels: int, suffix: FloatArray | None = None) -> Features:
-        """From consecutive blocks of 16 kHz samples, with a hush word [n] behind them (`followed`).
+        """From consecutive blocks of 16 kHz samples, with a hush word [n] after them (`followed`).
 
         Raises `AudioError` where a sample is not a number.
         """
@@ -122,7 +122,7 @@ class Features:
         return normalise(self.raw[:, start : start + count], self.peak)
 
     def followed(self, start: int, count: int) -> FloatArray:
-        """Normalised frames [n_mels, count or more]: with the hush word, if there is one, behind a window that reaches
+        """Normalised frames [n_mels, count or more]: with the hush word, if there is one, after a window that reaches
         the end of the recording. A window that leaves it no room within 30 s needs none: speech fills it.
         """
         if self.behind is None or start + count < self.frames:
@@ -145,8 +145,8 @@ class Transcription:
     context       text tokens so far, the user's prompt first; those from `context_from` on prompt the next window
     last_speech   absolute sample where the last word ended
     crept         whether the last window advanced by less than a second
-    reread        where a window is one segment without an end, go on behind its last word, as the original does with
-                  word times; else behind the window, as it does without, unless much is left or the text was cut short
+    reread        where a window is one segment without an end, go on after its last word, as the original does with
+                  word times; else after the window, as it does without, unless much is left or the text was cut short
     reference     the words that were heard in this audio before; every window follows those in it
     costs         what each stage of each window so far took
     """
@@ -228,7 +228,7 @@ class Transcription:
         )
 
     def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> int:
-        """Behind the last closed segment; more exactly behind its last word, where words are known.
+        """After the last closed segment; more exactly after its last word, where words are known.
 
         Unlike the original, a window without words is done with, and two windows in a row may not both advance by less
         than a second: on silence or noise a model can place its one word at the very start, window after window.

@@ -32,7 +32,7 @@ class TokenKinds:
         return token >= self._tokenizer.eot
 
     def is_mark(self, token: int) -> bool:
-        """One or two characters behind an optional space, none of them a letter or digit (or no character at all)."""
+        """One or two characters after an optional space, none of them a letter or digit (or no character at all)."""
         text = self._text(token).removeprefix(" ")
         return not self.is_special(token) and len(text) <= _LONGEST_MARK and not any(map(speaks, text))
 

@@ -90,7 +90,7 @@ def read_words(
         return ()
     rows = _rows(sampled, heads_first)
     probabilities = np.exp(np.array(sampled.logprobs, np.float32))
-    # Whisper splits best with an end of text behind the last word.
+    # Whisper splits best with an end of text after the last word.
     words, word_tokens = tokenizer.split_to_word_tokens([*tokens, tokenizer.eot], language)
     words, word_tokens = words[:-1], word_tokens[:-1]
     strongest = rows[len(sampled.forced) :].argmax(axis=-1)

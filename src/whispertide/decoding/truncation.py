@@ -102,6 +102,6 @@ class TruncationDetector:
 
     @classmethod
     def beside(cls, checkpoint: Checkpoint) -> Self:
-        """The one beside the checkpoint. Raises as `load` does."""
+        """The one next to the checkpoint. Raises as `load` does."""
         path = attachments.find(checkpoint, KIND, instead="truncate=last-word")
         return cls.load(path, width=checkpoint.dims.n_audio_state, content_hash=checkpoint.content_hash)

@@ -43,7 +43,7 @@ class Scene:
     opening   tokens fed before the first one was sampled, forced ones included: query `opening - 1` predicts it
     forced    the forced prefix, the last tokens of the opening
     frames    encoder frames with real audio; attention may reach beyond them
-    silence   frames of silence behind these that were put there to end the text: what looks there is about no audio
+    silence   frames of silence after these that were put there to end the text: what looks there is about no audio
     """
 
     kinds: TokenKinds

@@ -1,4 +1,4 @@
-"""Writes an ONNX graph node by node, with its weights beside it in one file.
+"""Writes an ONNX graph node by node, with its weights next to it in one file.
 
 Knows ONNX and ONNX Runtime's operators; knows nothing of Whisper. Weights go to an external file as they are added, one
 tensor at a time, so a 6 GB model needs no 6 GB of memory, and ONNX Runtime can map the file.

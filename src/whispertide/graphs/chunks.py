@@ -1,7 +1,7 @@
 """How unrolled decoding is cut: which positions each chunk graph feeds, for which length of audio, in which file.
 
 A static graph fixes every shape, so the decoder of K steps at one position is a graph of its own. Two plans share all
-graphs but the first two: one for the bare start sequence, one with room for a forced word behind it (NPUsper, arXiv
+graphs but the first two: one for the bare start sequence, one with room for a forced word after it (NPUsper, arXiv
 2607.01108, "controlled unrolling"; both have fed ten tokens after two chunks). A folder of such graphs says in its
 manifest what it holds. No ONNX here, and nothing of how chunks are run.
 """
@@ -29,7 +29,7 @@ Plan = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Chunk:
-    """One graph: `length` tokens behind `start` others.
+    """One graph: `length` tokens after `start` others.
 
     The first `block` of them are known beforehand and go in at once (the start sequence); each further one is either
     forced or the likeliest token of the step before.
@@ -41,7 +41,7 @@ class Chunk:
 
     @property
     def steps(self) -> int:
-        """Tokens that it predicts: one behind the block, one behind each token after it."""
+        """Tokens that it predicts: one after the block, one after each token after it."""
         return self.length - self.block + 1
 
     @property

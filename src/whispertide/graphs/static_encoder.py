@@ -1,7 +1,7 @@
 """The audio encoder with every shape fixed, of standard operators only: for accelerators that compile their graphs.
 
     mel             [1, n_mels, 2 * frames]
-    attention_bias  [1, 1, 1, frames]        0, or a large negative number behind the audio
+    attention_bias  [1, 1, 1, frames]        0, or a large negative number after the audio
     ->
     hidden          [1, frames, width]
     cross_k.<l>     [1, heads, 64, frames]   scaled and transposed, for the decoder

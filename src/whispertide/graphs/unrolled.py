@@ -10,17 +10,17 @@ With S steps, L tokens fed, P fed before, F encoder frames:
     forced          [1, L] int32             tokens that are known; -1 feeds what the step before found
     rule            [S] int32                which row of `suppress` each step's prediction is made with
     suppress        [2, vocab]               added to the logits
-    cross_bias      [1, 1, 1, F]             0, or a large negative number behind the audio
+    cross_bias      [1, 1, 1, F]             0, or a large negative number after the audio
     past_k/v.<l>    [1, heads, 1 + P, 64]    position 0 is the dummy: any finite number
     cross_k.<l>     [1, heads, 64, F]        from the encoder, scaled
     cross_v.<l>     [1, heads, F, 64]
     ->
-    tokens          [1, S] int32             the likeliest token behind the block, and behind each token after it
+    tokens          [1, S] int32             the likeliest token after the block, and after each token after it
     logprobs        [1, S]                   their log-probabilities
     end_margin      [1, S]                   logit of "end of text" before suppression, less that of the likeliest token
-    no_speech       [1, 1]                   log-probability of "no speech" behind the first token (first chunk only)
+    no_speech       [1, 1]                   log-probability of "no speech" after the first token (first chunk only)
     present_k/v.<l> [1, heads, 1 + P + L, 64]
-    cross_attention.<l>  [1, heads, L, F]    softmaxed; row k belongs to the query that predicts behind fed token k
+    cross_attention.<l>  [1, heads, L, F]    softmaxed; row k belongs to the query that predicts after fed token k
 """
 
 from typing import Any
@@ -166,7 +166,7 @@ class UnrolledGraph:
     # -- the choice --------------------------------------------------------------------------------------------------
 
     def _logits(self, hidden: str, *, opening: bool) -> str:
-        """Raw logits [1, 1, vocab] behind the newest token; the opening also says how likely there is no speech."""
+        """Raw logits [1, 1, vocab] after the newest token; the opening also says how likely there is no speech."""
         graph, length = self.graph, self.chunk.block
         if not opening:
             return graph.node("MatMul", hidden, self.vocabulary)

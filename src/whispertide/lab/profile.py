@@ -74,7 +74,7 @@ def record(executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: f
 def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
     """What is worth measuring, with as many threads as the model's options mean: one worker with 1 to all of them; two
     that share them, where the recipe's rounds may overlap, with exchange points where they know earlier rounds. An
-    accelerator may leave decoding to the processor; one that only torch can reach is tried beside the processor.
+    accelerator may leave decoding to the processor; one that only torch can reach is tried next to the processor.
     """
     provider, threads = choose_provider(model.options.provider), thread_count(model.options)
     overlaps = recipe.policy.overlaps

@@ -164,7 +164,7 @@ class BatchedRun:
         self._member.cache = self._member.cache.rewound(self.length - drop)
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
-        """Feed the tokens of `request` behind the cache, with those of others if they are of the same kind."""
+        """Feed the tokens of `request` after the cache, with those of others if they are of the same kind."""
         if request.tokens.shape[1] == 1 and request.need != "logits" and self.length:
             return self._batcher.step(self._member, request)
         with self._batcher.lane:

@@ -119,7 +119,7 @@ class Decoder:
         return inputs
 
     def causal_bias(self, past: int, length: int) -> FloatArray:
-        """[1, 1, length, past + length]: no token attends to those behind it."""
+        """[1, 1, length, past + length]: no token attends to those after it."""
         bias = np.zeros((1, 1, length, past + length), np.float32)
         if length > 1:
             bias[0, 0, :, past:] = np.triu(np.full((length, length), self.masked_value, np.float32), 1)
@@ -169,7 +169,7 @@ class DecoderState:
         self.cache = self.cache.rewound(self.cache.length - drop)
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
-        """Feed the tokens of `request` behind the cache.
+        """Feed the tokens of `request` after the cache.
 
         Raises `GraphError` when the text context (448 positions) would overflow.
         """

@@ -53,7 +53,7 @@ class DecoderRun(Protocol):
     """A decoder bound to one window's encoder output and its own cache."""
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
-        """Feed the tokens of `request` behind the cache. Raises `GraphError` when the text context would overflow."""
+        """Feed the tokens of `request` after the cache. Raises `GraphError` when the text context would overflow."""
 
     def rewind(self, drop: int) -> None:
         """Forget the newest `drop` positions of every row."""
@@ -84,7 +84,7 @@ class Engine(Protocol):
         mel           [n_mels, 2 * frames] normalised log-mel, at most 3,000 columns, an even number
         state         what the piece before left, for an encoder that hears a stream piece by piece
         taps          the encoder layers whose output is wanted too: 0, 1, .. or `LAST_LAYER`
-        valid_frames  frames behind this one are padding: nothing attends to them, in the encoder or the decoder
+        valid_frames  frames after this one are padding: nothing attends to them, in the encoder or the decoder
         mask_padding  False: only the decoder does not; within the encoder padding is attended to (faster)
         attention     [frames, frames] bias of the encoder's self-attention in place of that mask (block-diagonal and
                       the like); the decoder still masks by `valid_frames`

@@ -14,7 +14,7 @@ from whispertide.model.request import DecodeOutput, DecodeRequest, Head
 
 
 class ExchangedEngine:
-    """The engine `second`, but `first` computes the prompt and the first `tokens` positions behind it, in all its
+    """The engine `second`, but `first` computes the prompt and the first `tokens` positions after it, in all its
     decodes together; then `hand_over` is called, once. Satisfies `engine.Engine`.
 
     Raises `ProviderError` unless both are ONNX Runtime's, whose caches they share.
@@ -35,7 +35,7 @@ class ExchangedEngine:
     def take(self, tokens: int, *, prompt: bool) -> bool:
         """Whether the first worker is to compute so many more positions; hands over when it is not.
 
-        A prompt is computed in any case, and of its run only what is drafted behind it is counted: the budget is of
+        A prompt is computed in any case, and of its run only what is drafted after it is counted: the budget is of
         what an earlier round heard, and text before the window is as long as that.
         """
         if self._hand_over is None:
@@ -59,7 +59,7 @@ class ExchangedRun:
         self.hear = state.hear
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
-        """Feed the tokens of `request` behind the cache, on the worker whose turn it is."""
+        """Feed the tokens of `request` after the cache, on the worker whose turn it is."""
         counted = request.tokens.shape[1] if self._started else request.draft
         first = self._engine.take(counted, prompt=not self._started)
         self._started = True

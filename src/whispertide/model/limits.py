@@ -50,6 +50,6 @@ def check_heads(heads: Sequence[Head], dims: ModelDims) -> None:
 
 
 def check_context(past: int, length: int, dims: ModelDims) -> None:
-    """Raise `GraphError` where so many tokens behind so many do not fit into the text context."""
+    """Raise `GraphError` where so many tokens after so many do not fit into the text context."""
     if past + length > dims.n_text_ctx:
         raise GraphError(f"expected at most {dims.n_text_ctx} tokens of text context; got {past} + {length}")

@@ -12,7 +12,7 @@ Head = tuple[int, int]  # (decoder layer, attention head)
 class DecodeRequest:
     """One decoder run for all rows of one search.
 
-    tokens     [rows, length]  ids to feed behind what is cached
+    tokens     [rows, length]  ids to feed after what is cached
     parents    [rows]          which cached row each row continues; None = row i continues row i
     logits_at  [n]             positions within `tokens` whose next-token distribution is wanted
     suppress   [vocab] or [rows, vocab]   added to the logits (0 or -inf) before anything is computed from them

@@ -1,7 +1,7 @@
 """Execution providers and ONNX Runtime sessions. Knows nothing of Whisper.
 
 Threads: a session computes with at most `threads` threads, and they never spin. Spinning saves a little on an idle
-machine; beside another busy program it more than doubles the time of a run (docs/LOG.md), and captions run beside other
+machine; with another busy program it more than doubles the time of a run (docs/LOG.md), and captions run next to other
 programs.
 """
 

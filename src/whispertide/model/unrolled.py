@@ -23,7 +23,7 @@ from whispertide.types import FloatArray
 class ChunkRequest:
     """One run of one chunk.
 
-    forced    the tokens that are known, at most `chunk.length`, at least `chunk.block`; behind them the graph feeds
+    forced    the tokens that are known, at most `chunk.length`, at least `chunk.block`; after them the graph feeds
               what it finds
     suppress  [2, vocab] added to the logits (0 or -inf): row 0 for the first token that is sampled, row 1 for others
     first     which step samples the first token (None = none in this chunk)
@@ -39,11 +39,11 @@ class ChunkRequest:
 class ChunkOutput:
     """What a chunk found. With S = chunk.steps and L = chunk.length:
 
-    tokens     the likeliest token behind the block and behind each token after it, [S]
+    tokens     the likeliest token after the block and after each token after it, [S]
     logprobs   their log-probabilities after suppression, [S]
     end_margins  by how much the logit of end of text, before suppression, exceeds that of the token, [S]
     attention  [heads, L, frames] softmaxed cross-attention of the chosen heads, None if none were chosen. Row k belongs
-               to the query that predicts behind fed token k, so that of `tokens[s]` is row `block - 1 + s`.
+               to the query that predicts after fed token k, so that of `tokens[s]` is row `block - 1 + s`.
     no_speech_prob   at the start of the transcript, before suppression; nan but for the first chunk
     """
 
@@ -131,7 +131,7 @@ class UnrolledState:
         return {"forced": forced, "rule": rule, "suppress": np.ascontiguousarray(suppress)}
 
     def _audio_inputs(self) -> dict[str, Any]:
-        """Cross-attention keys and values, and the mask behind the audio; the same for every chunk."""
+        """Cross-attention keys and values, and the mask after the audio; the same for every chunk."""
         encoded, dtype = self._encoded, self._engine.dtype
         bias = np.zeros((1, 1, 1, encoded.frames), dtype)
         bias[..., encoded.valid_frames :] = MASKED

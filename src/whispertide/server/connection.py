@@ -119,7 +119,7 @@ class Connection:
                     await self.transport.close(CLOSE_CODES["internal"], "the server made a mistake")
 
     def shut_down(self) -> None:
-        """The server stops: say so and close, behind what is to be said anyway."""
+        """The server stops: say so and close, after what is to be said anyway."""
         self.problem("shutdown", "the server is stopping; connect again in a moment", fatal=True)
 
     def problem(self, kind: ProblemKind, message: str, *, fatal: bool) -> None:

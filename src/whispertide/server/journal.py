@@ -5,7 +5,7 @@ state of the session after it, before the client is sent it. What cannot be writ
 sessions wait; the others do not. After a restart a session goes on from its newest state
 and takes the commands that came after it once more: what was confirmed stays, what was said is not lost.
 
-One thread writes; what waits is written in one transaction, and its number to a file beside the journal (`watermark`):
+One thread writes; what waits is written in one transaction, and its number to a file next to the journal (`watermark`):
 a journal that comes back older than that gives its sessions up. The database is in WAL mode without a sync per
 transaction: it survives a kill at any moment, and a power cut where its last words reached the disk.
 """

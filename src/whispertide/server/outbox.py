@@ -22,7 +22,7 @@ class EventsGoneError(LookupError):
 
 @dataclass(slots=True)
 class Outbox:
-    """Entries in order; a mark stands behind the events it answers for.
+    """Entries in order; a mark stands after the events it answers for.
 
     next_seq  the number of the next event
     limit     entries kept; beyond it guesses that another guess has replaced are dropped, then the oldest entries
@@ -63,7 +63,7 @@ class Outbox:
         return taken
 
     def acknowledge(self, seq: int) -> None:
-        """The client has everything up to `seq`; what it was never sent stays, and so do marks behind that event."""
+        """The client has everything up to `seq`; what it was never sent stays, and so do marks after that event."""
         count = 0
         for index, entry in enumerate(islice(self.entries, self._sent)):
             if isinstance(entry, Event):

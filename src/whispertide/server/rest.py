@@ -37,8 +37,8 @@ log = logging.getLogger("whispertide.server")
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("word", "segment")
-_FIELDS, _FIELD = 32, 2**16  # how many fields a form may have beside the file, and the bytes of one
-_OVERHEAD = 2**16  # of a multipart body beside the file
+_FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
+_OVERHEAD = 2**16  # of a multipart body next to the file
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 
 

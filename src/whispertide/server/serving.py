@@ -43,7 +43,7 @@ log = logging.getLogger("whispertide.server")
 _POLL_S = 0.02
 _PING_S = 20.0
 _GRACE_S = 5
-_PLAIN = 256  # connections by HTTP, beside those of live sessions
+_PLAIN = 256  # connections by HTTP, next to those of live sessions
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Whole files: transcribed in a thread of lower priority, one at a time, beside the live sessions.
+"""Whole files: transcribed in a thread of lower priority, one at a time, next to the live sessions.
 
 A file's audio is decoded here and never trusted: it may be short and hold days, or be no audio at all.
 """

@@ -5,7 +5,7 @@ the window are forced as the decoder's prefix, so nothing is heard twice; words 
 Two ways to bound the window: "segments" drops the oldest rounds' audio once it is long, as SimulStreaming does;
 "words" keeps it short, a few confirmed words in front of what is new.
 
-Unlike the original, audio is only let go up to the last confirmed word or in a pause behind it, and a word whose next
+Unlike the original, audio is only let go up to the last confirmed word or in a pause after it, and a word whose next
 token is known to belong to it is held back. The policy sees words, tokens and frames, no audio and no model.
 """
 
@@ -44,7 +44,7 @@ class AlignAttState:
     words     confirmed words in the window: the forced prefix
     context   confirmed text before the window
     attended  the sample that the newest token attended to; None: not known, any place is right
-    guess     the words behind the confirmed ones
+    guess     the words after the confirmed ones
     """
 
     start: int
@@ -328,7 +328,7 @@ class AlignAtt(Attending):
         state.context = (state.context + "".join(word.word.text for word in gone))[-CONTEXT_CHARS:]
 
     def _make_room(self, state: AlignAttState, end: int, least: int) -> list[TokenWord]:
-        """The window is full of words that nothing confirms: confirm the older part of the guess, and cut behind it."""
+        """The window is full of words that nothing confirms: confirm the older part of the guess, and cut after it."""
         cut = forced_cut([word.word for word in state.guess], Span(state.start, end), least)
         forced = list(state.guess[: cut.confirm])
         state.words += forced

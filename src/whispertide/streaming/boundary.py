@@ -1,4 +1,4 @@
-"""Where the new words of a round begin: behind those that were confirmed before and are heard again.
+"""Where the new words of a round begin: after those that were confirmed before and are heard again.
 
 Every round hears the audio of confirmed words once more, with slightly other times and sometimes other words. Two ways
 to tell old from new: `fresh_by_time` is whisper_streaming's, `first_fresh` an alignment of words and times together,

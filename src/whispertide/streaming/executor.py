@@ -48,7 +48,7 @@ def make_executor(
 ) -> Executor:
     """What computes the rounds of `recipe`; recipes of the same `executor_key` may share it.
 
-    `detector` or `hush` None: where the recipe wants one it is loaded from beside the checkpoint. Raises
+    `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint. Raises
     `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or a detector another
     model's; `OptionError` where `hush` has another length than the recipe says. A recipe with `search=unrolled` has its
     static graphs built now, if they are not in the cache; `GraphError` where they cannot be.
@@ -106,7 +106,7 @@ def _detects(recipe: Recipe) -> bool:
 class SerialExecutor:
     """Hears each window whole: Whisper's transcription of it, with word times, in as many decodes as it takes.
 
-    `suffix` are the samples of a hush word, if one goes behind every window. `encoder` runs the first stage, if that is
+    `suffix` are the samples of a hush word, if one goes after every window. `encoder` runs the first stage, if that is
     not to be `model`.
     """
 

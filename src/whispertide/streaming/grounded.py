@@ -150,7 +150,7 @@ class Grounded(Attending):
     # --- which words --------------------------------------------------------------------------------------------------
 
     def _words(self, state: GroundedState, heard: Listened | None) -> list[TokenWord]:
-        """What was heard behind the carried word, without what is confirmed already and without loops."""
+        """What was heard after the carried word, without what is confirmed already and without loops."""
         if heard is None:
             return []
         words = [word for word in heard.words if word.word.text.strip()]

@@ -1,8 +1,8 @@
-"""The hush word: a learned stretch of sound behind the audio, by which a model knows that speech ends (WhisperFlow).
+"""The hush word: a learned stretch of sound after the audio, by which a model knows that speech ends (WhisperFlow).
 
-It belongs to one checkpoint and lies beside it, one file per length. Published hush words are CSV files, one sample a
+It belongs to one checkpoint and lies next to it, one file per length. Published hush words are CSV files, one sample a
 line (the WhisperFlow authors' code, `audio_tag/*.csv`). Its samples are used as they are: some lie beyond full scale,
-and their mean is not zero. Training is `training.hush`'s business; how it gets behind the audio, `decoding.longform`'s.
+and their mean is not zero. Training is `training.hush`'s business; how it gets after the audio, `decoding.longform`'s.
 """
 
 import warnings
@@ -102,7 +102,7 @@ class HushWord:
 def suffix_for(model: "WhisperModel", hush_s: float = DEFAULT_S, given: HushWord | None = None) -> FloatArray:
     """The samples that go after every window with the framing `hush`.
 
-    They are those of the hush word that is `given`, else of the one of `hush_s` seconds beside the checkpoint; a
+    They are those of the hush word that is `given`, else of the one of `hush_s` seconds next to the checkpoint; a
     `UserWarning` says if it was trained for another checkpoint. Raises `CheckpointNotFoundError` where there is none,
     `CheckpointError` where it is damaged, and `OptionError` where it has another length than `hush_s`.
     """
@@ -117,7 +117,7 @@ def suffix_for(model: "WhisperModel", hush_s: float = DEFAULT_S, given: HushWord
 
 
 def has_word(model: "WhisperModel", hush_s: float = DEFAULT_S) -> bool:
-    """Whether a hush word of that length lies beside the checkpoint."""
+    """Whether a hush word of that length lies next to the checkpoint."""
     return attachments.place(model.checkpoint, KIND, f"{hush_s:g}").is_file()
 
 

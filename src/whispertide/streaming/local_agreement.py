@@ -43,7 +43,7 @@ def normalise(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A confirmed word. One that is not `trusted` belongs to what may be a loop: prompts begin behind it."""
+    """A confirmed word. One that is not `trusted` belongs to what may be a loop: prompts begin after it."""
 
     word: Word
     trusted: bool = True
@@ -263,7 +263,7 @@ class LocalAgreement(Choice):
             self._cut(state, sentence_cut([kept.word for kept in state.confirmed]))
 
     def _cut(self, state: AgreementState, to: int | None) -> None:
-        """Move the window's start to `to`, but not behind the start of the last confirmed word: it is the anchor."""
+        """Move the window's start to `to`, but not after the start of the last confirmed word: it is the anchor."""
         if to is not None:
             anchor = state.confirmed[-1].word.start - MARGIN
             state.start = max(state.start, align_down(min(to, anchor)))

@@ -32,7 +32,7 @@ class Exchange:
 
 
 class PipelinedRound:
-    """A round on its way through the stages, behind the round `before` it. Satisfies `stages.Pending`."""
+    """A round on its way through the stages, after the round `before` it. Satisfies `stages.Pending`."""
 
     def __init__(
         self,

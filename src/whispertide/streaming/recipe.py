@@ -1,4 +1,4 @@
-"""What a recipe is: five choices. Each is a value that declares its own fields, beside the code that uses them.
+"""What a recipe is: five choices. Each is a value that declares its own fields, next to the code that uses them.
 
     Recipe("tide", schedule=Adaptive(step_s=0.3), framing=Open(), search=Verified(beam=1), policy=AlignAtt(...))
 

@@ -27,7 +27,7 @@ def _most_copies(phrase: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`copies` of `phrase` words in a row, from word `start` on; `end` is behind them and a last, broken copy."""
+    """`copies` of `phrase` words in a row, from word `start` on; `end` is after them and a last, broken copy."""
 
     start: int
     phrase: int
@@ -61,7 +61,7 @@ def cut_loops(
     dropped: set[int] = set()
     suspect: set[int] = set()
     for run in _runs([key(word.text) for word in everything]):
-        begun = -(-(run.end - run.start) // run.phrase)  # copies, and the broken one behind them
+        begun = -(-(run.end - run.start) // run.phrase)  # copies, and the broken one after them
         allowed = 1 if guess and begun >= LOOP_LIKE else _plausible_copies(everything, run)
         if allowed < run.copies:
             dropped.update(range(run.start + allowed * run.phrase, run.end))
@@ -104,7 +104,7 @@ def _runs(keys: Sequence[str]) -> Iterator[Run]:
 def _run_at(keys: Sequence[str], start: int) -> Run | None:
     best: Run | None = None
     for phrase in range(1, min(MAX_PHRASE, (len(keys) - start) // 2) + 1):
-        same = 0  # words behind the first copy that repeat the word one phrase before them
+        same = 0  # words after the first copy that repeat the word one phrase before them
         while start + phrase + same < len(keys) and keys[start + phrase + same] == keys[start + same]:
             same += 1
         if same < phrase:

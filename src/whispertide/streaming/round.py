@@ -25,7 +25,7 @@ class Listening:
 
     watch           guards of the attention
     least           samples: a shorter window is not decoded unless it is the last
-    silence         samples of silence behind the last window, so that its text may end
+    silence         samples of silence after the last window, so that its text may end
     must_speak      the decode may not begin with its end (SimulStreaming)
     real_end        whether end of text ends it; else the second-best token is taken (NPUsper's code)
     no_speech       a window whose no-speech probability is higher is taken for silence
@@ -77,7 +77,7 @@ class RoundPlan:
     prefix   tokens forced at the start of the transcript of this window
     is_last  no audio follows in this utterance: margins and hold-backs are off
     level    declared steps by which quality is lowered in this round, because the machine is late
-    reread   where the window is one segment without an end, what is behind its last word is a window of its own
+    reread   where the window is one segment without an end, what is after its last word is a window of its own
     listen   None: hear the window as Whisper transcribes a recording; else in one pass, as this says
     """
 
@@ -113,7 +113,7 @@ class Heard:
 class Listened:
     """What one pass over a window heard.
 
-    words       behind the forced prefix, in order
+    words       after the forced prefix, in order
     firm        how many of them the guards let stand; the others are a guess
     halt        what ended the decode, if a guard of the attention did
     last_frame  what the last token attended to, in frames from the window's start; None if nobody looked
@@ -158,7 +158,7 @@ class RoundResult:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A policy's verdict: words to append for good, the guess behind them, and the first sample still needed.
+    """A policy's verdict: words to append for good, the guess after them, and the first sample still needed.
 
     `level` counts the declared steps by which quality was lowered in this round, because the machine is late.
     """

@@ -69,7 +69,7 @@ class SinglePassExecutor:
     ) -> None:
         """`unrolled` None: these graphs are built, or found in the cache, when a plan first asks for them.
 
-        `suffix` are the samples of a hush word, if one goes behind every window. `encoder` runs the first stage, if
+        `suffix` are the samples of a hush word, if one goes after every window. `encoder` runs the first stage, if
         that is not to be `model`.
         """
         self.model = model

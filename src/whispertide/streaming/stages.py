@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Opening:
     """What the first stage leaves to the second: the features of the round, and its first window encoded.
 
-    `hushed` says whether a hush word is behind that window.
+    `hushed` says whether a hush word is after that window.
     """
 
     features: Features

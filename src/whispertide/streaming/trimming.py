@@ -16,7 +16,7 @@ CLOSING = "\"'”’»)]"
 
 
 def segment_cut(segments: Sequence[Heard], last_time: int) -> int | None:
-    """The end of the last segment but one; earlier segments while that is behind the confirmed words' end `last_time`.
+    """The end of the last segment but one; earlier segments while that is after the confirmed words' end `last_time`.
 
     None if no segment but the last one heard is confirmed to its end (`OnlineASRProcessor.chunk_completed_segment`).
     """
@@ -44,7 +44,7 @@ class ForcedCut:
 
 
 def forced_cut(hypothesis: Sequence[Word], window: Span, least: int) -> ForcedCut:
-    """Make room at the front of a full window: confirm the older part of `hypothesis` and cut behind it.
+    """Make room at the front of a full window: confirm the older part of `hypothesis` and cut after it.
 
     The words of the last quarter, which may still change, stay. Among the others the cut goes to the widest pause, in
     front of the last word before it: that is heard again and ties the next round to this one. At least `least` samples
@@ -58,7 +58,7 @@ def forced_cut(hypothesis: Sequence[Word], window: Span, least: int) -> ForcedCu
         if earliest <= word.end <= unsettled
     }
     confirm = max(pauses, key=lambda count: (pauses[count], count)) if pauses else 0
-    # A word so early that the cut must go behind its start can only be confirmed, however long it claims to be.
+    # A word so early that the cut must go after its start can only be confirmed, however long it claims to be.
     while confirm < len(hypothesis) and hypothesis[confirm].start - MARGIN < earliest:
         confirm += 1
     if confirm and hypothesis[confirm - 1].start - MARGIN >= earliest:

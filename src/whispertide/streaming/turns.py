@@ -250,7 +250,7 @@ class Turns:
 
     @property
     def _horizon(self) -> int:
-        """The end of the audio that may be looked at: not behind a request until it is done."""
+        """The end of the audio that may be looked at: not after a request until it is done."""
         return self.state.requests[0].at if self.state.requests else self.state.received
 
     def _begin(self) -> bool:

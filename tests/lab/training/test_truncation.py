@@ -60,7 +60,7 @@ def test_a_window_is_what_it_says(seed: int, longest: float) -> None:
     assert candidates or not cut.ends
     last = cut.ends[-1] if cut.ends else 0
     rest = len(cut.samples) - last
-    assert {"inside": rest > 0, "behind": 0 <= rest <= 0.03 * RATE, "pause": 0.1 * RATE <= rest <= 0.7 * RATE}[
+    assert {"inside": rest > 0, "after": 0 <= rest <= 0.03 * RATE, "pause": 0.1 * RATE <= rest <= 0.7 * RATE}[
         cut.ending
     ]
     weights = wanted_weights(cut)
@@ -73,7 +73,7 @@ def test_a_window_is_what_it_says(seed: int, longest: float) -> None:
 def test_all_kinds_of_endings_come() -> None:
     dice = np.random.RandomState(0)
     endings = [cut.ending for _ in range(200) if (cut := cut_window(spoken(1), 4.0, dice)) is not None]
-    assert {"inside", "behind", "pause"} == set(endings)
+    assert {"inside", "after", "pause"} == set(endings)
 
 
 class Ears:
@@ -119,7 +119,7 @@ def test_caution_makes_it_fire_less(utterances: list[Utterance]) -> None:
         train_truncation(Ears(), utterances, replace(OPTIONS, windows=60, caution=caution, counting=0.0))  # type: ignore[arg-type]
         for caution in (0.2, 20.0)
     )
-    total = [sum(d.report[f"fires_{ending}"] for ending in ("inside", "behind", "pause")) for d in (bold, careful)]
+    total = [sum(d.report[f"fires_{ending}"] for ending in ("inside", "after", "pause")) for d in (bold, careful)]
     assert total[1] < total[0]
 
 

@@ -1,7 +1,7 @@
 """Whether two clocks agree: the same recogniser on the same recording, once on each, word by word.
 
 What is shown depends on where rounds begin, and that on how long each of them takes, so two real-time runs do not agree
-to the millisecond either; how far a simulation is from one of them can be told only beside how far two of them are
+to the millisecond either; how far a simulation is from one of them can be told only next to how far two of them are
 apart. Knows no clock and no recogniser.
 """
 

@@ -150,7 +150,7 @@ def _placed(texts: Sequence[str], samples: FloatArray, language: str, transcribe
 def spans_of(texts: Sequence[str], timings: Sequence[WordTiming]) -> list[Span | None]:
     """The span of each written word, from timings whose words may be shorter or longer than those written.
 
-    Both are the same letters but for spaces; where they are not, and behind the last timing, there are no spans.
+    Both are the same letters but for spaces; where they are not, and after the last timing, there are no spans.
     """
     pieces = ["".join(timing.text.split()) for timing in timings]
     whole, said = "".join(texts), "".join(pieces)

@@ -56,7 +56,7 @@ def _measure(runner: "Runner", model: str) -> list[Measured]:
 
 
 def _audio(runner: "Runner") -> FloatArray:
-    """The corpus's first utterances, one behind the other."""
+    """The corpus's first utterances, one after the other."""
     found: Sequence[FloatArray] = [utterance.audio() for utterance in islice(runner.corpus.utterances(), UTTERANCES)]
     return np.concatenate(found)
 

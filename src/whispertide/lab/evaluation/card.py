@@ -1,6 +1,6 @@
 """A model card by one command: measure a checkpoint on everything there is to measure it on, and write it down.
 
-Figures go to a Markdown page and, all of them, to a JSON file beside it; a previous card or checkpoint stands beside
+Figures go to a Markdown page and, all of them, to a JSON file next to it; a previous card or checkpoint stands next to
 the new one with paired intervals. `card_sets` says what is measured, `card_measure` measures, `card_results` keeps,
 `card_compare` compares, `card_page` writes. Does not know how a checkpoint was trained but by what its folder says:
 `training.json` (any keys; `card_page` has names for some) and `training_words.txt` (the words of the training text).
@@ -82,7 +82,7 @@ def make_card(
 
 
 def write_card(card: Card, output: Path, previous: Card | None = None) -> Path:
-    """Write the page to `output` and the figures beside it; returns where those are. Raises `OutputError`."""
+    """Write the page to `output` and the figures next to it; returns where those are. Raises `OutputError`."""
     figures = output.with_suffix(".json")
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ _SAID_ELSEWHERE = frozenset({"purpose", "licence", "caution"})
 
 
 def page(card: Card, previous: Card | None = None) -> str:
-    """The whole card; with a previous one, beside its figures."""
+    """The whole card; with a previous one, next to its figures."""
     blocks = [
         f"# Model card: {card.model['name']}",
         _purpose(card),

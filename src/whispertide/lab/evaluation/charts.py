@@ -30,7 +30,7 @@ def label(cell: Cell, others: Sequence[Cell] = ()) -> str:
 
 
 def step_text(cell: Cell) -> str:
-    """The step as a note beside a point."""
+    """The step as a note next to a point."""
     return "" if cell.spec.step_s is None else f"{cell.spec.step_s:g} s"
 
 

@@ -1,4 +1,4 @@
-"""Cursor latency as OpenBench (Argmax) defines it, so that our figures can stand beside theirs.
+"""Cursor latency as OpenBench (Argmax) defines it, so that our figures can stand next to theirs.
 
 At each interim result the *audio cursor* A is how much audio had been sent, in packets of 20 ms, and the *transcript
 cursor* C the end of the last reference word that an alignment with the interim text calls right. Its latency lies

@@ -1,6 +1,6 @@
 """WhisperFlow's table 1 and figure 11: what padding costs, what its absence costs, and what a hush word saves.
 
-Clips are transcribed one by one, with Whisper's own decoding; only what stands behind their samples differs.
+Clips are transcribed one by one, with Whisper's own decoding; only what stands after their samples differs.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 PAD_SECONDS = (1, 2, 3, 4, 5)
-NOISE_BELOW_DB = 30.0  # of the white noise behind a clip, measured from the clip's own level
+NOISE_BELOW_DB = 30.0  # of the white noise after a clip, measured from the clip's own level
 GAINS_DB = (0, -10, -20, -30)
 CLIPS, QUICK_CLIPS = 200, 12
 RATES, INVENTED = ("WER %", "insertions %"), ("invented words a minute",)
@@ -36,7 +36,7 @@ RATES, INVENTED = ("WER %", "insertions %"), ("invented words a minute",)
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a clip ends: `framing`, and `seconds` of something behind its samples, or of a hush word."""
+    """How a clip ends: `framing`, and `seconds` of something after its samples, or of a hush word."""
 
     name: str
     seconds: float
@@ -50,7 +50,7 @@ class Way:
         return "" if self.hush is None else hashlib.sha256(self.hush.samples.tobytes()).hexdigest()[:12]
 
     def behind(self, clip: FloatArray) -> FloatArray:
-        """The clip and what is behind it."""
+        """The clip and what is after it."""
         if self.hush is not None or self.framing == "pad30":
             return clip
         length = round(self.seconds * SAMPLE_RATE)
@@ -59,7 +59,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """A way to end a clip, and what came of it over all clips, `seconds` in all without what was put behind them."""
+    """A way to end a clip, and what came of it over all clips, `seconds` in all without what was put after them."""
 
     way: Way
     gflop_per_s: float
@@ -76,7 +76,7 @@ class Padded:
 
 
 def ways(transcriber: "Transcriber") -> list[Way]:
-    """30 s, none, zeros, noise, and every hush word that lies beside the checkpoint, in our format or as published."""
+    """30 s, none, zeros, noise, and every hush word that lies next to the checkpoint, in our format or as published."""
     folder = transcriber.model.checkpoint.folder
     files = {
         path.stem: path for kind in ("csv", "npz") for path in folder.glob(f"hush-*.{kind}")

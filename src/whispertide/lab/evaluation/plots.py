@@ -63,7 +63,7 @@ STYLE: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points to be joined; `notes`, one for each or none at all, stand beside them."""
+    """Points to be joined; `notes`, one for each or none at all, stand next to them."""
 
     label: str
     x: tuple[float, ...]
@@ -317,7 +317,7 @@ def _figure(
         rows = heading.count("\n") + 1 + _legend(figure, *axes.get_legend_handles_labels())
         figure.set_size_inches(_WIDTH, height + _ROW * rows)
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # everything has its place now, for notes to be put beside
+        figure.set_layout_engine("none")  # everything has its place now, for notes to be put next to
     return figure
 
 

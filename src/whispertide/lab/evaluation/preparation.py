@@ -1,6 +1,6 @@
 """Before a run: what cannot be measured is said before audio is made or computed, then everything is made ready.
 
-The order is that of the price: names and tools, the folder of results, models and what recipes need beside them,
+The order is that of the price: names and tools, the folder of results, models and what recipes need next to them,
 corpora that are read, and last those that are made.
 """
 

@@ -45,7 +45,7 @@ def prefix_distance(before: Sequence[str], after: Sequence[str]) -> int:
 
 
 def _revisions(viewing: Viewing, before: View, after: View) -> int:
-    """What changed behind the words that `before` had confirmed."""
+    """What changed after the words that `before` had confirmed."""
     if not before.tail:
         return 0
     confirmed_since = tuple(viewing.keys[index] for index in viewing.keyed(before.fixed, after.fixed))

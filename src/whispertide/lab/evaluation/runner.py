@@ -1,7 +1,7 @@
 """Measures cells and remembers them: each finished utterance is kept at once, so that an interrupted run goes on.
 
 Brings together models, corpora, recognisers (`replay`, `peers`) and the store; what a score means and how a page looks
-are others' affairs. Offline transcription of the same model with the same beam is measured beside every recipe, as a
+are others' affairs. Offline transcription of the same model with the same beam is measured next to every recipe, as a
 cell of its own, because streaming is judged against it.
 """
 

@@ -107,7 +107,7 @@ class Decoding:
         self.suppress[:, checkpoint.tokenizer.eot] = -1e30  # every decode is to be of full length
 
     def save(self, graph: UnrolledGraph) -> None:
-        """Write a graph beside the weights."""
+        """Write a graph next to the weights."""
         graph.build().save(self.folder)
 
     def open(self, name: str) -> GraphSession:

@@ -59,7 +59,7 @@ class CellSpec:
     settings    all fields of the recipe, or all settings of the peer
     changes     those fields that differ from the recipe of that name, as "field=value"
     streaming   False for one that shows everything at the end
-    beside      a hash over what lies beside the weights and counts, too
+    beside      a hash over what lies next to the weights and counts, too
     """
 
     recogniser: str
@@ -217,7 +217,7 @@ def code_version(part: str = "", *more: str) -> str:
 
 @cache
 def commit() -> str:
-    """The commit of the source tree, with "+" behind it if the tree was changed since; else the package's version."""
+    """The commit of the source tree, with "+" after it if the tree was changed since; else the package's version."""
     with suppress(OSError, subprocess.SubprocessError):
         head = _git("rev-parse", "--short=12", "HEAD")
         return head + ("+" if _git("status", "--porcelain", "--", ".") else "")

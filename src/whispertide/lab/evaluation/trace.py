@@ -14,7 +14,7 @@ FREE: ClockName = "free"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a viewer saw from `at_s` on: words appended for good, then the whole guess behind all confirmed words."""
+    """What a viewer saw from `at_s` on: words appended for good, then the whole guess after all confirmed words."""
 
     at_s: float
     confirmed: tuple[str, ...] = ()

@@ -75,7 +75,7 @@ class Normalised:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """A hypothesis beside its reference. `hits` are pairs (reference token, hypothesis token), both rising."""
+    """A hypothesis next to its reference. `hits` are pairs (reference token, hypothesis token), both rising."""
 
     reference: Normalised
     hypothesis: Normalised

@@ -207,7 +207,7 @@ def _joined(word: str, marks: list[Mark], start: int, end: int) -> int | None:
 
 
 def _end(marks: list[Mark], start: int, upto: int) -> int:
-    """The end of a word that begins at `start`: the first pause behind a sound of it, else where the next begins."""
+    """The end of a word that begins at `start`: the first pause after a sound of it, else where the next begins."""
     sounded = False
     for mark in marks:
         if mark.at < 0 and start <= mark.sample < upto:

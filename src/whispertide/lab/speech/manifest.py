@@ -23,7 +23,7 @@ from whispertide.errors import CorpusError
 from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, to_samples
 
 FASTEST = 40  # letters a second; nobody speaks so fast
-SLACK_S = 0.05  # that a time may lie behind the end of its audio, because somebody rounded it
+SLACK_S = 0.05  # that a time may lie after the end of its audio, because somebody rounded it
 
 Spans = tuple[tuple[int, int], ...]
 

@@ -26,7 +26,7 @@ def phrase(dice: Dice) -> str:
     kind = _KINDS[int(np.searchsorted(_SHARES, dice.random_sample(), side="right"))]
     pattern = kind[int(dice.randint(len(kind)))]
     text = _SLOT.sub(lambda slot: _filled(slot[1], dice), pattern)
-    text = _ARTICLE.sub(r"\1n ", text).replace("..", ".")  # behind "p.m." no second point is written
+    text = _ARTICLE.sub(r"\1n ", text).replace("..", ".")  # after "p.m." no second point is written
     return text[0].upper() + text[1:]
 
 

@@ -116,7 +116,7 @@ def read(text: str, dice: Dice) -> Sentence | None:
 
 
 def _said(token: str, before: str, after: str, dice: Dice) -> str | None:
-    """One written word as it is said, with the marks behind it; `before` and `after` are its neighbours."""
+    """One written word as it is said, with the marks after it; `before` and `after` are its neighbours."""
     core, marks = _split(token)
     for point in ("." if marks.startswith(".") else "", ""):  # "p.m.", or "TV." at the end of a sentence
         if core + point in ABBREVIATIONS:

@@ -1,7 +1,7 @@
 """Single sentences with exact word times, one recording each: what model cards and alignment heads are measured on.
 
 As the talks they have voices of known and of held-out kinds (`voices`) and nothing but reserved text: of our grammar
-(`text`) or of WordNet (`wordnet`). Each recording is one sentence with some silence before and behind it. A voice says
+(`text`) or of WordNet (`wordnet`). Each recording is one sentence with some silence before and after it. A voice says
 its sentences in one process of its own (`python -m whispertide.lab.speech.sentences FOLDER SOURCE SEED VOICE
 COUNT`), in order, because the synthesizers carry state from one sentence to the next; so the first few of a voice are
 the same whether more are asked for or not.

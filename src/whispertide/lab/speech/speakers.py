@@ -1,4 +1,4 @@
-"""Any of the voices, ready to speak in a manner: the three synthesizers behind one interface.
+"""Any of the voices, ready to speak in a manner: the three synthesizers under one interface.
 
 The synthesizers' own units (words per minute, stretches, half-tones) are known here alone.
 """

@@ -35,16 +35,16 @@ QUICK_WORDS = 90
 _WORDS = (900, 1750)  # in a talk: 5 to 15 minutes at any of the paces
 _ESPEAK_RATE = (130, 165)  # what espeak-ng calls words per minute
 _FLITE_STRETCH = (1.0, 1.2)
-_SLOW_VOICES = {"rms": 0.85}  # its own speed beside that of the others
+_SLOW_VOICES = {"rms": 0.85}  # its own speed against that of the others
 _SENTENCES = (4, 8)  # in a paragraph
-_PAUSE_S = (0.25, 0.9)  # beside what the synthesizer itself leaves between sentences
+_PAUSE_S = (0.25, 0.9)  # besides what the synthesizer itself leaves between sentences
 _PARAGRAPH_S = (1.2, 3.0)
 _PEAK = 0.7
 
 
 @dataclass(frozen=True, slots=True)
 class TalkPlan:
-    """What makes a talk: who speaks how fast, at least how many words, and the random streams behind the rest."""
+    """What makes a talk: who speaks how fast, at least how many words, and the random streams for the rest."""
 
     number: int
     seed: int
@@ -113,7 +113,7 @@ def open_speaker(voice: Voice, pace: float) -> Speaker:
 
 
 def assemble(plan: TalkPlan, speaker: Speaker) -> tuple[Int16Array, list[tuple[str, int, int]]]:
-    """The talk: 16 kHz int16 [n], and its words with their first sample and the one behind their last."""
+    """The talk: 16 kHz int16 [n], and its words with their first sample and the one after their last."""
     parts: list[Int16Array] = []
     words: list[tuple[str, int, int]] = []
     length = 0

@@ -139,7 +139,7 @@ def hide(mel: FloatArray, mels: int, frames: int, dice: Dice) -> None:
 
 
 def collate(windows: Sequence[Window], mels: Sequence[FloatArray], filler: int) -> Batch:
-    """Windows of one length as tensors; `filler` is the token behind the shorter rows, which does not count."""
+    """Windows of one length as tensors; `filler` is the token after the shorter rows, which does not count."""
     longest = max(len(window.tokens) for window in windows)
     tokens = np.full((len(windows), longest), filler, np.int64)
     targets = np.full((len(windows), longest), -1, np.int64)

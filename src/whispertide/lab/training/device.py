@@ -8,7 +8,7 @@ from whispertide.errors import OptionError
 def choose_device(name: str) -> str:
     """ "cpu" or "cuda" for what the user asked for; "auto" takes the GPU where there is one.
 
-    On a GPU, float32 products that are left beside bfloat16 may use its quicker units. Raises `OptionError` for another
+    On a GPU, float32 products that are left with bfloat16 may use its quicker units. Raises `OptionError` for another
     name, and where torch finds no GPU.
     """
     there = torch.cuda.is_available()

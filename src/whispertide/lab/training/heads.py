@@ -221,7 +221,7 @@ def timed_windows(per_voice: int = _PER_VOICE) -> list[TimedWindow]:
 
 
 def joined(utterances: Sequence[Utterance]) -> TimedWindow:
-    """Utterances with exact times, one behind the other."""
+    """Utterances with exact times, one after the other."""
     samples = [utterance.audio() for utterance in utterances]
     offsets = np.cumsum([0, *map(len, samples)])
     words = [

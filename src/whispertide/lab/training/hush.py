@@ -134,7 +134,7 @@ class HushBatches(Dataset[list[HushWindow]]):  # type: ignore[misc]
 
 
 def hush_loss(network: Whisper, hush: Tensor, window: HushWindow) -> Tensor:
-    """Cross-entropy of the next tokens with `hush` [n] behind the window, summed over the tokens that count."""
+    """Cross-entropy of the next tokens with `hush` [n] after the window, summed over the tokens that count."""
     mel = followed(window.before, window.tail, hush, window.peak)
     encoded = network.encoder(mel.to(network.encoder.conv1.weight.dtype))
     hidden, _ = network.decoder(window.tokens, encoded)

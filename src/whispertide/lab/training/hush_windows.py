@@ -1,4 +1,4 @@
-"""Windows that end as those of a live stream do, to train a hush word on: in the middle of a word, right behind one, or
+"""Windows that end as those of a live stream do, to train a hush word on: in the middle of a word, right after one, or
 after a pause; and the right answer to each.
 
 Each has a length of its own, because nothing but the hush word follows its end. The pieces are those of `windows`. No
@@ -16,7 +16,7 @@ from whispertide.lab.training.noise import disturb
 from whispertide.lab.training.windows import Draw, Segment, Window, answer, is_heard
 from whispertide.types import HOP_LENGTH, N_FFT, SAMPLE_RATE, FloatArray
 
-_UTTERANCES = 6  # put one behind the other for a window, at most
+_UTTERANCES = 6  # put one after the other for a window, at most
 _ALONE = 0.5  # how often there is one only
 _GAP_S = 0.4  # of silence between two, on average
 _TRIES = 20
@@ -28,8 +28,8 @@ class HushWindowOptions:
 
     longest_s    windows are at most so long as the dice say between 1 s and this
     silent       nothing is said in it
-    truncated    it ends anywhere in the speech, in the middle of a word as a rule; else behind the last word
-    tail_s       how much silence is behind the last word at most, where speech is not truncated; before it, likewise
+    truncated    it ends anywhere in the speech, in the middle of a word as a rule; else after the last word
+    tail_s       how much silence is after the last word at most, where speech is not truncated; before it, likewise
     timestamps   the answer has them: recipes decode with (local agreement) and without (one pass)
     prompt       what was said before precedes it, as in most rounds of a stream
     """
@@ -85,7 +85,7 @@ def compose_hush(draw: Draw, tokenizer: Tokenizer, dice: Dice, options: HushWind
 
 @dataclass(slots=True)
 class _Laid:
-    """Utterances one behind the other; only where all words' times are known may they be cut."""
+    """Utterances one after the other; only where all words' times are known may they be cut."""
 
     samples: FloatArray
     segments: list[Segment]

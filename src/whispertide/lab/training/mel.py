@@ -14,7 +14,7 @@ from whispertide.types import HOP_LENGTH, N_FFT
 def raw_log_mel(samples: Tensor, n_mels: int) -> Tensor:
     """Raw frames [..., n_mels, frames] of every full 400-sample stretch of `samples` [..., n] at hop 160.
 
-    In double precision, as `features` has it: a quiet cell beside a loud one is what single precision leaves of it.
+    In double precision, as `features` has it: a quiet cell next to a loud one is what single precision leaves of it.
     """
     window = torch.hann_window(N_FFT, dtype=torch.float64, device=samples.device)
     stretches = samples.double().unfold(-1, N_FFT, HOP_LENGTH) * window
@@ -31,7 +31,7 @@ def normalise(raw: Tensor, peak: Tensor) -> Tensor:
 
 
 def followed(before: Tensor, tail: Tensor, suffix: Tensor, peak: Tensor) -> Tensor:
-    """Normalised log-mel [batch, n_mels, frames] of windows with the samples `suffix` [n], then silence, behind them.
+    """Normalised log-mel [batch, n_mels, frames] of windows with the samples `suffix` [n], then silence, after them.
 
     before  [batch, n_mels, c] raw frames that do not see beyond the window
     tail    [batch, t] the window's samples from 200 before the centre of frame c on

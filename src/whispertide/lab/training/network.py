@@ -1,4 +1,4 @@
-"""Whisper as a torch module that can be trained: the published architecture, with what training needs beside it.
+"""Whisper as a torch module that can be trained: the published architecture, with what training needs next to it.
 
 Names of parameters are those of the Hugging Face layout without the leading "model.", so that a checkpoint is its
 `state_dict`. Two things are there that inference never asks for: a bias on the encoder's self-attention (causal,
@@ -124,7 +124,7 @@ class Encoder(nn.Module):  # type: ignore[misc]
 
 
 class Decoder(nn.Module):  # type: ignore[misc]
-    """Tokens and the encoder's hidden states to the hidden state behind each token."""
+    """Tokens and the encoder's hidden states to the hidden state after each token."""
 
     def __init__(self, dims: ModelDims) -> None:
         super().__init__()

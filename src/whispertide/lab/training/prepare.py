@@ -1,6 +1,6 @@
 """A manifest and its audio -> a folder of shards, as training reads them.
 
-Either all lines are good and the folder is there, or it is not: what has been decoded waits in a hidden folder beside
+Either all lines are good and the folder is there, or it is not: what has been decoded waits in a hidden folder next to
 it, and the same command goes on from there. Each shard remembers what it was made of, so that only what changed is done
 anew. Reserved test sentences are left out and counted. Knows nothing of command lines.
 """
@@ -47,7 +47,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """What became of one shard's lines; stored beside it as JSON."""
+    """What became of one shard's lines; stored next to it as JSON."""
 
     digest: str
     utterances: int

@@ -1,6 +1,6 @@
 """Speech on disk, ready for training: folders of shards, each an array of samples and a list of utterances.
 
-`00042.npy` holds int16 samples at 16 kHz, one utterance behind the other, read by memory map; `00042.json` lists them:
+`00042.npy` holds int16 samples at 16 kHz, one utterance after the other, read by memory map; `00042.json` lists them:
 text, length, source (a voice or a speaker) and, where known, the span of each word of the text. Synthesis writes such
 folders, and so does preparing a user's manifest; `licences.json` counts the utterances under each licence that the
 manifest names. Knows nothing of windows, tokens or torch.

@@ -127,7 +127,7 @@ class TorchRun:
 
     def hear(self, encoded: Encoded) -> None:
         """Attend to `encoded` from now on; the cache stays."""
-        frames, tensor = encoded.valid_frames, self._engine.tensor  # no decoder may attend to what is behind them
+        frames, tensor = encoded.valid_frames, self._engine.tensor  # no decoder may attend to what is after them
         self._cross = [
             (tensor(key)[..., :frames], tensor(value)[:, :, :frames])
             for key, value in zip(encoded.cross_k, encoded.cross_v, strict=True)
@@ -142,7 +142,7 @@ class TorchRun:
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def run(self, request: DecodeRequest) -> DecodeOutput:
-        """Feed the tokens of `request` behind the cache; as `model.decoder.DecoderState.run` does."""
+        """Feed the tokens of `request` after the cache; as `model.decoder.DecoderState.run` does."""
         network, past = self._engine.network.decoder, self._length
         length = request.tokens.shape[1]
         check_context(past, length, self._engine.dims)

@@ -1,6 +1,6 @@
 """Training the word-truncation detector of any checkpoint: one linear layer over its frozen encoder (needs torch).
 
-Windows begin at a word and are cut inside a word, right behind one, or in a pause. The wanted weight is 1 in the frame
+Windows begin at a word and are cut inside a word, right after one, or in a pause. The wanted weight is 1 in the frame
 in which a word ends, and 1 in each of the last two frames where the window ends with a whole word (then the integral
 passes a whole number in the last frame but one, which is what `decoding.truncation` looks for), else 0. Simul-Whisper
 trains with the difference in the number of words alone ("quantity loss" of continuous integrate-and-fire), because real
@@ -25,7 +25,7 @@ from whispertide.model.whisper import WhisperModel
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
 Framing = Literal["bare", "pad30", "both"]
-Ending = Literal["inside", "behind", "pause"]
+Ending = Literal["inside", "after", "pause"]
 Dice = np.random.RandomState
 
 _INSIDE = (0.2, 0.8)  # of a word's length: cuts that leave no doubt
@@ -108,12 +108,12 @@ def cut_window(said: Utterance, longest_s: float, dice: Dice) -> Cut | None:
     within = [word for word in words[first:] if word[1] - begin <= longest_s * SAMPLE_RATE]
     if not within:
         return None
-    ending: Ending = ("inside", "inside", "behind", "pause")[dice.randint(4)]
+    ending: Ending = ("inside", "inside", "after", "pause")[dice.randint(4)]
     start, end = within[-1] if ending == "pause" else within[int(dice.randint(len(within)))]
     if ending == "inside":
         low, high = _INSIDE
         at = round(start + (end - start) * (low + (high - low) * dice.random_sample()))
-    elif ending == "behind":
+    elif ending == "after":
         at = end + int(_BEHIND_S * SAMPLE_RATE * dice.random_sample())
     else:
         low, high = _PAUSE_S
@@ -127,7 +127,7 @@ def cut_window(said: Utterance, longest_s: float, dice: Dice) -> Cut | None:
 
 
 def _heard(samples: Int16Array, begin: int, end: int, dice: Dice) -> FloatArray:
-    """Samples begin..end at a random level in faint noise, silence behind their end."""
+    """Samples begin..end at a random level in faint noise, silence after their end."""
     part = to_float(samples[begin:end])
     part = np.pad(part, (0, end - begin - len(part)))
     peak = max(float(np.abs(part).max()), 1e-4)
@@ -289,9 +289,9 @@ def truncation_loss(layer: torch.nn.Linear, frames: Frames, options: TruncationO
 def measure(detector: TruncationDetector, windows: Windows) -> dict[str, float]:
     """Shares of windows at whose end it fires, by how they end, and the mean error in the number of words.
 
-    A good detector fires seldom "inside" and nearly always "behind" a word and in a "pause".
+    A good detector fires seldom "inside" and nearly always "after" a word and in a "pause".
     """
-    fired: dict[Ending, list[bool]] = {"inside": [], "behind": [], "pause": []}
+    fired: dict[Ending, list[bool]] = {"inside": [], "after": [], "pause": []}
     errors = []
     for hidden, wanted, ending in zip(windows.hidden, windows.wanted, windows.endings, strict=True):
         exact = hidden.astype(np.float32)
@@ -299,7 +299,7 @@ def measure(detector: TruncationDetector, windows: Windows) -> dict[str, float]:
         counted = float(detector.weights(exact)[:-END_FRAMES].sum())
         errors.append(abs(counted - float(wanted[:-END_FRAMES].sum())))
     shares = {f"fires_{ending}": round(float(np.mean(seen)), 4) for ending, seen in fired.items() if seen}
-    whole = [*fired["behind"], *fired["pause"]]
+    whole = [*fired["after"], *fired["pause"]]
     cut_rate = np.mean(fired["inside"]) if fired["inside"] else 0.0
     balanced = (np.mean(whole) + 1.0 - cut_rate) / 2 if whole else 0.0
     return {**shares, "balanced_accuracy": round(float(balanced), 4), "word_error": round(float(np.mean(errors)), 3)}

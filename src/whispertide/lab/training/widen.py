@@ -7,7 +7,7 @@ repeated layer norm, heads keep their size and so their scores, and the final no
 because the embedding that reads it is tied. Cost is then truly that of the larger model, on text that the small one
 really knows. Source: Net2Net (Chen et al., 2016), section 2; docs/benchmarks.md says what it is used for.
 
-Numpy only. This module knows nothing of graphs, nor of how a checkpoint is run; hush words and a detector beside the
+Numpy only. This module knows nothing of graphs, nor of how a checkpoint is run; hush words and a detector next to the
 checkpoint are carried over.
 """
 
@@ -33,7 +33,7 @@ from whispertide.streaming.hush import HushWord
 
 Weights = npt.NDArray[Any]  # float16 or float32
 
-# What a checkpoint folder has beside its weights and its two configurations.
+# What a checkpoint folder has next to its weights and its two configurations.
 COMPANIONS = (
     "added_tokens.json",
     "merges.txt",
@@ -179,7 +179,7 @@ def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str],
 def widened(name: str, checkpoint: Checkpoint, widening: Widening) -> npt.NDArray[np.float32]:
     """One tensor of the wide model, by its canonical name.
 
-    Copies lie one behind the other, so copy c of head h is head h + c * (heads of the source). An added layer has the
+    Copies lie one after the other, so copy c of head h is head h + c * (heads of the source). An added layer has the
     weights of a layer of the source, so that it computes with ordinary numbers, but adds nothing to the stream.
     """
     donor, silent = widening.donor(name)
@@ -284,7 +284,7 @@ def _generation(checkpoint: Checkpoint, widening: Widening, source: Path) -> dic
     return {**generation, "alignment_heads": [[layer + added, head] for layer, head in heads]}
 
 
-# --- what is trained beside a checkpoint ------------------------------------------------------------------------------
+# --- what is trained for a checkpoint ----------------------------------------------------------------------------------
 
 
 def _write_beside(checkpoint: Checkpoint, widening: Widening, source: Path, output: Path) -> None:

@@ -1,6 +1,6 @@
 """LibriSpeech as it unpacks: SUBSET/SPEAKER/CHAPTER with SPEAKER-CHAPTER.trans.txt and one FLAC file per line of it.
 
-The folder may be the whole, one subset or one speaker. Files converted to another format beside the text are found
+The folder may be the whole, one subset or one speaker. Files converted to another format next to the text are found
 too. There are no word times (Panayotov et al. 2015 aligned the sentences, not the words), so no latency is claimed.
 """
 

@@ -9,7 +9,7 @@ Fields: `file` (below the folder), `seconds`, `transcript`, `ref_quality`, and w
 - anything else ("asr", "none") is left out, because nobody checked what is said.
 
 Word times count as exact only where `words_source` says that they were made by hand or by a synthesizer and the words
-are those of the transcript; times by an aligner or a recogniser are dropped. `longform_groups.jsonl` beside it
+are those of the transcript; times by an aligner or a recogniser are dropped. `longform_groups.jsonl` next to it
 (`group`, `files`) names files that follow each other in their source; each group is one long recording, and its files
 are not used alone.
 """

@@ -19,7 +19,7 @@ class Excerpt:
     """So many seconds of a corpus, in as many voices as there is room for: the beginnings of its utterances.
 
     Group after group gives one utterance, in the corpus's order, until the time is up. A piece is a sixteenth of the
-    excerpt but at least 20 s, or longer where the corpus has too few utterances; it ends behind a word. An utterance
+    excerpt but at least 20 s, or longer where the corpus has too few utterances; it ends after a word. An utterance
     whose words have no times cannot be cut: it is taken whole, or left out.
     """
 

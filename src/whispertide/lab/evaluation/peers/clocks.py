@@ -26,7 +26,7 @@ class Stepped(Protocol):
     """A recogniser that computes only when it is called."""
 
     def feed(self, samples: FloatArray) -> tuple[Words, Words]:
-        """Take more audio and compute: all words committed so far, and the guess behind them."""
+        """Take more audio and compute: all words committed so far, and the guess after them."""
 
     def finish(self) -> Words:
         """The audio is over: all words."""

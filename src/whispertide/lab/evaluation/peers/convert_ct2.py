@@ -95,7 +95,7 @@ def _attention(checkpoint: Checkpoint, name: str, spec: Any, groups: tuple[tuple
 
 
 def _vocabulary(folder: Path, size: int) -> list[str]:
-    """The text of every token id; timestamps that an old tokenizer leaves out are behind all others."""
+    """The text of every token id; timestamps that an old tokenizer leaves out are after all others."""
     tokenizer = read_json(folder / "tokenizer.json")
     ids = {**tokenizer["model"]["vocab"], **{item["content"]: item["id"] for item in tokenizer["added_tokens"]}}
     tokens = [text for text, _ in sorted(ids.items(), key=lambda item: item[1])]

@@ -44,7 +44,7 @@ def _header(checkpoint: Checkpoint, file: BinaryIO) -> None:
 
 
 def _vocabulary(vocabulary: Vocabulary, ordinary: int, file: BinaryIO) -> None:
-    """The bytes of the ordinary tokens; whisper.cpp knows the special ones behind them."""
+    """The bytes of the ordinary tokens; whisper.cpp knows the special ones after them."""
     file.write(struct.pack("<i", ordinary))
     for token in range(ordinary):
         text = vocabulary.token_bytes(token)

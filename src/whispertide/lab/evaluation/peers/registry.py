@@ -19,7 +19,7 @@ _COMMON: dict[str, Setting] = {"threads": DEFAULT_THREADS, "language": "en"}
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another program that can be measured beside ours.
+    """Another program that can be measured next to ours.
 
     environment  its folder under .venv-peers, and the name of its requirements file; empty if it can never run
     program      module of this package that runs inside that environment
@@ -29,7 +29,7 @@ class Peer:
                  trim_s (how long the window grows), frame_threshold (AlignAtt's), clock ("simulated" or "free"),
                  compute_type and isa (CTranslate2's arithmetic, and instruction set such as AVX512, which it uses only
                  when told)
-    variants     changes of the defaults that are measured beside them. Fallback off: a checkpoint of which some
+    variants     changes of the defaults that are measured next to them. Fallback off: a checkpoint of which some
     vocabulary
                  was never trained says anything at all where fallback samples at high temperature
     reason       why it can never run; empty if it can

@@ -134,7 +134,7 @@ def _python(peer: Peer, arguments: list[str], settings: Mapping[str, Setting], t
     """
     interpreter = environments().absolute() / peer.environment / "bin" / "python"
     with tempfile.TemporaryDirectory(prefix="whispertide-path-") as path:
-        # Only this package may come along, not whatever is installed beside it.
+        # Only this package may come along, not whatever is installed next to it.
         (Path(path) / "whispertide").symlink_to(Path(whispertide.__file__).parent, target_is_directory=True)
         module, *rest = arguments
         command = [str(interpreter), "-m", f"{PACKAGE}.{module}", *rest]
