@@ -453,7 +453,7 @@ def test_a_larger_share_leaves_the_second_worker_less(model: WhisperModel) -> No
 def counting(model: WhisperModel) -> WhisperModel:
     """A view whose decoder counts its runs."""
     view = model.view(model.options)
-    view.encoder = model.encoder  # type: ignore[misc]  # cached, so that it can be set
+    view.encoder = model.encoder  # cached, so it can be set
     view.decoder_graph.graph = cast(Any, CountingGraph(view.decoder_graph.graph))
     return view
 
