@@ -2,7 +2,7 @@
 
 A token whose attention lies within `margin` frames of the end may be about a word that is still being spoken: it is
 dropped, and the search ends. A token that attends far *before* the one that it follows means that the decoder has
-lost its place: then nothing of this decode stands. Source: SimulStreaming, `PaddedAlignAttWhisper.infer`; ALGORITHMS as in
+lost its place: then nothing of this decode stands. Source: SimulStreaming, `PaddedAlignAttWhisper.infer`; as in
 docs/attention.md. Ours: a word that attends somewhat before the one that it follows ends the decode, because the
 decoder is about to say again what it has said (the idea is NPUsper's, see `backward_shift`).
 """
@@ -31,7 +31,7 @@ class Frontier:
     rewind      attention may jump back by this much; None: by any amount
     last_frame  what the last token before this decode attended to, in this window's frames (may be negative)
     beyond      tokens that are still decoded after the frontier, as a guess; they are not firm
-    back        a word may look so far back from the one before it; one that looks further is dropped, which ends the search
+    back        a word may look so far back from the one before it; one that looks further ends the search
                 (not across decodes, whose windows differ); None: any place is right
     floor       of the spread of attention, see `watch.attended_frame`; 0: as published
     """

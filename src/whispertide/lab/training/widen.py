@@ -284,7 +284,7 @@ def _generation(checkpoint: Checkpoint, widening: Widening, source: Path) -> dic
     return {**generation, "alignment_heads": [[layer + added, head] for layer, head in heads]}
 
 
-# --- what is trained for a checkpoint ----------------------------------------------------------------------------------
+# --- what is trained for a checkpoint --------------------------------------------------------------------------------
 
 
 def _write_beside(checkpoint: Checkpoint, widening: Widening, source: Path, output: Path) -> None:
