@@ -62,6 +62,7 @@ def test_sizes(folder: Path) -> None:
     assert (folder / "model.safetensors").stat().st_size < megabytes * 1e6
 
 
+@pytest.mark.slow  # nano.en's tokens are compared with those of transformers in decoding/test_window, too
 @SHIPPED
 def test_transformers_writes_the_same(folder: Path) -> None:
     torch = pytest.importorskip("torch")
