@@ -64,9 +64,7 @@ def test_no_more_is_carried_than_may_be(step_s: float, carried_s: float) -> None
     state = policy.start(0)
     for number in range(1, 9):
         end = round(number * step_s * S)
-        plan = policy.plan(
-            state, min(end, policy.limit(state)), search=Greedy(), round_id=number, is_last=False
-        )
+        plan = policy.plan(state, min(end, policy.limit(state)), search=Greedy(), round_id=number, is_last=False)
         policy.apply(state, RoundResult(plan, (), listened=Listened((), 0, None, None, len(plan.window) // 320)))
         assert min(plan.window.end, carried_s * S) - 320 <= plan.window.end - state.start <= carried_s * S + 320
 

@@ -451,7 +451,9 @@ def test_the_next_round_is_told_what_the_last_one_heard() -> None:
     script = Script(search=FOLLOWED)
     assert reference(script, 1.0) is None  # nothing was heard yet
     script.hear(1.7, WALK)
-    assert reference(script, 2.5) == Reference((), Span(0, round(1.7 * S)), words=WALK, reuse=Reuse("first", recover=False))
+    assert reference(script, 2.5) == Reference(
+        (), Span(0, round(1.7 * S)), words=WALK, reuse=Reuse("first", recover=False)
+    )
     newer = (*WALK[:2], *speech(("hole", 1.2, 1.6), ("now", 1.7, 2.2)))
     script.hear(2.5, newer)
     told = reference(script, 3.5)
