@@ -31,7 +31,7 @@ RECIPE = get_recipe("whisper-streaming").replace(step_s=0.1)
 class Instant:
     """An executor that hears one word in every round."""
 
-    def run(self, plan: Any, audio: Any, options: Any, guards: Any = ()) -> RoundResult:
+    def run(self, plan: Any, audio: Any, options: Any) -> RoundResult:
         """At once."""
         word = Word(f" w{plan.id}", plan.window.start, plan.window.end)
         return RoundResult(plan, (Heard(Span(word.start, word.end), (word,)),), stats=RoundStats())

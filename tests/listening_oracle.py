@@ -7,7 +7,6 @@ prefix says that it was heard before. What guards of attention would do with tha
 """
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy as np
 from oracle import JITTER, Oracle, audio_between
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
-from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
 from whispertide.events import RoundStats
@@ -37,9 +35,7 @@ class ListeningOracle(Oracle):
     shifts: float = 0.0
     jitter: int = JITTER
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
         window, listen = plan.window, plan.listen
         assert listen is not None
         assert len(audio) == len(window)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from whispertide.audio.vad import GateOptions, SpeechGate
-from whispertide.decoding.search import Guard
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import Heard, RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
@@ -42,9 +41,7 @@ class Oracle:
     def __post_init__(self) -> None:
         self._starts = [word.start for word in self.words]
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
         window = plan.window
         assert len(audio) == len(window)
         expected = audio_between(window.start, min(window.start + 2, window.end))

@@ -17,7 +17,6 @@ from fake_transcriber import FakeTranscriber
 from oracle import make_gate
 from whispertide.checkpoint.languages import language_code
 from whispertide.decoding.longform import OfflineSegment
-from whispertide.decoding.search import Guard
 from whispertide.errors import GraphError
 from whispertide.events import Confirmed, End, Event, from_dict
 from whispertide.options import DecodeOptions
@@ -44,15 +43,13 @@ class WatchedOracle(KnowingOracle):
         super().__init__(words, jitter=0)
         self.model = model
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
         if options.prompt == "fail":
             raise GraphError("the graph decoder.onnx failed")
         if options.prompt == "defect":
             raise ZeroDivisionError("a defect")
         time.sleep(self.model.round_s)
-        return super().run(plan, audio, options, guards)
+        return super().run(plan, audio, options)
 
 
 @dataclass

@@ -11,8 +11,6 @@ import pytest
 
 from oracle import Oracle, audio_between, make_gate, plain, speech
 from whispertide.audio.vad import GateEvent
-from whispertide.decoding.guards import SameToken
-from whispertide.decoding.search import Guard
 from whispertide.errors import AudioError, OptionError, SessionError, UnknownRecipeError
 from whispertide.events import (
     Confirmed,
@@ -454,7 +452,7 @@ def test_rounds_can_be_run_elsewhere() -> None:
     assert session.due() is None  # one at a time
     session.ingest(audio_between(2 * S, 4 * S))  # goes on meanwhile
     assert plan.window == Span(0, 2 * S)
-    events += session.apply(oracle.run(plan, session.window(plan), session.options, session.guards(plan)))
+    events += session.apply(oracle.run(plan, session.window(plan), session.options))
     session.request_finish()
     while (plan := session.due()) is not None:
         assert plan.is_last
@@ -464,30 +462,6 @@ def test_rounds_can_be_run_elsewhere() -> None:
     assert kinds(events)[-2:] == ["turn_end", "end"]
     with pytest.raises(SessionError, match="this one has ended"):
         session.ingest(audio_between(0, 1))
-
-
-def test_the_policy_says_what_watches_a_round() -> None:
-    class Watched(LocalAgreement):
-        def guards(self, plan: RoundPlan) -> Sequence[Guard]:
-            return (SameToken(plan.id + 2),)
-
-    session = Session(RECIPE, policy=Watched())
-    for at in (0, 1):
-        session.ingest(audio_between(at * S, (at + 1) * S))
-        plan = session.due()
-        assert plan is not None
-        assert session.guards(plan) == (SameToken(at + 2),)
-        session.apply(RoundResult(plan, ()))
-
-    given: list[object] = []
-
-    class Noting(Oracle):
-        def run(self, *args: Any) -> RoundResult:
-            given.append(args[3])
-            return super().run(*args)
-
-    push(Session(RECIPE, Noting(TALK), policy=Watched()), 2.0)
-    assert given == [(SameToken(2),), (SameToken(3),)]
 
 
 def test_a_round_took_what_all_its_stages_took() -> None:
@@ -672,13 +646,11 @@ class Flaky:
     error: BaseException = field(default_factory=lambda: RuntimeError("the graph broke"))
     calls: int = 0
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
         self.calls += 1
         if self.calls in self.fail_in:
             raise self.error
-        return self.oracle.run(plan, audio, options, guards)
+        return self.oracle.run(plan, audio, options)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the graph broke"), KeyboardInterrupt()])
@@ -881,7 +853,7 @@ def run_long(minutes: int, *, gated: bool) -> None:
         worst = max(worst, session.buffered)
     session.finish()
     assert said(session.transcript.words) == said(words)
-    assert worst <= (recipe.hard_cap_s + recipe.step_s) * S
+    assert worst <= (recipe.policy.hard_cap_s + recipe.schedule.step_s) * S
     state = session.snapshot()
     assert len(state.turns.gate_events) + len(state.turns.in_flight) + len(state.outbox) == 0
 
@@ -899,9 +871,7 @@ def test_an_hour_stays_within_bounds(gated: bool) -> None:
 
 def test_a_result_beyond_the_audio_is_brought_into_it() -> None:
     class Dreamer:
-        def run(
-            self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-        ) -> RoundResult:
+        def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
             words = (Word(" later", plan.window.end + S, plan.window.end + 2 * S),)
             return RoundResult(plan, (Heard(plan.window, words),))
 

@@ -15,7 +15,6 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 
 from oracle import Oracle, audio_between, make_gate
-from whispertide.decoding.search import Guard
 from whispertide.events import Confirmed, Event
 from whispertide.options import DecodeOptions
 from whispertide.server.protocols.base import (
@@ -96,10 +95,8 @@ def silence(duration_s: float, rate: int = SAMPLE_RATE, width: int = 2) -> bytes
 class KnowingOracle(Oracle):
     """Takes any audio for that of the words."""
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
-        return super().run(plan, audio_between(plan.window.start, plan.window.end), options, guards)
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+        return super().run(plan, audio_between(plan.window.start, plan.window.end), options)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from whispertide.options import DecodeOptions
 from whispertide.server.protocols.wyoming_frames import Frame, encode
-from whispertide.streaming.recipe import field_types
+from whispertide.streaming.recipe import every_field
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -17,9 +17,8 @@ json_values = st.recursive(
 )
 # What Python's JSON takes and nothing behind it can use
 strange = st.sampled_from(["\ud800", 10**400, -(10**20), float("nan"), float("inf"), [[[[]]]] * 3, "²", "x" * 5_000])
-_changes = st.dictionaries(
-    st.sampled_from([*field_types(), *(item.name for item in fields(DecodeOptions))]), json_values | strange, max_size=2
-)
+_names = [*every_field(), "schedule.step_s", *(item.name for item in fields(DecodeOptions))]
+_changes = st.dictionaries(st.sampled_from(_names), json_values | strange, max_size=2)
 _kinds = st.sampled_from(
     ["start", "resume", "ack", "flush", "clear", "configure", "finish", "abandon", "keepalive", "x"]
 )

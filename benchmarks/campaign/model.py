@@ -1,13 +1,11 @@
 """The tests' models that know their words, as one for all recipes: by their times, or by attention."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from listening_oracle import ListeningOracle
 from oracle import audio_between, make_gate
 from served import KnowingModel
-from whispertide.decoding.search import Guard
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.recipe import Recipe
@@ -23,12 +21,10 @@ class Listening(ListeningOracle):
 
     round_s: float = 0.0
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
         """The words of the window."""
         time.sleep(self.round_s)
-        return super().run(plan, audio_between(plan.window.start, plan.window.end), options, guards)
+        return super().run(plan, audio_between(plan.window.start, plan.window.end), options)
 
 
 @dataclass

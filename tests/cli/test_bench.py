@@ -107,7 +107,8 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
     record = Heard()
 
     def streaming(transcriber: object, recipe: Recipe, *, clock: str) -> Recogniser:
-        return record.recogniser(f"{recipe.name} {recipe.step_s:g} {recipe.framing} {clock}", recipe.step_s)
+        step_s = recipe.schedule.step_s
+        return record.recogniser(f"{recipe.name} {step_s:g} {recipe.framing.kind} {clock}", step_s)
 
     def offline(transcriber: object, **_: object) -> Recogniser:
         return record.recogniser("offline", 5.0)
@@ -125,7 +126,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
         )
 
     def session(recipe: Recipe) -> SimpleNamespace:
-        if recipe.framing == "hush":
+        if recipe.framing.kind == "hush":
             raise CheckpointNotFoundError("expected a hush word; there is none")
         record.checked.append(recipe.name)
         return SimpleNamespace(close=lambda: None)

@@ -10,6 +10,8 @@ from command_line import Run
 from fake_transcriber import FakeTranscriber
 from whispertide.checkpoint import load_checkpoint
 from whispertide.cli.main import app
+from whispertide.streaming.executors import Pipelined
+from whispertide.streaming.framing import Buckets, Pad30
 from whispertide.streaming.hush import HushWord
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
@@ -73,10 +75,10 @@ def test_framings_that_do_not_go_together(run: Run, loads: list[object], talk: P
 def test_the_framing_of_a_recipe_is_changed(run: Run, talk: Path, transcriber: FakeTranscriber) -> None:
     assert run("transcribe", talk, "--pace", "max", "--framing", "buckets").exit_code == 0
     assert run("transcribe", talk, "--set", "framing=pad30").exit_code == 0
-    assert [recipe.framing for recipe in transcriber.recipes] == ["buckets", "pad30"]
+    assert [recipe.framing for recipe in transcriber.recipes] == [Buckets(), Pad30()]
 
 
 def test_the_executor_of_a_recipe_is_changed(run: Run, talk: Path, transcriber: FakeTranscriber) -> None:
     assert run("transcribe", talk, "--recipe", "whisperflow", "--executor", "pipelined").exit_code == 0
-    assert transcriber.recipes[-1].executor == "pipelined"
+    assert transcriber.recipes[-1].executor == Pipelined()
     assert run("transcribe", talk, "--executor", "sideways").exit_code == 2

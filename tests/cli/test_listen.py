@@ -15,6 +15,8 @@ from whispertide import api
 from whispertide.audio import mic
 from whispertide.errors import AudioDeviceError
 from whispertide.formats.files import parse_json
+from whispertide.streaming.executors import Serial
+from whispertide.streaming.framing import Hush
 from whispertide.streaming.hush import HushWord
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -102,7 +104,7 @@ def test_a_hush_word_of_a_file_is_used(
     assert run("listen", "--hush", tmp_path / "word.npz", "--executor", "serial").exit_code == 0
     assert given == [0.75]
     recipe = transcriber.recipes[-1]
-    assert (recipe.framing, recipe.hush_s, recipe.executor) == ("hush", 0.75, "serial")
+    assert (recipe.framing, recipe.executor) == (Hush(hush_s=0.75), Serial())
     missing = run("listen", "--hush", tmp_path / "nowhere.npz")
     assert missing.exit_code == 4
     assert len(loads) == 1

@@ -219,8 +219,7 @@ def test_an_accelerator_that_only_torch_reaches(monkeypatch: pytest.MonkeyPatch)
 
 def rounds(count: int, seconds: float = 0.1) -> list[Recorded]:
     return [
-        Recorded(RoundPlan(n, Span(0, 8000)), audio_between(0, 8000), DecodeOptions(), (), seconds)
-        for n in range(count)
+        Recorded(RoundPlan(n, Span(0, 8000)), audio_between(0, 8000), DecodeOptions(), seconds) for n in range(count)
     ]
 
 

@@ -5,19 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from whispertide.decoding.earlier import EarlierText, Reuse
+from whispertide.decoding.greedy import GreedySearch, SamplingSearch
+from whispertide.decoding.pruned import PrunedSampling, PrunedSearch
+from whispertide.decoding.verify import VerifySearch
 
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
 from whispertide.decoding import window
 from whispertide.decoding.beam import BeamSearch
-from whispertide.decoding.earlier import EarlierText, Reuse
-from whispertide.decoding.greedy import GreedySearch, SamplingSearch
 from whispertide.decoding.longform import Features, Transcription
 from whispertide.decoding.prompt import build_prompt
-from whispertide.decoding.pruned import PrunedSampling, PrunedSearch
 from whispertide.decoding.rules import build_rules
 from whispertide.decoding.search import Steps
 from whispertide.decoding.segments import TimedSegment
-from whispertide.decoding.verify import VerifySearch
 from whispertide.decoding.window import WindowResult, align_window, build_search, decode_window
 from whispertide.options import DecodeOptions
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, Span, Word

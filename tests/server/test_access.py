@@ -145,4 +145,4 @@ def test_every_level_is_a_recipe_and_level_0_restores_it(name: str) -> None:
         values = settings_at(level, recipe, options)
         changed = recipe.replace(search=values["search"], step_s=values["step_s"])
         assert (changed == recipe) or level > 0
-    assert settings_at(3, recipe, options)["step_s"] == 2 * recipe.step_s
+    assert settings_at(3, recipe, options)["step_s"] == 2 * recipe.schedule.step_s

@@ -138,7 +138,7 @@ class Remeasured(KnowingModel):
     def session(
         self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None, live: bool = False
     ) -> Session:
-        framing = self.framings.pop(0) if recipe.framing == "auto" else recipe.framing
+        framing = self.framings.pop(0) if recipe.framing.kind == "auto" else recipe.framing.kind
         self.given.append(framing)
         return super().session(recipe.replace(framing=framing), options=options, vad=vad, live=live)
 
@@ -154,7 +154,7 @@ def test_after_a_restart_windows_are_framed_as_before(tmp_path: Path) -> None:
             await one.rest()
         async with served(journaled(tmp_path), model) as (_, hub):
             (live,) = hub.sessions.values()
-            assert live.session.recipe.framing == "pad30"
+            assert live.session.recipe.framing.kind == "pad30"
 
     asyncio.run(run())
     assert model.given == ["pad30", "pad30"]

@@ -34,6 +34,7 @@ from whispertide.server.scheduler import Done, Scheduler
 from whispertide.session import Session
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.repetition import CONTEXT
+from whispertide.streaming.searches import Greedy
 from wire_conversation import said
 
 RECIPE = get_recipe("whisper-streaming")
@@ -132,7 +133,7 @@ def test_lower_quality_is_told_and_taken_back() -> None:
     assert live.session.recipe.search == RECIPE.search
     live.put(audio(1.5))
     live.step(1)
-    assert live.session.recipe.search == "greedy"
+    assert live.session.recipe.search == Greedy()
 
 
 def test_a_graph_that_fails_once_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,11 +80,11 @@ def test_settings_and_configuration() -> None:
             await one.send({"type": "start", "changes": {"step_s": 0.5}, "rate": 8000, "format": "f32le"})
             session = await one.until("session")
             live = hub.sessions[session["session"]]
-            assert live.asked_recipe.step_s == 0.5
+            assert live.asked_recipe.schedule.step_s == 0.5
             await one.send(bytes(32_000), {"type": "configure", "changes": {"step_s": 2, "prompt": "Tide"}})
             await one.send({"type": "configure", "changes": {"nonsense": 1}}, {"type": "flush"})
             await one.until("flushed")
-            assert (live.asked_recipe.step_s, live.asked_options.prompt) == (2, "Tide")
+            assert (live.asked_recipe.schedule.step_s, live.asked_options.prompt) == (2, "Tide")
             (refusal,) = one.said("error")
             assert "nonsense" in refusal["message"]
             assert not refusal["fatal"]

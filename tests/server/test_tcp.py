@@ -41,7 +41,7 @@ class KnowingModel:
     caution: str = ""
 
     def can_stream(self, recipe: Recipe) -> bool:
-        return recipe.framing != "hush"
+        return recipe.framing.kind != "hush"
 
     def session(
         self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None, live: bool = False

@@ -14,8 +14,8 @@ from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
-from whispertide.streaming.doubt import Doubt
-from whispertide.streaming.round import Commit, Listened, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, Listened, Listening, RoundPlan, RoundResult
+from whispertide.streaming.searches import Beam, Greedy, Search, Unrolled, Verified
 from whispertide.types import SAMPLE_RATE, Word
 
 S = SAMPLE_RATE
@@ -34,14 +34,21 @@ def texts(words: Any) -> list[str]:
 class Play:
     """One utterance under a policy, round by round."""
 
-    def __init__(self, policy: AlignAtt, at: int = 0) -> None:
+    def __init__(self, policy: AlignAtt, at: int = 0, search: Search | None = None) -> None:
         self.policy = policy
+        self.search = search or Greedy()
         self.state: AlignAttState = policy.start(at)
         self.rounds = 0
 
     def plan(self, end: float, *, is_last: bool = False, load: float = 0.0) -> RoundPlan:
-        at, load_samples = round(end * S), round(load * S)
-        return self.policy.plan(self.state, at, round_id=self.rounds, is_last=is_last, load=load_samples)
+        return self.policy.plan(
+            self.state,
+            round(end * S),
+            search=self.search,
+            round_id=self.rounds,
+            is_last=is_last,
+            load=round(load * S),
+        )
 
     def round(
         self,
@@ -69,7 +76,7 @@ def watch(plan: RoundPlan) -> Frontier:
 
 
 def test_a_round_is_watched_by_the_frontier_and_the_last_one_by_a_narrower_one() -> None:
-    play = Play(AlignAtt(margin=25, margin_last=4, rewind=200))
+    play = Play(AlignAtt(margin_s=0.5, margin_last_s=0.08, rewind_s=4.0))
     assert watch(play.plan(1)) == Frontier(margin=25, rewind=200, last_frame=-200)
     play.rounds = 7
     assert play.plan(1).id == 7
@@ -88,7 +95,7 @@ def test_confirmed_words_are_forced_and_the_attention_is_remembered() -> None:
 def test_the_last_word_is_held_back() -> None:
     words = (word("one", 0.2, 0.5), word("two", 0.6, 1.0))
     assert texts(Play(AlignAtt(truncate="last-word")).round(2, *words).confirmed) == ["one"]
-    near = AlignAtt(truncate="near-end", hold=S // 2)
+    near = AlignAtt(truncate="near-end", hold_s=0.5)
     assert texts(Play(near).round(2, *words).confirmed) == ["one", "two"]
     commit = Play(near).round(1.2, *words)
     assert texts(commit.confirmed) == ["one"]
@@ -97,7 +104,7 @@ def test_the_last_word_is_held_back() -> None:
 
 def test_near_the_end_is_what_attends_to_it_not_a_word_before_a_pause() -> None:
     """A word lasts until the next one begins, so its end says little."""
-    policy = AlignAtt(truncate="near-end", hold=S // 2)
+    policy = AlignAtt(truncate="near-end", hold_s=0.5)
     before_a_pause = TokenWord(Word(" one", S, 2 * S), (1,), attended=S)
     assert texts(Play(policy).round(2, before_a_pause).confirmed) == ["one"]
     for attended, confirmed in ((round(1.9 * S), []), (round(1.5 * S) + 1, []), (round(1.5 * S), ["one"])):
@@ -108,7 +115,7 @@ def test_near_the_end_is_what_attends_to_it_not_a_word_before_a_pause() -> None:
 def test_a_doubtful_word_waits_until_it_is_settled_and_keeps_those_behind_it_waiting() -> None:
     sure, doubtful = word("one", 0.2, 0.5), TokenWord(Word(" game", round(0.6 * S), S, probability=0.4), (2,))
     behind = word("two", 1.1, 1.3)
-    policy = AlignAtt(truncate="none", doubt=Doubt(0.5, S))
+    policy = AlignAtt(truncate="none", doubt=0.5, settle_s=1.0)
     commit = Play(policy).round(1.9, sure, doubtful, behind)
     assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["one"], ["game", "two"])
     assert texts(Play(policy).round(2.1, sure, doubtful, behind).confirmed) == ["one", "game", "two"]
@@ -133,7 +140,7 @@ def test_a_word_known_to_go_on_is_held_back_in_any_case() -> None:
 
 
 def test_words_behind_the_frontier_are_a_guess_that_can_be_verified() -> None:
-    play = Play(AlignAtt(truncate="none", beyond=9, verify=True))
+    play = Play(AlignAtt(truncate="none", beyond=9), search=Verified(beam=1))
     words = (word("one", 0.2, 0.5, 11), word("two", 0.6, 1.0, 12), word("three", 1.1, 1.4, 13))
     commit = play.round(1.5, *words, firm=1, halt=Halt("frontier", 1, 12), last_frame=40)
     assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["one"], ["two", "three"])
@@ -143,11 +150,22 @@ def test_words_behind_the_frontier_are_a_guess_that_can_be_verified() -> None:
     assert unverified.plan(1).reference is None
     unverified.round(1.5, *words, firm=1)
     assert unverified.plan(2).reference is None
-    assert Play(AlignAtt(verify=True)).plan(1).reference is None
+    assert Play(AlignAtt(), search=Verified(beam=1)).plan(1).reference is None
+
+
+@pytest.mark.parametrize("search", [Beam(), Verified(beam=2)])
+def test_several_hypotheses_have_no_guess_and_nothing_to_verify(search: Search) -> None:
+    play = Play(AlignAtt(truncate="none", beyond=9), search=search)
+    assert watch(play.plan(1)).beyond == 0
+    play.round(1.5, word("one", 0.2, 0.5, 11), word("two", 0.6, 1.0, 12), firm=1)
+    assert texts(word.word for word in play.state.guess) == ["two"]
+    assert play.plan(2).reference is None
+    play.search = Greedy()
+    assert watch(play.plan(2)).beyond == 9
 
 
 def test_a_rewind_voids_the_round_and_the_memory_of_attention() -> None:
-    play = Play(AlignAtt(truncate="none", rewind=200))
+    play = Play(AlignAtt(truncate="none", rewind_s=4.0))
     play.round(2, word("one", 0.2, 0.5), last_frame=60)
     commit = play.round(3, halt=Halt("rewind", 0, 5))
     assert commit.confirmed == ()
@@ -172,7 +190,7 @@ def test_a_last_round_too_short_to_be_heard_confirms_the_guess() -> None:
 
 
 def test_the_oldest_rounds_leave_the_window_and_their_words_become_context() -> None:
-    play = Play(AlignAtt(truncate="none", hard_cap=8 * S))
+    play = Play(AlignAtt(truncate="none", hard_cap_s=8.0))
     for second in range(1, 12):
         play.round(second, word(f"w{second}", second - 0.9, second - 0.6, second), last_frame=None)
     assert 4 * S <= 11 * S - play.state.start <= 8 * S
@@ -181,7 +199,7 @@ def test_the_oldest_rounds_leave_the_window_and_their_words_become_context() -> 
     first = plan.prefix[0]
     assert plan.prefix == tuple(range(first, 12))
     assert plan.prompt.split() == [f"w{n}" for n in range(1, first)]
-    assert play.policy.plan(play.state, 12 * S, round_id=0, is_last=False).window.start % 320 == 0
+    assert play.plan(12).window.start % 320 == 0
 
 
 @pytest.mark.parametrize(
@@ -190,7 +208,7 @@ def test_the_oldest_rounds_leave_the_window_and_their_words_become_context() -> 
 def test_a_window_of_segments_leaves_room_for_a_step_and_for_two_where_it_is_full(
     step: float, starts: list[float]
 ) -> None:
-    play, found = Play(AlignAtt(truncate="none", hard_cap=8 * S)), []
+    play, found = Play(AlignAtt(truncate="none", hard_cap_s=8.0)), []
     for number in range(1, len(starts) + 1):
         end = number * step
         play.round(end, word(f"w{number}", end - 0.9, end - 0.6, number))
@@ -199,7 +217,7 @@ def test_a_window_of_segments_leaves_room_for_a_step_and_for_two_where_it_is_ful
 
 
 def test_segments_fill_the_window_before_the_oldest_goes() -> None:
-    play, longest = Play(AlignAtt(truncate="none")), 0
+    play, longest = Play(AlignAtt(truncate="none", hard_cap_s=30.0)), 0
     for number in range(1, 60):
         end = 1.2 * number + 0.1
         play.round(end, word(f"w{number}", end - 0.9, end - 0.6, number))
@@ -210,7 +228,7 @@ def test_segments_fill_the_window_before_the_oldest_goes() -> None:
 
 
 def test_a_full_window_makes_ever_more_room_until_late_rounds_catch_up() -> None:
-    play, arrived = Play(AlignAtt(truncate="none")), 0.0
+    play, arrived = Play(AlignAtt(truncate="none", hard_cap_s=30.0)), 0.0
     late = []
     for number in range(1, 60):
         arrived += 1.2 if number < 25 else 3.0  # from here on rounds take longer
@@ -223,14 +241,14 @@ def test_a_full_window_makes_ever_more_room_until_late_rounds_catch_up() -> None
 
 def test_context_can_be_left_out() -> None:
     """Simul-Whisper throws text away with its audio."""
-    play = Play(AlignAtt(truncate="none", hard_cap=8 * S, context=False))
+    play = Play(AlignAtt(truncate="none", hard_cap_s=8.0, context_tokens=0))
     for second in range(1, 12):
         play.round(second, word(f"w{second}", second - 0.9, second - 0.6, second))
     assert play.plan(12).prompt == ""
 
 
 def test_remembered_attention_moves_with_the_window() -> None:
-    play = Play(AlignAtt(truncate="none", hard_cap=8 * S))
+    play = Play(AlignAtt(truncate="none", hard_cap_s=8.0))
     for second in range(1, 11):
         frame = (second * S - play.state.start) // 320 - 30  # 0.6 s before the window's end
         play.round(second, word(f"w{second}", second - 0.9, second - 0.6, second), last_frame=frame)
@@ -239,7 +257,7 @@ def test_remembered_attention_moves_with_the_window() -> None:
 
 
 def test_a_short_window_keeps_a_few_words_in_front_of_what_is_new() -> None:
-    play = Play(AlignAtt(truncate="none", memory="words", window=4 * S, carry=2))
+    play = Play(AlignAtt(truncate="none", memory="words", window_s=4.0, carry=2))
     for second in range(1, 6):
         play.round(second, word(f"w{second}", second - 0.9, second - 0.6, second))
     assert play.plan(6).prefix == (4, 5)
@@ -251,7 +269,7 @@ def test_a_short_window_keeps_a_few_words_in_front_of_what_is_new() -> None:
 def test_where_in_the_stream_it_is_said_does_not_matter(memory: Any, truncate: Any) -> None:
     found = []
     for at in (0, 1024):
-        play = Play(AlignAtt(memory=memory, truncate=truncate, window=3 * S, hard_cap=9 * S), at * S)
+        play = Play(AlignAtt(memory=memory, truncate=truncate, window_s=3.0, hard_cap_s=9.0), at * S)
         states = []
         for number in range(1, 20):
             end = at + 0.8 * number
@@ -262,7 +280,7 @@ def test_where_in_the_stream_it_is_said_does_not_matter(memory: Any, truncate: A
 
 
 def test_silence_is_let_go_of() -> None:
-    play = Play(AlignAtt(memory="words", window=4 * S, margin=10))
+    play = Play(AlignAtt(memory="words", window_s=4.0, margin_s=0.2))
     for second in range(1, 30):
         play.round(second)
         assert second * S - play.state.start <= 4 * S
@@ -270,7 +288,7 @@ def test_silence_is_let_go_of() -> None:
 
 def test_audio_in_which_nothing_was_heard_yet_stays_for_a_while() -> None:
     """The margin, and a second more."""
-    play = Play(AlignAtt(memory="words", window=S // 2, margin=10))
+    play = Play(AlignAtt(memory="words", window_s=1.0, margin_s=0.2))
     for second in range(1, 5):
         play.round(second)
     assert play.state.start == 4 * S - 3_200 - S
@@ -279,7 +297,7 @@ def test_audio_in_which_nothing_was_heard_yet_stays_for_a_while() -> None:
 @pytest.mark.parametrize(("end", "start"), [(7.1, 2.4), (7.3, 3.3)])
 def test_a_cut_in_a_pause_keeps_away_from_the_word_before_it(end: float, start: float) -> None:
     """By a fifth of a second, or else the word stays, too."""
-    play = Play(AlignAtt(truncate="none", memory="words", window=4 * S, margin=10))
+    play = Play(AlignAtt(truncate="none", memory="words", window_s=4.0, margin_s=0.2))
     play.round(3.5, word("no", 0.5, 0.9), word("one", 2.5, 3.0))
     play.round(end)
     assert play.state.start == pytest.approx(start * S, abs=320)
@@ -287,20 +305,20 @@ def test_a_cut_in_a_pause_keeps_away_from_the_word_before_it(end: float, start: 
 
 
 def test_as_many_words_as_are_carried_are_enough_to_cut_in_front_of() -> None:
-    play = Play(AlignAtt(truncate="none", memory="words", window=4 * S, carry=2, margin=25))
+    play = Play(AlignAtt(truncate="none", memory="words", window_s=4.0, carry=2, margin_s=0.5))
     play.round(6, word("one", 5.0, 5.3), word("two", 5.5, 5.8))
     assert play.state.start == round(4.5 * S)  # what lies within the margin and a second stays in any case
 
 
 def test_audio_of_an_unconfirmed_word_stays() -> None:
-    play = Play(AlignAtt(memory="words", window=2 * S, hard_cap=20 * S))
+    play = Play(AlignAtt(memory="words", window_s=2.0, hard_cap_s=20.0))
     for second in range(2, 10):
         play.round(second, word("slow", 1.0, 1.5))
         assert play.state.start <= 1.0 * S
 
 
 def test_a_full_window_confirms_the_older_part_of_the_guess() -> None:
-    play = Play(AlignAtt(memory="words", window=2 * S, hard_cap=8 * S))
+    play = Play(AlignAtt(memory="words", window_s=2.0, hard_cap_s=8.0))
     confirmed: list[str] = []
     for second in range(2, 14):
         words = [word(f"w{n}", n, n + 0.4, n) for n in range(1, second) if n * S >= play.state.start]
@@ -327,7 +345,7 @@ def test_a_loop_is_followed_over_rounds() -> None:
 
 
 def test_a_short_window_leaves_an_eighth_of_the_longest_free_however_short_the_steps_are() -> None:
-    play = Play(AlignAtt(memory="words", window=2 * S, hard_cap=8 * S))
+    play = Play(AlignAtt(memory="words", window_s=2.0, hard_cap_s=8.0))
     held = word("slow", 0.5, 0.7), word("slower", 3.0, 3.3)
     for quarter in range(4, 60):
         play.round(quarter / 4, *(item for item in held if item.start >= play.state.start), firm=0)
@@ -335,7 +353,7 @@ def test_a_short_window_leaves_an_eighth_of_the_longest_free_however_short_the_s
 
 
 def test_late_rounds_are_cheaper_in_declared_steps() -> None:
-    play = Play(AlignAtt(truncate="none", memory="words", window=6 * S, beyond=9, shed=S))
+    play = Play(AlignAtt(truncate="none", memory="words", window_s=6.0, beyond=9, shed_s=1.0))
     levels = []
     end = 0.0
     for load in (0.0, 0.3, 0.6, 1.1, 2.1, 0.3):
@@ -344,12 +362,12 @@ def test_late_rounds_are_cheaper_in_declared_steps() -> None:
         words = [word("a", end - 0.8, end - 0.5, 1), word("b", end - 0.4, end - 0.1, 2)]
         levels.append(play.round(end, *words, load=load).level)
     assert levels == [0, 0, 1, 2, 3, 0]
-    assert [AlignAtt(shed=S).level(round(load * S)) for load in (0.5, 0.51, 1.0, 2.0)] == [0, 1, 1, 2]
-    assert AlignAtt(shed=0).level(60 * S) == 0
+    assert [AlignAtt(shed_s=1.0).level(round(load * S)) for load in (0.5, 0.51, 1.0, 2.0)] == [0, 1, 1, 2]
+    assert AlignAtt(shed_s=0.0).level(60 * S) == 0
 
 
 def test_a_very_late_round_leaves_one_word_in_the_window() -> None:
-    play = Play(AlignAtt(truncate="none", memory="words", window=9 * S, shed=S))
+    play = Play(AlignAtt(truncate="none", memory="words", window_s=9.0, shed_s=1.0))
     for end in (1.0, 1.5, 2.0):
         play.round(end, word("a", end - 0.4, end - 0.1))
     assert len(play.state.words) == 3
@@ -359,7 +377,7 @@ def test_a_very_late_round_leaves_one_word_in_the_window() -> None:
 
 def test_the_last_round_hears_no_guess() -> None:
     """All that it hears is confirmed."""
-    play = Play(AlignAtt(margin=12, margin_last=2, back=3, beyond=9, floor=0.2))
+    play = Play(AlignAtt(margin_s=0.24, margin_last_s=0.04, backward_s=0.06, beyond=9, attention_floor=0.2))
     assert watch(play.plan(1)) == Frontier(margin=12, rewind=200, last_frame=-200, beyond=9, back=3, floor=0.2)
     last = Frontier(margin=2, rewind=None, last_frame=-200, back=3, floor=0.2)
     assert watch(play.plan(1, is_last=True)) == last
@@ -368,7 +386,7 @@ def test_the_last_round_hears_no_guess() -> None:
 @pytest.mark.parametrize("is_last", [False, True])
 def test_words_said_again_end_a_round_the_last_one_too(is_last: bool) -> None:
     """Three words attend further and further on, then the decoder says the second one again."""
-    plan = Play(AlignAtt(margin=12, margin_last=2, back=3)).plan(3, is_last=is_last)
+    plan = Play(AlignAtt(margin_s=0.24, margin_last_s=0.04, backward_s=0.06)).plan(3, is_last=is_last)
     model: Any = SimpleNamespace(generation=SimpleNamespace(alignment_heads=((0, 0), (0, 1))), dims=DIMS)
     guard = watch(plan).guard(scene(FRAMES), model)
     assert asked(guard, [1, 2, 3, 2], [0, 20, 50, 80, 50], FRAMES) == 3
@@ -384,13 +402,13 @@ def test_what_shifts_backward_in_the_last_round_is_heard_again() -> None:
         return plan.listen.again
 
     last = Frontier(margin=4, rewind=None, last_frame=-200)
-    assert again(AlignAtt(back=3), is_last=True) == (last,)
-    assert again(AlignAtt(back=3), is_last=False) is None
+    assert again(AlignAtt(backward_s=0.06), is_last=True) == (last,)
+    assert again(AlignAtt(backward_s=0.06), is_last=False) is None
     assert again(AlignAtt(), is_last=True) is None  # nothing watches for it
 
 
 def test_with_the_guard_for_short_windows_every_round_is_heard_again() -> None:
-    policy = AlignAtt(back=3, shift=BackwardShift())
+    policy = AlignAtt(backward_s=0.06, shift_guard=True)
     for is_last in (False, True):
         listen = Play(policy).plan(1, is_last=is_last).listen
         assert listen is not None
@@ -398,8 +416,42 @@ def test_with_the_guard_for_short_windows_every_round_is_heard_again() -> None:
         assert listen.again == (replace(listen.watch[0], back=None if is_last else 3),)  # type: ignore[type-var]
 
 
+def test_what_the_policy_says_of_listening_is_in_its_plans() -> None:
+    policy = AlignAtt(
+        margin_s=0.1, margin_last_s=0.02, rewind_s=0.0, backward_s=0.1, attention_floor=0.2, truncate="detector",
+        hard_cap_s=11.0, context_tokens=0, beyond=3, loop_guard=False, least_s=0.5, silence_s=0.3, must_speak=True,
+        no_speech=0.3, max_tokens=33, static_prompt=False, word_times="attended", heads_first=True,
+        rescue_logprob=-0.7, rescue_beam=3,
+        shift_guard=True, shift_median=5, shift_average=4, shift_row="fed", shift_from_s=0.3,
+    )  # fmt: skip
+    rule = Frontier(margin=5, rewind=None, last_frame=0, beyond=3, back=5, floor=0.2)
+    assert Play(policy).plan(1).listen == Listening(
+        least=8_000, silence=4_800, must_speak=True, no_speech=0.3, loop_guard=False, max_tokens=33,
+        context_tokens=0, static_prompt=False, times="attended", heads_first=True, rescue=-0.7, rescue_beam=3,
+        watch=(rule, BackwardShift(median=5, average=4, row="fed", search_from=15)), again=(rule,), detect_end=True,
+    )  # fmt: skip
+    assert Play(policy).policy.limit(policy.start(0)) == 11 * S
+    assert Play(AlignAtt()).plan(1).listen == Listening(
+        no_speech=0.9, watch=(Frontier(margin=25, rewind=200, last_frame=-200),)
+    )
+
+
+@pytest.mark.parametrize(("search", "unrolled"), [(Unrolled(), True), (Greedy(), False), (Beam(), False)])
+def test_the_search_says_whether_graphs_are_unrolled(search: Search, unrolled: bool) -> None:
+    listen = Play(AlignAtt(), search=search).plan(1).listen
+    assert listen is not None
+    assert listen.unrolled is unrolled
+
+
+@pytest.mark.parametrize(("memory", "usual"), [("segments", 12.0), ("words", 3.0)])
+def test_how_long_windows_usually_get(memory: Any, usual: float) -> None:
+    assert AlignAtt(memory=memory, window_s=3.0, hard_cap_s=12.0).usual_s == usual
+
+
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(OptionError, match="truncate"):
         AlignAtt(truncate="sometimes")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="memory"):
         AlignAtt(memory="none")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="window_s between 1 and 6; got 7"):
+        AlignAtt(window_s=7.0, hard_cap_s=6.0)

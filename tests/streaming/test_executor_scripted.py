@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from whispertide.decoding.earlier import Reuse
 
 from scripted_model import ScriptedModel, Story, multilingual, story
-from whispertide.decoding.earlier import Reuse
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.allocation import Allocation, Place

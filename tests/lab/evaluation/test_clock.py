@@ -27,11 +27,12 @@ from whispertide.session import Session
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.schedule import BestEffort, Fixed
 from whispertide.streaming.stages import Opening
 from whispertide.types import SAMPLE_RATE, FloatArray, Word, to_samples
 
-FIXED = Recipe(name="test", step_s=1.0, vad=False)
-BEST = Recipe(name="test", schedule="best-effort", step_s=0.02, vad=False)
+FIXED = Recipe("test", schedule=Fixed(step_s=1.0, vad=False))
+BEST = Recipe("test", schedule=BestEffort(step_s=0.02, vad=False))
 
 
 @dataclass
@@ -41,11 +42,9 @@ class Slow:
     words: Sequence[Word]
     seconds: float = 0.0
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
         time.sleep(self.seconds)
-        result = Oracle(self.words, jitter=0).run(plan, audio, options, guards)
+        result = Oracle(self.words, jitter=0).run(plan, audio, options)
         whole = {word.start: word for word in self.words if plan.window.start <= word.start < word.end}
         heard = tuple(
             replace(
@@ -123,7 +122,7 @@ def test_a_schedule_that_looks_at_the_load_sees_the_clocks(compute: float | None
             result = super().run(*args)
             return replace(result, stats=replace(result.stats, encode_s=0.37, decode_s=0.2))
 
-    recipe = replace(FIXED, schedule="adaptive", step_s=0.5, longest_step_s=2.0)
+    recipe = FIXED.replace(schedule="adaptive", step_s=0.5, longest_step_s=2.0)
     session = Session(recipe, Timed(numbered(12)), live=True)
     if compute is None:
         trace = free(session, audio(12))
@@ -258,7 +257,7 @@ class InTwoStages:
         self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()
     ) -> RoundResult:
         time.sleep(self.seconds)
-        result = Slow(self.words).run(plan, cast(FloatArray, opening), options, guards)
+        result = Slow(self.words).run(plan, cast(FloatArray, opening), options)
         return replace(result, stats=RoundStats(encode_s=self.seconds, decode_s=self.seconds))
 
 
@@ -310,7 +309,7 @@ def test_every_word_is_shown_after_its_round_and_rounds_never_overlap(
     length: int, compute: float, recipe: Recipe, block: int
 ) -> None:
     words = numbered(length)
-    recipe = recipe.replace(step_s=max(recipe.step_s, 0.2))
+    recipe = recipe.replace(step_s=max(recipe.schedule.step_s, 0.2))
     trace = simulate(Session(recipe, Slow(words)), audio(length), block=block, compute_time=lambda _: compute)
     assert [word.strip() for word in trace.words] == [word.text.strip() for word in words]
     ends = [cost.start_s + cost.seconds for cost in trace.rounds]

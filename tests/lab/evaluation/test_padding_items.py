@@ -16,7 +16,7 @@ from whispertide.lab.evaluation.clips import Clip, clips_of
 from whispertide.lab.evaluation.padding_items import NOISE_BELOW_DB, Way, ways
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.speech.utterance import RefWord, Utterance
-from whispertide.streaming.framing import HUSH
+from whispertide.streaming.framing import Hush
 from whispertide.streaming.hush import HushWord
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -41,7 +41,7 @@ def test_zeros_are_behind_a_clip_and_a_hush_word_is_the_framings_affair() -> Non
     clip = sine(1)
     zeros = Way("zeros 1 s", 1.0).behind(clip)
     assert np.array_equal(zeros, np.concatenate([clip, np.zeros(SAMPLE_RATE, np.float32)]))
-    assert Way("hush 0.5 s", 0.5, HUSH, hush=WORD).behind(clip) is clip
+    assert Way("hush 0.5 s", 0.5, Hush.kind, hush=WORD).behind(clip) is clip
     assert Way("30 s", 30.0, "pad30").behind(clip) is clip
 
 
@@ -57,7 +57,7 @@ def test_hush_words_beside_the_checkpoint_are_found(tmp_path: Path) -> None:
     assert not any(name.startswith("hush") for name in without)
     WORD.save(tmp_path / "hush-0.5s.npz")
     found = ways(transcriber)[-1]
-    assert (found.name, found.framing, found.seconds) == ("hush 0.5 s", HUSH, 0.5)
+    assert (found.name, found.framing, found.seconds) == ("hush 0.5 s", Hush.kind, 0.5)
     np.savetxt(tmp_path / "hush-0.5s.csv", np.zeros(8000)[None], delimiter=",")
     assert [way.content for way in ways(transcriber) if way.hush] == [found.content], "ours goes before another's"
 
@@ -122,7 +122,7 @@ def test_the_encoder_is_charged_for_what_is_behind() -> None:
     clip = load_audio(CLIP)[: 3 * SAMPLE_RATE]
     every = (
         Way("none", 0.0),
-        Way("hush 0.5 s", 0.5, HUSH, hush=WORD),
+        Way("hush 0.5 s", 0.5, Hush.kind, hush=WORD),
         Way("zeros 1 s", 1.0),
         Way("30 s", 30.0, "pad30"),
     )
