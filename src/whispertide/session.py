@@ -338,9 +338,7 @@ class Session:
         of_recipe, of_options = divided(state.recipe, changes)
         recipe, options = state.recipe.replace(**of_recipe), replace(state.options, **of_options)
         if fixed := [name for name in _built_in(recipe) if _built_in(recipe)[name] != _built_in(state.recipe)[name]]:
-            raise OptionError(
-                f"expected settings that can change in a session; {', '.join(fixed)} cannot. Start another"
-            )
+            raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
         state.recipe, state.options = recipe, options
         self._connect()
 

@@ -182,11 +182,15 @@ def _exchanged(axis: str, wanted: Any, now: Choice) -> Choice:
 
 
 def divided(recipe: Recipe, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Changes of the recipe, and changes of the decode options; what is in neither is left to the recipe to refuse.
+    """Changes of the recipe, and changes of the decode options. How many hypotheses there are is the recipe's affair.
 
-    How many hypotheses there are is the recipe's affair.
+    Raises `OptionError` for what is in neither.
     """
     in_options = {item.name for item in fields(DecodeOptions)} - {"beam"}
+    known = in_options | every_field().keys() | {"name"}
+    if wrong := sorted(name for name in changes if name.rpartition(".")[2] not in known):
+        there = ", ".join([*recipe.settings(), *sorted(in_options)])
+        raise OptionError(f"expected settings that can change: {there}; got {', '.join(wrong)}")
     of_options = {name: value for name, value in changes.items() if name in in_options and not recipe.has(name)}
     return {name: value for name, value in changes.items() if name not in of_options}, of_options
 
