@@ -749,9 +749,17 @@ def test_settings_reach_the_next_round() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"langage": "de"}, r"settings that can change: schedule, step_s.*language.*; got langage"),
-        ({"vad": False}, "settings that can change: .*; got vad"),
-        ({"framing": "bare", "beam": 1}, "; got framing"),
+        ({"langage": "de"}, "got 'langage'"),
+        pytest.param(
+            {"langage": "de"},
+            "did you mean language",
+            marks=pytest.mark.xfail(strict=True, reason="only the fields of the recipe are named"),
+        ),
+        ({"vad": False}, "settings that can change in a session; vad cannot. Start another"),
+        ({"framing": "bare", "beam": 1}, "; framing cannot"),
+        ({"vad_pause_s": 1.0, "executor": "auto", "step_s": 2.0}, "; executor, vad_pause_s cannot"),
+        ({"policy": "align-att"}, "; policy cannot"),
+        ({"margin_s": 0.2}, "'margin_s' belongs to policy=align-att"),
         ({"step_s": -1.0, "language": "de"}, "step_s between"),
         ({"step_s": 2.0, "task": "sing"}, "task to be one of"),
     ],
