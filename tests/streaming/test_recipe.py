@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from whispertide.errors import OptionError
@@ -516,5 +516,6 @@ def test_any_recipe_comes_out_of_its_settings(recipe: Recipe) -> None:
 @pytest.mark.xfail(strict=True, reason="the exchanged choice is made, and checked, before the other fields are changed")
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(other=recipes(), recipe=recipes())
+@example(other=BASE.replace(step_s=3.0), recipe=Recipe("x", schedule=Adaptive()))
 def test_whatever_the_recipe_was_before(other: Recipe, recipe: Recipe) -> None:
     assert other.replace(name=recipe.name, **recipe.settings()) == recipe
