@@ -750,8 +750,11 @@ def test_settings_reach_the_next_round() -> None:
     ("changes", "message"),
     [
         ({"langage": "de"}, r"settings that can change: schedule, .*step_s.*language.*; got langage"),
-        ({"vad": False}, "settings that can change.*; got vad"),
-        ({"framing": "bare", "beam": 1}, "; got framing"),
+        ({"vad": False}, "settings that can change in a session; got vad: start another"),
+        ({"framing": "bare", "beam": 1}, "; got framing:"),
+        ({"vad_pause_s": 1.0, "executor": "auto", "step_s": 2.0}, "; got executor, vad_pause_s:"),
+        ({"policy": "align-att"}, "; got policy:"),
+        ({"margin_s": 0.2}, "'margin_s' belongs to policy=align-att"),
         ({"step_s": -1.0, "language": "de"}, "step_s between"),
         ({"step_s": 2.0, "task": "sing"}, "task to be one of"),
     ],

@@ -19,6 +19,7 @@ from whispertide.decoding.frontier import Frontier
 from whispertide.events import End, Event, Hypothesis, Lag
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.choice import field_types
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
@@ -298,7 +299,7 @@ class Hasty(AlignAtt):
 def test_a_broken_policy_is_caught(broken: type[AlignAtt]) -> None:
     right = TIDE.policy
     assert isinstance(right, AlignAtt)
-    policy = broken(**{name: getattr(right, name) for name in AlignAtt.__dataclass_fields__})
+    policy = broken(**{name: getattr(right, name) for name in field_types(AlignAtt)})
 
     def survives(seed: int, policy: AlignAtt) -> bool:
         words = tuple(Word(f" w{i // 2}", 8_000 + i * 4_000, 12_000 + i * 4_000) for i in range(80))

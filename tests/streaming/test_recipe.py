@@ -1,72 +1,143 @@
-"""What a recipe is: changed field by field, refused when impossible."""
+"""What a recipe is: five choices, changed field by field or exchanged, refused when impossible."""
 
 import math
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from whispertide.errors import OptionError
-from whispertide.streaming.recipe import Recipe, field_types, parse_overrides
-from whispertide.streaming.recipes import get_recipe
+from whispertide.options import DecodeOptions
+from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.choice import Choice, field_types, setting
+from whispertide.streaming.executors import Pipelined, Serial
+from whispertide.streaming.framing import BARE, Buckets, Framing, Pad30
+from whispertide.streaming.grounded import Grounded
+from whispertide.streaming.local_agreement import LocalAgreement
+from whispertide.streaming.recipe import CHOICES, Recipe, divided, every_field, parse_overrides
+from whispertide.streaming.recipes import RECIPES, get_recipe
+from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
+from whispertide.streaming.searches import Beam, Greedy, Pruned, Verified
 
+PLAIN = Recipe("plain")
 BASE, SIMUL, NPUSPER, TIDE = (get_recipe(name) for name in ("whisper-streaming", "simulstreaming", "npusper", "tide"))
+EVERY = [choice for named in CHOICES.values() for choice in named.values()]
+
+
+def test_a_recipe_that_says_nothing() -> None:
+    assert Recipe("x", Fixed(), Pad30(), Beam(), LocalAgreement(), Serial()) == Recipe("x") != PLAIN
+    assert PLAIN.choices == {
+        "schedule": Fixed(),
+        "framing": Pad30(),
+        "search": Beam(),
+        "policy": LocalAgreement(),
+        "executor": Serial(),
+    }
+
+
+# --- changes as they are typed ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("setting", "field", "value"),
+    ("text", "changed"),
     [
-        ("step_s=0.5", "step_s", 0.5),
-        ("step_s=2", "step_s", 2.0),
-        ("step-s = 1e-1 ", "step_s", 0.1),
-        ("beam=1", "beam", 1),
-        ("vad=off", "vad", False),
-        ("vad=Yes", "vad", True),
-        ("search=greedy", "search", "greedy"),
-        ("search=pruned", "search", "pruned"),
-        ("prune_align=first", "prune_align", "first"),
-        ("prune-recover=off", "prune_recover", False),
-        ("compare=exact", "compare", "exact"),
-        ("name=mine", "name", "mine"),
+        ("step_s=0.5", replace(BASE, schedule=Fixed(step_s=0.5))),
+        ("step_s=2", replace(BASE, schedule=Fixed(step_s=2.0))),
+        ("step-s = 1e-1 ", replace(BASE, schedule=Fixed(step_s=0.1))),
+        ("schedule.step_s=0.1", replace(BASE, schedule=Fixed(step_s=0.1))),
+        ("beam=1", replace(BASE, search=Beam(beam=1))),
+        ("search.beam=1", replace(BASE, search=Beam(beam=1))),
+        ("vad=off", replace(BASE, schedule=Fixed(vad=False))),
+        ("vad=Yes", BASE),
+        ("compare=exact", replace(BASE, policy=LocalAgreement(compare="exact"))),
+        ("policy.trim-s=9", replace(BASE, policy=LocalAgreement(trim_s=9.0))),
+        ("search=greedy", replace(BASE, search=Greedy())),
+        ("framing=bare", replace(BASE, framing=BARE)),
+        ("executor=pipelined", replace(BASE, executor=Pipelined())),
+        ("policy=grounded", replace(BASE, policy=Grounded())),
+        ("name=mine", replace(BASE, name="mine")),
     ],
 )
-def test_overrides_are_typed(setting: str, field: str, value: object) -> None:
-    changed = parse_overrides(BASE, [setting])
-    assert getattr(changed, field) == value
-    assert type(getattr(changed, field)) is type(value)
-    assert BASE.replace(**{field: value}) == changed
+def test_overrides_are_typed(text: str, changed: Recipe) -> None:
+    found = parse_overrides(BASE, [text])
+    assert found == changed
+    assert [type(value) for value in found.settings().values()] == [type(v) for v in changed.settings().values()]
 
 
 def test_the_last_override_counts_and_none_changes_nothing() -> None:
     assert parse_overrides(BASE, []) == BASE
-    assert parse_overrides(BASE, ["beam=2", "beam=3"]).beam == 3
-    # Fields that bound each other may come in any order.
-    assert parse_overrides(BASE, ["trim_s=20", "hard_cap_s=22"]) == parse_overrides(
-        BASE, ["hard_cap_s=22", "trim_s=20"]
-    )
+    assert parse_overrides(BASE, ["beam=2", "beam=3"]).search == Beam(beam=3)
+    assert parse_overrides(BASE, ["search=greedy", "search=beam"]) == BASE
+
+
+def test_overrides_may_come_in_any_order() -> None:
+    """Fields that bound each other, and a choice with fields that only it has."""
+    for texts in (["trim_s=20", "hard_cap_s=22"], ["hard_cap_s=4", "trim_s=4"]):
+        assert parse_overrides(BASE, texts) == parse_overrides(BASE, texts[::-1])
+    for texts in (["search=pruned", "align=first", "recover=no"], ["align=first", "recover=no", "search=pruned"]):
+        assert parse_overrides(BASE, texts).search == Pruned(align="first", recover=False)
+    for texts in (["framing=buckets", "masked=true"], ["framing.masked=true", "framing=buckets"]):
+        assert parse_overrides(BASE, texts).framing == Buckets(masked=True)
+    assert parse_overrides(BASE, ["margin_s=0.3", "policy=align-att"]).policy == AlignAtt(margin_s=0.3)
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("text", "message"),
     [
         ("stepp=1", "expected a field of a recipe; got 'stepp'; did you mean step_s"),
-        ("qqq=1", "got 'qqq'; there are: schedule, step_s, .*lag_s$"),
-        ("step_s", "FIELD=VALUE.*got 'step_s'"),
+        ("qqq=1", "got 'qqq'; there are: schedule, framing, search, policy, executor, step_s, .*loop_guard$"),
+        ("step_s", "FIELD=VALUE, for example step_s=0.5; got 'step_s'"),
         ("step_s=fast", "step_s to be a number; got 'fast'"),
         ("step_s=nan", "step_s between 0.02 and 30; got nan"),
         ("step_s=0", "step_s between"),
+        ("schedule.step_s=0", "step_s between"),
         ("beam=2.5", "beam to be a whole number; got '2.5'"),
         ("beam=0", "beam between 1 and 64; got 0"),
         ("vad=maybe", "vad to be true or false; got 'maybe'"),
         ("search=dowsing", "search to be one of greedy, beam, unrolled, pruned, verified; got 'dowsing'"),
+        ("framing=buckets-masked", "framing to be one of pad30, bare, buckets, hush, auto; got 'buckets-masked'"),
         ("agreement=1", "agreement between 2 and 10; got 1"),
         ("hard_cap_s=31", "hard_cap_s between 4 and 30; got 31"),
         ("trim_s=29", "trim_s between 1 and 28; got 29"),
         ("no_speech=2", "no_speech between 0 and 1"),
+        ("margin_s=0.3", r"field of this recipe \(.*policy=local-agreement.*'margin_s' belongs to policy=align-att$"),
+        ("align=time", "'align' belongs to search=pruned or search=verified$"),
+        ("near_end_s=1", "'near_end_s' belongs to policy=grounded$"),
+        ("hush_s=1", r"\(schedule=fixed, framing=pad30, .*'hush_s' belongs to framing=hush$"),
+        ("longest_step_s=2", "'longest_step_s' belongs to schedule=adaptive$"),
+        ("shift_guard=on", "'shift_guard' belongs to policy=align-att or policy=grounded$"),
+        ("policy.step_s=1", "expected a field of policy=local-agreement; got 'step_s'; it has agreement, "),
+        ("executor.beam=1", "expected a field of executor=serial; got 'beam'; it has no fields"),
+        ("policies.trim_s=1", "expected a field of"),
+        ("carry=3", "'carry' belongs to policy=align-att$"),
     ],
 )
-def test_impossible_overrides_are_refused(setting: str, message: str) -> None:
+def test_impossible_overrides_are_refused(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        parse_overrides(BASE, [setting])
+        parse_overrides(BASE, [text])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "text", "message"),
+    [
+        (TIDE, "window_s=21", "window_s between 1 and 20"),
+        (TIDE, "longest_step_s=0.1", "longest_step_s between 0.3 and 30"),
+        (TIDE, "rescue_logprob=1", "rescue_logprob between -20 and 0"),
+        (TIDE, "truncate=maybe", "truncate to be one of none, last-word, near-end, detector; got 'maybe'"),
+        (NPUSPER, "way=4", "way between 1 and 3"),
+        (NPUSPER, "carry_most_s=31", "carry_most_s between 1 and 30"),
+        (NPUSPER, "shift_median=6", "shift_median to be odd; got 6"),
+        (NPUSPER, "margin_s=1", "'margin_s' belongs to policy=align-att$"),
+        (NPUSPER, "carry=3", "'carry' belongs to policy=align-att$"),
+        (BASE.replace(search="pruned"), "align=last", "align to be one of bigram, time, first; got 'last'"),
+    ],
+)
+def test_impossible_settings_of_the_other_choices(recipe: Recipe, text: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_overrides(recipe, [text])
 
 
 @pytest.mark.parametrize(
@@ -76,7 +147,10 @@ def test_impossible_overrides_are_refused(setting: str, message: str) -> None:
         ({"step_s": "1"}, "step_s to be of type float; got '1'"),
         ({"beam": True}, "beam to be of type int; got True"),
         ({"vad": 1}, "vad to be of type bool; got 1"),
-        ({"search": None}, "search to be one of"),
+        ({"search": "nothing"}, "search to be one of"),
+        ({"schedule": ["fixed"]}, "schedule to be one of fixed, best-effort, adaptive; got"),
+        ({"search": 3}, "search to be one of greedy, beam, unrolled, pruned, verified; got 3"),
+        ({"policy.margin_s": 1.0}, "expected a field of policy=local-agreement; got 'margin_s'"),
     ],
 )
 def test_impossible_changes_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -84,115 +158,103 @@ def test_impossible_changes_are_refused(changes: dict[str, Any], message: str) -
         BASE.replace(**changes)
 
 
-def test_every_field_is_documented() -> None:
-    assert Recipe.__doc__ is not None
-    assert all(
-        f"{name} " in Recipe.__doc__ or f"`{name}`" in Recipe.__doc__ for name in field_types() if name != "name"
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stepping(Framing):
+    """A framing that is only used as a value, and has a field that schedules have too."""
+
+    kind: ClassVar[str] = "stepping"
+    step_s: float = setting(1.0, "another step", least=0, most=9)
+    stride: int = setting(2, "a field that nobody else has", least=0, most=9)
+
+
+def test_where_two_choices_have_a_field_of_one_name_the_choice_is_named_too() -> None:
+    recipe = Recipe("x", schedule=Fixed(step_s=3.0), framing=Stepping())
+    assert recipe.settings()["schedule.step_s"] == 3
+    assert recipe.settings()["framing.step_s"] == 1
+    assert recipe.types()["schedule.step_s"] is float
+    assert "step_s" not in recipe.settings()
+    assert recipe.short("framing", "step_s") == "framing.step_s"
+    assert recipe.short("framing", "stride") == "stride"
+    assert recipe.replace(**recipe.settings()) == recipe
+    with pytest.raises(OptionError, match=r"expected one of schedule\.step_s, framing\.step_s; got step_s"):
+        recipe.replace(step_s=1.0)
+    changed = parse_overrides(recipe, ["schedule.step_s=2", "framing.step_s=0.5"])
+    assert (changed.schedule.step_s, changed.settings()["framing.step_s"]) == (2, 0.5)
+
+
+def test_whether_a_change_is_one_of_the_recipe() -> None:
+    for name in ("step_s", "schedule.step_s", "policy", "name", "trim_s", "what.ever"):
+        assert BASE.has(name), name
+    for name in ("margin_s", "language", "temperatures", "nothing"):
+        assert not BASE.has(name), name
+
+
+def test_changes_of_the_recipe_and_of_the_decode_options() -> None:
+    changes = {"step_s": 2.0, "language": "de", "beam": 3, "nothing": 1, "prompt": "", "policy.trim_s": 9.0}
+    of_recipe = {"step_s": 2.0, "beam": 3, "nothing": 1, "policy.trim_s": 9.0}
+    assert divided(BASE, changes) == (of_recipe, {"language": "de", "prompt": ""})
+    assert divided(SIMUL, {"beam": 2}) == ({"beam": 2}, {})  # greedy: the recipe refuses it
+    assert {item.name for item in fields(DecodeOptions)} & every_field().keys() == {"beam", "max_tokens"}
+    assert divided(TIDE, {"max_tokens": 9}) == ({"max_tokens": 9}, {})
+    assert divided(BASE, {"max_tokens": 9}) == ({}, {"max_tokens": 9})
+
+
+def test_what_may_be_written_of_a_field() -> None:
+    known = every_field()
+    assert list(known)[:5] == list(CHOICES)
+    assert known["policy"] == ("local-agreement", "align-att", "grounded")
+    assert known["vad"] == ("true", "false")
+    assert known["truncate"] == ("none", "last-word", "near-end", "detector")
+    assert known["step_s"] == ()
+    assert known.keys() == {*CHOICES, *(name for choice in EVERY for name in field_types(choice))}
+
+
+# --- what goes together -----------------------------------------------------------------------------------------------
+
+
+def test_an_exchanged_choice_keeps_the_fields_that_both_have() -> None:
+    paused = BASE.replace(step_s=0.4, vad_pause_s=0.7)
+    assert paused.replace(schedule="adaptive").schedule == Adaptive(step_s=0.4, vad_pause_s=0.7)
+    assert paused.replace(schedule="best-effort").schedule == BestEffort(step_s=0.4, vad_pause_s=0.7)
+    careful = BASE.replace(doubt=0.3, hard_cap_s=20.0, loop_guard=False, no_speech=0.5, agreement=3)
+    assert careful.replace(policy="align-att").policy == AlignAtt(
+        doubt=0.3, hard_cap_s=20.0, loop_guard=False, no_speech=0.5
     )
+    assert TIDE.replace(search="beam").search == Beam()
+    assert TIDE.replace(search="verified") == TIDE  # it is that already
+    assert BASE.replace(search="verified", beam=1).search == Verified(beam=1)
 
 
+def test_a_choice_that_is_given_as_a_value_is_taken_as_it_is() -> None:
+    assert BASE.replace(schedule=Adaptive()).schedule == Adaptive()
+    assert BASE.replace(schedule=Adaptive(), step_s=0.2).schedule == Adaptive(step_s=0.2)
+    assert BASE.replace(framing=None) == BASE
+
+
+@pytest.mark.xfail(strict=True, reason="the exchanged choice is made, and checked, before the other fields are changed")
 @pytest.mark.parametrize(
-    ("recipe", "setting", "message"),
+    ("now", "changes", "found"),
     [
-        (TIDE, "window_s=21", "window_s between 1 and 20"),
-        (NPUSPER, "carry=4", "carry between 1 and 3"),
-        (NPUSPER, "shift_median=6", "shift_median to be odd"),
-        (TIDE, "longest_step_s=0.1", "longest_step_s between 0.3 and 30"),
-        (TIDE, "rescue_logprob=1", "rescue_logprob between -20 and 0"),
-        (SIMUL, "truncate=maybe", "truncate to be one of none, last-word, near-end, detector"),
-        (TIDE, "search=pruned", "policy=local-agreement with search=pruned.*got policy=align-att"),
-        (NPUSPER, "search=verified", "policy=local-agreement with search=verified.*got policy=grounded"),
-        (BASE, "prune_align=last", "prune_align to be one of bigram, time, first; got 'last'"),
-        (SIMUL, "framing=buckets3", "framing to be one of pad30, bare, buckets, buckets-masked"),
+        (
+            BASE.replace(step_s=3.0),
+            {"schedule": "adaptive", "longest_step_s": 4.0},
+            Adaptive(step_s=3.0, longest_step_s=4.0),
+        ),
+        (BASE.replace(step_s=3.0), {"schedule": "adaptive", "step_s": 0.3}, Adaptive(step_s=0.3)),
+        (
+            TIDE.replace(hard_cap_s=10.0, search="greedy"),
+            {"policy": "local-agreement", "trim_s": 8.0},
+            LocalAgreement(doubt=0.5, hard_cap_s=10.0, trim_s=8.0),
+        ),
     ],
 )
-def test_impossible_settings_of_the_other_policies(recipe: Recipe, setting: str, message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        parse_overrides(recipe, [setting])
-
-
-# Every number of a recipe: the least and the most that it may be. A pair of fields is one that another policy bounds.
-RANGES: dict[str, tuple[float, float]] = {
-    "step_s": (0.02, 30),
-    "longest_step_s": (0.5, 30),  # from the step on
-    "hush_s": (0.1, 5.0),
-    "beam": (1, 64),
-    "agreement": (2, 10),
-    "trim_s": (1, 20),  # to the hard cap
-    "window_s": (1, 20),
-    "carry_most_s": (1, 20),
-    "hard_cap_s": (4, 30),
-    "prompt_chars": (0, 2000),
-    "margin_s": (0, 30),
-    "margin_last_s": (0, 30),
-    "rewind_s": (0, 30),
-    "backward_s": (0, 30),
-    "attention_floor": (0, 1),
-    "hold_s": (0, 30),
-    "carry": (1, 20),
-    "context_tokens": (0, 400),
-    "beyond": (0, 224),
-    "rescue_logprob": (-20, 0),
-    "shed_s": (0, 30),
-    "carry_back_s": (0, 30),
-    "shift_median": (1, 101),  # odd
-    "shift_average": (1, 100),
-    "shift_from_s": (0, 30),
-    "same_token": (0, 100),
-    "doubt": (0, 1),
-    "settle_s": (0, 30),
-    "least_s": (0, 30),
-    "silence_s": (0, 30),
-    "max_tokens": (1, 400),
-    "no_speech": (0, 1),
-    "vad_pause_s": (0.1, 30),
-    "vad_pre_roll_s": (0, 30),
-    "lag_s": (0.1, 3600),
-}
-# Where a range depends on other fields: these, so that the table holds.
-BOUNDED: dict[str, dict[str, Any]] = {
-    "longest_step_s": {"schedule": "adaptive", "step_s": 0.5},
-    "trim_s": {"hard_cap_s": 20.0, "policy": "local-agreement"},
-    "window_s": {"hard_cap_s": 20.0, "policy": "align-att"},
-    "carry_most_s": {"hard_cap_s": 20.0, "policy": "grounded"},
-    "carry": {"policy": "align-att"},
-}
-PLAIN = Recipe(name="plain", trim_s=3.0, window_s=3.0)
-
-
-def beyond(name: str, value: float, sign: int) -> float:
-    """The next number that the field can hold."""
-    if field_types()[name] is float:
-        return math.nextafter(value, sign * math.inf)
-    return value + sign * (2 if name == "shift_median" else 1)
-
-
-def test_every_number_has_its_range() -> None:
-    assert {name for name, kind in field_types().items() if kind in (int, float)} == set(RANGES)
-
-
-@pytest.mark.parametrize("name", RANGES)
-def test_a_number_may_be_its_least_and_its_most_and_nothing_beyond(name: str) -> None:
-    recipe = PLAIN.replace(**BOUNDED.get(name, {}))
-    for value, sign in zip(RANGES[name], (-1, 1), strict=True):
-        assert getattr(recipe.replace(**{name: value}), name) == value
-        with pytest.raises(OptionError, match=f"expected {name} between"):
-            recipe.replace(**{name: beyond(name, value, sign)})
-
-
-def test_only_the_window_of_its_own_policy_must_fit() -> None:
-    """Grounded rounds carry over whatever they need where no most is set, and up to three words."""
-    assert PLAIN.replace(policy="grounded").carry_most_s == 0
-    for policy, name in {"local-agreement": "window_s", "align-att": "trim_s", "grounded": "trim_s"}.items():
-        assert getattr(PLAIN.replace(**{"policy": policy, name: 99.0}), name) == 99
-    with pytest.raises(OptionError, match="carry between 1 and 3"):
-        PLAIN.replace(policy="grounded", carry=4)
-    assert PLAIN.replace(policy="grounded", carry=3).carry == 3
-    assert PLAIN.replace(step_s=20.0).longest_step_s == 2  # of adaptive schedules alone
-    for median in range(1, 102, 2):
-        assert PLAIN.replace(shift_median=median).shift_median == median
-        with pytest.raises(OptionError, match="shift_median"):
-            PLAIN.replace(shift_median=median + 1)
+def test_an_exchanged_choice_and_its_fields_may_come_together(
+    now: Recipe, changes: dict[str, Any], found: Choice
+) -> None:
+    assert found in now.replace(**changes).choices.values()
 
 
 # policy, search, framing, executor -> whether they go together
@@ -200,67 +262,261 @@ TOGETHER = {
     ("local-agreement", "unrolled", "pad30", "serial"): False,
     ("align-att", "unrolled", "pad30", "serial"): True,
     ("grounded", "unrolled", "buckets", "serial"): True,
-    ("align-att", "unrolled", "buckets-masked", "auto"): True,
+    ("align-att", "unrolled", "buckets", "auto"): True,
     ("align-att", "unrolled", "bare", "serial"): False,
     ("align-att", "unrolled", "hush", "serial"): False,
     ("align-att", "unrolled", "auto", "serial"): False,
     ("align-att", "greedy", "bare", "serial"): True,
+    ("align-att", "verified", "auto", "serial"): True,
     ("local-agreement", "beam", "pad30", "pipelined"): True,
     ("align-att", "beam", "pad30", "pipelined"): False,
     ("grounded", "beam", "pad30", "pipelined"): False,
     ("align-att", "beam", "pad30", "auto"): True,
     ("local-agreement", "pruned", "auto", "pipelined"): True,
+    ("local-agreement", "greedy", "auto", "serial"): True,
     ("align-att", "pruned", "pad30", "serial"): False,
     ("grounded", "verified", "pad30", "serial"): False,
+    ("grounded", "pruned", "pad30", "serial"): False,
+    ("grounded", "beam", "bare", "serial"): True,
     ("local-agreement", "verified", "hush", "serial"): True,
 }
 
 
-@pytest.mark.parametrize(("choices", "fits"), TOGETHER.items(), ids=map("-".join, TOGETHER))
-def test_what_goes_together(choices: tuple[str, ...], fits: bool) -> None:
-    changes: dict[str, Any] = dict(zip(("policy", "search", "framing", "executor"), choices, strict=True))
+@pytest.mark.parametrize(("names", "fits"), TOGETHER.items(), ids=map("-".join, TOGETHER))
+def test_what_goes_together(names: tuple[str, ...], fits: bool) -> None:
+    changes: dict[str, Any] = dict(zip(("policy", "search", "framing", "executor"), names, strict=True))
+    made = {axis: CHOICES[axis][name]() for axis, name in changes.items()}
     if fits:
+        assert PLAIN.replace(**changes) == Recipe("plain", **made)  # type: ignore[arg-type]
+        return
+    with pytest.raises(OptionError, match=r"expected (policy|search|framing)="):
         PLAIN.replace(**changes)
-    else:
-        with pytest.raises(OptionError, match=r"expected (policy|search)="):
-            PLAIN.replace(**changes)
-
-
-def test_what_is_carried_over_at_most() -> None:
-    """What the recipe says, or else two steps, but no more than half of the longest window."""
-    assert PLAIN.replace(policy="grounded", carry_most_s=3.0).carried_s == 3
-    assert PLAIN.replace(step_s=1.5).carried_s == 3
-    assert PLAIN.replace(step_s=9.0, hard_cap_s=20.0).carried_s == 10
-
-
-@pytest.mark.parametrize(("search", "most"), [("greedy", 1), ("beam", 7), ("pruned", 7), ("verified", 7)])
-def test_hypotheses_at_most(search: str, most: int) -> None:
-    assert PLAIN.replace(search=search, beam=7).hypotheses == most
-    assert PLAIN.replace(search="unrolled", policy="align-att", beam=7).hypotheses == 1
-
-
-def test_an_unknown_field_is_named_with_those_like_it() -> None:
-    with pytest.raises(OptionError, match="got 'aaa'"):
-        PLAIN.replace(zzz=1, aaa=2)
-    with pytest.raises(OptionError, match=r"did you mean shift_row or shift_from_s or shift_guard\?"):
-        parse_overrides(PLAIN, ["shift_ro=1"])
-    with pytest.raises(OptionError, match="got 'names'; there are"):
-        parse_overrides(PLAIN, ["names=1"])
+    with pytest.raises(OptionError, match=r"expected (policy|search|framing)="):
+        Recipe("plain", **made)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
+    ("recipe", "text", "message"),
     [
-        ("true", True),
-        ("yes", True),
-        ("on", True),
-        ("1", True),
-        ("false", False),
-        ("no", False),
-        ("OFF", False),
-        ("0", False),
+        (TIDE, "search=pruned", "search=greedy or beam or unrolled or verified with policy=align-att; got search=prun"),
+        (NPUSPER, "search=verified", "expected search=greedy or beam or unrolled with policy=grounded; got search=ver"),
+        (BASE, "search=unrolled", "greedy or beam or pruned or verified with policy=local-agreement; got search=unr"),
+        (
+            TIDE,
+            "search=unrolled",
+            "framing=buckets or pad30 with search=unrolled; got framing=auto. Unrolled graphs",
+        ),
+        (TIDE, "executor=pipelined", "policy=local-agreement with executor=pipelined; got policy=align-att.*=serial"),
     ],
 )
-def test_a_switch_is_typed_in_many_ways(text: str, value: bool) -> None:
-    assert parse_overrides(PLAIN, [f"vad={text}"]).vad is value
-    assert parse_overrides(PLAIN, [f"must_speak={text}"]).must_speak is value
+def test_what_does_not_go_together_says_what_would(recipe: Recipe, text: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_overrides(recipe, [text])
+
+
+# --- all of it, flat --------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_flat() -> None:
+    found = BASE.settings()
+    assert list(found)[:5] == ["schedule", "framing", "search", "policy", "executor"]
+    assert (found["schedule"], found["framing"], found["search"], found["policy"]) == (
+        "fixed",
+        "pad30",
+        "beam",
+        "local-agreement",
+    )
+    assert (found["executor"], found["step_s"], found["beam"], found["agreement"]) == ("serial", 1.0, 5, 2)
+    assert "name" not in found
+    assert "margin_s" not in found
+    assert found.keys() == BASE.types().keys()
+    assert BASE.replace(framing="hush").settings()["hush_s"] == 0.5
+
+
+@pytest.mark.parametrize(("other", "recipe"), product(RECIPES.values(), repeat=2), ids=lambda one: one.name)
+def test_settings_make_the_recipe_again(other: Recipe, recipe: Recipe) -> None:
+    assert other.replace(name=recipe.name, **recipe.settings()) == recipe
+    typed = [f"{name}={value}" for name, value in recipe.settings().items()]
+    assert parse_overrides(other, [*typed, f"name={recipe.name}"]) == recipe
+
+
+# --- every field ------------------------------------------------------------------------------------------------------
+
+# Every number: the least and the most that it may be. Fields of one name mean the same in all choices.
+RANGES: dict[str, tuple[float, float]] = {
+    "step_s": (0.02, 30),
+    "longest_step_s": (0.02, 30),
+    "vad_pause_s": (0.1, 30),
+    "vad_pre_roll_s": (0, 30),
+    "lag_s": (0.1, 3600),
+    "hush_s": (0.1, 5.0),
+    "beam": (1, 64),
+    "agreement": (2, 10),
+    "trim_s": (1, 30),
+    "prompt_chars": (0, 2000),
+    "doubt": (0, 1),
+    "settle_s": (0, 30),
+    "hard_cap_s": (4, 30),
+    "no_speech": (0, 1),
+    "shift_median": (1, 101),
+    "shift_average": (1, 100),
+    "shift_from_s": (0, 30),
+    "least_s": (0, 30),
+    "silence_s": (0, 30),
+    "max_tokens": (1, 400),
+    "context_tokens": (0, 400),
+    "margin_s": (0, 30),
+    "margin_last_s": (0, 30),
+    "rewind_s": (0, 30),
+    "backward_s": (0, 30),
+    "attention_floor": (0, 1),
+    "hold_s": (0, 30),
+    "window_s": (1, 30),
+    "carry": (1, 20),
+    "beyond": (0, 224),
+    "rescue_logprob": (-20, 0),
+    "rescue_beam": (1, 64),
+    "shed_s": (0, 30),
+    "near_end_s": (0, 30),
+    "way": (1, 3),
+    "carry_back_s": (0, 30),
+    "carry_most_s": (1, 30),
+    "same_token": (0, 100),
+}
+# What else may be written: the names.
+NAMES = {
+    "compare": ("normalised", "exact"),
+    "boundary": ("align", "time"),
+    "trim": ("segment", "sentence"),
+    "truncate": ("none", "last-word", "near-end", "detector"),
+    "memory": ("segments", "words"),
+    "shift_row": ("predicting", "fed"),
+    "word_times": ("dtw", "attended"),
+    "align": ("bigram", "time", "first"),
+}
+# Fields that bound others are out of the way here.
+ROOM: dict[str, dict[str, float]] = {
+    "step_s": {"longest_step_s": 30.0},
+    "longest_step_s": {"step_s": 0.02},
+    "hard_cap_s": {"trim_s": 1.0, "window_s": 1.0, "carry_most_s": 1.0},
+    "trim_s": {"hard_cap_s": 30.0},
+    "window_s": {"hard_cap_s": 30.0},
+    "carry_most_s": {"hard_cap_s": 30.0},
+}
+NUMBERS = [(one, name) for one in EVERY for name, kind in field_types(one).items() if kind in (int, float)]
+
+
+def beyond(kind: Any, name: str, value: float, sign: int) -> float:
+    """The next number that the field can hold."""
+    return (
+        math.nextafter(value, sign * math.inf) if kind is float else value + sign * (2 if name == "shift_median" else 1)
+    )
+
+
+def test_the_tables_are_complete() -> None:
+    assert {name for _, name in NUMBERS} == RANGES.keys()
+    others = {name: kind for one in EVERY for name, kind in field_types(one).items() if name not in RANGES}
+    assert {name: get_args(kind) for name, kind in others.items() if kind is not bool} == NAMES
+    assert all(kind is bool or get_origin(kind) is Literal for kind in others.values())
+
+
+@pytest.mark.parametrize("choice", EVERY)
+def test_every_choice_and_field_says_what_it_is(choice: type[Choice]) -> None:
+    assert choice.__doc__
+    assert choice.__doc__.strip()
+    for item in fields(choice):
+        about = item.metadata["about"]
+        assert len(about) > 5, item.name
+        assert not about.endswith("."), "the fields are listed as parts of a sentence"
+        ranged = field_types(choice)[item.name] in (int, float)
+        declared = (item.metadata["least"], item.metadata["most"])
+        assert declared == (RANGES[item.name] if ranged else (None, None)), item.name
+
+
+@pytest.mark.parametrize(("choice", "name"), NUMBERS, ids=[f"{one.kind}-{name}" for one, name in NUMBERS])
+def test_a_number_may_be_its_least_and_its_most_and_nothing_beyond(choice: type[Choice], name: str) -> None:
+    kind = field_types(choice)[name]
+    room = {other: value for other, value in ROOM.get(name, {}).items() if other in field_types(choice)}
+    for value, sign in zip(RANGES[name], (-1, 1), strict=True):
+        assert getattr(choice(**room, **{name: value}), name) == value
+        with pytest.raises(OptionError, match=f"expected {name} between"):
+            choice(**room, **{name: beyond(kind, name, value, sign)})
+
+
+@pytest.mark.parametrize(
+    ("choice", "name", "bound", "most"),
+    [
+        (LocalAgreement, "trim_s", "hard_cap_s", 28.0),
+        (AlignAtt, "window_s", "hard_cap_s", 28.0),
+        (Grounded, "carry_most_s", "hard_cap_s", 28.0),
+    ],
+)
+def test_a_usual_window_fits_into_the_longest(choice: type[Choice], name: str, bound: str, most: float) -> None:
+    choice(**{name: most})
+    choice(**{name: 9.0, bound: 9.0})
+    for wrong in ({name: math.nextafter(most, 99)}, {name: 9.5, bound: 9.0}):
+        with pytest.raises(OptionError, match=f"expected {name} between 1 and {wrong.get(bound, most):g}"):
+            choice(**wrong)
+
+
+def test_the_longest_step_is_no_shorter_than_the_step() -> None:
+    assert Adaptive(step_s=1.5, longest_step_s=1.5).longest_step_s == 1.5
+    with pytest.raises(OptionError, match=r"longest_step_s between 1\.5 and 30; got 1\.4"):
+        Adaptive(step_s=1.5, longest_step_s=1.4)
+    assert Fixed(step_s=20.0).step_s == 20
+
+
+@pytest.mark.parametrize("policy", [AlignAtt, Grounded])
+def test_a_median_has_a_middle(policy: type[AlignAtt | Grounded]) -> None:
+    for median in range(1, 102, 2):
+        assert policy(shift_median=median).shift_median == median
+        with pytest.raises(OptionError, match="shift_median"):
+            policy(shift_median=median + 1)
+
+
+# --- any recipe -------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def changed(draw: st.DrawFn, choice: type[Choice]) -> Choice:
+    """The choice with some of its fields changed."""
+    values: dict[str, Any] = {}
+    for name in draw(st.sets(st.sampled_from(sorted(field_types(choice))), max_size=4)) if field_types(choice) else ():
+        kind = field_types(choice)[name]
+        if kind is bool:
+            values[name] = draw(st.booleans())
+        elif name in NAMES:
+            values[name] = draw(st.sampled_from(NAMES[name]))
+        else:
+            least, most = RANGES[name]
+            numbers = st.integers(int(least), int(most)) if kind is int else st.floats(least, most)
+            values[name] = draw(numbers)
+    try:
+        return choice(**values)
+    except OptionError:  # fields that bound each other
+        return choice()
+
+
+@st.composite
+def recipes(draw: st.DrawFn) -> Recipe:
+    drawn = {axis: draw(changed(draw(st.sampled_from(list(named.values()))))) for axis, named in CHOICES.items()}
+    try:
+        return Recipe(draw(st.text(max_size=5)), **drawn)  # type: ignore[arg-type]
+    except OptionError:
+        return Recipe("plain", schedule=drawn["schedule"], framing=drawn["framing"])  # type: ignore[arg-type]
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(recipe=recipes())
+def test_any_recipe_comes_out_of_its_settings(recipe: Recipe) -> None:
+    assert recipe.replace(**recipe.settings()) == recipe
+    assert PLAIN.replace(name=recipe.name, **recipe.settings()) == recipe
+    assert all(recipe.has(name) for name in recipe.settings())
+
+
+@pytest.mark.xfail(strict=True, reason="the exchanged choice is made, and checked, before the other fields are changed")
+@settings(max_examples=100, derandomize=True, deadline=None)
+@given(other=recipes(), recipe=recipes())
+@example(other=BASE.replace(step_s=3.0), recipe=Recipe("x", schedule=Adaptive()))
+def test_whatever_the_recipe_was_before(other: Recipe, recipe: Recipe) -> None:
+    assert other.replace(name=recipe.name, **recipe.settings()) == recipe

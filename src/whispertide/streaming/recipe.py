@@ -176,7 +176,7 @@ def _exchanged(axis: str, wanted: Any, now: Choice) -> Choice:
     if isinstance(wanted, Choice):
         return wanted
     named = CHOICES[axis]
-    if wanted not in named:
+    if not isinstance(wanted, str) or wanted not in named:
         raise OptionError(f"expected {axis} to be one of {', '.join(named)}; got {wanted!r}")
     return named[wanted].instead_of(now)
 
