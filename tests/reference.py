@@ -3,7 +3,9 @@
 torch is not part of the base install: each function skips the test that asks for what is not there.
 """
 
+import json
 import re
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +21,8 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.features import log_mel
 from whispertide.model.engine import Encoded
-from whispertide.model.whisper import WhisperModel
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import EngineOptions
 from whispertide.types import N_SAMPLES, FloatArray
 
 NANO = BUNDLED_DIR / "nano.en"
@@ -120,3 +123,68 @@ def remembering(model: WhisperModel) -> WhisperModel:
     """The model, with an encoder that remembers: most of the time of a test goes into the same few windows."""
     model.encode = RememberingEncoder(model.encode).encode
     return model
+
+
+@cache
+def nano() -> WhisperModel:
+    """The bundled checkpoint in our own engine, fp32, with an encoder that remembers."""
+    return remembering(load_model("nano.en", EngineOptions(precision="fp32", threads=1)))
+
+
+@cache
+def nano_encoded(path: Path) -> Encoded:
+    """The first 30 s of a clip through our own encoder."""
+    return nano().encode(mel_of(path))
+
+
+@cache
+def openai_model(folder: Path = NANO) -> Any:
+    """The checkpoint in `folder` as an openai-whisper model in fp32, with its own alignment heads."""
+    torch = pytest.importorskip("torch")
+    load_file = pytest.importorskip("safetensors.torch").load_file
+    torch.set_num_threads(1)  # its threads spin: on a busy machine two are slower than one
+    openai_timing()
+    with warnings.catch_warnings(action="ignore"):  # it leaves its vocabulary file open
+        pytest.importorskip("whisper.tokenizer").get_tokenizer(False)
+    whisper = pytest.importorskip("whisper.model")
+
+    model = whisper.Whisper(whisper.ModelDimensions(**openai_dims(json.loads((folder / "config.json").read_text()))))
+    tensors = {openai_name(name): value.float() for name, value in load_file(folder / "model.safetensors").items()}
+    tensors.pop("", None)
+    model.load_state_dict(tensors)
+    heads = json.loads((folder / "generation_config.json").read_text()).get("alignment_heads")
+    if heads:
+        mask = torch.zeros(model.dims.n_text_layer, model.dims.n_text_head, dtype=torch.bool)
+        mask[tuple(zip(*heads, strict=True))] = True
+        model.register_buffer("alignment_heads", mask.to_sparse(), persistent=False)
+    return model.eval()
+
+
+@cache
+def openai_encoded(path: Path) -> Any:
+    """The first 30 s of a clip through the encoder of `openai_model`: [1500, width]."""
+    torch = pytest.importorskip("torch")
+    with torch.no_grad():
+        return openai_model().embed_audio(torch.from_numpy(mel_of(path))[None])[0]
+
+
+@cache
+def hf_model(folder: Path = NANO) -> Any:
+    """The checkpoint in `folder` as a transformers model in fp32."""
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    transformers = pytest.importorskip("transformers")
+    return transformers.WhisperForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def ct2_folder(folder: Path, output: Path) -> Path:
+    """The checkpoint in `folder` through CTranslate2's own converter into the new folder `output`, in fp32, with what
+    faster-whisper reads beside it.
+    """
+    for module in ("ctranslate2", "torch", "transformers"):
+        pytest.importorskip(module)
+    from ctranslate2.converters import TransformersConverter
+
+    companions = ["tokenizer.json", "preprocessor_config.json"]
+    TransformersConverter(str(folder), copy_files=companions).convert(str(output), quantization="float32")
+    return output

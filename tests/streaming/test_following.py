@@ -1,6 +1,5 @@
 """A recorded stream with searches that follow what the round before heard: nothing is lost, and it costs less."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -10,7 +9,7 @@ import pytest
 
 from reference import nano
 from whispertide.audio.file import load_audio
-from whispertide.decoding.search import NO_STEPS, Guard, Steps
+from whispertide.decoding.search import NO_STEPS, Steps
 from whispertide.events import Confirmed
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
@@ -39,10 +38,8 @@ class Counting:
     steps: list[Steps] = field(default_factory=list)
     plans: list[RoundPlan] = field(default_factory=list)
 
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
-        result = self.executor.run(plan, audio, options, guards)
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+        result = self.executor.run(plan, audio, options)
         self.plans.append(plan)
         self.steps.append(sum((cost.steps for cost in result.costs if cost.stage == "decode"), NO_STEPS))
         return result

@@ -27,7 +27,7 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.session import Session
 from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
-from whispertide.streaming.framing import bare
+from whispertide.streaming.framing import BARE, Hush
 from whispertide.streaming.hush import HushWord, suffix_for
 from whispertide.streaming.recipe import parse_overrides
 from whispertide.streaming.recipes import get_recipe
@@ -146,27 +146,26 @@ def test_the_hush_word_beside_the_checkpoint_is_found(own_model: WhisperModel, t
 def test_one_of_another_model_is_used_with_a_warning(model: WhisperModel) -> None:
     other = HushWord(noise(), "b" * 64)
     with pytest.warns(UserWarning, match="trained for another checkpoint"):
-        assert suffix_for(model, "hush", 0.5, other) is other.samples
+        assert suffix_for(model, 0.5, other) is other.samples
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        suffix_for(model, "hush", 0.5, HushWord(noise()))
-        suffix_for(model, "hush", 0.5, HushWord(noise(), model.content_hash))
-        assert suffix_for(model, "bare", 0.5, other) is None
+        suffix_for(model, 0.5, HushWord(noise()))
+        suffix_for(model, 0.5, HushWord(noise(), model.content_hash))
 
 
 def test_lengths_must_agree(model: WhisperModel) -> None:
     with pytest.raises(OptionError, match=r"of 0\.5 s \(hush_s\); got one of 1 s"):
-        suffix_for(model, "hush", 0.5, HushWord(noise(16_000)))
+        suffix_for(model, 0.5, HushWord(noise(16_000)))
 
 
 def test_recipes_know_the_framing() -> None:
     base = get_recipe("tide")
     hushed = parse_overrides(base, ["framing=hush", "hush_s=1"])
-    assert (hushed.framing, hushed.hush_s) == ("hush", 1.0)
+    assert hushed.framing == Hush(hush_s=1.0)
     assert executor_key(hushed) != executor_key(hushed.replace(hush_s=0.5))
-    assert executor_key(base) == executor_key(base.replace(hush_s=1.0)), "the length counts with this framing alone"
+    assert not base.has("hush_s"), "the length belongs to this framing alone"
     with pytest.raises(OptionError, match="hush_s between"):
-        base.replace(hush_s=6.0)
+        hushed.replace(hush_s=6.0)
     with pytest.raises(OptionError, match="search=unrolled"):
         hushed.replace(search="unrolled")
 
@@ -233,10 +232,10 @@ def test_speech_in_the_suffix_is_not_emitted(model: WhisperModel, kind: str) -> 
     clip = load_audio(CLIPS / "winter.flac")
     count = len(clip) // 2 // 320 * 320
     speech, suffix = clip[:count], clip[count : count + 5 * SAMPLE_RATE]
-    executor: Any = (SerialExecutor if kind == "serial" else SinglePassExecutor)(model, bare, suffix=suffix)
+    executor: Any = (SerialExecutor if kind == "serial" else SinglePassExecutor)(model, BARE, suffix=suffix)
     plan = RoundPlan(0, Span(32_000, 32_000 + count), is_last=True, listen=None if kind == "serial" else Listening())
     result = executor.run(plan, speech, GREEDY)
-    whole = type(executor)(model, bare).run(RoundPlan(0, Span(0, len(clip)), is_last=True), clip, GREEDY)
+    whole = type(executor)(model, BARE).run(RoundPlan(0, Span(0, len(clip)), is_last=True), clip, GREEDY)
     assert 0 < len(result.words) < len(whole.words)
     assert all(plan.window.start <= word.start < word.end <= plan.window.end for word in result.words)
     tokens = tuple(token for segment in result.segments for token in segment.tokens)
@@ -264,15 +263,14 @@ def test_those_of_the_bundled_model_are_its_own(model: WhisperModel) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for length in (0.25, 0.5, 1.0):
-            samples = suffix_for(model, "hush", length)
-            assert samples is not None
+            samples = suffix_for(model, length)
             assert len(samples) == round(length * SAMPLE_RATE)
 
 
 @pytest.mark.parametrize("count", [1, 159, 160, 320, 1000, 4801, N_SAMPLES - 100, N_SAMPLES])
 def test_windows_of_any_length_are_no_error(model: WhisperModel, count: int) -> None:
     audio = noise(count, 0.01)
-    for executor in (SerialExecutor(model, bare, noise()), SinglePassExecutor(model, bare, suffix=noise())):
+    for executor in (SerialExecutor(model, BARE, noise()), SinglePassExecutor(model, BARE, suffix=noise())):
         plan = RoundPlan(0, Span(0, count), is_last=True, listen=Listening(max_tokens=3))
         result = executor.run(plan, audio, DecodeOptions(temperatures=(0.0,), max_tokens=3))
         assert all(word.end <= count for word in result.words)

@@ -3,11 +3,11 @@
 import pytest
 
 from whispertide.errors import OptionError
-from whispertide.streaming.schedule import Adaptive, BestEffort, FixedStep, Recorded, Schedule
+from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Recorded, Schedule
 
 
 def test_a_fixed_step_waits_for_the_step_and_then_takes_all() -> None:
-    schedule = FixedStep(16_000)
+    schedule = Fixed(step_s=1.0)
     assert schedule.frontier(last=0, known=0, received=15_999) is None
     assert schedule.frontier(last=0, known=0, received=16_000) == 16_000
     assert schedule.frontier(last=0, known=0, received=50_000) == 50_000
@@ -15,10 +15,11 @@ def test_a_fixed_step_waits_for_the_step_and_then_takes_all() -> None:
 
 
 def test_best_effort_takes_whatever_has_arrived() -> None:
-    assert BestEffort().frontier(last=100, known=0, received=100) is None
-    assert BestEffort().frontier(last=100, known=0, received=101) == 101
-    assert BestEffort(50).frontier(last=100, known=0, received=149) is None
-    assert BestEffort(50).frontier(last=100, known=0, received=950) == 950
+    schedule = BestEffort(step_s=0.02)
+    assert schedule.frontier(last=100, known=0, received=100) is None
+    assert schedule.frontier(last=100, known=0, received=419) is None
+    assert schedule.frontier(last=100, known=0, received=420) == 420
+    assert schedule.frontier(last=100, known=0, received=950) == 950
 
 
 def test_a_record_is_replayed_boundary_by_boundary_however_much_has_arrived() -> None:
@@ -38,21 +39,20 @@ def test_boundaries_before_an_utterance_was_known_of_belong_to_no_round() -> Non
 
 
 def test_only_a_record_is_recorded() -> None:
-    assert [s.recorded for s in (FixedStep(1), BestEffort(), Recorded(()))] == [False, False, True]
+    assert [s.recorded for s in (Fixed(), BestEffort(), Adaptive(), Recorded(()))] == [False, False, False, True]
 
 
 def test_impossible_schedules_are_refused() -> None:
-    with pytest.raises(OptionError, match="step of at least one sample; got 0"):
-        FixedStep(0)
-    with pytest.raises(OptionError, match="at least one new sample"):
-        BestEffort(0)
+    for kind in (Fixed, BestEffort, Adaptive):
+        with pytest.raises(OptionError, match=r"expected step_s between 0\.02 and 30; got 0"):
+            kind(step_s=0)
     for boundaries in ((0,), (5, 5), (7, 3)):
         with pytest.raises(OptionError, match="positive and rise"):
             Recorded(boundaries)
 
 
 def test_adaptive_leaves_half_of_the_time() -> None:
-    schedule = Adaptive(4_000, 32_000)
+    schedule = Adaptive(step_s=0.25, longest_step_s=2.0)
     assert schedule.frontier(0, 0, 3_999) is None
     assert schedule.frontier(0, 0, 4_000) == 4_000
     assert schedule.frontier(0, 0, 9_000) == 9_000  # all that has arrived
@@ -61,7 +61,7 @@ def test_adaptive_leaves_half_of_the_time() -> None:
     assert schedule.frontier(0, 0, 32_000, spent=100_000) == 32_000
 
 
-@pytest.mark.parametrize("schedule", [FixedStep(4_000), BestEffort(4_000), Adaptive(4_000, 32_000)])
+@pytest.mark.parametrize("schedule", [Fixed(step_s=0.25), BestEffort(step_s=0.25), Adaptive(step_s=0.25)])
 def test_only_what_computing_takes_of_a_step_is_load(schedule: Schedule) -> None:
     assert schedule.load(100, 32_100, spent=1_000) == 0  # a large portion came in
     assert schedule.load(100, 32_100, spent=2_000) == 0  # as long as steps are anyway
@@ -79,7 +79,7 @@ def test_recorded_rounds_have_the_load_of_then() -> None:
 
 
 def test_adaptive_needs_possible_steps() -> None:
-    assert Adaptive(1, 1).frontier(0, 0, 1) == 1
-    for least, most in ((0, 5), (6, 5)):
-        with pytest.raises(OptionError, match="least <= most"):
-            Adaptive(least, most)
+    assert Adaptive(step_s=0.02, longest_step_s=0.02).frontier(0, 0, 320) == 320
+    for least, most, name in ((0.0, 5.0, "step_s between 0.02"), (6.0, 5.0, "longest_step_s between 6")):
+        with pytest.raises(OptionError, match=name):
+            Adaptive(step_s=least, longest_step_s=most)

@@ -7,19 +7,24 @@ import pytest
 
 from whispertide.api import Transcriber, load
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.longform import pad30
 from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel
 from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.framing import bare, get_framing
+from whispertide.streaming.framing import BARE, PAD30, Framing, get_framing
 from whispertide.streaming.recipe import Recipe, parse_overrides
-from whispertide.streaming.recipes import RECIPES, get_recipe, make_policy
+from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.streaming.short_windows import as_tuned, choose_framing, encode_seconds
 from whispertide.streaming.single_pass import SinglePassExecutor
 
 TIDE = get_recipe("tide")
 PADDED = Path(__file__).parents[2] / "models" / "micro-padded.en"
 QUICK_S, SLOW_S = 0.12, 0.42
+
+
+def chosen(recipe: Recipe) -> tuple[str, bool]:
+    """The framing, and whether the backward-shift guard watches."""
+    assert isinstance(recipe.policy, AlignAtt)
+    return recipe.framing.kind, recipe.policy.shift_guard
 
 
 def never() -> float:
@@ -43,7 +48,7 @@ class Stopwatch:
 
 def test_a_checkpoint_that_knows_short_windows_gets_them_unmeasured() -> None:
     framed = choose_framing(TIDE, knows_short=True, encode_s=never)
-    assert (framed.recipe.framing, framed.recipe.shift_guard) == ("bare", False)
+    assert chosen(framed.recipe) == ("bare", False)
     assert framed.why == "bare windows, because this checkpoint has heard short ones"
     assert framed.recipe == as_tuned(TIDE)
 
@@ -59,7 +64,7 @@ def test_any_other_is_padded_where_the_machine_is_quick_enough() -> None:
 
 def test_and_guarded_where_it_is_not() -> None:
     framed = choose_framing(TIDE, knows_short=False, encode_s=lambda: SLOW_S)
-    assert (framed.recipe.framing, framed.recipe.shift_guard) == ("bare", True)
+    assert chosen(framed.recipe) == ("bare", True)
     assert framed.why == (
         "bare windows with the backward-shift guard, because this checkpoint has not heard short windows and this "
         "machine encodes 30 s in 0.42 s (more than half a step, 0.15 s)"
@@ -71,7 +76,7 @@ def test_and_guarded_where_it_is_not() -> None:
     [(0.3, 0.15, "pad30"), (0.3, 0.151, "bare"), (1.0, 0.5, "pad30"), (1.0, 0.51, "bare")],
 )
 def test_half_a_step_is_the_bound(step_s: float, encode_s: float, framing: str) -> None:
-    assert choose_framing(TIDE.replace(step_s=step_s), False, lambda: encode_s).recipe.framing == framing
+    assert choose_framing(TIDE.replace(step_s=step_s), False, lambda: encode_s).recipe.framing.kind == framing
 
 
 @pytest.mark.parametrize("framing", ["bare", "pad30", "buckets", "hush"])
@@ -84,7 +89,7 @@ def test_a_framing_that_was_asked_for_stays(framing: str) -> None:
 
 
 def test_only_tide_leaves_its_framing_open() -> None:
-    assert [recipe.name for recipe in RECIPES.values() if recipe.framing == "auto"] == ["tide"]
+    assert [recipe.name for recipe in RECIPES.values() if recipe.framing.kind == "auto"] == ["tide"]
     with pytest.raises(OptionError, match=r"framing among pad30.*got 'auto'"):
         get_framing("auto")  # an executor has to be told
 
@@ -97,26 +102,26 @@ def padded_model() -> WhisperModel:
     return load(str(PADDED), threads=1).model
 
 
-@pytest.mark.parametrize(("seconds", "framing"), [(QUICK_S, pad30), (SLOW_S, bare)])
-def test_a_session_has_what_was_chosen(padded_model: WhisperModel, seconds: float, framing: object) -> None:
+@pytest.mark.parametrize(("seconds", "framing"), [(QUICK_S, PAD30), (SLOW_S, BARE)])
+def test_a_session_has_what_was_chosen(padded_model: WhisperModel, seconds: float, framing: Framing) -> None:
     stopwatch = Stopwatch(seconds)
     transcriber = Transcriber(padded_model, measure=stopwatch)
     for _ in range(2):
         session = transcriber.session("tide", vad=False, live=True)
         assert session.recipe == transcriber.framed(TIDE).recipe.replace(vad=False)
         assert isinstance(session.executor, SinglePassExecutor)
-        assert session.executor.frame is framing
+        assert session.executor.frame == framing
     assert stopwatch.asked == 1
-    policy = make_policy(session.recipe)
+    policy = session.recipe.policy
     assert isinstance(policy, AlignAtt)
-    assert policy.shift == (BackwardShift() if framing is bare else None)
+    assert policy.shift() == BackwardShift(detect=framing == BARE)
 
 
 def test_where_nobody_waits_the_machine_does_not_count(padded_model: WhisperModel) -> None:
     """What comes of a file is a function of the file."""
     stopwatch = Stopwatch(SLOW_S)
     transcriber = Transcriber(padded_model, measure=stopwatch)
-    assert transcriber.session("tide", vad=False).recipe.framing == "pad30"
+    assert transcriber.session("tide", vad=False).recipe.framing == PAD30
     assert stopwatch.asked == 0
     why = transcriber.framed(TIDE, live=False).why
     assert why == "30 s of padding, because this checkpoint has not heard short windows and nobody waits"
@@ -126,13 +131,13 @@ def test_the_users_word_counts(padded_model: WhisperModel) -> None:
     stopwatch = Stopwatch(QUICK_S)
     transcriber = Transcriber(padded_model, measure=stopwatch)
     session = transcriber.session(TIDE.replace(framing="bare"), vad=False)
-    assert (session.recipe.framing, session.recipe.shift_guard, stopwatch.asked) == ("bare", False, 0)
+    assert (*chosen(session.recipe), stopwatch.asked) == ("bare", False, 0)
 
 
 def test_our_own_checkpoint_is_not_measured() -> None:
     stopwatch = Stopwatch(SLOW_S)
     session = Transcriber(load("nano.en", threads=1).model, measure=stopwatch).session("tide", vad=False)
-    assert (session.recipe.framing, session.recipe.shift_guard, stopwatch.asked) == ("bare", False, 0)
+    assert (*chosen(session.recipe), stopwatch.asked) == ("bare", False, 0)
 
 
 class Machine:
@@ -169,6 +174,6 @@ def test_thirty_seconds_are_encoded_a_few_times(
 
 def test_the_choice_is_in_the_fields_of_the_recipe() -> None:
     """So two sessions that hear differently never look alike."""
-    chosen = [choose_framing(TIDE, False, lambda: seconds).recipe for seconds in (QUICK_S, SLOW_S)]  # noqa: B023
-    assert len({*chosen, as_tuned(TIDE)}) == 3
-    assert all(isinstance(recipe, Recipe) and recipe.name == "tide" for recipe in chosen)
+    recipes = [choose_framing(TIDE, False, lambda: seconds).recipe for seconds in (QUICK_S, SLOW_S)]  # noqa: B023
+    assert len({*recipes, as_tuned(TIDE)}) == 3
+    assert all(isinstance(recipe, Recipe) and recipe.name == "tide" for recipe in recipes)

@@ -15,7 +15,6 @@ from whispertide.audio.file import load_audio
 from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.frontier import Frontier
-from whispertide.decoding.longform import Framing, pad30
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.token_words import TokenWord
@@ -27,7 +26,7 @@ from whispertide.model.request import DecodeRequest
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming import single_pass
-from whispertide.streaming.framing import FRAMINGS, bare
+from whispertide.streaming.framing import BARE, FRAMINGS, PAD30, Buckets, Framing, get_framing
 from whispertide.streaming.round import Listened, Listening, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import MARGIN_TOKENS, SinglePassExecutor
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, join_words
@@ -43,7 +42,7 @@ def model() -> WhisperModel:
 
 @pytest.fixture(scope="module")
 def executor(model: WhisperModel) -> SinglePassExecutor:
-    return SinglePassExecutor(model, pad30)
+    return SinglePassExecutor(model, PAD30)
 
 
 def hear(
@@ -160,7 +159,7 @@ def test_all_heads_of_the_last_layer_are_watched(executor: SinglePassExecutor, m
 
 
 def test_the_same_halt_again_leads_to_a_padded_decode(model: WhisperModel) -> None:
-    executor = SinglePassExecutor(model, bare)
+    executor = SinglePassExecutor(model, BARE)
     listen = Listening(watch=(BackwardShift(near_end=10_000),))
     halt = listened(hear(executor, listen)).halt
     assert halt is not None
@@ -199,7 +198,7 @@ class ShiftingGuard:
         return self.index
 
 
-@pytest.mark.parametrize(("frame", "other"), [(bare, pad30), (pad30, bare)])
+@pytest.mark.parametrize(("frame", "other"), [(BARE, PAD30), (PAD30, BARE)])
 def test_what_shifts_backward_is_heard_once_more_in_the_other_framing(
     model: WhisperModel, frame: Framing, other: Framing
 ) -> None:
@@ -213,7 +212,7 @@ def test_what_shifts_backward_is_heard_once_more_in_the_other_framing(
     again = hear(executor, Listening(watch=(Shifting(2),), again=()), prefix=prefix)
     assert listened(again).retried
     padded = [cost.frames == 1500 for cost in again.costs if cost.stage == "encode"]
-    assert padded == [frame is pad30, other is pad30]
+    assert padded == [frame == PAD30, other == PAD30]
     assert again.tokens == hear(SinglePassExecutor(model, other), Listening(), prefix=prefix).tokens
     watched = hear(executor, Listening(watch=(Shifting(2),), again=(Shifting(4),)), prefix=prefix)
     assert watched.tokens == again.tokens[:4]
@@ -250,7 +249,7 @@ def heard_again(executor: SinglePassExecutor, listen: Listening, **about: Any) -
 
 
 def test_the_padded_decode_has_no_prefix_and_no_annotations_and_speaks(model: WhisperModel) -> None:
-    executor = Asked(model, bare)
+    executor = Asked(model, BARE)
     whole = listened(hear(executor, Listening())).words
     prefix = tuple(token for word in whole[:3] for token in word.tokens)
     again = listened(heard_again(executor, Listening(), prefix=prefix))
@@ -260,7 +259,7 @@ def test_the_padded_decode_has_no_prefix_and_no_annotations_and_speaks(model: Wh
 
 def test_the_padded_decode_does_not_end_before_there_are_tokens_for_its_length(model: WhisperModel) -> None:
     listen = Listening(no_speech=1.0, loop_guard=False, must_speak=True)
-    executor = SinglePassExecutor(model, bare)
+    executor = SinglePassExecutor(model, BARE)
     samples = np.pad(load_audio(CLIP)[:32_000], (0, 8 * 16_000))
 
     def run(listen: Listening) -> RoundResult:
@@ -319,14 +318,14 @@ def test_silence_behind_the_last_window_counts_for_nothing_but_the_end(executor:
 
 
 def test_only_the_last_window_is_followed_by_silence(model: WhisperModel) -> None:
-    executor = SinglePassExecutor(model, bare)
+    executor = SinglePassExecutor(model, BARE)
     for is_last, encoded in ((False, 125), (True, 150)):  # 2.5 s, and half a second of silence
         result = hear(executor, Listening(silence=8_000), count=40_000, is_last=is_last)
         assert [cost.frames for cost in result.costs if cost.stage == "encode"] == [encoded]
 
 
 def test_silence_is_left_out_where_the_window_is_full(model: WhisperModel) -> None:
-    executor = SinglePassExecutor(model, bare)
+    executor = SinglePassExecutor(model, BARE)
     samples = np.tile(load_audio(CLIP), 5)[: 30 * 16_000 - 100]
     plan = RoundPlan(0, Span(0, len(samples)), is_last=True, listen=Listening(silence=8_000, max_tokens=2))
     assert listened(executor.run(plan, samples, DecodeOptions())).frames == 1500
@@ -406,7 +405,7 @@ class Detector:
 @pytest.mark.parametrize("answer", [True, False])
 def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer: bool) -> None:
     detector = Detector(answer)
-    executor = SinglePassExecutor(model, pad30, detector)
+    executor = SinglePassExecutor(model, PAD30, detector)
     result = listened(hear(executor, Listening(detect_end=True)))
     assert detector.shapes == [(result.frames, model.dims.n_audio_state)]
     assert result.word_ended is answer
@@ -415,7 +414,7 @@ def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer:
 
 def test_the_detector_is_not_asked_about_a_word_that_others_follow(model: WhisperModel) -> None:
     detector = Detector(answer=False)
-    executor = SinglePassExecutor(model, pad30, detector)
+    executor = SinglePassExecutor(model, PAD30, detector)
     guessed = listened(hear(executor, Listening(detect_end=True, watch=(Frontier(margin=200, beyond=4),))))
     assert guessed.firm < len(guessed.words)
     assert (guessed.word_ended, detector.shapes) == (None, [])
@@ -431,17 +430,17 @@ def test_attention_is_kept_where_it_is_wanted(executor: SinglePassExecutor) -> N
 # --- framings ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", list(FRAMINGS))
-def test_every_framing_hears_the_clip(model: WhisperModel, name: str) -> None:
-    result = listened(hear(SinglePassExecutor(model, FRAMINGS[name]), Listening()))
+@pytest.mark.parametrize("framing", [*map(get_framing, FRAMINGS), Buckets(masked=True)], ids=str)
+def test_every_framing_hears_the_clip(model: WhisperModel, framing: Framing) -> None:
+    result = listened(hear(SinglePassExecutor(model, framing), Listening()))
     assert result.frames == -(-len(load_audio(CLIP)) // FRAME_SAMPLES)
     assert len(result.words) > 3
 
 
 def test_a_masked_bucket_is_the_bare_window(model: WhisperModel) -> None:
     mel = np.random.default_rng(1).normal(size=(80, 250)).astype(np.float32)
-    exact, masked = (FRAMINGS[name](model, mel, taps=(LAST_LAYER,)) for name in ("bare", "buckets-masked"))
-    leaky = FRAMINGS["buckets"](model, mel, taps=(LAST_LAYER,))
+    exact, masked = (framing(model, mel, taps=(LAST_LAYER,)) for framing in (BARE, Buckets(masked=True)))
+    leaky = Buckets()(model, mel, taps=(LAST_LAYER,))
     assert (masked.frames, masked.valid_frames, leaky.valid_frames) == (150, 125, 125)
     np.testing.assert_allclose(masked.taps[LAST_LAYER][:125], exact.taps[LAST_LAYER], atol=2e-3)
     assert (
@@ -449,11 +448,11 @@ def test_a_masked_bucket_is_the_bare_window(model: WhisperModel) -> None:
     )  # padding leaks through the encoder
 
 
-@pytest.mark.parametrize("name", ["buckets", "buckets-masked"])
-def test_the_decoder_does_not_see_the_padding(model: WhisperModel, name: str) -> None:
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_decoder_does_not_see_the_padding(model: WhisperModel, masked: bool) -> None:
     """Padded and masked against the same encoder output cropped to the audio."""
     mel = np.random.default_rng(2).normal(size=(80, 250)).astype(np.float32)
-    padded = FRAMINGS[name](model, mel)
+    padded = Buckets(masked=masked)(model, mel)
     valid = padded.valid_frames
     assert (padded.frames, valid) == (150, 125)
     keys = tuple(np.ascontiguousarray(key.numpy()[..., :valid]) for key in padded.cross_k)
@@ -461,11 +460,11 @@ def test_the_decoder_does_not_see_the_padding(model: WhisperModel, name: str) ->
     cropped = in_runtime(replace(padded, cross_k=keys, cross_v=contents, frames=valid))
     seen = replace(padded, valid_frames=padded.frames)  # nothing masked
     request = DecodeRequest(np.array([[50257, 50362, 464]]), (2,), need="logits")
-    masked, exact, leaky = (model.decoder(window).run(request).logits for window in (padded, cropped, seen))
-    assert masked is not None
+    hidden, exact, leaky = (model.decoder(window).run(request).logits for window in (padded, cropped, seen))
+    assert hidden is not None
     assert exact is not None
     assert leaky is not None
-    np.testing.assert_allclose(masked, exact, atol=1e-3, rtol=0)
+    np.testing.assert_allclose(hidden, exact, atol=1e-3, rtol=0)
     assert np.abs(leaky - exact).max() > 1e-2
 
 
@@ -478,7 +477,7 @@ def test_few_decoder_layers_and_a_language_without_spaces(
 ) -> None:
     """As in distil models and large-v3-turbo: no alignment heads are named, and they are chosen by the rule."""
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
-    executor = SinglePassExecutor(small_multilingual(tmp_path / "model", layers), bare)
+    executor = SinglePassExecutor(small_multilingual(tmp_path / "model", layers), BARE)
     samples = load_audio(CLIP)[:48_000]
     plan = RoundPlan(0, Span(0, len(samples)))
     for watch in (Frontier(margin=20), BackwardShift(near_end=30)):

@@ -52,8 +52,6 @@ class Beam(Search):
         """A beam of one is another search's, and does not stay."""
         found = super(Beam, cls).instead_of(other)
         return replace(found, beam=5) if found.beam == 1 else found
-        found = Search.instead_of.__func__(cls, other)
-        return replace(found, beam=5) if found.beam == 1 else found
 
     @property
     def hypotheses(self) -> int:
