@@ -14,6 +14,7 @@ from whispertide.decoding.rules import build_rules
 from whispertide.decoding.watch import Halt, HaltReason, Head, Scene
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.options import DecodeOptions
+from whispertide.streaming import single_pass
 from whispertide.streaming.framing import BARE, PAD30, Framing
 from whispertide.streaming.round import Listened, Listening, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import MARGIN_TOKENS, RETRY_TOKENS_PER_S, UNHEARD, SinglePassExecutor
@@ -499,7 +500,9 @@ def in_chunks(
     executor = SinglePassExecutor(model, BARE, unrolled=chunks)  # type: ignore[arg-type]
     assert executor.open_unrolled() is chunks  # type: ignore[comparison-overlap]
     plan = RoundPlan(7, Span(START, START + SECONDS), listen=replace(listen, unrolled=True), **about)
-    return executor.run(plan, np.zeros(SECONDS, np.float32), DecodeOptions(beam=beam)), chunks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(single_pass, "start_chunks", Chunks.start)
+        return executor.run(plan, np.zeros(SECONDS, np.float32), DecodeOptions(beam=beam)), chunks
 
 
 class TestChunks:
