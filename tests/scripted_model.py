@@ -18,7 +18,7 @@ from scripted_decoder import ScriptedDecoder
 from small_models import multilingual_tokenizer
 from whispertide.checkpoint import Checkpoint, Tokenizer, load_checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.model.encoder import Encoded
+from whispertide.model.engine import LAST_LAYER, Encoded
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
 
@@ -73,11 +73,12 @@ class ScriptedModel:
             self.tokenizer, self.dims = multilingual(), replace(self.dims, n_vocab=51_865)
         self.options = EngineOptions(threads=1)
 
-    def encode(self, mel: FloatArray, *, hidden: bool = False, **padding: Any) -> Encoded:
+    def encode(self, mel: FloatArray, *, taps: Sequence[int] = (), **padding: Any) -> Encoded:
         frames = mel.shape[1] // 2
-        last = np.arange(4.0 * frames, dtype=np.float32).reshape(frames, 4) if hidden else None
+        assert set(taps) <= {LAST_LAYER}
+        last = np.arange(4.0 * frames, dtype=np.float32).reshape(frames, 4)
         self.mels.append(mel)
-        self.windows.append(Encoded((), (), frames, padding.get("valid_frames") or frames, last))
+        self.windows.append(Encoded((), (), frames, padding.get("valid_frames") or frames, dict.fromkeys(taps, last)))
         return self.windows[-1]
 
     def decoder(self, encoded: Encoded, *, heads: Sequence[tuple[int, int]] = ()) -> ScriptedDecoder:

@@ -178,3 +178,66 @@ def test_words_before_the_window_are_left_out_and_what_says_nothing_is_no_draft(
     assert Reference(words=words).since(13_500).draft(tokenizer, rules) is None
     assert Reference(words=words[2:]).draft(tokenizer, rules) is None
     assert Reference().draft(tokenizer, rules) is None
+
+
+def test_what_is_given_exactly() -> None:
+    given = Follower((5, COMMA), RULES, Reference.exactly([5, COMMA]))
+    assert Reference.exactly([5, COMMA]) == Reference((5, COMMA), recover=False, block=True)
+    assert (given.tokens, given.keys, given.times, given.speaks) == ((5, COMMA), (5, COMMA), (0, 0), True)
+    assert given.propose(()) == (5, COMMA)  # from the first token on
+    assert Reference() == Reference((), 0, (), align="bigram", recover=True, block=False)
+
+
+def test_a_match_tells_the_time() -> None:
+    """After the piece at 50 frames the later copy of another is the nearer one."""
+    place = follower(1, 2, 7, 1, 3, times=(0, 50, 60, 95, 99), align="time")
+    assert place.follow(2)
+    assert not place.follow(8)
+    assert place.find([2, 8, 1])
+    assert place.ahead() == (3,)
+
+
+def test_time_does_not_go_back() -> None:
+    place = follower(1, 2, 1, 3, times=(0, 10, 90, 95), align="time")
+    for token in (BEGIN + 80, BEGIN + 5):
+        place.follow(token)
+    assert place.follow(1)
+    assert place.ahead() == (3,)
+
+
+def test_of_two_places_as_near_the_first_counts() -> None:
+    place = follower(1, 2, 1, 3, times=(40, 45, 60, 65), align="time")
+    place.follow(BEGIN + 50)
+    assert place.follow(1)
+    assert place.ahead() == (2, 1, 3)
+
+
+def test_while_several_places_are_possible_the_first_one_is_ahead_and_tells_no_time() -> None:
+    place = follower(1, COMMA, 2, 1, 3, times=(0, 10, 20, 190, 200))
+    assert place.follow(1)
+    assert place.ahead() == (COMMA, 2, 1, 3)
+    assert place.matched == 1
+    place.follow(STOP)  # a mark for the mark in the first place alone
+    assert place.ahead() == (2, 1, 3)
+    assert place.follow(3)
+    assert place.ahead() == ()
+    assert place.matched == 2
+
+
+def test_a_pair_is_looked_for_with_the_newest_piece_that_counts() -> None:
+    place = follower(1, 2, 3, 4, 3, 5)
+    assert not place.follow(9)
+    assert place.ahead() == ()
+    assert not place.find([2, 4, 3, COMMA])  # a mark brings nothing back
+    assert place.find([2, 4, COMMA, 3])
+    assert place.ahead() == (5,)
+    assert place.matched == 1
+
+
+def test_the_end_of_the_text_is_its_end() -> None:
+    place = follower(1, 2, COMMA)
+    assert place.follow(1)
+    assert place.follow(2)
+    assert place.ahead() == (COMMA,)
+    assert not place.follow(3)
+    assert not place.find([3])

@@ -1,6 +1,7 @@
 """However tokens are cut into chunks, the search finds what greedy search finds, and its guards see the same."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,12 @@ from scripted_decoder import (
     random_script,
     telling,
 )
+from scripted_model import bundled
 from stepwise import Stepwise
 from whispertide.decoding.beam import GREEDY
 from whispertide.decoding.end import SecondBest
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import Rules
+from whispertide.decoding.rules import Rules, suppressed_tokens, token_rules
 from whispertide.decoding.search import SearchResult, Steps, run_search
 from whispertide.decoding.token_search import TokenSearch
 from whispertide.decoding.unrolled import ComputedAhead, run_unrolled
@@ -166,3 +168,17 @@ def test_what_does_not_fit_into_static_graphs() -> None:
         unrolled(Prompt((SOT_PREV, 1, SOT), sot_index=2, limit=5), script)
     with pytest.raises(OptionError, match="shorten the prefix"):
         unrolled(Prompt((SOT, *[1] * 9), sot_index=0, limit=5), script)
+
+
+def test_what_a_user_of_exported_graphs_is_told() -> None:
+    checkpoint = bundled()
+    assert token_rules(checkpoint) == {
+        "end": 50_256,
+        "no_speech": checkpoint.tokenizer.no_speech,
+        "languages": {},
+        "never": list(suppressed_tokens(checkpoint.tokenizer, None, checkpoint.generation.suppress_tokens)),
+        "not_first": [*checkpoint.tokenizer.encode(" "), 50_256],
+    }
+    own = replace(checkpoint, generation=replace(checkpoint.generation, suppress_tokens=(7, 9), lang_to_id={"de": 5}))
+    assert {7, 9} <= set(token_rules(own)["never"]) < set(range(51_864))
+    assert token_rules(own)["languages"] == {"de": 5}

@@ -1,21 +1,18 @@
 """One window's decode and the times of its words, with a model that says what it is told."""
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
-from whispertide.decoding.earlier import EarlierText, Reuse
-from whispertide.decoding.greedy import GreedySearch, SamplingSearch
-from whispertide.decoding.pruned import PrunedSampling, PrunedSearch
-from whispertide.decoding.verify import VerifySearch
 
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
 from whispertide.decoding import window
-from whispertide.decoding.beam import BeamSearch
+from whispertide.decoding.accept import Accept
+from whispertide.decoding.beam import GREEDY, Beam
 from whispertide.decoding.longform import Features, Transcription
-from whispertide.decoding.prompt import build_prompt
-from whispertide.decoding.rules import build_rules
+from whispertide.decoding.reference import Reference
+from whispertide.decoding.sampling import Sampling
 from whispertide.decoding.search import Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.window import WindowResult, align_window, build_search, decode_window
@@ -99,92 +96,66 @@ class TestDecoding:
     def test_every_attempt_begins_with_what_was_heard_before(self) -> None:
         model = telling(WALK)
         options = DecodeOptions(temperatures=(0.0, 0.4), logprob_threshold=0.0, best_of=2, no_speech_threshold=None)
-        words = [Word(" we", 0, 10), Word(" walk", 10, 20), Word(" home", 20, 30)]
-        earlier = EarlierText.of_words(words, model.tokenizer, Reuse(), opening=TOKENS[0])
-        assert decoded(model, options, earlier=earlier).tokens == TOKENS
+        words = (Word(" we", 0, 10), Word(" walk", 10, 20), Word(" home", 20, 30))
+        followed = Reference(TOKENS, words=words)
+        assert decoded(model, options, reference=followed).tokens == TOKENS
         assert [len(request.tokens) for request in model.decoders[1].requests].count(1) > 2
-        block = EarlierText.of_words(words, model.tokenizer, Reuse(block=True), opening=TOKENS[0])
-        assert decoded(model, earlier=block).steps.runs == 2
+        assert decoded(model, reference=replace(followed, block=True)).steps.runs == 2
+
+    def test_what_is_checked_in_blocks_is_of_no_use_above_zero(self) -> None:
+        model = telling(WALK)
+        options = DecodeOptions(temperatures=(0.4,), best_of=2, no_speech_threshold=None)
+        block = Reference(TOKENS, words=(Word(" we", 0, 10),), block=True)
+        decoded(model, options, reference=block)
+        decoded(model, options, reference=replace(block, block=False))
+        rows = [[len(request.tokens) for request in decoder.requests] for decoder in model.decoders]
+        assert rows[0][:3] == [1, 2, 2]
+        assert rows[1][:3] == [1, 1, 1]
+
+    def test_what_says_nothing_cannot_be_followed(self) -> None:
+        model = telling(WALK)
+        assert decoded(model, reference=Reference(words=(Word(".", 0, 1),), block=True)).steps == Steps(6, 6, 6)
 
 
-KINDS = [
-    ({}, 0.0, None, GreedySearch),
-    ({"beam": 2}, 0.0, None, BeamSearch),
-    ({"beam": 2}, 0.1, None, SamplingSearch),
-    ({}, 0.0, Reuse(), PrunedSearch),
-    ({"beam": 2}, 0.0, Reuse(block=True), VerifySearch),
-    ({}, 0.5, Reuse(), PrunedSampling),
-    ({}, 0.5, Reuse(block=True), SamplingSearch),
-]
+@dataclass
+class Told:
+    """Stands for `TokenSearch`, and notes what it is told."""
 
-
-@pytest.mark.parametrize(("options", "temperature", "reuse", "kind"), KINDS)
-def test_the_search_that_is_asked_for(
-    options: dict[str, Any], temperature: float, reuse: Reuse | None, kind: Any
-) -> None:
-    model = telling(WALK)
-    given = DecodeOptions(**options)
-    prompt = build_prompt(model.tokenizer, model.dims.n_text_ctx, given, language=None)
-    rules = build_rules(model, given)  # type: ignore[arg-type]
-    for text, expected in ((" we", kind), (".", None)):
-        earlier = None if reuse is None else EarlierText.of_words([Word(text, 0, 1)], model.tokenizer, reuse)
-        search = build_search(prompt, rules, given, temperature=temperature, earlier=earlier)
-        if expected is not None:
-            assert type(search) is expected
-        elif reuse is not None:  # what says nothing cannot be followed
-            assert type(search) in (GreedySearch, BeamSearch, SamplingSearch)
+    prompt: Any
+    rules: Any
+    accept: Accept
+    draft: Any
+    length_penalty: float | None
+    guards: Any
 
 
 @pytest.mark.parametrize(
-    ("beam", "patience"), [(1, 1.0), (2, 1.7), (3, 1.7)], ids=["greedy search has no patience", "two", "three"]
+    ("beam", "accept"),
+    [(1, GREEDY), (2, Beam(2, 1.7)), (3, Beam(3, 1.7))],
+    ids=["greedy has no patience", "two", "three"],
 )
-def test_searches_are_told_what_the_options_say(beam: int, patience: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: dict[str, Any] = {}
-
-    def recorder(name: str) -> Any:
-        def search(*given: Any, **more: Any) -> str:
-            told.update(more, given=given)
-            return name
-
-        return search
-
-    for name in ("BeamSearch", "VerifySearch", "PrunedSearch", "SamplingSearch", "PrunedSampling", "GreedySearch"):
-        monkeypatch.setattr(window, name, recorder(name))
+def test_the_search_is_told_what_the_options_say(beam: int, accept: Accept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "TokenSearch", Told)
     options = DecodeOptions(beam=beam, patience=1.7, length_penalty=0.3, best_of=4, seed=9)
-    guards, prompt, rules = [object()], object(), object()
-    about: Any = {"guards": guards}
+    prompt, rules, draft, guards = object(), object(), object(), [object()]
+
+    def search(temperature: float = 0.0, **about: Any) -> Told:
+        told: Any = build_search(prompt, rules, options, temperature=temperature, guards=guards, **about)  # type: ignore[arg-type]
+        assert (told.prompt, told.rules, told.guards, told.length_penalty) == (prompt, rules, guards, 0.3)
+        assert told.draft is about.get("draft")
+        return cast(Told, told)
+
+    assert search().accept == accept == search(draft=draft).accept
     draws = []
-
-    def search(reuse: Reuse | None, temperature: float) -> str:
-        told.clear()
-        words = [Word(" we", 0, 1)]
-        earlier = EarlierText.of_words(words, telling(WALK).tokenizer, reuse) if reuse else None
-        found: Any = build_search(prompt, rules, options, temperature=temperature, earlier=earlier, **about)  # type: ignore[arg-type]
-        assert told["given"] == (prompt, rules, *([earlier] if "P" in found or "V" in found else []))
-        assert told["guards"] is guards
-        return str(found)
-
-    for following, name in ((Reuse(), "PrunedSearch"), (Reuse(block=True), "VerifySearch")):
-        assert search(following, 0.0) == name
-        assert (told["beam"], told["patience"], told["length_penalty"]) == (beam, patience, 0.3)
-    if beam > 1:
-        assert search(None, 0.0) == "BeamSearch"
-        assert (told["beam"], told["patience"], told["length_penalty"]) == (beam, 1.7, 0.3)
-    else:
-        assert search(None, 0.0) == "GreedySearch"
-    for reuse, temperature, name in (
-        (None, 0.2, "SamplingSearch"),
-        (None, 0.201, "SamplingSearch"),
-        (Reuse(), 0.2, "PrunedSampling"),
-    ):
-        assert search(reuse, temperature) == name
-        assert (told["temperature"], told["rows"], told["length_penalty"]) == (temperature, 4, 0.3)
-        draws.append(told["rng"].random())
+    for temperature, about in ((0.2, {}), (0.201, {}), (0.2, {"draft": draft})):
+        drawn = search(temperature, **about).accept
+        assert isinstance(drawn, Sampling)
+        assert (drawn.temperature, drawn.rows) == (temperature, 4)
+        draws.append(drawn.rng.random())
     assert draws[0] == draws[2] == np.random.default_rng([9, 200]).random()
     assert draws[1] == np.random.default_rng([9, 201]).random()
-    told.clear()
-    build_search(prompt, rules, options)  # type: ignore[arg-type]
-    assert "temperature" not in told
+    plain: Any = build_search(prompt, rules, options)  # type: ignore[arg-type]
+    assert (plain.accept, plain.draft, plain.guards) == (accept, None, ())
 
 
 class TestLanguages:
@@ -360,8 +331,8 @@ class TestWindowAfterWindow:
     def test_later_windows_follow_what_was_heard_behind_them(self) -> None:
         first = [time(0), *WORDS[:2], time(60), time(60), *WORDS[2:]]
         model = by_window(first, [time(0), *WORDS[2:], time(20)])
-        words = [Word(" we", 0, 40 * 320), Word(" walk", 40 * 320, 60 * 320), Word(" home", 70 * 320, 80 * 320)]
-        run = transcription(model, earlier=words, reuse=Reuse(block=True), opening=TOKENS[0])
+        words = (Word(" we", 0, 40 * 320), Word(" walk", 40 * 320, 60 * 320), Word(" home", 70 * 320, 80 * 320))
+        run = transcription(model, reference=Reference(TOKENS, words=words, block=True))
         run.next_window()
         run.next_window()
         assert model.decoders[0].requests[0].draft == 4

@@ -30,9 +30,10 @@ START = 3200 * 320  # somewhere in the middle of a stream
 GREEDY = DecodeOptions(temperatures=(0.0,))
 
 
-@pytest.fixture(scope="module", params=[*map(get_framing, FRAMINGS), Buckets(masked=True)])
+@pytest.fixture(scope="module", params=[*(get_framing(name) for name in FRAMINGS), Buckets(masked=True)], ids=str)
 def executor(request: pytest.FixtureRequest) -> SerialExecutor:
-    return SerialExecutor(nano(), request.param)
+    model = nano()
+    return SerialExecutor(model, request.param)
 
 
 def hear(executor: SerialExecutor, count: int | None = None, prompt: str = "") -> RoundResult:

@@ -5,18 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from whispertide.decoding.earlier import Reuse
 
 from scripted_model import ScriptedModel, Story, multilingual, story
+from whispertide.decoding.reference import Reference
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.allocation import Allocation, Place
 from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
-from whispertide.streaming.framing import Framing, bare, buckets, get_framing, pad30
+from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Hush
 from whispertide.streaming.hush import HushWord
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.round import Reference, RoundPlan, RoundResult
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.searches import Greedy
 from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.types import FRAME_SAMPLES, Span, Word
 
@@ -48,7 +49,7 @@ def by_window(*stories: Story) -> ScriptedModel:
 def hear(
     model: ScriptedModel,
     *,
-    frame: Framing = bare,
+    frame: Framing = BARE,
     samples: int = SECONDS,
     options: DecodeOptions | None = None,
     suffix: Any = None,
@@ -100,7 +101,7 @@ class TestSerial:
 
     def test_times_never_leave_the_window(self) -> None:
         late = [time(0), *WORDS, time(150)]
-        result = hear(telling(late), frame=pad30)
+        result = hear(telling(late), frame=PAD30)
         assert result.segments[0].span.end <= START + SECONDS
         assert result.words[-1].end <= START + SECONDS
 
@@ -108,7 +109,7 @@ class TestSerial:
         decoder, encoder = telling(WALK), telling([])
         assert len(hear(decoder, encoder=encoder).words) == 3
         assert (len(encoder.windows), len(decoder.windows), len(encoder.decoders)) == (1, 0, 0)
-        executor = SerialExecutor(telling([]), bare, encoder=encoder)  # type: ignore[arg-type]
+        executor = SerialExecutor(telling([]), BARE, encoder=encoder)  # type: ignore[arg-type]
         other = executor.decoding_with(decoder)  # type: ignore[arg-type]
         assert (id(other.model), id(other.encoder)) == (id(decoder), id(encoder))
         assert id(executor.model) != id(decoder)
@@ -145,7 +146,7 @@ class TestSerial:
         """What follows the last closed segment; its words are the next ones, and its text is shown what was said."""
         model = by_window([time(0), *WORDS[:2], time(60), time(60), *WORDS[2:]], [time(0), *LATER, time(20)])
         options = DecodeOptions(temperatures=(0.0,), condition_on_previous_text=True)
-        result = hear(model, frame=buckets, options=options)
+        result = hear(model, frame=Buckets(), options=options)
         assert [mel.shape[1] for mel in model.mels] == [300, 300]
         assert [window.valid_frames for window in model.windows] == [100, 30]
         assert [word.text for word in result.words] == [" we", " walk", " home"]
@@ -182,9 +183,10 @@ class TestTold:
             def check(self, tokens: Any, attention: Any) -> int | None:
                 return 2 if len(tokens) == 3 else None
 
-        executor = SerialExecutor(telling(WALK), bare)  # type: ignore[arg-type]
+        executor = SerialExecutor(telling(WALK), BARE)  # type: ignore[arg-type]
         plan = RoundPlan(7, Span(START, START + SECONDS))
-        result = executor.run(plan, np.zeros(SECONDS, np.float32), DecodeOptions(temperatures=(0.0,)), [Two()])
+        opening = executor.encode(plan, np.zeros(SECONDS, np.float32))
+        result = executor.decode(plan, opening, DecodeOptions(temperatures=(0.0,)), [Two()])
         assert result.tokens[:3] == (*TOKENS[:2], TOKENS[0])  # and what is left is a window of its own
         assert result.plan is plan
         silent = executor.run(plan, np.zeros(0, np.float32), DecodeOptions())
@@ -199,9 +201,7 @@ class TestTold:
     def test_a_later_window_follows_the_words_that_lie_in_it(self) -> None:
         first = [time(0), *WORDS[:2], time(60), time(60), *WORDS[2:]]
         model = by_window(first, [time(0), *LATER, time(20)])
-        span = Span(START, START + SECONDS)
-        reference = Reference((), span, words=EARLIER, reuse=Reuse(block=True))
-        hear(model, reference=reference)
+        hear(model, reference=Reference((), START, EARLIER, block=True))
         assert model.decoders[2].requests[1].tokens.tolist() == [[TOKENS[0], LATER[0][0]]]
 
     def test_words_say_how_sure_they_are(self) -> None:
@@ -216,9 +216,8 @@ EARLIER = tuple(
 
 
 class TestFollowing:
-    def following(self, start: int = START, tokens: tuple[int, ...] = TOKENS, **reuse: Any) -> Reference:
-        span = Span(start, START + SECONDS)
-        return Reference(tokens, span, words=EARLIER, reuse=Reuse(block=True, **reuse))
+    def following(self, start: int = START, tokens: tuple[int, ...] = TOKENS, **how: Any) -> Reference:
+        return Reference(tokens, start, EARLIER, block=True, **how)
 
     def test_the_text_of_the_round_before_is_checked_as_one_block(self) -> None:
         model = telling(WALK)
@@ -242,9 +241,9 @@ class TestFollowing:
         words = tuple(
             Word(word.text, word.start + late * FRAME_SAMPLES, word.end + late * FRAME_SAMPLES) for word in EARLIER
         )
-        reuse = Reuse(align="time", recover=False, block=True)
         model = telling(WALK)
-        result = hear(model, reference=Reference((), Span(START, START + SECONDS), words=words, reuse=reuse))
+        reference = Reference((), START, words, align="time", recover=False, block=True)
+        result = hear(model, reference=reference)
         assert result.tokens == TOKENS
         assert len(model.decoders[0].requests) == runs
 
@@ -254,7 +253,7 @@ class TestFollowing:
         assert all(len(request.tokens[0]) == 1 for request in model.decoders[0].requests)
 
 
-PLAIN = Recipe(name="plain", search="greedy")
+PLAIN = Recipe("plain", search=Greedy())
 CPU = Place("cpu", 1)
 
 
@@ -267,13 +266,13 @@ class TestMaking:
         executor, model = self.make(PLAIN)
         assert isinstance(executor, SerialExecutor)
         assert [id(executor.model), id(executor.encoder)] == [id(model)] * 2
-        assert executor.frame is get_framing("pad30")
+        assert executor.frame == PAD30
         assert executor.suffix is None
         for policy in ("align-att", "grounded"):
             executor, model = self.make(PLAIN.replace(policy=policy, framing="bare"))
             assert isinstance(executor, SinglePassExecutor)
             assert [id(executor.model), id(executor.encoder)] == [id(model)] * 2
-            assert executor.frame is get_framing("bare")
+            assert executor.frame == BARE
             assert (executor.suffix, executor.detector) == (None, None)
         assert model.decoders == []  # nothing is opened before it is needed
 
@@ -281,7 +280,7 @@ class TestMaking:
     def test_a_hush_word_goes_behind_every_window(self, policy: str) -> None:
         word = HushWord(np.full(4_000, 0.5, np.float32), "0" * 64)
         executor, _ = self.make(PLAIN.replace(policy=policy, framing="hush", hush_s=0.25), hush=word)
-        assert (executor.suffix is word.samples, executor.frame) == (True, bare)
+        assert (executor.suffix is word.samples, executor.frame) == (True, Hush(hush_s=0.25))
         with pytest.raises(OptionError, match="hush_s"):
             self.make(PLAIN.replace(policy=policy, framing="hush", hush_s=0.5), hush=word)
         piped, _ = self.make(PLAIN.replace(framing="hush", hush_s=0.25, executor="pipelined"), hush=word)
@@ -340,13 +339,12 @@ class TestMaking:
     @pytest.mark.parametrize(
         ("changes", "key"),
         [
-            ({}, ("whole", "pad30", False, False)),
-            ({"policy": "align-att", "framing": "bare"}, ("single", "bare", False, False)),
-            ({"policy": "grounded", "truncate": "detector"}, ("single", "pad30", False, False)),
-            ({"policy": "align-att", "truncate": "detector"}, ("single", "pad30", True, False)),
-            ({"policy": "align-att", "search": "unrolled"}, ("single", "pad30", False, True)),
-            ({"framing": "hush", "hush_s": 0.25}, ("whole", "hush 0.25", False, False)),
-            ({"truncate": "detector"}, ("whole", "pad30", False, False)),
+            ({}, (True, PAD30, False, False)),
+            ({"policy": "align-att", "framing": "bare"}, (False, BARE, False, False)),
+            ({"policy": "grounded"}, (False, PAD30, False, False)),
+            ({"policy": "align-att", "truncate": "detector"}, (False, PAD30, True, False)),
+            ({"policy": "align-att", "search": "unrolled"}, (False, PAD30, False, True)),
+            ({"framing": "hush", "hush_s": 0.25}, (True, Hush(hush_s=0.25), False, False)),
         ],
     )
     def test_recipes_of_the_same_key_may_share_an_executor(self, changes: dict[str, Any], key: Any) -> None:

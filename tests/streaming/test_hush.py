@@ -163,8 +163,7 @@ def test_recipes_know_the_framing() -> None:
     hushed = parse_overrides(base, ["framing=hush", "hush_s=1"])
     assert hushed.framing == Hush(hush_s=1.0)
     assert executor_key(hushed) != executor_key(hushed.replace(hush_s=0.5))
-    with pytest.raises(OptionError, match="'hush_s' belongs to framing=hush"):
-        base.replace(hush_s=1.0)
+    assert not base.has("hush_s"), "the length belongs to this framing alone"
     with pytest.raises(OptionError, match="hush_s between"):
         hushed.replace(hush_s=6.0)
     with pytest.raises(OptionError, match="search=unrolled"):
@@ -265,7 +264,6 @@ def test_those_of_the_bundled_model_are_its_own(model: WhisperModel) -> None:
         warnings.simplefilter("error")
         for length in (0.25, 0.5, 1.0):
             samples = suffix_for(model, length)
-            assert samples is not None
             assert len(samples) == round(length * SAMPLE_RATE)
 
 

@@ -1,8 +1,8 @@
 """What a recipe's search says of itself: hypotheses, what it follows, and what it is in place of another."""
 
 import pytest
-
 from whispertide.decoding.earlier import Reuse
+
 from whispertide.streaming.recipe import CHOICES
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Unrolled, Verified
 

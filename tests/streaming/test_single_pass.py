@@ -212,7 +212,7 @@ def test_what_shifts_backward_is_heard_once_more_in_the_other_framing(
     again = hear(executor, Listening(watch=(Shifting(2),), again=()), prefix=prefix)
     assert listened(again).retried
     padded = [cost.frames == 1500 for cost in again.costs if cost.stage == "encode"]
-    assert padded == [frame is PAD30, other is PAD30]
+    assert padded == [frame == PAD30, other == PAD30]
     assert again.tokens == hear(SinglePassExecutor(model, other), Listening(), prefix=prefix).tokens
     watched = hear(executor, Listening(watch=(Shifting(2),), again=(Shifting(4),)), prefix=prefix)
     assert watched.tokens == again.tokens[:4]
@@ -430,7 +430,7 @@ def test_attention_is_kept_where_it_is_wanted(executor: SinglePassExecutor) -> N
 # --- framings ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("framing", [*map(get_framing, FRAMINGS), Buckets(masked=True)])
+@pytest.mark.parametrize("framing", [*map(get_framing, FRAMINGS), Buckets(masked=True)], ids=str)
 def test_every_framing_hears_the_clip(model: WhisperModel, framing: Framing) -> None:
     result = listened(hear(SinglePassExecutor(model, framing), Listening()))
     assert result.frames == -(-len(load_audio(CLIP)) // FRAME_SAMPLES)
@@ -439,7 +439,7 @@ def test_every_framing_hears_the_clip(model: WhisperModel, framing: Framing) -> 
 
 def test_a_masked_bucket_is_the_bare_window(model: WhisperModel) -> None:
     mel = np.random.default_rng(1).normal(size=(80, 250)).astype(np.float32)
-    exact, masked = (frame(model, mel, taps=(LAST_LAYER,)) for frame in (BARE, Buckets(masked=True)))
+    exact, masked = (framing(model, mel, taps=(LAST_LAYER,)) for framing in (BARE, Buckets(masked=True)))
     leaky = Buckets()(model, mel, taps=(LAST_LAYER,))
     assert (masked.frames, masked.valid_frames, leaky.valid_frames) == (150, 125, 125)
     np.testing.assert_allclose(masked.taps[LAST_LAYER][:125], exact.taps[LAST_LAYER], atol=2e-3)

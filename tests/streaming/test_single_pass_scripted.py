@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
+from stepwise import Stepwise
 from whispertide.decoding.rules import build_rules
-from whispertide.decoding.unrolled import Stepwise
 from whispertide.decoding.watch import Halt, HaltReason, Head, Scene
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.options import DecodeOptions
-from whispertide.streaming.framing import Framing, bare, pad30
+from whispertide.streaming import single_pass
+from whispertide.streaming.framing import BARE, PAD30, Framing
 from whispertide.streaming.round import Listened, Listening, RoundPlan, RoundResult
 from whispertide.streaming.single_pass import MARGIN_TOKENS, RETRY_TOKENS_PER_S, UNHEARD, SinglePassExecutor
 from whispertide.types import FRAME_SAMPLES, N_SAMPLES, FloatArray, Span, join_words
@@ -33,7 +34,7 @@ def hear(
     model: ScriptedModel,
     listen: Listening | None = None,
     *,
-    frame: Framing = bare,
+    frame: Framing = BARE,
     samples: int = SECONDS,
     options: DecodeOptions | None = None,
     detector: Any = None,
@@ -293,7 +294,7 @@ class TestTheLastWord:
 
     def test_it_sees_the_real_audio(self) -> None:
         detector = Detector()
-        hear(telling(WALK), Listening(detect_end=True, silence=3200), detector=detector, frame=pad30, is_last=True)
+        hear(telling(WALK), Listening(detect_end=True, silence=3200), detector=detector, frame=PAD30, is_last=True)
         assert [hidden.shape for hidden in detector.seen] == [(100, 4)]
 
 
@@ -307,7 +308,7 @@ OTHER = story((" they", 10), (" run", 40), (" far", 70), (" off", 80))
 
 
 class TestOnceMore:
-    @pytest.mark.parametrize(("frame", "frames"), [(bare, [100, 1500]), (pad30, [1500, 100])])
+    @pytest.mark.parametrize(("frame", "frames"), [(BARE, [100, 1500]), (PAD30, [1500, 100])])
     def test_in_the_other_framing(self, frame: Framing, frames: list[int], clock: None) -> None:
         model = by_window(WALK, OTHER)
         stop = Stop(2, "backward-shift")
@@ -341,7 +342,7 @@ class TestOnceMore:
     def test_the_fallback_is_padded_and_has_no_prefix_and_must_speak(self) -> None:
         """The halt at the same place again, as NPUsper does it."""
         stop = Stop(1, "backward-shift")
-        for frame in (bare, pad30):
+        for frame in (BARE, PAD30):
             model = by_window(WALK, OTHER)
             listen = Listening(watch=(stop,), retry=Halt("backward-shift", 1, TOKENS[2]), real_end=False)
             result = hear(model, listen, frame=frame, prefix=TOKENS[:1])
@@ -496,10 +497,12 @@ def in_chunks(
     model: ScriptedModel, listen: Listening, *plans: tuple[int, ...], beam: int = 1, **about: Any
 ) -> tuple[RoundResult, Chunks]:
     chunks = Chunks(model, *plans)
-    executor = SinglePassExecutor(model, bare, unrolled=chunks)  # type: ignore[arg-type]
+    executor = SinglePassExecutor(model, BARE, unrolled=chunks)  # type: ignore[arg-type]
     assert executor.open_unrolled() is chunks  # type: ignore[comparison-overlap]
     plan = RoundPlan(7, Span(START, START + SECONDS), listen=replace(listen, unrolled=True), **about)
-    return executor.run(plan, np.zeros(SECONDS, np.float32), DecodeOptions(beam=beam)), chunks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(single_pass, "start_chunks", Chunks.start)
+        return executor.run(plan, np.zeros(SECONDS, np.float32), DecodeOptions(beam=beam)), chunks
 
 
 class TestChunks:
