@@ -18,11 +18,12 @@ from whispertide.streaming.executor import make_executor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
 CLIP = Path(__file__).parents[1] / "clips" / "river.flac"
 RECIPE = get_recipe("whisper-streaming").replace(framing="bare", step_s=0.8, vad=False)
-FOLLOWING = ("pruned", "verified")
+FOLLOWING = (Pruned(), Verified())
 
 
 @cache
@@ -46,9 +47,9 @@ class Counting:
 
 
 @cache
-def streamed(search: str, beam: int = 5) -> tuple[tuple[Word, ...], Steps]:
+def streamed(search: Search) -> tuple[tuple[Word, ...], Steps]:
     """The words of the clip, and what finding them took."""
-    recipe = RECIPE.replace(search=search, beam=beam)
+    recipe = RECIPE.replace(search=search)
     counting = Counting(make_executor(model(), recipe))
     session = Session(recipe, counting, options=DecodeOptions(temperatures=(0.0,)))
     samples = load_audio(CLIP)
@@ -61,13 +62,13 @@ def streamed(search: str, beam: int = 5) -> tuple[tuple[Word, ...], Steps]:
     session.finish()
     assert session.transcript.words[: len(before)] == before
     told = [plan.reference is not None for plan in counting.plans]
-    assert any(told) == (search in FOLLOWING)
+    assert any(told) == isinstance(search, Pruned | Verified)
     return tuple(session.transcript.words), sum(counting.steps, NO_STEPS)
 
 
 @pytest.mark.parametrize("search", FOLLOWING)
-def test_the_text_is_complete(search: str) -> None:
-    full, found = streamed("beam")[0], streamed(search)[0]
+def test_the_text_is_complete(search: Search) -> None:
+    full, found = streamed(Beam())[0], streamed(search)[0]
     assert len(full) > 5
     assert len(found) >= 0.8 * len(full)
     assert abs(found[0].start - full[0].start) < SAMPLE_RATE
@@ -76,19 +77,19 @@ def test_the_text_is_complete(search: str) -> None:
 
 
 def test_a_pruned_search_runs_fewer_rows() -> None:
-    (_, full), (_, pruned) = streamed("beam"), streamed("pruned")
+    (_, full), (_, pruned) = streamed(Beam()), streamed(Pruned())
     assert pruned.rows < full.rows
     assert pruned.narrow > full.narrow
 
 
 def test_blocks_find_what_the_pruned_search_finds_in_fewer_runs() -> None:
-    (pruned, single), (verified, blocks) = streamed("pruned"), streamed("verified")
+    (pruned, single), (verified, blocks) = streamed(Pruned()), streamed(Verified())
     assert [word.text for word in verified] == [word.text for word in pruned]
     assert blocks.runs < single.runs
 
 
 def test_verified_with_a_beam_of_one_is_greedy_in_fewer_runs() -> None:
-    (greedy, single), (verified, blocks) = streamed("greedy"), streamed("verified", beam=1)
+    (greedy, single), (verified, blocks) = streamed(Greedy()), streamed(Verified(beam=1))
     assert [(word.text, word.start, word.end) for word in verified] == [
         (word.text, word.start, word.end) for word in greedy
     ]

@@ -87,7 +87,7 @@ class Scripted:
             self.before("decode", plan)
             self.watched(guards)
             self.log.append(("decode", plan.id))
-            return self.oracle.run(plan, cast(FloatArray, opening), options, guards)
+            return self.oracle.run(plan, cast(FloatArray, opening), options)
         finally:
             self.busy["decode"].release()
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from whispertide.api import Transcriber, load
-from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel
 from whispertide.streaming.align_att import AlignAtt
@@ -19,12 +18,6 @@ from whispertide.streaming.single_pass import SinglePassExecutor
 TIDE = get_recipe("tide")
 PADDED = Path(__file__).parents[2] / "models" / "micro-padded.en"
 QUICK_S, SLOW_S = 0.12, 0.42
-
-
-def chosen(recipe: Recipe) -> tuple[str, bool]:
-    """The framing, and whether the backward-shift guard watches."""
-    assert isinstance(recipe.policy, AlignAtt)
-    return recipe.framing.kind, recipe.policy.shift_guard
 
 
 def never() -> float:
@@ -48,7 +41,7 @@ class Stopwatch:
 
 def test_a_checkpoint_that_knows_short_windows_gets_them_unmeasured() -> None:
     framed = choose_framing(TIDE, knows_short=True, encode_s=never)
-    assert chosen(framed.recipe) == ("bare", False)
+    assert framed.recipe == TIDE.replace(framing=BARE, shift_guard=False)
     assert framed.why == "bare windows, because this checkpoint has heard short ones"
     assert framed.recipe == as_tuned(TIDE)
 
@@ -64,7 +57,7 @@ def test_any_other_is_padded_where_the_machine_is_quick_enough() -> None:
 
 def test_and_guarded_where_it_is_not() -> None:
     framed = choose_framing(TIDE, knows_short=False, encode_s=lambda: SLOW_S)
-    assert chosen(framed.recipe) == ("bare", True)
+    assert framed.recipe == TIDE.replace(framing=BARE, shift_guard=True)
     assert framed.why == (
         "bare windows with the backward-shift guard, because this checkpoint has not heard short windows and this "
         "machine encodes 30 s in 0.42 s (more than half a step, 0.15 s)"
@@ -114,7 +107,7 @@ def test_a_session_has_what_was_chosen(padded_model: WhisperModel, seconds: floa
     assert stopwatch.asked == 1
     policy = session.recipe.policy
     assert isinstance(policy, AlignAtt)
-    assert policy.shift() == BackwardShift(detect=framing == BARE)
+    assert policy.shift_guard is (framing == BARE)
 
 
 def test_where_nobody_waits_the_machine_does_not_count(padded_model: WhisperModel) -> None:
@@ -131,13 +124,13 @@ def test_the_users_word_counts(padded_model: WhisperModel) -> None:
     stopwatch = Stopwatch(QUICK_S)
     transcriber = Transcriber(padded_model, measure=stopwatch)
     session = transcriber.session(TIDE.replace(framing="bare"), vad=False)
-    assert (*chosen(session.recipe), stopwatch.asked) == ("bare", False, 0)
+    assert (session.recipe.framing, session.recipe.policy, stopwatch.asked) == (BARE, TIDE.policy, 0)
 
 
 def test_our_own_checkpoint_is_not_measured() -> None:
     stopwatch = Stopwatch(SLOW_S)
     session = Transcriber(load("nano.en", threads=1).model, measure=stopwatch).session("tide", vad=False)
-    assert (*chosen(session.recipe), stopwatch.asked) == ("bare", False, 0)
+    assert (session.recipe.framing, session.recipe.policy, stopwatch.asked) == (BARE, TIDE.policy, 0)
 
 
 class Machine:
@@ -174,6 +167,6 @@ def test_thirty_seconds_are_encoded_a_few_times(
 
 def test_the_choice_is_in_the_fields_of_the_recipe() -> None:
     """So two sessions that hear differently never look alike."""
-    recipes = [choose_framing(TIDE, False, lambda: seconds).recipe for seconds in (QUICK_S, SLOW_S)]  # noqa: B023
-    assert len({*recipes, as_tuned(TIDE)}) == 3
-    assert all(isinstance(recipe, Recipe) and recipe.name == "tide" for recipe in recipes)
+    chosen = [choose_framing(TIDE, False, lambda: seconds).recipe for seconds in (QUICK_S, SLOW_S)]  # noqa: B023
+    assert len({*chosen, as_tuned(TIDE)}) == 3
+    assert all(isinstance(recipe, Recipe) and recipe.name == "tide" for recipe in chosen)
