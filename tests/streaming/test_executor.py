@@ -153,7 +153,7 @@ def test_a_detector_of_another_model_is_refused(own_model: WhisperModel, tmp_pat
 
 
 def test_a_model_with_a_name_is_called_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.streaming.executor.FILE_NAME", "missing.npz")
+    monkeypatch.setattr("whispertide.decoding.truncation.KIND", replace(KIND, file="missing.npz"))
     model = nano()
     with pytest.raises(CheckpointNotFoundError, match=r"`whispertide train truncation nano\.en`"):
         make_executor(model, DETECTING)

@@ -193,9 +193,11 @@ def test_whether_a_change_is_one_of_the_recipe() -> None:
 
 
 def test_changes_of_the_recipe_and_of_the_decode_options() -> None:
-    changes = {"step_s": 2.0, "language": "de", "beam": 3, "nothing": 1, "prompt": "", "policy.trim_s": 9.0}
-    of_recipe = {"step_s": 2.0, "beam": 3, "nothing": 1, "policy.trim_s": 9.0}
+    changes = {"step_s": 2.0, "language": "de", "beam": 3, "prompt": "", "policy.trim_s": 9.0}
+    of_recipe = {"step_s": 2.0, "beam": 3, "policy.trim_s": 9.0}
     assert divided(BASE, changes) == (of_recipe, {"language": "de", "prompt": ""})
+    with pytest.raises(OptionError, match=r"can change: schedule, .*temperatures.*; got nothing, search\.none"):
+        divided(BASE, {"nothing": 1, "search.none": 2, "beam": 3})
     assert divided(SIMUL, {"beam": 2}) == ({"beam": 2}, {})  # greedy: the recipe refuses it
     assert {item.name for item in fields(DecodeOptions)} & every_field().keys() == {"beam", "max_tokens"}
     assert divided(TIDE, {"max_tokens": 9}) == ({"max_tokens": 9}, {})

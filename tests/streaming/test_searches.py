@@ -1,8 +1,8 @@
 """What a recipe's search says of itself: hypotheses, what it follows, and what it is in place of another."""
 
 import pytest
-from whispertide.decoding.earlier import Reuse
 
+from whispertide.decoding.reference import Reference
 from whispertide.streaming.recipe import CHOICES
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Unrolled, Verified
 
@@ -21,13 +21,13 @@ def test_hypotheses_at_most(search: Search, hypotheses: int) -> None:
         (Greedy(), None),
         (Unrolled(), None),
         (Beam(), None),
-        (Pruned(), Reuse("bigram", recover=True)),
-        (Pruned(align="first", recover=False), Reuse("first", recover=False)),
-        (Verified(), Reuse("bigram", recover=True, block=True)),
-        (Verified(align="time", recover=False), Reuse("time", recover=False, block=True)),
+        (Pruned(), Reference(align="bigram", recover=True)),
+        (Pruned(align="first", recover=False), Reference(align="first", recover=False)),
+        (Verified(), Reference(align="bigram", recover=True, block=True)),
+        (Verified(align="time", recover=False), Reference(align="time", recover=False, block=True)),
     ],
 )
-def test_what_follows_the_text_of_an_earlier_round(search: Search, reuse: Reuse | None) -> None:
+def test_what_follows_the_text_of_an_earlier_round(search: Search, reuse: Reference | None) -> None:
     assert search.reuse == reuse
 
 
