@@ -564,7 +564,10 @@ def whisperflow(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         ("figure 7", r"\n\s*whisperflow executor=pipelined +0\.1 s"),
         ("figure 8", r"\n\s*whisper-streaming +2 s"),
         ("figure 9", "power meter"),
-        ("figure 10", r"prune_align=time reread=false doubt=0\.8 settle_s=0\.6 executor=pipelined +0\.1 s"),
+        (
+            "figure 10",
+            r"search=pruned executor=pipelined hush_s=0\.5 align=time recover=true reread=false doubt=0\.8 settle_s=0\.6 +0\.1 s",
+        ),
     ],
 )
 def test_the_items_of_whisperflow_are_measured(

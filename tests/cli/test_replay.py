@@ -1,7 +1,6 @@
 """`whispertide replay` as a command."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     about: dict[str, Any] = {
         "model": "nano.en",
         "settings": as_plain(Settings()),
-        "recipe": asdict(get_recipe("whisper-streaming")),
+        "recipe": {"name": "whisper-streaming", **get_recipe("whisper-streaming").settings()},
         "boundaries": [24_000, 48_000],
         "commands": [{"command": "finish", "at": round(SECONDS * 16_000)}],
     }

@@ -346,7 +346,7 @@ def test_any_rate_and_any_number_of_channels(run: Run, tmp_path: Path, rate: int
         (["--recipe", "tsunami"], 2, "tsunami"),
         (["--set", "step=1"], 2, "got 'step'; did you mean step_s"),
         (["--set", "margn_s=1"], 2, "did you mean margin_s"),
-        (["--set", "qqq=1"], 2, "there are: schedule, step_s, "),
+        (["--set", "qqq=1"], 2, "there are: schedule, framing, "),
         (["--set", "step_s=fast"], 2, "fast"),
         (["--language", "klingon"], 2, "got 'klingon'; there are: afrikaans, albanian, "),
         (["-o", "x.docx"], 2, ".txt, .srt, .vtt, .json, .jsonl, .tsv; got 'x.docx'"),

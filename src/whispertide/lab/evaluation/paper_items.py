@@ -25,7 +25,7 @@ BEST_EFFORT = ("schedule=best-effort", "step_s=0.1")
 ABLATION = (
     ("baseline, best effort", ()),
     ("+ hush word", ("framing=hush",)),
-    ("+ beam pruning", ("search=pruned", "prune_align=time")),
+    ("+ beam pruning", ("search=pruned", "align=time")),
     # ours, not the paper's
     ("+ what breaks off waits", ("reread=false",)),
     ("+ doubtful words wait", ("doubt=0.8", "settle_s=0.6")),
@@ -34,8 +34,8 @@ ABLATION = (
 BEAM_STEPS = (0.5, 0.75, 1.0)  # WhisperFlow, table 4
 BEAM_WAYS = (
     (),
-    ("search=pruned", "prune_align=first", "prune_recover=false"),
-    ("search=pruned", "prune_align=time"),
+    ("search=pruned", "align=first", "recover=false"),
+    ("search=pruned", "align=time"),
     ("search=verified",),
 )
 STEPS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # WhisperFlow, figure 8
