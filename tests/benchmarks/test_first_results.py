@@ -83,8 +83,8 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     record = Study(options)
 
     def streaming(transcriber: object, recipe: Any, *, clock: str) -> Recogniser:
-        name = f"{recipe.name} {recipe.step_s:g} {clock}"
-        return lambda utterance: record.hear(name, utterance, recipe.step_s + 0.2 * (clock == "live"))
+        name = f"{recipe.name} {recipe.schedule.step_s:g} {clock}"
+        return lambda utterance: record.hear(name, utterance, recipe.schedule.step_s + 0.2 * (clock == "live"))
 
     def over(name: str, folder: Path, batch: list[Utterance], settings: dict[str, Any]) -> list[Trace]:
         step = settings.get("step_s", 1.0)
