@@ -32,7 +32,6 @@ def test_a_beam_is_bounded() -> None:
     check_changes({"beam": 12}, recipe.replace(beam=12))  # what the server was started with
 
 
-@pytest.mark.xfail(strict=True, reason="only the short name of the search's own field is looked at")
 @pytest.mark.parametrize(
     ("recipe", "changes"),
     [

@@ -236,7 +236,6 @@ def test_a_choice_that_is_given_as_a_value_is_taken_as_it_is() -> None:
     assert BASE.replace(framing=None) == BASE
 
 
-@pytest.mark.xfail(strict=True, reason="the exchanged choice is made, and checked, before the other fields are changed")
 @pytest.mark.parametrize(
     ("now", "changes", "found"),
     [
@@ -516,7 +515,6 @@ def test_any_recipe_comes_out_of_its_settings(recipe: Recipe) -> None:
     assert all(recipe.has(name) for name in recipe.settings())
 
 
-@pytest.mark.xfail(strict=True, reason="the exchanged choice is made, and checked, before the other fields are changed")
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(other=recipes(), recipe=recipes())
 @example(other=BASE.replace(step_s=3.0), recipe=Recipe("x", schedule=Adaptive()))

@@ -12,7 +12,7 @@ from whispertide.streaming.recipe import Recipe
 
 MOST_PROMPT = 10_000  # characters; Whisper reads the last few hundred
 MOST_TEMPERATURES = 10
-_MOST: Mapping[str, float] = {"beam": 8, "best_of": 16, "patience": 4, "max_tokens": 448}
+_MOST: Mapping[str, float] = {"beam": 8, "rescue_beam": 8, "best_of": 16, "patience": 4, "max_tokens": 448}
 
 
 def check_prompt(prompt: object) -> None:
@@ -33,8 +33,13 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
             "expected search=greedy or beam; unrolled needs graphs that take minutes to build. Start the server with a "
             "recipe that uses it"
         )
-    for name, most in {**_MOST, "beam": max(_MOST["beam"], recipe.search.hypotheses)}.items():
-        if not isinstance(value := changes.get(name, 1), int | float) or not value <= most:
+    started_with = recipe.settings()
+    for key, value in changes.items():
+        name = key.rpartition(".")[2]  # a field may come with its axis: "search.beam"
+        if name not in _MOST:
+            continue
+        most = max(_MOST[name], started_with.get(name, 0))
+        if not isinstance(value, int | float) or not value <= most:
             raise OptionError(f"expected {name} of at most {most:g} on a server; got something else")
     if not isinstance(temperatures := changes.get("temperatures", ()), list | tuple) or (
         len(temperatures) > MOST_TEMPERATURES

@@ -36,10 +36,10 @@ class Choice:
         self.check()
 
     @classmethod
-    def instead_of(cls, other: "Choice") -> Self:
-        """This choice in place of another on its axis: the fields that both have stay."""
+    def instead_of(cls, other: "Choice", **changes: Any) -> Self:
+        """This choice in place of another on its axis: the fields that both have stay, but for `changes`."""
         kept = field_types(type(other)).keys() & field_types(cls).keys()
-        return cls(**{name: getattr(other, name) for name in kept})
+        return cls(**{name: getattr(other, name) for name in kept} | changes)
 
     def check(self) -> None:
         """Every field by itself; a choice whose fields bound each other adds to it."""

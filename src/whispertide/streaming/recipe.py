@@ -9,7 +9,6 @@ reads changes as they are typed. It knows none of the published recipes and buil
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from dataclasses import replace as replace_fields
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -107,13 +106,13 @@ class Recipe:
         Raises `OptionError` for an unknown field or an impossible value.
         """
         name = changes.pop("name", self.name)
-        exchanged = {axis: _exchanged(axis, changes.pop(axis, None), choice) for axis, choice in self.choices.items()}
+        given = {axis: _given(axis, changes.pop(axis, None), choice) for axis, choice in self.choices.items()}
+        among = _Choices({axis: kind for axis, (kind, _) in given.items()})
         of_axis: dict[str, dict[str, Any]] = {axis: {} for axis in CHOICES}
-        among = _Choices(exchanged)
         for key, value in changes.items():
             axis, item = among.locate(key)
             of_axis[axis][item] = value
-        changed: dict[str, Any] = {axis: replace_fields(now, **of_axis[axis]) for axis, now in exchanged.items()}
+        changed: dict[str, Any] = {axis: kind.instead_of(was, **of_axis[axis]) for axis, (kind, was) in given.items()}
         return Recipe(name, **changed)
 
     def has(self, name: str) -> bool:
@@ -121,23 +120,23 @@ class Recipe:
         return name in CHOICES or name == "name" or "." in name or bool(self._owners(name))
 
     def _owners(self, name: str) -> list[str]:
-        return _Choices(self.choices).owners(name)
+        return _Choices({axis: type(choice) for axis, choice in self.choices.items()}).owners(name)
 
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """Five choices, in which names are looked up."""
+    """Five kinds of choices, in whose fields names are looked up."""
 
-    by_axis: Mapping[str, Choice]
+    by_axis: Mapping[str, type[Choice]]
 
     def owners(self, name: str) -> list[str]:
-        return [axis for axis, choice in self.by_axis.items() if name in field_types(type(choice))]
+        return [axis for axis, choice in self.by_axis.items() if name in field_types(choice)]
 
     def locate(self, key: str) -> tuple[str, str]:
         """The axis and the field that a name means. Raises `OptionError` where it means none, or several."""
         axis, dot, name = key.rpartition(".")
         if dot:
-            if axis in self.by_axis and name in field_types(type(self.by_axis[axis])):
+            if axis in self.by_axis and name in field_types(self.by_axis[axis]):
                 return axis, name
             raise self._unknown(key, axis)
         owners = self.owners(key)
@@ -158,27 +157,27 @@ class _Choices:
         ]
         if axis is not None and axis in self.by_axis:
             chosen = self.by_axis[axis]
-            there = ", ".join(field_types(type(chosen))) or "no fields"
+            there = ", ".join(field_types(chosen)) or "no fields"
             return OptionError(f"expected a field of {axis}={chosen.kind}; got {name!r}; it has {there}")
         if elsewhere:
             now = ", ".join(f"{one}={choice.kind}" for one, choice in self.by_axis.items())
             return OptionError(f"expected a field of this recipe ({now}); {name!r} belongs to {' or '.join(elsewhere)}")
-        names = [*self.by_axis, *(item for choice in self.by_axis.values() for item in field_types(type(choice)))]
+        names = [*self.by_axis, *(item for choice in self.by_axis.values() for item in field_types(choice))]
         near = get_close_matches(key, names, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
         return OptionError(f"expected a field of a recipe; got {key!r}; {hint}")
 
 
-def _exchanged(axis: str, wanted: Any, now: Choice) -> Choice:
-    """The choice that is wanted in place of `now`, with the fields that both have; None: `now`."""
+def _given(axis: str, wanted: Any, now: Choice) -> tuple[type[Choice], Choice]:
+    """The kind of choice that is wanted in place of `now`, and the choice whose fields it keeps; None: `now`."""
     if wanted is None or wanted == now.kind:
-        return now
+        return type(now), now
     if isinstance(wanted, Choice):
-        return wanted
+        return type(wanted), wanted
     named = CHOICES[axis]
     if not isinstance(wanted, str) or wanted not in named:
         raise OptionError(f"expected {axis} to be one of {', '.join(named)}; got {wanted!r}")
-    return named[wanted].instead_of(now)
+    return named[wanted], now
 
 
 def divided(recipe: Recipe, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -217,9 +216,9 @@ def parse_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
             raise OptionError(f"expected FIELD=VALUE, for example step_s=0.5; got {setting!r}")
         texts[name.strip().replace("-", "_")] = text.strip()
     chosen = {name: text for name, text in texts.items() if name in CHOICES or name == "name"}
-    among = _Choices({axis: _exchanged(axis, chosen.get(axis), choice) for axis, choice in recipe.choices.items()})
+    among = _Choices({axis: _given(axis, chosen.get(axis), choice)[0] for axis, choice in recipe.choices.items()})
     values: dict[str, Any] = dict(chosen)
     for key in texts.keys() - chosen.keys():
         axis, name = among.locate(key)
-        values[key] = parse_value(name, field_types(type(among.by_axis[axis]))[name], texts[key])
+        values[key] = parse_value(name, field_types(among.by_axis[axis])[name], texts[key])
     return recipe.replace(**values)

@@ -1,7 +1,7 @@
 """Which search finds the tokens of a round, as a recipe says it; the searches themselves are in `decoding`."""
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 from whispertide.decoding.reference import Align, Reference
 from whispertide.streaming.choice import Choice, setting
@@ -48,10 +48,11 @@ class Beam(Search):
     beam: int = setting(5, "hypotheses", least=1, most=64)
 
     @classmethod
-    def instead_of(cls, other: Choice) -> Self:
+    def instead_of(cls, other: Choice, **changes: Any) -> Self:
         """A beam of one is another search's, and does not stay."""
-        found = super(Beam, cls).instead_of(other)
-        return replace(found, beam=5) if found.beam == 1 else found
+        if type(other) is not cls and getattr(other, "beam", 1) == 1:
+            changes = {"beam": 5} | changes
+        return super(Beam, cls).instead_of(other, **changes)
 
     @property
     def hypotheses(self) -> int:
