@@ -117,8 +117,7 @@ def test_several_files_stop_at_the_interrupt(long_talk: Path) -> None:
         program.stdout.readline()
         program.process.send_signal(signal.SIGINT)
         code, _, err = program.finish()
-    assert code == 130
-    assert err.count(b"interrupted") == 1
+    assert (code, err.count(b"interrupted")) == (130, 1), err
 
 
 def test_raw_audio_through_a_pipe_appears_as_it_is_confirmed() -> None:

@@ -102,6 +102,10 @@ class OfflineJob:
                         lines.lines(self._heard.segments[-1:])
             except KeyboardInterrupt:
                 self._heard.interrupted = True
+            except AudioError:
+                if not interrupts.pressed:
+                    raise
+                self._heard.interrupted = True  # it came while the decoder called back, which made an error of it
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:
