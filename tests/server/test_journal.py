@@ -46,11 +46,17 @@ async def accepted(one: Client, samples: int) -> None:
 
 
 def copied(folder: Path, copy: Path) -> None:
-    """What a kill at this moment would leave: the journal may go on while it is copied, its mark must not be ahead."""
+    """What a kill at this moment would leave: the journal may go on while it is copied, its mark must not be ahead.
+
+    Copied again where SQLite moved its log into the database meanwhile: half of each is what no kill leaves.
+    """
     copy.mkdir()
-    for file in sorted(folder.glob("journal.sqlite3*"), key=lambda file: (not file.name.endswith("-mark"), file.name)):
-        with suppress(FileNotFoundError):
-            shutil.copy(file, copy)
+    database, moved = folder / "journal.sqlite3", -1
+    while moved != (moved := database.stat().st_mtime_ns):
+        files = sorted(folder.glob("journal.sqlite3*"), key=lambda file: (not file.name.endswith("-mark"), file.name))
+        for file in files:
+            with suppress(FileNotFoundError):
+                shutil.copy(file, copy)
 
 
 async def finish_talk(one: Client, received: int) -> None:

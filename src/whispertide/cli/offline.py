@@ -105,7 +105,8 @@ class OfflineJob:
             except AudioError:
                 if not interrupts.pressed:
                     raise
-                self._heard.interrupted = True  # it came while the decoder called back, which made an error of it
+            # What comes while the decoder calls back it takes for an error, or for the end, of its input.
+            self._heard.interrupted = self._heard.interrupted or interrupts.pressed
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:
