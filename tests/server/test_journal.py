@@ -48,11 +48,18 @@ async def accepted(one: Client, samples: int) -> None:
 def copied(folder: Path, copy: Path) -> None:
     """What a kill at this moment would leave: the journal may go on while it is copied, its mark must not be ahead.
 
-    Copied again where SQLite moved its log into the database meanwhile: half of each is what no kill leaves.
+    Copied again where SQLite moved its log into the database meanwhile and began another: half of each is what no kill
+    leaves. The first bytes of a log tell it from any other.
     """
     copy.mkdir()
-    database, moved = folder / "journal.sqlite3", -1
-    while moved != (moved := database.stat().st_mtime_ns):
+
+    def log(place: Path) -> bytes:
+        file = place / "journal.sqlite3-wal"
+        return file.read_bytes()[:32] if file.is_file() else b""
+
+    before = None
+    while before is None or before != log(copy):
+        before = log(folder)
         files = sorted(folder.glob("journal.sqlite3*"), key=lambda file: (not file.name.endswith("-mark"), file.name))
         for file in files:
             with suppress(FileNotFoundError):
