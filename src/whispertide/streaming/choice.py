@@ -1,7 +1,7 @@
 """What the five choices of a recipe have in common: frozen values whose fields say what they mean and how far they go.
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Adaptive(Schedule):
+    class Adaptive(Rounds):
         kind: ClassVar[str] = "adaptive"
         step_s: float = setting(0.3, "a round when so much audio has arrived", least=0.02, most=30)
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from whispertide.decoding.language import choose_language
-from whispertide.decoding.longform import Cost, Features, Frame, OfflineSegment, Stage, Transcription
+from whispertide.decoding.longform import Features, Frame, OfflineSegment, Transcription
 from whispertide.decoding.search import Guard
 from whispertide.decoding.truncation import TruncationDetector
 from whispertide.decoding.word_end import WordEndDetector
-from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.allocation import Allocation, split_evenly
@@ -26,7 +25,7 @@ from whispertide.streaming.hush import HushWord, suffix_for
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.round import Heard, RoundPlan, RoundResult
+from whispertide.streaming.round import Heard, RoundPlan, RoundResult, stats_of
 from whispertide.streaming.single_pass import SinglePassExecutor
 from whispertide.streaming.stages import Opening
 from whispertide.types import N_FRAMES, FloatArray, Span, Word
@@ -171,7 +170,7 @@ class SerialExecutor:
             language=language.language if self.model.dims.is_multilingual else None,
             language_probability=language.probability,
             costs=costs,
-            stats=_stats(costs, len(tokens)),
+            stats=stats_of(costs, len(tokens)),
         )
 
     def _context(self, plan: RoundPlan, options: DecodeOptions) -> list[int]:
@@ -206,17 +205,4 @@ def _heard(segment: OfflineSegment, window: Span) -> Heard:
         avg_logprob=segment.avg_logprob,
         compression_ratio=segment.compression_ratio,
         tokens=segment.tokens,
-    )
-
-
-def _stats(costs: Sequence[Cost], tokens: int) -> RoundStats:
-    def total(stage: Stage) -> float:
-        return sum(cost.seconds for cost in costs if cost.stage == stage)
-
-    return RoundStats(
-        encode_s=total("encode"),
-        decode_s=total("decode"),
-        align_s=total("align"),
-        decoder_runs=sum(cost.steps.runs for cost in costs),
-        tokens=tokens,
     )

@@ -5,10 +5,11 @@ turns the result into a *commit*. All three are values: they can be recorded, re
 another machine. Times are absolute samples.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from whispertide.decoding.longform import Cost
+from whispertide.decoding.longform import Cost, Stage
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import StopReason
 from whispertide.decoding.token_words import TokenWord, WordTimes
@@ -167,3 +168,18 @@ class Commit:
     hypothesis: tuple[Word, ...]
     keep_from: int
     level: int = 0
+
+
+def stats_of(costs: Sequence[Cost], tokens: int) -> RoundStats:
+    """What a round cost, stage by stage, for `tokens` of text."""
+
+    def total(stage: Stage) -> float:
+        return sum(cost.seconds for cost in costs if cost.stage == stage)
+
+    return RoundStats(
+        encode_s=total("encode"),
+        decode_s=total("decode"),
+        align_s=total("align"),
+        decoder_runs=sum(cost.steps.runs for cost in costs),
+        tokens=tokens,
+    )

@@ -33,7 +33,6 @@ from whispertide.decoding.unrolled import run_unrolled
 from whispertide.decoding.watch import Halt, Head, Scene, WatchingGuard
 from whispertide.decoding.window import build_search
 from whispertide.decoding.word_end import WordEndDetector
-from whispertide.events import RoundStats
 from whispertide.graphs.chunks import layout_for, unrolled_decoder
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import LAST_LAYER
@@ -42,7 +41,7 @@ from whispertide.model.unrolled import start_chunks
 from whispertide.options import DecodeOptions
 from whispertide.streaming.context import fit_context
 from whispertide.streaming.framing import BARE, PAD30
-from whispertide.streaming.round import Heard, Listened, Listening, RoundPlan, RoundResult
+from whispertide.streaming.round import Heard, Listened, Listening, RoundPlan, RoundResult, stats_of
 from whispertide.streaming.stages import Opening
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
@@ -185,7 +184,7 @@ class _Pass:
             language=language.language if self.model.dims.is_multilingual else None,
             language_probability=language.probability,
             costs=tuple(self.costs),
-            stats=_stats(self.costs, len(found.best.tokens)),
+            stats=stats_of(self.costs, len(found.best.tokens)),
         )
 
     def _listen_again(self, halt: Halt | None) -> Listening | None:
@@ -465,17 +464,4 @@ def _heard(words: Sequence[TokenWord], found: SearchResult) -> tuple[Heard, ...]
             avg_logprob=found.best.avg_logprob,
             tokens=tokens,
         ),
-    )
-
-
-def _stats(costs: Sequence[Cost], tokens: int) -> RoundStats:
-    seconds = {
-        stage: sum(cost.seconds for cost in costs if cost.stage == stage) for stage in ("encode", "decode", "align")
-    }
-    return RoundStats(
-        encode_s=seconds["encode"],
-        decode_s=seconds["decode"],
-        align_s=seconds["align"],
-        decoder_runs=sum(cost.steps.runs for cost in costs if cost.stage == "decode"),
-        tokens=tokens,
     )
