@@ -173,6 +173,12 @@ def test_a_word_that_was_not_heard_widens_the_beam_until_two_that_were() -> None
     assert set(rows[3:]) == {3}
 
 
+@pytest.mark.parametrize("align", ["time", "first"])
+def test_the_step_that_left_is_wide_even_where_its_token_is_elsewhere_in_the_text(align: Align) -> None:
+    _, rows = pruned(telling(PROMPT.tokens, [0, 3, 4, 5]), heard([0, 1, 2, 3, 4, 5], Reference(align=align)))
+    assert rows == [1, 1, 3, 1, 1]  # the run after 0 finds 3; the one after that finds its place again
+
+
 def test_the_candidates_of_the_step_that_left_seed_the_beam() -> None:
     def script(seen: tuple[int, ...]) -> FloatArray:
         logits = np.full(SIZE, -9.0, np.float32)

@@ -116,7 +116,7 @@ class TokenSearch:
 
     def _extend(self, following: Distribution, attention: FloatArray | None) -> None:
         """Replace the live hypotheses by their continuations; `attention` is of the newest queries, for all rows."""
-        before = self._live
+        before, was_narrow = self._live, self._narrow
         seen = [hypothesis.seen for hypothesis in before]
         if attention is not None:
             seen = [(*pieces, attention[:, row]) for row, pieces in enumerate(seen)]
@@ -134,8 +134,8 @@ class TokenSearch:
                 break
         self._live = live
         self._finished += ended[:room]
-        if self._draft is None or self._narrow or self._accept.independent or not live:
-            return
+        if self._draft is None or was_narrow or self._accept.independent or not live:
+            return  # what has just been left is not looked for at once
         if self._draft.find(live[0].tokens):
             self._narrow = True
             self._live = live[:1]
