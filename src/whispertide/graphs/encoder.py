@@ -57,16 +57,21 @@ class EncoderGraph:
         hidden = self._stem(mel, positions)
         for layer in range(dims.n_audio_layer):
             hidden = self._block(hidden, f"encoder.layers.{layer}", bias)
-        hidden = self.layers.norm(hidden, "encoder.layer_norm")
-
-        graph.float_output(hidden, "hidden", ["batch", "frames", dims.n_audio_state])
-        self._cross_attention(hidden)
+        self._outputs(self.layers.norm(hidden, "encoder.layer_norm"))
         return graph
+
+    def _outputs(self, hidden: str) -> None:
+        self.graph.float_output(hidden, "hidden", ["batch", "frames", self.dims.n_audio_state])
+        self._cross_attention(hidden)
 
     def _stem(self, mel: str, positions: str) -> str:
         graph = self.graph
         value = graph.gelu(self.layers.conv(mel, "encoder.conv1", stride=1))
-        value = graph.gelu(self.layers.conv(value, "encoder.conv2", stride=2))
+        return self._placed(graph.gelu(self.layers.conv(value, "encoder.conv2", stride=2)), positions)
+
+    def _placed(self, value: str, positions: str) -> str:
+        """Columns as rows, with the positions of these frames."""
+        graph = self.graph
         value = graph.transpose(value, 0, 2, 1)
         table = graph.weight("encoder.embed_positions", self.tensors.get("encoder.embed_positions.weight"))
         return graph.node("Add", value, graph.node("Gather", table, positions, axis=0))

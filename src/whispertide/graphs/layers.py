@@ -23,11 +23,11 @@ class Layers:
         """A layer norm."""
         return self.graph.layer_norm(value, name, self.tensors.get(f"{name}.weight"), self.tensors.get(f"{name}.bias"))
 
-    def conv(self, value: str, name: str, *, stride: int) -> str:
-        """A convolution over three columns, padded by one on either side."""
+    def conv(self, value: str, name: str, *, stride: int, padding: int = 1) -> str:
+        """A convolution over three columns, padded with zeros on either side."""
         weight = self.graph.weight(f"{name}.weight", self.tensors.get(f"{name}.weight"))
         bias = self.graph.weight(f"{name}.bias", self.tensors.get(f"{name}.bias"))
-        return self.graph.node("Conv", value, weight, bias, kernel_shape=[3], pads=[1, 1], strides=[stride])
+        return self.graph.node("Conv", value, weight, bias, kernel_shape=[3], pads=[padding, padding], strides=[stride])
 
     def linear(self, value: str, name: str, scale: float = 1.0) -> str:
         """A linear layer, its result times `scale`."""

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from whispertide.errors import ProviderError
-from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_MASKED
+from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_INCREMENTAL, ENCODER_MASKED
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.cache import KVCache
 from whispertide.model.decoder import Decoder, DecoderState
 from whispertide.model.encoder import in_runtime, padding_bias, run_encoder
 from whispertide.model.engine import Encoded, EncoderState, Engine
-from whispertide.model.limits import check_heads, check_mel, check_stateless
+from whispertide.model.incremental import encode_piece
+from whispertide.model.limits import check_heads, check_mel
 from whispertide.model.request import Head
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
@@ -40,6 +41,10 @@ class OnnxEngine:
         return open_session(self._graphs[ENCODER_MASKED], self.options)
 
     @cached_property
+    def _incremental(self) -> GraphSession:
+        return open_session(self._graphs[ENCODER_INCREMENTAL], self.options)
+
+    @cached_property
     def decoder(self) -> Decoder:
         """The decoder graph, open."""
         return Decoder(open_session(self._graphs[DECODER], self.options), self._dims, self.options.precision)
@@ -54,8 +59,10 @@ class OnnxEngine:
         mask_padding: bool = True,
         attention: FloatArray | None = None,
     ) -> Encoded:
-        """Encode one window; of its layers the last alone can be tapped, and no state is known yet."""
-        check_stateless(state)
+        """Encode one window, or with a state what comes after it (`incremental`); the last layer alone can be tapped."""
+        if state is not None:
+            precision = self.options.precision
+            return encode_piece(self._incremental, mel, state, self._dims, precision, taps=taps, attention=attention)
         frames, valid = check_mel(mel, self._dims, valid_frames)
         inputs: dict[str, Any] = {"mel": np.ascontiguousarray(mel[None]), "positions": np.arange(frames)}
         if attention is None and mask_padding:
