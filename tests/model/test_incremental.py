@@ -68,7 +68,7 @@ def in_pieces(engine: OnnxEngine, mel: FloatArray, ends: list[int]) -> tuple[Enc
 
 
 def whole(engine: OnnxEngine, mel: FloatArray, bias: FloatArray | None) -> Encoded:
-    """The window of the same audio, and a frame more, which the last frame's convolutions hear and nobody attends to."""
+    """The same audio as a window, and a frame more, which the last convolutions hear and nobody attends to."""
     wide = np.pad(mel, ((0, 0), (0, 1)))
     if bias is not None:
         bias = np.pad(bias, ((0, 1), (0, 1)), constant_values=MASKED)

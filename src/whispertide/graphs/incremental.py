@@ -7,7 +7,7 @@ in as keys and values, what it adds comes out.
                     padded with zeros, as at the edge of a window
     positions       [frames]                     rows of the position table
     attention_bias  [1, 1, frames, past + frames]   0 or a large negative number
-    past_k.<l>      [1, heads, past, 64]         of the frames before; those that the bias hides may hold anything finite
+    past_k.<l>      [1, heads, past, 64]         of the frames before; what the bias hides may hold anything finite
     past_v.<l>
     ->
     hidden          [1, frames, width]

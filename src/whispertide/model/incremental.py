@@ -94,11 +94,11 @@ def encode_piece(
         for name, values in zip(_nothing(dims), new, strict=True)
     }
     after = EncoderState({"mel": columns[:, -_EDGE:], **grown}, first + frames)
-    return _encoded(after, dims, {tap: hidden[0] for tap in taps})
+    return _encoded(after, dims, dict.fromkeys(taps, hidden[0]))
 
 
 def block_bias(ends: Sequence[int], masked: float) -> FloatArray:
-    """[frames, frames]: a frame hears all before the end of its own block; `ends` are those of the blocks, ascending."""
+    """[frames, frames]: a frame hears all before the end of its own block; `ends` are the ends of all blocks."""
     own = np.repeat(ends, np.diff([0, *ends]))
     return np.where(np.arange(ends[-1]) < own[:, None], np.float32(0), np.float32(masked))
 

@@ -59,7 +59,7 @@ class OnnxEngine:
         mask_padding: bool = True,
         attention: FloatArray | None = None,
     ) -> Encoded:
-        """Encode one window, or with a state what comes after it (`incremental`); the last layer alone can be tapped."""
+        """Encode one window, or what comes after a state (`incremental`); the last layer alone can be tapped."""
         if state is not None:
             precision = self.options.precision
             return encode_piece(self._incremental, mel, state, self._dims, precision, taps=taps, attention=attention)

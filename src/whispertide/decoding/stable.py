@@ -1,0 +1,133 @@
+"""A search that goes on from what it found when there was less audio: tokens that still hold stay, the others go.
+
+First the newest tokens of every earlier hypothesis are scored again, with the audio that has come since. One is stable
+where it is still among the best of its place, or no less likely than before. All hypotheses are cut where the first
+unstable token stands, and from there it is an ordinary search: greedy with one row, else a beam. So what is new is as
+good as that search can make it with the audio so far, given the tokens in front of the newest ones.
+
+The whole text is fed anew, because what a cache would hold was computed with less audio. That is one run, and exact.
+Source: WhisperRT (arXiv 2508.12301). Its code compares raw logits, which mean nothing from one run to the next, and
+pads a hypothesis where a token was unstable; here it is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from whispertide.decoding.accept import Accept
+from whispertide.decoding.distribution import Distribution, best, no_speech, required
+from whispertide.decoding.hypothesis import Hypothesis
+from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.rules import Rules
+from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, Steps, Verdict
+from whispertide.decoding.token_search import TokenSearch
+from whispertide.types import FloatArray
+
+# "either": among the best, or no less likely than before (the paper's greedy search); "both" (its beam search today);
+# "best": among the best (its beam search of 2025)
+Rule = Literal["either", "both", "best"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What an earlier search found: tokens after the prompt, and how likely each was then, as log-probabilities."""
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+    @classmethod
+    def of(cls, hypothesis: Hypothesized) -> Scored:
+        """All of it, without the end of text."""
+        return cls(hypothesis.tokens, hypothesis.logprobs[: len(hypothesis.tokens)])
+
+    def cut(self, length: int) -> Scored:
+        """Its first `length` tokens."""
+        return Scored(self.tokens[:length], self.logprobs[:length])
+
+
+class StableSearch(TokenSearch):
+    """Goes on from `earlier` hypotheses, of which the `last` tokens are scored again by `rule`.
+
+    Without any it is the search that `accept` makes. Hypotheses of different length are cut to that of the shortest.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        rules: Rules,
+        accept: Accept,
+        earlier: Sequence[Scored] = (),
+        *,
+        last: int = 2,
+        rule: Rule = "either",
+        guards: Sequence[Guard] = (),
+    ) -> None:
+        super().__init__(prompt, rules, accept, guards=guards)
+        length = min((len(each.tokens) for each in earlier), default=0)
+        unique = {each.tokens[:length]: each.cut(length) for each in reversed(earlier)}  # the first of equals stays
+        self._earlier = tuple(unique.values())[::-1]
+        self._length = length
+        self._last = min(last, length)
+        self._rule = rule
+        self.unwound = 0  # tokens of the earlier hypotheses that were not stable, or came after one that was not
+
+    def next(self) -> DecodeRequest:
+        """At first the prompt with every earlier hypothesis, then as any search."""
+        if self._steps.runs or not self._length:
+            return super().next()
+        before = self._prompt.tokens
+        rows = np.array([(*before, *each.tokens) for each in self._earlier], dtype=np.int64)
+        places = range(rows.shape[1] - 1 - self._last, rows.shape[1])
+        at = (*places,) if self._prompt.sot_index in places else (self._prompt.sot_index, *places)
+        return DecodeRequest(rows, at, parents=(0,) * len(rows), need="logits", draft=self._last)
+
+    def feed(self, output: DecodeOutput) -> Verdict:
+        """At first cut what is not stable, and go on from there."""
+        if self._steps.runs or not self._length:
+            return super().feed(output)
+        self._no_speech_prob = no_speech(output, self._rules)
+        self._steps += Steps.run(len(self._earlier))
+        again = [self._following(output, place, self._earlier).logprobs() for place in range(self._last)]
+        stable = min(self._stable(row, again) for row in range(len(self._earlier)))
+        self.unwound = self._last - stable
+        cut = [self._cut(row, stable, again) for row in range(len(self._earlier))]
+        fed = len(self._prompt.tokens) + len(cut[0].tokens)
+        # What only a token that is gone told apart is one hypothesis now.
+        kept = [row for row, each in enumerate(cut) if each.tokens not in [other.tokens for other in cut[:row]]]
+        self._live = [cut[row] for row in kept]
+        logits = required(output.logits, "logits")[kept]
+        attention = None if output.attention is None else output.attention[:, kept, :fed]
+        following = self._following(replace(output, logits=logits), stable, [self._earlier[row] for row in kept])
+        self._extend(following, attention)
+        self._live = [replace(each, parent=kept[each.parent]) for each in self._live]
+        return Verdict(stop=self._is_over(), keep=fed)
+
+    def _following(self, output: DecodeOutput, place: int, rows: Sequence[Scored]) -> Distribution:
+        """What follows the tokens up to a place among the last."""
+        end = self._length - self._last + place
+        said = [each.tokens[:end] for each in rows]
+        return Distribution(output, place - self._last - 1, said, self._rules, raw=True)
+
+    def _stable(self, row: int, again: Sequence[FloatArray]) -> int:
+        """How many of the last tokens hold."""
+        first, earlier = self._length - self._last, self._earlier[row]
+        for place, logprobs in enumerate(again):
+            token, before = earlier.tokens[first + place], earlier.logprobs[first + place]
+            is_best = token in best(logprobs[row : row + 1], self._accept.rows)[0]
+            has_not_fallen = logprobs[row, token] >= before
+            holds = {"either": is_best or has_not_fallen, "both": is_best and has_not_fallen, "best": is_best}
+            if not holds[self._rule]:
+                return place
+        return self._last
+
+    def _cut(self, row: int, stable: int, again: Sequence[FloatArray]) -> Hypothesis:
+        """A hypothesis up to its last stable token, with today's scores where there are any."""
+        first = self._length - self._last
+        earlier = self._earlier[row].cut(first + stable)
+        scores = (float(again[place][row, earlier.tokens[first + place]]) for place in range(stable))
+        logprobs = (*earlier.logprobs[:first], *scores)
+        return Hypothesis(earlier.tokens, logprobs, sum(logprobs), row)

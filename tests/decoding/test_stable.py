@@ -1,0 +1,233 @@
+"""A search that goes on from what was found with less audio. On scripted logits, checked against exhaustive search."""
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from scripted_decoder import (
+    EOT,
+    NO_TIMESTAMPS,
+    SIZE,
+    SOT,
+    SOT_PREV,
+    SPECIALS,
+    VOCABULARY,
+    Script,
+    ScriptedDecoder,
+    one_hot,
+    random_script,
+    telling,
+)
+from whispertide.decoding.beam import GREEDY, Beam
+from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.rules import Rules, log_softmax
+from whispertide.decoding.search import Hypothesized, SearchResult, run_search
+from whispertide.decoding.stable import Rule, Scored, StableSearch
+from whispertide.decoding.token_search import TokenSearch
+from whispertide.types import FloatArray
+
+PROMPT = Prompt((SOT_PREV, 2, SOT), sot_index=2, limit=9)
+# Text alone, as a round without timestamps has it.
+RULES = Rules(VOCABULARY, suppressed=(*SPECIALS, NO_TIMESTAMPS, *range(NO_TIMESTAMPS + 1, SIZE)))
+
+
+def searched(
+    script: Script, earlier: Sequence[Scored] = (), beam: int = 1, last: int = 2, rule: Rule = "either"
+) -> tuple[SearchResult, StableSearch, ScriptedDecoder]:
+    decoder = ScriptedDecoder(script)
+    search = StableSearch(PROMPT, RULES, Beam(beam, 1 / beam), earlier, last=last, rule=rule)
+    return run_search(search, decoder), search, decoder
+
+
+def logprob(script: Script, tokens: Sequence[int], token: int) -> float:
+    logits = script((*PROMPT.tokens, *tokens)) + RULES.suppression([tokens])
+    return float(RULES.log_probabilities(np.atleast_2d(logits))[0, token])
+
+
+def at_odds(tokens: Sequence[int], script: Script, by: float = 0.0) -> Scored:
+    """`tokens` with the scores that `script` gives them, but `by` more."""
+    return Scored(
+        tuple(tokens), tuple(logprob(script, tokens[:place], token) + by for place, token in enumerate(tokens))
+    )
+
+
+# --- greedy -----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 100_000), beam=st.integers(1, 4))
+def test_without_earlier_text_it_is_the_plain_search(seed: int, beam: int) -> None:
+    script = random_script(seed, eot_bonus=2.0)
+    plain = run_search(TokenSearch(PROMPT, RULES, Beam(beam, 1 / beam)), ScriptedDecoder(script))
+    found, _, _ = searched(script, beam=beam)
+    assert found.best.tokens == plain.best.tokens
+    assert found.steps == plain.steps
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 100_000), last=st.integers(0, 4))
+def test_the_same_audio_finds_the_same_in_one_run_more_than_none(seed: int, last: int) -> None:
+    script = random_script(seed, eot_bonus=2.0)
+    first, _, _ = searched(script)
+    assume(first.best.stop == "end_of_text")
+    again, search, decoder = searched(script, [Scored.of(first.best)], last=last)
+    assert again.best.tokens == first.best.tokens
+    assert search.unwound == 0
+    assert len(decoder.requests) == 1  # which says that the text ends
+    assert again.best.sum_logprob == pytest.approx(first.best.sum_logprob, abs=1e-4)
+
+
+def test_new_words_come_after_the_old_ones() -> None:
+    _, _, decoder = searched(telling(PROMPT.tokens, [1, 2, 3, 4, 5]), [Scored((1, 2, 3), (-9.0, -9.0, -9.0))])
+    assert decoder.requests[0].tokens.tolist() == [[*PROMPT.tokens, 1, 2, 3]]
+    assert [request.tokens.tolist() for request in decoder.requests[1:]] == [[[4]], [[5]]]
+    assert len(decoder.requests[0].logits_at) == 4  # start of transcript, and the last two tokens with what follows
+
+
+def test_an_unstable_token_goes_with_all_after_it() -> None:
+    script = telling(PROMPT.tokens, [1, 2, 7, 8, 9])
+    found, search, decoder = searched(script, [Scored((1, 2, 3, 4), (0.0, 0.0, 0.0, 0.0))])
+    assert search.unwound == 2
+    assert found.best.tokens == (1, 2, 7, 8, 9)
+    assert decoder.requests[1].tokens.tolist() == [[7]]
+
+
+def test_what_is_older_than_the_last_tokens_stays_whatever_it_is() -> None:
+    found, _, _ = searched(telling(PROMPT.tokens, [7, 7, 3, 4]), [Scored((1, 2, 3, 4), (0.0,) * 4)])
+    assert found.best.tokens[:4] == (1, 2, 3, 4)
+
+
+def unsure(likely: int, other: int) -> Script:
+    """Says `likely` rather than `other` after one token, then ends."""
+
+    def script(seen: tuple[int, ...]) -> FloatArray:
+        if len(seen) == len(PROMPT.tokens):
+            return one_hot(1)
+        if len(seen) > len(PROMPT.tokens) + 1:
+            return one_hot(EOT)
+        logits = np.full(SIZE, -9.0, np.float32)
+        logits[[likely, other]] = 1.0, 0.5
+        return logits
+
+    return script
+
+
+@pytest.mark.parametrize(("by", "stays"), [(-0.1, True), (0.1, False)])
+def test_a_token_that_is_not_the_likeliest_stays_as_long_as_it_does_not_get_less_likely(by: float, stays: bool) -> None:
+    script = unsure(5, 6)
+    found, _, _ = searched(script, [at_odds([1, 6], script, by)])
+    assert found.best.tokens == ((1, 6) if stays else (1, 5))
+
+
+def test_the_likeliest_token_stays_even_where_it_was_likelier_before() -> None:
+    script = unsure(5, 6)
+    assert searched(script, [at_odds([1, 5], script, by=0.2)])[0].best.tokens == (1, 5)
+    assert searched(script, [at_odds([1, 5], script, by=0.2)], last=1, rule="both")[1].unwound == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 100_000), data=st.data())
+def test_the_end_is_what_greedy_search_finds_after_what_stays(seed: int, data: st.DataObject) -> None:
+    """Locally optimal: from the first token that is not stable on, nothing but the audio so far decides."""
+    before, script = random_script(seed, eot_bonus=1.0), random_script(seed + 1, eot_bonus=1.5)
+    earlier = Scored.of(searched(before)[0].best)
+    found, search, _ = searched(script, [earlier])
+    keep = len(earlier.tokens) - search.unwound
+    assert found.best.tokens[:keep] == earlier.tokens[:keep]
+    forced = Prompt((*PROMPT.tokens, *earlier.tokens[:keep]), PROMPT.sot_index, PROMPT.limit - keep)
+    if forced.limit:
+        greedy = run_search(TokenSearch(forced, RULES, GREEDY), ScriptedDecoder(script))
+        assert found.best.tokens[keep:] == greedy.best.tokens
+
+
+# --- beams ------------------------------------------------------------------------------------------------------------
+
+
+def exhaustive(script: Script, fixed: Sequence[tuple[int, ...]], length: int, tokens: Sequence[int]) -> tuple[int, ...]:
+    """Of all ways to go on from `fixed` by `length` of these tokens, the likeliest."""
+    ways = [(*start, *more) for start in fixed for more in product(tokens, repeat=length)]
+    return max(ways, key=lambda way: sum(logprob(script, way[:place], token) for place, token in enumerate(way)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 100_000))
+def test_a_wide_beam_finds_what_exhaustive_search_finds(seed: int) -> None:
+    """Three words are possible and two are to come; a beam of nine holds all ways to say them."""
+
+    def script(seen: tuple[int, ...]) -> FloatArray:
+        drawn = np.random.default_rng([seed, *seen]).normal(0.0, 1.0, SIZE).astype(np.float32)
+        logits = np.full(SIZE, -np.inf, np.float32)
+        logits[:3] = drawn[:3]
+        if len(seen) == len(PROMPT.tokens) + 4:
+            return one_hot(EOT)
+        return logits
+
+    earlier = [at_odds(tokens, script) for tokens in [(0, 1), (1, 1), (2, 0)]]
+    found, search, _ = searched(script, earlier, beam=9, rule="best")
+    assert search.unwound == 0
+    assert found.best.tokens == exhaustive(script, [each.tokens for each in earlier], 2, range(3))
+
+
+def test_all_hypotheses_are_cut_where_the_first_gets_unstable() -> None:
+    script = telling(PROMPT.tokens, [1, 2, 3, 9])
+    earlier = [Scored((1, 2, 3), (0.0, 0.0, 0.0)), Scored((1, 2, 4), (0.0, 0.0, 0.0))]
+    found, search, decoder = searched(script, earlier, beam=2, rule="both")
+    assert search.unwound >= 1
+    assert decoder.requests[0].tokens.shape[0] == 2
+    assert found.best.tokens == (1, 2, 3, 9)
+
+
+def test_what_a_cut_made_equal_is_one_hypothesis() -> None:
+    script = random_script(3, eot_bonus=-5.0)
+    earlier = [Scored((1, 2, 3), (9.0,) * 3), Scored((1, 2, 4), (9.0,) * 3), Scored((1, 5, 6), (9.0,) * 3)]
+    decoder = ScriptedDecoder(script)
+    search = StableSearch(PROMPT, RULES, Beam(3), earlier, last=1, rule="both")
+    search.next()
+    search.feed(decoder.run(search.next()))
+    starts = [hypothesis.tokens[:2] for hypothesis in search._live]
+    assert len({hypothesis.tokens for hypothesis in search._live}) == 3
+    assert set(starts) <= {(1, 2), (1, 5)}
+
+
+def test_hypotheses_of_different_length_are_cut_to_the_shortest() -> None:
+    script = telling(PROMPT.tokens, [1, 2, 3])
+    earlier = [Scored((1, 2, 3), (0.0,) * 3), Scored((1, 2), (0.0,) * 2)]
+    found, _, decoder = searched(script, earlier, beam=2)
+    assert decoder.requests[0].tokens.shape == (1, len(PROMPT.tokens) + 2)
+    assert found.best.tokens == (1, 2, 3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 100_000), beam=st.integers(1, 4), rule=st.sampled_from(["either", "both", "best"]))
+def test_the_cache_follows_the_hypotheses(seed: int, beam: int, rule: Rule) -> None:
+    """The scripted decoder tells logits by all that was fed: a wrong row or length would change the scores."""
+    before, script = random_script(seed, eot_bonus=1.0), random_script(seed + 1, eot_bonus=1.0)
+    first, _, _ = searched(before, beam=beam)
+    earlier = [Scored.of(each) for each in (first.best, *first.others)]
+    found, search, _ = searched(script, earlier, beam=beam, rule=rule)
+    keep = min(len(each.tokens) for each in earlier) - search.unwound
+    for each in (found.best, *found.others):
+        expected = [logprob(script, each.tokens[:place], token) for place, token in enumerate(each.tokens)]
+        assert each.logprobs[keep:] == pytest.approx(expected[keep:], abs=1e-4)
+
+
+def test_scores_are_log_probabilities() -> None:
+    """Logits shift from run to run and mean nothing: a shift changes no decision."""
+    script = unsure(5, 6)
+    earlier = [at_odds([1, 6], script, -0.01)]
+
+    def shifted(seen: tuple[int, ...]) -> FloatArray:
+        return script(seen) - np.float32(3.0)
+
+    assert searched(script, earlier)[0].best.tokens == searched(shifted, earlier)[0].best.tokens == (1, 6)
+    assert log_softmax(np.zeros(4, np.float32)) == pytest.approx(-np.log(4))
+
+
+def test_nothing_of_a_hypothesis_is_lost_on_the_way() -> None:
+    found = Hypothesized((1, 2), (-0.5, -0.25), -1.0)
+    assert Scored.of(found) == Scored((1, 2), (-0.5, -0.25))
+    assert Scored.of(found).cut(1) == Scored((1,), (-0.5,))
