@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whispertide.audio.file import load_audio
-from whispertide.features import RAW_SILENCE, MelStream, log_mel, mel_filters, normalise, raw_log_mel
+from whispertide.features import RAW_SILENCE, MelStream, log_mel, mel_filters, normalise, raw_columns, raw_log_mel
 from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray
 
 TOLERANCE = 1e-5
@@ -117,3 +117,13 @@ def test_dropped_frames_are_gone() -> None:
 def test_a_stream_begins_on_a_frame() -> None:
     with pytest.raises(ValueError, match="multiple of 160"):
         MelStream(80, 100)
+
+
+@settings(max_examples=30, deadline=None)
+@given(length=st.integers(0, 4000), first=st.integers(0, 12), count=st.integers(1, 20), seed=st.integers(0, 99))
+def test_columns_of_a_stretch_are_those_of_the_stream(length: int, first: int, count: int, seed: int) -> None:
+    samples = np.random.default_rng(seed).standard_normal(length).astype(np.float32)
+    stream = MelStream(80)
+    stream.extend(samples)
+    stream.extend(np.zeros(8000, np.float32))
+    assert np.array_equal(raw_columns(samples, 80, first, count), stream.window(first, count))

@@ -132,6 +132,19 @@ def normalise(raw: FloatArray, peak: float | None = None) -> FloatArray:
     return (floored + np.float32(4.0)) / np.float32(4.0)
 
 
+def raw_columns(samples: FloatArray, n_mels: int, first: int, count: int) -> FloatArray:
+    """Raw frames [n_mels, count] from frame `first` on of a recording that silence follows; its start is mirrored.
+
+    Only the audio that they see is looked at, so that a stream costs the same however long it is.
+    """
+    start, end = first * HOP_LENGTH - _EDGE, (first + count - 1) * HOP_LENGTH + _EDGE
+    heard = samples[max(start, 0) : end]
+    if start < 0:
+        mirrored = np.pad(samples[: max(end, _EDGE + 1)], (0, max(0, _EDGE + 1 - len(samples))))[1 : 1 - start]
+        heard = np.concatenate([mirrored[::-1], heard])
+    return _raw_frames(np.pad(heard, (0, end - start - len(heard))), n_mels)
+
+
 def log_mel(samples: FloatArray, n_mels: int = 80, padding: int = 0) -> FloatArray:
     """Whisper's features [n_mels, frames] of a whole recording, floor over all of it (`raw_log_mel`, `normalise`)."""
     return normalise(raw_log_mel(samples, n_mels, padding))
