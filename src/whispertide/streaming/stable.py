@@ -1,0 +1,178 @@
+"""WhisperRT's policy: one stream of audio that only grows, and a text that goes on with it.
+
+The encoder hears each block of audio once. Every round the newest tokens of the text so far are scored again; those that
+no longer hold are unwound, and the text goes on from there (`decoding.stable`). As published nothing of it is ever
+certain, because unwinding can go back word by word. Here a word that has been found again for `settle_s` is confirmed:
+from then on its tokens are forced, and nothing unwinds them.
+
+A stream lasts at most `hard_cap_s`, since a Whisper has no more positions. The next one begins with the last confirmed
+words, which are heard again and forced, so that nothing is lost or said twice; the published code begins with nothing.
+The policy sees words and tokens, no audio and no model.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from whispertide.decoding.stable import Rule, Scored
+from whispertide.decoding.token_words import TokenWord
+from whispertide.streaming.choice import Choice, setting
+from whispertide.streaming.local_agreement import normalise
+from whispertide.streaming.policy import align_down
+from whispertide.streaming.repetition import CONTEXT, cut_loops
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.searches import Search
+from whispertide.streaming.stable_beam import StableBeam, StableHeard
+from whispertide.streaming.trimming import MARGIN, forced_cut
+from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, to_samples
+
+ROOM = 2 * SAMPLE_RATE  # a stream that is to end makes at least so much room
+
+
+@dataclass(slots=True)
+class StableState:
+    """What is remembered between rounds.
+
+    start       first sample of the stream, a multiple of 320
+    words       its confirmed words: the forced prefix
+    hypotheses  what the last round found after them, the best first
+    found_at    for each token of the best, where the round ended that found it first
+    guess       the words of the best
+    """
+
+    start: int
+    words: tuple[TokenWord, ...] = ()
+    hypotheses: tuple[Scored, ...] = ()
+    found_at: tuple[int, ...] = ()
+    guess: tuple[TokenWord, ...] = ()
+
+    def copy(self) -> "StableState":
+        """An independent copy; all its parts are values."""
+        return replace(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stable(Choice):
+    """The policy. It needs a checkpoint that was trained to hear no later audio (`whispertide train causal`)."""
+
+    kind: ClassVar[str] = "stable"
+    overlaps: ClassVar[bool] = False
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
+
+    settle_s: float = setting(
+        0.3, "a word is confirmed when it has been found for so long", least=0, most=CHUNK_SECONDS
+    )
+    last: int = setting(2, "so many of the newest tokens are scored again in every round", least=0, most=20)
+    rule: Rule = setting(
+        "either",
+        'which of them hold: "either" those among the best or no less likely than before, "both", or "best" alone',
+    )
+    most_tokens: int = setting(28, "the most that a round adds", least=1, most=200)
+    hard_cap_s: float = setting(
+        28.0, "streams never get longer; then words are confirmed whether they are certain or not", least=4, most=30
+    )
+    carry: int = setting(2, "so many confirmed words begin the next stream", least=0, most=20)
+    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
+
+    @property
+    def usual_s(self) -> float:
+        """A stream may get as long as it can."""
+        return self.hard_cap_s
+
+    def start(self, at: int) -> StableState:
+        """Nothing heard yet."""
+        return StableState(start=align_down(at))
+
+    def limit(self, state: StableState) -> int:
+        """The end of a stream of `hard_cap_s`."""
+        return state.start + to_samples(self.hard_cap_s)
+
+    def plan(
+        self, state: StableState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
+    ) -> RoundPlan:
+        """All of the stream; what it adds is encoded, and the text goes on."""
+        return RoundPlan(
+            round_id,
+            Span(state.start, frontier),
+            prefix=tuple(token for word in state.words for token in word.tokens),
+            is_last=is_last,
+            hearing=StableBeam(earlier=state.hypotheses, last=self.last, rule=self.rule, most_tokens=self.most_tokens),
+        )
+
+    def apply(self, state: StableState, result: RoundResult) -> Commit:
+        """Confirm what has settled (everything, in the last round); make room where the stream is full."""
+        end, is_last = result.plan.window.end, result.plan.is_last
+        if isinstance(result.heard, StableHeard):
+            self._take(state, result.heard, end)
+        settled = len(state.guess) if is_last else self._settled(state, end)
+        confirmed = self._confirm(state, settled)
+        if not is_last and end - state.start > to_samples(self.hard_cap_s) - ROOM:
+            confirmed += self._begin_again(state, end)
+        return Commit(
+            tuple(word.word for word in confirmed),
+            tuple(word.word for word in state.guess),
+            min(state.start, align_down(end)),
+        )
+
+    # --- which words --------------------------------------------------------------------------------------------------
+
+    def _take(self, state: StableState, heard: StableHeard, end: int) -> None:
+        """What the round found replaces what was there; a token that was there already keeps its age."""
+        before, now = _tokens(state.hypotheses), _tokens(heard.hypotheses)
+        same = next(
+            (place for place, pair in enumerate(zip(before, now)) if pair[0] != pair[1]), min(len(before), len(now))
+        )
+        state.found_at = (*state.found_at[:same], *(end for _ in now[same:]))
+        state.hypotheses, state.guess = heard.hypotheses, heard.words
+
+    def _settled(self, state: StableState, end: int) -> int:
+        """How many words of the guess have been found for long enough."""
+        done = 0
+        for number, word in enumerate(state.guess):
+            done += len(word.tokens)
+            if end - max(state.found_at[:done], default=end) < to_samples(self.settle_s):
+                return number
+        return len(state.guess)
+
+    def _confirm(self, state: StableState, count: int) -> list[TokenWord]:
+        """The first words of the guess become the forced prefix; hypotheses that say otherwise go."""
+        words, state.guess = state.guess[:count], state.guess[count:]
+        state.words += words
+        tokens = tuple(token for word in words for token in word.tokens)
+        state.found_at = state.found_at[len(tokens) :]
+        state.hypotheses = tuple(
+            Scored(each.tokens[len(tokens) :], each.logprobs[len(tokens) :])
+            for each in state.hypotheses
+            if each.tokens[: len(tokens)] == tokens
+        )
+        if not self.loop_guard:
+            return list(words)
+        before = [word.word for word in state.words[: len(state.words) - len(words)]][-CONTEXT:]
+        kept = {id(word) for word in cut_loops(before, [word.word for word in words], normalise).words}
+        return [word for word in words if id(word.word) in kept]
+
+    # --- which audio --------------------------------------------------------------------------------------------------
+
+    def _begin_again(self, state: StableState, end: int) -> list[TokenWord]:
+        """A new stream, from the last confirmed words on; what nothing confirms in a full one is confirmed now."""
+        forced: list[TokenWord] = []
+        start = self._carried_from(state)
+        if start - state.start < ROOM:
+            cut = forced_cut([word.word for word in state.guess], Span(state.start, end), ROOM)
+            forced = self._confirm(state, cut.confirm)
+            start = max(self._carried_from(state), align_down(cut.cut)) if forced else align_down(cut.cut)
+        words = tuple(word for word in state.words if word.start >= start)
+        return_state = StableState(start, words)
+        state.start, state.words = return_state.start, return_state.words
+        state.hypotheses, state.found_at, state.guess = (), (), ()
+        return forced
+
+    def _carried_from(self, state: StableState) -> int:
+        """Where the words begin that the next stream begins with."""
+        if len(state.words) < max(self.carry, 1):
+            return state.start
+        first = state.words[-self.carry].start if self.carry else state.words[-1].end
+        return align_down(max(first - MARGIN, state.start))
+
+
+def _tokens(hypotheses: tuple[Scored, ...]) -> tuple[int, ...]:
+    return hypotheses[0].tokens if hypotheses else ()
