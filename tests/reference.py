@@ -103,7 +103,7 @@ class RememberingEncoder:
     lock: Lock = field(default_factory=Lock)
 
     def encode(self, mel: FloatArray, **options: Any) -> Encoded:
-        if options.get("attention") is not None:
+        if options.get("attention") is not None or options.get("state") is not None:
             return self.computes(mel, **options)
         key = (mel.shape, str(mel.dtype), mel.tobytes(), *sorted(options.items()))
         with self.lock:

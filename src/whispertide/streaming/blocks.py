@@ -1,0 +1,101 @@
+"""The framing of a causal encoder (WhisperRT): a stream in blocks, each encoded once.
+
+The first block is long, because a word needs some context; the others are as long as a chunk. Where blocks end depends
+on where the stream begins and on nothing else, so it makes no difference in which portions the audio came. A block
+waits until all of its audio is there, and 12.5 ms more, which the convolutions hear.
+
+What the encoder leaves for the next block is a state and no more than that: from the same audio it can be computed
+anew.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from whispertide.errors import OptionError
+from whispertide.features import RAW_SILENCE, block_ends, causal_block, raw_columns
+from whispertide.graphs.contract import masked_value
+from whispertide.model.engine import Encoded, EncoderState
+from whispertide.model.incremental import START, block_bias
+from whispertide.streaming.choice import setting
+from whispertide.streaming.framing import Framing
+from whispertide.types import FRAME_SAMPLES, N_FFT, FloatArray
+
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
+
+FRAME_S = 0.02
+_AHEAD = N_FFT // 2  # samples after a block that its last frame hears
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks(Framing):
+    """Blocks of a stream, each encoded once, for a checkpoint with a causal adapter."""
+
+    kind: ClassVar[str] = "blocks"
+    block_s: float = setting(0.1, "seconds of audio that are encoded at once, a multiple of 0.02", least=0.04, most=1.0)
+    first_s: float = setting(0.6, "seconds of the first block of a stream, a multiple of 0.02", least=0.04, most=2.0)
+
+    def check(self) -> None:
+        """Blocks are made of whole frames."""
+        Framing.check(self)
+        for name, value in (("block_s", self.block_s), ("first_s", self.first_s)):
+            if abs(value / FRAME_S - round(value / FRAME_S)) > 1e-6:
+                raise OptionError(
+                    f"expected {name} to be a multiple of {FRAME_S} s, one frame of the encoder; got {value}"
+                )
+
+    @property
+    def block(self) -> int:
+        """Frames of a block."""
+        return round(self.block_s / FRAME_S)
+
+    @property
+    def first(self) -> int:
+        """Frames of the first one."""
+        return round(self.first_s / FRAME_S)
+
+    def ends(self, samples: int, *, is_last: bool = False) -> tuple[int, ...]:
+        """The ends, in frames, of the blocks of a stream that has so many samples: those that are whole, or, where no
+        audio follows, as many as hold all of it.
+        """
+        frames = -(-samples // FRAME_SAMPLES) if is_last else max(samples - _AHEAD, 0) // FRAME_SAMPLES
+        ends = block_ends(frames, self.block, self.first)
+        if is_last:
+            return tuple(end for begin, end in pairwise((0, *ends)) if begin < frames)
+        return tuple(end for end in ends if end <= frames)
+
+    def advance(
+        self, model: "WhisperModel", samples: FloatArray, begin: int, state: EncoderState | None, *, is_last: bool
+    ) -> Encoded | None:
+        """Encode the blocks of a stream that are whole and not encoded yet; `samples` are all of it, from sample
+        `begin` of the audio on, and `state` is what was left of earlier blocks of a stream.
+
+        None: there is none. A state of another stream, or of none, is as good as none. Raises `GraphError`.
+        """
+        if state is None or state.tensors.get("begin") != begin:
+            state = START
+        ends = [end for end in self.ends(len(samples), is_last=is_last) if end > state.frames]
+        if not ends:
+            return None
+        mel, peak = self._mel(samples, model.dims.n_mels, state, ends)
+        bias = None
+        if len(ends) > 1:
+            bias = block_bias([end - state.frames for end in ends], masked_value(model.options.precision))
+        encoded = model.encode(mel, state=state, attention=bias)
+        after = encoded.state
+        assert after is not None
+        return replace(encoded, state=replace(after, tensors={**after.tensors, "begin": begin, "peak": peak}))
+
+    def _mel(self, samples: FloatArray, n_mels: int, state: EncoderState, ends: list[int]) -> tuple[FloatArray, float]:
+        """The columns that the blocks add, each block under its own floor, and the loudest cell so far."""
+        peak = state.tensors.get("peak", RAW_SILENCE)
+        at = 2 * state.frames + 1 if state.frames else 0
+        parts = []
+        for end in ends:
+            part, peak = causal_block(raw_columns(samples, n_mels, at, 2 * end + 1 - at), peak)
+            parts.append(part)
+            at = 2 * end + 1
+        return np.concatenate(parts, axis=1), peak
