@@ -1,7 +1,7 @@
 """WhisperRT's policy: one stream of audio that only grows, and a text that goes on with it.
 
-The encoder hears each block of audio once. Every round the newest tokens of the text so far are scored again; those that
-no longer hold are unwound, and the text goes on from there (`decoding.stable`). As published nothing of it is ever
+The encoder hears each block of audio once. Every round the newest tokens of the text so far are scored again; those
+that no longer hold are unwound, and the text goes on from there (`decoding.stable`). As published nothing of it is ever
 certain, because unwinding can go back word by word. Here a word that has been found again for `settle_s` is confirmed:
 from then on its tokens are forced, and nothing unwinds them.
 
@@ -11,6 +11,7 @@ The policy sees words and tokens, no audio and no model.
 """
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import ClassVar
 
 from whispertide.decoding.stable import Rule, Scored
@@ -118,9 +119,7 @@ class Stable(Choice):
     def _take(self, state: StableState, heard: StableHeard, end: int) -> None:
         """What the round found replaces what was there; a token that was there already keeps its age."""
         before, now = _tokens(state.hypotheses), _tokens(heard.hypotheses)
-        same = next(
-            (place for place, pair in enumerate(zip(before, now)) if pair[0] != pair[1]), min(len(before), len(now))
-        )
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))
         state.found_at = (*state.found_at[:same], *(end for _ in now[same:]))
         state.hypotheses, state.guess = heard.hypotheses, heard.words
 
