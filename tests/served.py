@@ -43,7 +43,7 @@ class WatchedOracle(KnowingOracle):
         super().__init__(words, jitter=0)
         self.model = model
 
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
         if options.prompt == "fail":
             raise GraphError("the graph decoder.onnx failed")
         if options.prompt == "defect":

@@ -27,7 +27,7 @@ from whispertide.streaming.choice import Choice, setting
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
+    from whispertide.model.engine import Encoded, EncoderState
     from whispertide.model.whisper import WhisperModel
 
 SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
@@ -43,6 +43,15 @@ class Framing(Choice):
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """Encode one window of normalised log-mel [n_mels, frames]; `taps`: layers whose output is wanted too."""
         raise NotImplementedError
+
+    def after(
+        self, model: "WhisperModel", mel: FloatArray, state: "EncoderState | None", *, taps: Sequence[int] = ()
+    ) -> "Encoded":
+        """Encode a window with what the round before left, and leave something for the next in `Encoded.state`.
+
+        Here every window stands alone.
+        """
+        return self(model, mel, taps=taps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
