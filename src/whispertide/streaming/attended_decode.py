@@ -116,8 +116,8 @@ class HeardWords:
     word_ended: bool | None = None
     retried: bool = False
     stop: StopReason = "end_of_text"
-    avg_logprob: float = 0.0
-    no_speech_prob: float = 0.0
+    avg_logprob: float = field(default=0.0, compare=False)
+    no_speech_prob: float = field(default=0.0, compare=False)
     attention: FloatArray | None = field(default=None, compare=False, repr=False)
 
     @property
