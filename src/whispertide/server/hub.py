@@ -20,18 +20,7 @@ from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import EventsGoneError, Outbox
-from whispertide.server.protocols.base import (
-    Audio,
-    Finish,
-    ModelInfo,
-    Problem,
-    ProblemKind,
-    RecipeInfo,
-    Resume,
-    ServerInfo,
-    Settings,
-    Started,
-)
+from whispertide.server.protocols import base
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import ABOUT, RECIPES, get_recipe
@@ -48,7 +37,7 @@ _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would 
 class RefusedError(Exception):
     """A session cannot be had; `kind` is for the protocol, the message for the client."""
 
-    def __init__(self, kind: ProblemKind, message: str) -> None:
+    def __init__(self, kind: base.ProblemKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
 
@@ -60,7 +49,7 @@ class Keeper(Witness, Protocol):
     def failing(self) -> bool:
         """Whether it cannot write at present; sessions that are kept wait until it can."""
 
-    def opened(self, live: LiveSession, settings: Settings) -> Witness:
+    def opened(self, live: LiveSession, settings: base.Settings) -> Witness:
         """A session begins; what is returned learns of its steps."""
 
     def put(self, live: LiveSession, command: Command) -> None:
@@ -73,7 +62,7 @@ class Keeper(Witness, Protocol):
 class Recorder(Protocol):
     """Stores sessions for later (`record.Recorder`)."""
 
-    def opened(self, live: LiveSession, settings: Settings) -> Witness:
+    def opened(self, live: LiveSession, settings: base.Settings) -> Witness:
         """A session begins; what is returned learns of its steps."""
 
 
@@ -114,9 +103,9 @@ class Hub:
         self.recorder = recorder
         self.load = Load(enabled=options.work.degrade)
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
-        self.info = ServerInfo(
-            models=tuple(ModelInfo(name, _languages(model), model.caution) for name, model in self.models.items()),
-            recipes=tuple(RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(recipe, self.models)),
+        self.info = base.ServerInfo(
+            models=tuple(base.ModelInfo(name, _languages(model), model.caution) for name, model in self.models.items()),
+            recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(recipe, self.models)),
             recipe=recipe.name,
             version=version,
             limit_s=options.limits.session_s,
@@ -143,8 +132,8 @@ class Hub:
     # --- for connections ---------------------------------------------------------------------------------------------
 
     def open(
-        self, settings: Settings, owner: str, protocol: str, *, resumable: bool = False, limit_s: float = math.inf
-    ) -> tuple[LiveSession, Started]:
+        self, settings: base.Settings, owner: str, protocol: str, *, resumable: bool = False, limit_s: float = math.inf
+    ) -> tuple[LiveSession, base.Started]:
         """A new session, in the journal if its client may come back. Raises `RefusedError`.
 
         `limit_s` is how long this client's may get, if that is less than any may.
@@ -168,7 +157,13 @@ class Hub:
         return live, self._started(live, resumed=False)
 
     def build(
-        self, identity: str, owner: str, model: str, settings: Settings, protocol: str, recipe: Recipe | None = None
+        self,
+        identity: str,
+        owner: str,
+        model: str,
+        settings: base.Settings,
+        protocol: str,
+        recipe: Recipe | None = None,
     ) -> LiveSession:
         """A session that nobody knows of yet; `recipe` if it is not to be chosen anew by the settings.
 
@@ -182,7 +177,7 @@ class Hub:
             identity, owner, model, session, options, protocol, outbox, languages=languages, limit_s=limits.session_s
         )
 
-    def resume(self, wanted: Resume, owner: str) -> tuple[LiveSession, Started]:
+    def resume(self, wanted: base.Resume, owner: str) -> tuple[LiveSession, base.Started]:
         """The session that a client left. Raises `RefusedError`, with the same words for none and for another's.
 
         It needs a place like a new one; while there is none, it goes on waiting for its client.
@@ -208,23 +203,25 @@ class Hub:
         log.info("session resumed", extra={"session": live.id, "last_seq": wanted.last_seq})
         return live, self._started(live, resumed=True)
 
-    def put(self, live: LiveSession, command: Command) -> Problem | None:
+    def put(self, live: LiveSession, command: Command) -> base.Problem | None:
         """A client's command; returns what there is to say against it.
 
         Audio beyond the session's longest length is cut off, and the session finished.
         """
         if live.finishing or live.ended:
-            if isinstance(command, Finish) or self.draining:
+            if isinstance(command, base.Finish) or self.draining:
                 return None
-            return Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
-        if isinstance(command, Audio):
+            return base.Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
+        if isinstance(command, base.Audio):
             limit = live.limit_s
             room = to_samples(limit) - live.accepted
             self.metrics.audio.inc(seconds(min(len(command.samples), room)))
             if len(command.samples) > room:
-                self._put(live, Audio(command.samples[:room]))
-                self._put(live, Finish())
-                return Problem("too_long", f"expected at most {limit:g} s of audio in a session; got more", fatal=False)
+                self._put(live, base.Audio(command.samples[:room]))
+                self._put(live, base.Finish())
+                return base.Problem(
+                    "too_long", f"expected at most {limit:g} s of audio in a session; got more", fatal=False
+                )
         self._put(live, command)
         return None
 
@@ -288,7 +285,7 @@ class Hub:
             if self.keeper in live.witnesses:
                 self.scheduler.suspend(live)
             elif not live.finishing:
-                self._put(live, Finish())
+                self._put(live, base.Finish())
 
     @property
     def busy(self) -> bool:
@@ -330,11 +327,11 @@ class Hub:
         if sum(live.parked_at is None for live in self._of(owner)) >= most:
             raise self._refused("overloaded", f"expected at most {most} sessions at once with one API key; try later")
 
-    def _refused(self, kind: ProblemKind, message: str) -> RefusedError:
+    def _refused(self, kind: base.ProblemKind, message: str) -> RefusedError:
         self.metrics.refused.labels(kind).inc()
         return RefusedError(kind, message)
 
-    def _model(self, settings: Settings) -> str:
+    def _model(self, settings: base.Settings) -> str:
         name = settings.model
         if name in self.models:
             return name
@@ -342,7 +339,7 @@ class Hub:
             raise self._refused("bad_setting", f"expected a model among {', '.join(self.models)}; got {name!r}")
         return next(iter(self.models))
 
-    def _choices(self, settings: Settings) -> tuple[Recipe, DecodeOptions]:
+    def _choices(self, settings: base.Settings) -> tuple[Recipe, DecodeOptions]:
         name = settings.recipe
         recipe = self.recipe if name is None or name == self.recipe.name else get_recipe(name)
         check_prompt(settings.prompt)
@@ -351,8 +348,8 @@ class Hub:
         check_executor(recipe)
         return recipe, DecodeOptions(language=settings.language, task=settings.task, prompt=settings.prompt)
 
-    def _started(self, live: LiveSession, *, resumed: bool) -> Started:
-        return Started(
+    def _started(self, live: LiveSession, *, resumed: bool) -> base.Started:
+        return base.Started(
             session=live.id,
             model=live.model,
             recipe=live.asked_recipe.name,

@@ -14,24 +14,7 @@ from typing import Any, ClassVar
 
 from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
-from whispertide.server.protocols import messages
-from whispertide.server.protocols.base import (
-    Action,
-    Actions,
-    Audio,
-    Close,
-    Configure,
-    Finish,
-    Flush,
-    Opening,
-    Problem,
-    ProtocolError,
-    Reply,
-    Settings,
-    Start,
-    Started,
-    WireProtocol,
-)
+from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import Word, join_words, seconds, to_samples
 
@@ -47,12 +30,12 @@ _ENCODINGS = {
 _EDGES = '.,;:!?¿¡"“”„()[]…。，？！、'  # what `word` has not and `punctuated_word` has
 
 
-class DeepgramProtocol(WireProtocol):
+class DeepgramProtocol(base.WireProtocol):
     """One live stream."""
 
     name: ClassVar[str] = "deepgram"
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         query = opening.query
         # A browser's key comes as the second of two offered subprotocols; the first names its kind.
@@ -77,18 +60,18 @@ class DeepgramProtocol(WireProtocol):
         self._last_word: int | None = None  # end of the last word, until its `UtteranceEnd` is sent
         self._ending = False
 
-    def opened(self) -> Actions:
+    def opened(self) -> base.Actions:
         """The session begins with the connection."""
-        return (Start(self._settings),)
+        return (base.Start(self._settings),)
 
-    def started(self, started: Started) -> Actions:
+    def started(self, started: base.Started) -> base.Actions:
         """Which model it is goes into every result."""
         self._model = started.model
         return ()
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
-    def receive(self, message: str | bytes) -> Actions:
+    def receive(self, message: str | bytes) -> base.Actions:
         """Audio, or one message. An empty binary message ends the stream, as it does there."""
         if self._ending:
             return ()
@@ -100,51 +83,51 @@ class DeepgramProtocol(WireProtocol):
                 return ()
             case "Finalize":
                 self._finalizing += 1
-                return (*self._rest(), Flush())
+                return (*self._rest(), base.Flush())
             case "CloseStream":
                 return self._finish()
             case "Configure":
                 return self._configure(data)
             case kind:
-                raise ProtocolError(
+                raise base.ProtocolError(
                     f"expected a type among KeepAlive, Finalize, CloseStream, Configure; got {messages.shown(kind)}"
                 )
 
-    def _hear(self, data: bytes) -> Actions:
+    def _hear(self, data: bytes) -> base.Actions:
         if self._audio is None:
             self._audio = _container(data)
         self._digest.update(data)
         try:
             samples = self._audio.feed(data)
         except AudioError as error:
-            raise ProtocolError(str(error), fatal=True) from error
+            raise base.ProtocolError(str(error), fatal=True) from error
         self._received += len(samples)
         told = self._utterance_end()
-        return (Audio(samples), *told) if len(samples) else told
+        return (base.Audio(samples), *told) if len(samples) else told
 
-    def _rest(self) -> Actions:
+    def _rest(self) -> base.Actions:
         if self._audio is None:
             return ()
         samples = self._audio.drain()
         self._received += len(samples)
-        return (Audio(samples),) if len(samples) else ()
+        return (base.Audio(samples),) if len(samples) else ()
 
-    def _finish(self) -> Actions:
+    def _finish(self) -> base.Actions:
         self._ending = True
-        return (*self._rest(), Finish())
+        return (*self._rest(), base.Finish())
 
-    def _configure(self, data: Mapping[str, Any]) -> Actions:
+    def _configure(self, data: Mapping[str, Any]) -> base.Actions:
         if data.get("keyterms") is None:
             return (_say("ConfigureSuccess", request_id=self._request),)
         terms = messages.texts(data["keyterms"], "keyterms")
-        prompt = Configure({"prompt": messages.words_as_prompt(terms)})
+        prompt = base.Configure({"prompt": messages.words_as_prompt(terms)})
         return (prompt, _say("ConfigureSuccess", request_id=self._request, keyterms=terms))
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
-    def events(self, events: Sequence[Event]) -> Actions:
+    def events(self, events: Sequence[Event]) -> base.Actions:
         """Results. The words of a turn's last round come with its `speech_final`, not before it."""
-        actions: list[Action] = self._release(from_finalize=False) if events else []
+        actions: list[base.Action] = self._release(from_finalize=False) if events else []
         guess: tuple[Word, ...] = ()
         for event in events:
             match event:
@@ -162,17 +145,23 @@ class DeepgramProtocol(WireProtocol):
                     guess = ()
                     actions += self._end_turn(end)
                 case Error(message=message, fatal=fatal):
-                    actions += self.problem(Problem("internal", message, fatal))
+                    actions += self.problem(base.Problem("internal", message, fatal))
                     if fatal:
-                        return [*actions, Close(1011, "NET-0000: the session failed")]
+                        return [*actions, base.Close(1011, "NET-0000: the session failed")]
                 case End():
-                    return [*actions, *self._release(from_finalize=False), *self._final(), self._summary(), Close()]
+                    return [
+                        *actions,
+                        *self._release(from_finalize=False),
+                        *self._final(),
+                        self._summary(),
+                        base.Close(),
+                    ]
         actions += self._final()
         if guess and self._interim:
             actions.append(self._result(guess, guess[-1].end, is_final=False))
         return [*actions, *self._utterance_end()]
 
-    def flushed(self) -> Actions:
+    def flushed(self) -> base.Actions:
         """`Finalize` is always answered, if need be with an empty result."""
         self._finalizing -= 1
         answer = self._release(from_finalize=True)
@@ -180,23 +169,23 @@ class DeepgramProtocol(WireProtocol):
             answer = [self._result((), self._received, is_final=True, from_finalize=True)]
         return [*answer, *self._utterance_end()]
 
-    def problem(self, problem: Problem) -> Actions:
+    def problem(self, problem: base.Problem) -> base.Actions:
         """Errors are messages; some have a close code of their own there."""
         said = _say("Error", variant=problem.kind, description=problem.message, message=problem.message)
         if not problem.fatal:
             return (said,)
         rest = [*self._release(from_finalize=False), *self._final()]
         if problem.kind == "idle":
-            return (*rest, said, Close(1011, "NET-0001: neither audio nor a KeepAlive came"))
+            return (*rest, said, base.Close(1011, "NET-0001: neither audio nor a KeepAlive came"))
         if problem.kind == "bad_request":
-            return (*rest, said, Close(1008, "DATA-0000: the data cannot be decoded as audio"))
+            return (*rest, said, base.Close(1008, "DATA-0000: the data cannot be decoded as audio"))
         if problem.kind in ("too_long", "shutdown"):
             return (*rest, said, self._summary())
         return (*rest, said)
 
     # --- results -----------------------------------------------------------------------------------------------------
 
-    def _end_turn(self, end: int) -> list[Action]:
+    def _end_turn(self, end: int) -> list[base.Action]:
         """The turn's last result. While a `Finalize` waits it may be the answer, which `flushed` will tell."""
         actions = self._release(from_finalize=False)
         words, said = tuple(self._fresh), self._said
@@ -206,7 +195,7 @@ class DeepgramProtocol(WireProtocol):
         self._held = (words, end)
         return actions if self._finalizing else [*actions, *self._release(from_finalize=False)]
 
-    def _release(self, *, from_finalize: bool) -> list[Action]:
+    def _release(self, *, from_finalize: bool) -> list[base.Action]:
         """Send the end of a turn that was held back, if there is one."""
         if self._held is None:
             return []
@@ -214,7 +203,7 @@ class DeepgramProtocol(WireProtocol):
         pause = self._tells_pauses or from_finalize
         return [self._result(words, end, is_final=True, speech_final=pause, from_finalize=from_finalize)]
 
-    def _final(self) -> list[Action]:
+    def _final(self) -> list[base.Action]:
         """A final result of what was confirmed in mid-turn."""
         if not self._fresh:
             return []
@@ -229,7 +218,7 @@ class DeepgramProtocol(WireProtocol):
         is_final: bool,
         speech_final: bool = False,
         from_finalize: bool = False,
-    ) -> Reply:
+    ) -> base.Reply:
         """A result covers the audio from the last final one on; `end` is where it ends."""
         start, end = self._from, max(end, self._from)
         if is_final:
@@ -256,7 +245,7 @@ class DeepgramProtocol(WireProtocol):
             },
         )
 
-    def _utterance_end(self) -> list[Action]:
+    def _utterance_end(self) -> list[base.Action]:
         """`UtteranceEnd`, once per gap, when the gap that was asked for follows the last word."""
         last = self._last_word
         if self._gap is None or last is None or self._in_turn or self._received - last < self._gap:
@@ -264,7 +253,7 @@ class DeepgramProtocol(WireProtocol):
         self._last_word = None
         return [_say("UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]
 
-    def _summary(self) -> Reply:
+    def _summary(self) -> base.Reply:
         """What the service says before it closes. `sha256` is that of the bytes received."""
         return _say(
             "Metadata",
@@ -285,33 +274,35 @@ def _audio_input(query: Mapping[str, str]) -> AudioInput | None:
     if not encoding and not rate:
         return None
     if (encoding or "linear16") not in _ENCODINGS:
-        raise ProtocolError(f"expected encoding to be one of {', '.join(_ENCODINGS)}; got {messages.shown(encoding)}")
+        raise base.ProtocolError(
+            f"expected encoding to be one of {', '.join(_ENCODINGS)}; got {messages.shown(encoding)}"
+        )
     name, usual = _ENCODINGS[encoding or "linear16"]
     try:
         return AudioInput(name, rate=messages.whole(query, "sample_rate", usual), channels=channels)
     except OptionError as error:
-        raise ProtocolError(str(error)) from error
+        raise base.ProtocolError(str(error)) from error
 
 
 def _container(data: bytes) -> AudioInput:
     """The input for a stream without a declared encoding: a container, of which Ogg with Opus is understood."""
     if data.startswith(b"OggS"):
         return AudioInput("ogg-opus")
-    raise ProtocolError(
+    raise base.ProtocolError(
         "expected Ogg Opus, or encoding=linear16 (or mulaw, alaw, opus) and sample_rate in the address; "
         f"got {len(data)} bytes of something else",
         fatal=True,
     )
 
 
-def _read_settings(opening: Opening) -> Settings:
+def _read_settings(opening: base.Opening) -> base.Settings:
     query = opening.query
     boosted = (word.partition(":")[0] for word in opening.lists.get("keywords", ()))  # "term:intensifier"
     changes: dict[str, Any] = {}
     endpointing = query.get("endpointing", "").lower()
     if endpointing not in ("", "true", "false"):
         changes["vad_pause_s"] = messages.pause(messages.number(query, "endpointing") or 0)
-    return Settings(
+    return base.Settings(
         model=query.get("model"),
         language=messages.language(query.get("language"), opening.server),
         prompt=messages.words_as_prompt([*opening.lists.get("keyterm", ()), *boosted]),
@@ -338,5 +329,5 @@ def _seconds(samples: int) -> float:
     return round(seconds(samples), 3)
 
 
-def _say(kind: str, **values: Any) -> Reply:
-    return Reply(json.dumps({"type": kind, **values}, ensure_ascii=False))
+def _say(kind: str, **values: Any) -> base.Reply:
+    return base.Reply(json.dumps({"type": kind, **values}, ensure_ascii=False))

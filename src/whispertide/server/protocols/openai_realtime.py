@@ -20,22 +20,7 @@ from typing import Any, ClassVar
 
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, End, Error, Event, SpeechStart, SpeechStop, TurnEnd
-from whispertide.server.protocols import messages
-from whispertide.server.protocols.base import (
-    Action,
-    Actions,
-    Audio,
-    Clear,
-    Close,
-    Configure,
-    Flush,
-    Opening,
-    Problem,
-    ProtocolError,
-    Reply,
-    Start,
-    WireProtocol,
-)
+from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.server.protocols.openai_session import RealtimeSession, default_session
 from whispertide.types import Word, seconds
@@ -78,12 +63,12 @@ class _State:
     uncommitted: int = 0  # samples since the last commit or clear
 
 
-class OpenAIRealtimeProtocol(WireProtocol):
+class OpenAIRealtimeProtocol(base.WireProtocol):
     """One transcription session."""
 
     name: ClassVar[str] = "openai-realtime"
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         self.subprotocol = "realtime" if "realtime" in opening.subprotocols else None
         session = default_session(opening.query.get("model"))
@@ -92,7 +77,7 @@ class OpenAIRealtimeProtocol(WireProtocol):
             offered.startswith("openai-beta.realtime") for offered in opening.subprotocols
         )
 
-    def opened(self) -> Actions:
+    def opened(self) -> base.Actions:
         """The first event is the session with its defaults."""
         kind = "session.created"
         if self._older and self.opening.query.get("intent") == "transcription":
@@ -101,20 +86,20 @@ class OpenAIRealtimeProtocol(WireProtocol):
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
-    def receive(self, message: str | bytes) -> Actions:
+    def receive(self, message: str | bytes) -> base.Actions:
         """One client event. What cannot be used is answered by an `error` event that names it."""
         try:
             data = messages.json_object(message)
-        except ProtocolError as error:
+        except base.ProtocolError as error:
             return (self._error(str(error), code="invalid_json"),)
         try:
             return self._handle(data)
-        except (ProtocolError, OptionError) as error:
+        except (base.ProtocolError, OptionError) as error:
             event_id = data.get("event_id")
             return (self._error(str(error), event_id=event_id if isinstance(event_id, str) else None),)
 
-    def _handle(self, data: Mapping[str, Any]) -> Actions:
-        handlers: dict[str, Callable[[Mapping[str, Any]], Actions]] = {
+    def _handle(self, data: Mapping[str, Any]) -> base.Actions:
+        handlers: dict[str, Callable[[Mapping[str, Any]], base.Actions]] = {
             "session.update": self._update,
             "transcription_session.update": self._update,
             "input_audio_buffer.append": self._append,
@@ -125,50 +110,50 @@ class OpenAIRealtimeProtocol(WireProtocol):
         if isinstance(kind, str) and kind in handlers:
             return handlers[kind](data)
         if isinstance(kind, str) and kind.startswith(_CONVERSATION):
-            raise ProtocolError(f"expected events of a transcription session; got {messages.shown(kind)}")
-        raise ProtocolError(f"expected type to be one of {', '.join(handlers)}; got {messages.shown(kind)}")
+            raise base.ProtocolError(f"expected events of a transcription session; got {messages.shown(kind)}")
+        raise base.ProtocolError(f"expected type to be one of {', '.join(handlers)}; got {messages.shown(kind)}")
 
-    def _update(self, data: Mapping[str, Any]) -> Actions:
+    def _update(self, data: Mapping[str, Any]) -> base.Actions:
         """Language and prompt change at once, the silence that ends a turn only before the first audio."""
         state, before = self._state, self._state.session
         session = before.updated(messages.mapping(data, "session"), self.opening.server)
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         if (session.encoding, session.rate) != (before.encoding, before.rate):
             actions += self._rest()
             state.audio = _audio_input(session)
         settings, old = session.settings(self.opening.server), before.settings(self.opening.server)
         state.session = session
         if state.started and (settings.language, settings.prompt) != (old.language, old.prompt):
-            actions.append(Configure({"language": settings.language, "prompt": settings.prompt}))
+            actions.append(base.Configure({"language": settings.language, "prompt": settings.prompt}))
         older = data.get("type") == "transcription_session.update"
         self._older = self._older or older
         kind = "transcription_session.updated" if older else "session.updated"
         return (*actions, self._say(kind, session=self._describe()))
 
-    def _append(self, data: Mapping[str, Any]) -> Actions:
+    def _append(self, data: Mapping[str, Any]) -> base.Actions:
         state = self._state
         audio = data.get("audio")
         if not isinstance(audio, str):
-            raise ProtocolError(f"expected audio as base64 text; got {messages.shown(audio)}")
+            raise base.ProtocolError(f"expected audio as base64 text; got {messages.shown(audio)}")
         try:
             raw = base64.b64decode(audio, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise ProtocolError(f"expected audio as base64 text; got something else ({error})") from error
-        actions: list[Action] = self._start()
+            raise base.ProtocolError(f"expected audio as base64 text; got something else ({error})") from error
+        actions: list[base.Action] = self._start()
         samples = state.audio.feed(raw)
         state.uncommitted += len(samples)
         if state.session.detection is None and (not state.items or state.items[-1].announced):
             self._new_item(state.received)
         state.received += len(samples)
-        return [*actions, Audio(samples)] if len(samples) else actions
+        return [*actions, base.Audio(samples)] if len(samples) else actions
 
-    def _start(self) -> list[Action]:
+    def _start(self) -> list[base.Action]:
         if self._state.started:
             return []
         self._state.started = True
-        return [Start(self._state.session.settings(self.opening.server))]
+        return [base.Start(self._state.session.settings(self.opening.server))]
 
-    def _commit(self, data: Mapping[str, Any]) -> Actions:
+    def _commit(self, data: Mapping[str, Any]) -> base.Actions:
         """End the item here, whatever the voice gate thinks. An open one is the one that is meant."""
         state = self._state
         rest = self._rest()
@@ -185,16 +170,16 @@ class OpenAIRealtimeProtocol(WireProtocol):
         item = state.items[-1] if state.items and not state.items[-1].announced else self._new_item(state.received)
         item.awaited = True
         item.end = state.received
-        return (*rest, *self._announce(item), Flush())
+        return (*rest, *self._announce(item), base.Flush())
 
-    def _clear(self, data: Mapping[str, Any]) -> Actions:
+    def _clear(self, data: Mapping[str, Any]) -> base.Actions:
         """Forget what is not confirmed, also the sample that is half here."""
         state = self._state
         state.uncommitted = 0
         state.audio = _audio_input(state.session)
-        return (Clear(),) if state.started else (self._say("input_audio_buffer.cleared"),)
+        return (base.Clear(),) if state.started else (self._say("input_audio_buffer.cleared"),)
 
-    def _rest(self) -> list[Action]:
+    def _rest(self) -> list[base.Action]:
         """What the resampler holds, if a session stands that can take it."""
         state = self._state
         if not state.started:
@@ -202,13 +187,13 @@ class OpenAIRealtimeProtocol(WireProtocol):
         samples = state.audio.drain()
         state.received += len(samples)
         state.uncommitted += len(samples)
-        return [Audio(samples)] if len(samples) else []
+        return [base.Audio(samples)] if len(samples) else []
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
-    def events(self, events: Sequence[Event]) -> Actions:
+    def events(self, events: Sequence[Event]) -> base.Actions:
         """Deltas, and the life of the items."""
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         for event in events:
             match event:
                 case SpeechStart(start=start):
@@ -220,13 +205,13 @@ class OpenAIRealtimeProtocol(WireProtocol):
                 case TurnEnd(end=end):
                     actions += self._turn_ended(end)
                 case Error(message=message, fatal=fatal):
-                    actions += self.problem(Problem("internal", message, fatal))
-                    actions += [Close(1011)] if fatal else []
+                    actions += self.problem(base.Problem("internal", message, fatal))
+                    actions += [base.Close(1011)] if fatal else []
                 case End():
-                    actions += [*self._complete_all(), Close()]
+                    actions += [*self._complete_all(), base.Close()]
         return actions
 
-    def _speech_started(self, start: int) -> list[Action]:
+    def _speech_started(self, start: int) -> list[base.Action]:
         state = self._state
         if state.session.detection is None:
             return []
@@ -234,7 +219,7 @@ class OpenAIRealtimeProtocol(WireProtocol):
         item.start = start if not item.text else item.start
         return [self._say("input_audio_buffer.speech_started", audio_start_ms=_milliseconds(start), item_id=item.id)]
 
-    def _speech_stopped(self, end: int) -> list[Action]:
+    def _speech_stopped(self, end: int) -> list[base.Action]:
         state = self._state
         if state.session.detection is None or not state.items:
             return []
@@ -243,7 +228,7 @@ class OpenAIRealtimeProtocol(WireProtocol):
         stopped = self._say("input_audio_buffer.speech_stopped", audio_end_ms=_milliseconds(end), item_id=item.id)
         return [stopped, *self._announce(item)]
 
-    def _delta(self, words: Sequence[Word]) -> list[Action]:
+    def _delta(self, words: Sequence[Word]) -> list[base.Action]:
         state = self._state
         item = state.items[0] if state.items else self._new_item(words[0].start)
         text = "".join(word.text for word in words)
@@ -253,7 +238,7 @@ class OpenAIRealtimeProtocol(WireProtocol):
         values: dict[str, Any] = {"logprobs": [_logprob(word) for word in words]} if state.session.logprobs else {}
         return [self._say(f"{_TRANSCRIPTION}.delta", item_id=item.id, content_index=0, delta=text, **values)]
 
-    def _turn_ended(self, end: int) -> list[Action]:
+    def _turn_ended(self, end: int) -> list[base.Action]:
         """The end of an utterance is that of its item, unless the client said or has to say where the item ends."""
         state = self._state
         if not state.items or state.items[0].awaited:
@@ -263,20 +248,20 @@ class OpenAIRealtimeProtocol(WireProtocol):
         state.items[0].end = max(state.items[0].end, end)
         return self._complete()
 
-    def flushed(self) -> Actions:
+    def flushed(self) -> base.Actions:
         """What the client committed is transcribed."""
         state = self._state
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         if not any(item.awaited for item in state.items):
             return actions
         while not state.items[0].awaited:  # its utterance ended exactly where the client committed
             actions += self._complete()
         return [*actions, *self._complete()]
 
-    def cleared(self) -> Actions:
+    def cleared(self) -> base.Actions:
         """An utterance of which nothing was confirmed is forgotten; one that was announced is closed, empty."""
         state = self._state
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         if state.session.detection is not None and state.items and not state.items[0].awaited:
             if state.items[0].announced or state.items[0].text:
                 actions += self._complete()
@@ -284,7 +269,7 @@ class OpenAIRealtimeProtocol(WireProtocol):
                 state.items.popleft()
         return (*actions, self._say("input_audio_buffer.cleared"))
 
-    def problem(self, problem: Problem) -> Actions:
+    def problem(self, problem: base.Problem) -> base.Actions:
         """An `error` event; what was said so far is completed before the session ends."""
         ours = problem.kind in ("internal", "overloaded", "shutdown")
         said = self._error(problem.message, code=problem.kind, kind="server_error" if ours else "invalid_request_error")
@@ -302,7 +287,7 @@ class OpenAIRealtimeProtocol(WireProtocol):
         state.items.append(item)
         return item
 
-    def _announce(self, item: _Item) -> list[Action]:
+    def _announce(self, item: _Item) -> list[base.Action]:
         """Tell that the item is committed, once."""
         if item.announced:
             return []
@@ -320,7 +305,7 @@ class OpenAIRealtimeProtocol(WireProtocol):
         said = [self._say(f"conversation.item.{kind}", previous_item_id=item.previous, item=content) for kind in kinds]
         return [committed, *said]
 
-    def _complete(self) -> list[Action]:
+    def _complete(self) -> list[base.Action]:
         """The oldest item's transcript is whole."""
         item = self._state.items[0]
         actions = self._announce(item)
@@ -331,9 +316,9 @@ class OpenAIRealtimeProtocol(WireProtocol):
         )
         return [*actions, done]
 
-    def _complete_all(self) -> list[Action]:
+    def _complete_all(self) -> list[base.Action]:
         """At the end of a session: nothing that was heard stays open."""
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         while self._state.items:
             if self._state.items[0].text or self._state.items[0].announced:
                 actions += self._complete()
@@ -341,7 +326,7 @@ class OpenAIRealtimeProtocol(WireProtocol):
                 self._state.items.popleft()
         return actions
 
-    def _failed(self, message: str) -> list[Action]:
+    def _failed(self, message: str) -> list[base.Action]:
         if not self._state.items:
             return []
         item = self._state.items.popleft()
@@ -361,10 +346,10 @@ class OpenAIRealtimeProtocol(WireProtocol):
             older=self._older,
         )
 
-    def _say(self, kind: str, **values: Any) -> Reply:
+    def _say(self, kind: str, **values: Any) -> base.Reply:
         self._state.said += 1
         event_id = f"event_{self.opening.connection}_{self._state.said}"
-        return Reply(json.dumps({"type": kind, "event_id": event_id, **values}, ensure_ascii=False))
+        return base.Reply(json.dumps({"type": kind, "event_id": event_id, **values}, ensure_ascii=False))
 
     def _error(
         self,
@@ -373,7 +358,7 @@ class OpenAIRealtimeProtocol(WireProtocol):
         code: str = "invalid_value",
         kind: str = "invalid_request_error",
         event_id: str | None = None,
-    ) -> Reply:
+    ) -> base.Reply:
         error = {"type": kind, "code": code, "message": message, "param": None, "event_id": event_id}
         return self._say("error", error=error)
 
