@@ -19,8 +19,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SILENCE, TEXT, KnowingModel, client, keyed, say_everything, served
 from whispertide.server.access import Gatekeeper, Pass, offered_keys
-from whispertide.server.options import Access, Limits
-from whispertide.server.serving import Address, assemble, running
+from whispertide.server.options import Access, Address, Limits
+from whispertide.server.serving import assemble, running
 from whispertide.server.throttle import Door
 from whispertide.streaming.recipes import get_recipe
 

@@ -3,22 +3,14 @@
 import json
 import math
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whispertide.cli import completion
-from whispertide.cli.arguments import (
-    BUNDLED_MODEL,
-    ModelChoice,
-    PrecisionOption,
-    ProviderOption,
-    RevisionOption,
-    ThreadsOption,
-)
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import AudioError
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
@@ -27,7 +19,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from whispertide.lab.doctor import LiveEstimate, Parity, Speed
-    from whispertide.model.whisper import WhisperModel
     from whispertide.streaming.short_windows import Framed
 
 _PACKAGES = ("whispertide", "onnxruntime", "numpy", "av", "soxr", "tokenizers", "huggingface_hub", "sounddevice")
@@ -63,21 +54,16 @@ class Diagnosis:
 
 
 @guarded
+@arguments.grouped
 def doctor(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="The model to measure and check; base.en for what `listen` uses.", autocompletion=completion.models
-        ),
-    ] = BUNDLED_MODEL,
+    *,
+    model: arguments.MeasuredModel = arguments.BUNDLED_MODEL,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
-    precision: PrecisionOption = "int8",
-    provider: ProviderOption = "auto",
-    threads: ThreadsOption = 0,
-    revision: RevisionOption = None,
+    engine: arguments.Engine,
+    revision: arguments.Revision = None,
 ) -> ExitCode:
     """Check this machine and a model: providers, microphone, speed, what runs live, and the engine against fp32."""
-    found = diagnose(ModelChoice(model, revision, EngineOptions(precision, provider, threads)))
+    found = diagnose(model, engine, revision)
     if as_json:
         typer.echo(json.dumps(to_json(found), indent=2))
     else:
@@ -85,37 +71,28 @@ def doctor(
     return ExitCode.OK if found.healthy else ExitCode.FAILURE
 
 
-def diagnose(choice: ModelChoice) -> Diagnosis:
+def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> Diagnosis:
     """Look at everything. Raises what loading the model raises."""
+    from whispertide.checkpoint import hub
+    from whispertide.cli.bundled import bundled_audio
     from whispertide.lab import doctor as examine
     from whispertide.model.whisper import load_model
     from whispertide.streaming.recipes import RECIPES, get_recipe
     from whispertide.streaming.short_windows import choose_framing
 
     machine = look_at_machine()
-    model = load_model(choice.name, choice.engine, revision=choice.revision, announce=say)
+    model = load_model(name, engine, revision=revision, announce=say)
     say(f"measuring {model.name} ...")
     speed = examine.measure_speed(model)
     knows_short = model.generation.short_windows
     framed = choose_framing(get_recipe(DEFAULT_RECIPE), knows_short, lambda: speed.encode_30s)
     live = examine.estimate_live(speed, model.dims, RECIPES, knows_short=knows_short)
     say(f"comparing {model.name} with its own fp32 graphs ...")
-    return Diagnosis(machine, speed, framed, live, _parity(choice, model))
-
-
-def _parity(choice: ModelChoice, model: "WhisperModel") -> "list[Parity]":
-    from whispertide.checkpoint import hub
-    from whispertide.cli.bundled import bundled_audio
-    from whispertide.lab import doctor as examine
-    from whispertide.model.whisper import load_model
-
-    engine = EngineOptions("fp32", choice.engine.provider, choice.engine.threads)
-    exact = (
-        model
-        if choice.engine.precision == "fp32"
-        else load_model(choice.name, engine, revision=choice.revision, announce=say)
-    )
-    return examine.check_parity(model, exact, bundled_audio(), Path(hub.resolve(choice.name, choice.revision)))
+    exact = model
+    if engine.precision != "fp32":
+        exact = load_model(name, replace(engine, precision="fp32"), revision=revision, announce=say)
+    parity = examine.check_parity(model, exact, bundled_audio(), Path(hub.resolve(name, revision)))
+    return Diagnosis(machine, speed, framed, live, parity)
 
 
 def look_at_machine() -> Machine:

@@ -1,112 +1,73 @@
-"""One offline run: a whole recording, window after window, to a transcript in its place."""
+"""One offline run: a whole recording, window after window."""
 
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-from whispertide.cli.exit import ExitCode
 from whispertide.cli.interrupt import Interrupts
-from whispertide.cli.job import conclude, language_of, opened, save
-from whispertide.cli.output import Target, Writer
-from whispertide.cli.pump import Heard, Watcher
+from whispertide.cli.job import Job
+from whispertide.cli.output import Writer
+from whispertide.cli.pump import Watcher
 from whispertide.cli.watch import ProgressBar, TextLines, terminal
 from whispertide.errors import AudioError
-from whispertide.formats.document import Document, TextSegment
-from whispertide.options import DecodeOptions
+from whispertide.formats.document import Document
 from whispertide.types import FloatArray, seconds
 
-if TYPE_CHECKING:
-    from whispertide.api import Transcriber
-    from whispertide.decoding.longform import OfflineSegment
-
-RECIPE = "offline"  # what stands in place of a recipe's name
-AS_IT_COMES = ("txt",)  # formats that are written while the run goes on
-
 
 @dataclass(slots=True)
-class Tolerant:
-    """Audio up to where it breaks off: the error is kept, not raised, unless nothing came before it."""
+class OfflineJob(Job):
+    """`framing` is how windows reach the encoder."""
 
-    blocks: Iterable[FloatArray]
-    samples: int = 0
-    broken: AudioError | None = None
-
-    def __iter__(self) -> Iterator[FloatArray]:
-        try:
-            for block in self.blocks:
-                self.samples += len(block)
-                yield block
-        except AudioError as error:
-            if self.samples == 0:
-                raise
-            self.broken = error
-        if self.samples == 0:
-            raise AudioError("there is no audio in it: it is empty")
-
-
-@dataclass(slots=True)
-class OfflineJob:
-    """One run. `source` names the audio in messages and in JSON; `duration_s` is its length where that is known.
-
-    `framing` is how windows reach the encoder.
-    """
-
-    transcriber: "Transcriber"
-    options: DecodeOptions
-    target: Target
-    source: str
-    duration_s: float | None = None
     framing: str = "pad30"
-    place: str = ""  # of several, before the name on the bar: "2/12 "
-    _heard: Heard = field(default_factory=Heard)
-    _done: int = 0
-    _began: float = field(default_factory=time.perf_counter)
-    _first_s: float | None = None
-    _cpu: float = field(default_factory=time.process_time)
+    _samples: int = field(default=0, init=False)
+    _began: float = field(default_factory=time.perf_counter, init=False)
+    _first_s: float | None = field(default=None, init=False)
+    _cpu: float = field(default_factory=time.process_time, init=False)
+    as_it_comes: ClassVar = ("txt",)
 
-    def run(self, blocks: Iterable[FloatArray]) -> tuple[Document, ExitCode]:
-        """Transcribe `blocks`; an interrupt keeps the segments that are done. Raises as `StreamJob.run` does."""
-        audio = Tolerant(blocks)
-        with opened(self.target) as writer:
-            try:
-                self._transcribe(audio, writer)
-            except Exception:
-                if self._heard.segments:
-                    self._heard.interrupted = True
-                    save(writer, self.target, self._document(audio), whole=False, as_it_came=AS_IT_COMES)
-                raise
-            self._heard.broken = audio.broken
-            document = self._document(audio)
-            place = save(writer, self.target, document, whole=not self._heard.interrupted, as_it_came=AS_IT_COMES)
-        return document, conclude(self._heard, place, done=self._done, duration_s=self.duration_s)
+    def hear(self, blocks: Iterable[FloatArray], writer: Writer) -> None:
+        """Transcribe `blocks`; an interrupt keeps the segments that are done."""
+        from whispertide.api import text_segment
 
-    def _transcribe(self, audio: Tolerant, writer: Writer) -> None:
         lines = TextLines(writer) if self.target.format == "txt" else Watcher()
         with Interrupts() as interrupts, self._bar() as show:
 
             def progress(done: int, _: int) -> None:
-                self._done = done
+                self.done = done
                 show(done)
 
             try:
                 with interrupts.waiting():
                     for segment in self.transcriber.transcribe_segments(
-                        audio, options=self.options, progress=progress, framing=self.framing
+                        self._whole(blocks), options=self.options, progress=progress, framing=self.framing
                     ):
-                        self._heard.language = segment.language
-                        self._heard.segments.append(_text_segment(segment))
+                        self.heard.language = segment.language
+                        self.heard.segments.append(text_segment(segment))
                         self._first_s = self._first_s or time.perf_counter() - self._began
-                        lines.lines(self._heard.segments[-1:])
+                        lines.lines(self.heard.segments[-1:])
             except KeyboardInterrupt:
-                self._heard.interrupted = True
+                self.heard.interrupted = True
             except AudioError:
                 if not interrupts.pressed:
                     raise
             # What comes while the decoder calls back it takes for an error, or for the end, of its input.
-            self._heard.interrupted = self._heard.interrupted or interrupts.pressed
+            self.heard.interrupted = self.heard.interrupted or interrupts.pressed
+
+    def _whole(self, blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
+        """`blocks` up to where the audio breaks off: that error is kept, not raised, unless nothing came before it."""
+        try:
+            for block in blocks:
+                self._samples += len(block)
+                yield block
+        except AudioError as error:
+            if self._samples == 0:
+                raise
+            self.heard.broken = error
+        if self._samples == 0:
+            raise AudioError("there is no audio in it: it is empty")
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:
@@ -121,17 +82,18 @@ class OfflineJob:
         finally:
             bar.close()
 
-    def _document(self, audio: Tolerant) -> Document:
+    def document(self) -> Document:
+        """What was heard, with the figures of the run."""
         wall = time.perf_counter() - self._began
-        length = seconds(audio.samples)
+        length = seconds(self._samples)
         return Document(
-            tuple(self._heard.segments),
-            language=language_of(self.transcriber, self.options, self._heard.language),
-            duration=audio.samples,
+            tuple(self.heard.segments),
+            language=self.language,
+            duration=self._samples,
             model=self.transcriber.name,
-            recipe=RECIPE,
+            recipe="offline",
             source=self.source,
-            complete=self._heard.complete,
+            complete=self.heard.complete,
             metrics={
                 "audio_s": length,
                 "wall_s": round(wall, 4),
@@ -140,13 +102,3 @@ class OfflineJob:
                 "first_text_s": None if self._first_s is None else round(self._first_s, 4),
             },
         )
-
-
-def _text_segment(segment: "OfflineSegment") -> TextSegment:
-    scores = {
-        "avg_logprob": segment.avg_logprob,
-        "compression_ratio": segment.compression_ratio,
-        "no_speech_prob": segment.no_speech_prob,
-        "temperature": segment.temperature,
-    }
-    return TextSegment(segment.span.start, segment.span.end, segment.text, segment.words, scores)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from whispertide.cli.arguments import ModelArgument
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_card import card, curve
 from whispertide.cli.train_fit import export, fit, plot, resume
@@ -53,7 +53,7 @@ train.command()(hush)
 @train.command()
 @guarded
 def widen(
-    model: ModelArgument,
+    model: arguments.ModelArgument,
     to: Annotated[str, typer.Option("--to", help="The shape to take: base.en, small.en or medium.en.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A new folder for the checkpoint.")],
 ) -> ExitCode:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whispertide.atomic import replacing
-from whispertide.cli import completion
-from whispertide.cli.arguments import AttachmentOption
+from whispertide.cli import arguments, completion
 from whispertide.cli.exit import ExitCode, guarded, say, writing
 from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_device, train_workers
 from whispertide.cli.train_prepare import prepared
@@ -38,7 +37,7 @@ def hush(
         typer.Option("--data", metavar="PATH", help="A manifest, or folders of shards. Default: synthetic speech."),
     ] = None,
     seconds: Annotated[float, typer.Option("--seconds", help="Length of the hush word.")] = 0.5,
-    output: AttachmentOption = None,
+    output: arguments.Attachment = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Updates in all.")] = 1200,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Windows in an update.")] = 8,
     rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 0.01,

@@ -21,10 +21,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from whispertide.api import text_segment
 from whispertide.checkpoint.languages import LANGUAGES
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, OptionError, WhispertideError
-from whispertide.formats.document import Document, TextSegment
+from whispertide.formats.document import Document
 from whispertide.formats.files import get_format
 from whispertide.options import DecodeOptions, Task
 from whispertide.server.bodies import GoneError, TooLargeError, TooSlowError, limited, pieces
@@ -250,12 +251,9 @@ def _rendered(
             return JSONResponse(_verbose(wanted, job, segments, task), headers=dict(headers))
         case "text":
             return PlainTextResponse(text + "\n", headers=dict(headers))
-    document = Document(
-        tuple(TextSegment(item.span.start, item.span.end, item.text, item.words) for item in segments),
-        duration=job.samples,
-    )
+    document = Document(tuple(map(text_segment, segments)), duration=job.samples)
     kind = "text/vtt" if wanted.format == "vtt" else "application/x-subrip"
-    return Response(get_format(wanted.format).render(document), media_type=kind, headers=dict(headers))
+    return Response(get_format(wanted.format)(document), media_type=kind, headers=dict(headers))
 
 
 def _verbose(wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task: Task) -> dict[str, Any]:

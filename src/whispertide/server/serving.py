@@ -11,10 +11,8 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import Any
 
@@ -28,7 +26,7 @@ from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
 from whispertide.server.listening import BACKLOG, HANDSHAKE_S, Admission, Listener, listen, raise_file_limit
-from whispertide.server.options import ServerOptions
+from whispertide.server.options import Address, ServerOptions
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
@@ -44,16 +42,6 @@ _POLL_S = 0.02
 _PING_S = 20.0
 _GRACE_S = 5
 _PLAIN = 256  # connections by HTTP, next to those of live sessions
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen. `certificate` and `key` are files in PEM format; without them there is no TLS."""
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    certificate: Path | None = None
-    key: Path | None = None
 
 
 def batched(transcriber: Transcriber, *, most: int, lanes: int) -> Transcriber:
