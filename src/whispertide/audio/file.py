@@ -34,58 +34,13 @@ _EXACT = frozenset({"flac", "mov", "mp4", "aiff", "au", "matroska"})
 # What ffmpeg may take a file for: recordings. Others of its formats are lists of files, addresses in the network or
 # devices, and some of them open these by themselves, whatever is done about files that a file refers to.
 _FORMATS = (
-    *(
-        "wav",
-        "w64",
-        "rf64",
-        "aiff",
-        "au",
-        "caf",
-        "voc",
-        "sln",
-        "nistsphere",
-        "ircam",
-        "paf",
-        "avr",
-        "wve",
-        "flac",
-        "ape",
-    ),
-    *("wv", "tta", "tak", "shn", "mp3", "aac", "loas", "ac3", "eac3", "dts", "dtshd", "truehd", "mlp", "mpc", "mpc8"),
-    *(
-        "ogg",
-        "amr",
-        "amrnb",
-        "amrwb",
-        "gsm",
-        "ilbc",
-        "g722",
-        "g729",
-        "bit",
-        "sbc",
-        "aptx",
-        "aptx_hd",
-        "qcp",
-        "dsf",
-        "iff",
-    ),
-    *(
-        "oma",
-        "aea",
-        "rso",
-        "sox",
-        "spdif",
-        "xwma",
-        "qoa",
-        "osq",
-        "mov,mp4,m4a,3gp,3g2,mj2",
-        "matroska,webm",
-        "asf",
-        "avi",
-    ),
-    *("flv", "live_flv", "mpeg", "mpegts", "dv", "rm", "ivr", "mxf", "gxf", "nut", "wtv", "swf", "nsv", "ivf"),
+    "wav,w64,rf64,aiff,au,caf,voc,sln,nistsphere,ircam,paf,avr,wve,flac,ape,wv,tta,tak,shn,"
+    "mp3,aac,loas,ac3,eac3,dts,dtshd,truehd,mlp,mpc,mpc8,ogg,amr,amrnb,amrwb,gsm,ilbc,g722,"
+    "g729,bit,sbc,aptx,aptx_hd,qcp,dsf,iff,oma,aea,rso,sox,spdif,xwma,qoa,osq,mov,mp4,m4a,3gp,"
+    "3g2,mj2,matroska,webm,asf,avi,flv,live_flv,mpeg,mpegts,dv,rm,ivr,mxf,gxf,nut,wtv,swf,nsv,"
+    "ivf"
 )
-_OPTIONS = {"format_whitelist": ",".join(_FORMATS), "protocol_whitelist": "none"}
+_OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
 # Encoders pad and trim by some tens of milliseconds; what is missing beyond this was cut off.
 _TOLERANCE_S = 0.25
 

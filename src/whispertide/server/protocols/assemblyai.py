@@ -5,7 +5,6 @@ In: binary audio in the encoding of the address, and JSON: `UpdateConfiguration`
 the confirmed words only, `words` also the guessed ones with `word_is_final` false; times are milliseconds.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -45,7 +44,6 @@ class AssemblyAIProtocol(base.WireProtocol):
         self._turn = 0
         self._words: list[Word] = []
         self._guess: tuple[Word, ...] = ()
-        self._received = 0
         self._ending = False
 
     def opened(self) -> base.Actions:
@@ -56,7 +54,7 @@ class AssemblyAIProtocol(base.WireProtocol):
         """Their greeting, with the time until which the session may last."""
         expires = self.opening.at + (self.opening.server.limit_s or DEFAULT_LIMIT_S)
         model = {"model": started.model, "api_version": "v3"}
-        return (_say("Begin", id=self.opening.connection, expires_at=int(expires), configuration=model),)
+        return (messages.reply(type="Begin", id=self.opening.connection, expires_at=int(expires), configuration=model),)
 
     def receive(self, message: str | bytes) -> base.Actions:
         """Audio, or one message."""
@@ -87,13 +85,10 @@ class AssemblyAIProtocol(base.WireProtocol):
             samples = self._audio.feed(data)
         except AudioError as error:
             raise base.ProtocolError(str(error), fatal=True) from error
-        self._received += len(samples)
-        return (base.Audio(samples),) if len(samples) else ()
+        return messages.heard(samples)
 
     def _rest(self) -> base.Actions:
-        samples = self._audio.drain()
-        self._received += len(samples)
-        return (base.Audio(samples),) if len(samples) else ()
+        return messages.heard(self._audio.drain())
 
     def events(self, events: Sequence[Event]) -> base.Actions:
         """One `Turn` for all that changed, and one for every turn that ended."""
@@ -106,7 +101,7 @@ class AssemblyAIProtocol(base.WireProtocol):
             elif isinstance(event, Hypothesis):
                 self._guess, changed = event.words, True
             elif isinstance(event, SpeechStart) and self._tells_speech:
-                actions.append(_say("SpeechStarted", timestamp=_milliseconds(event.start)))
+                actions.append(messages.reply(type="SpeechStarted", timestamp=messages.milliseconds(event.start)))
             elif isinstance(event, TurnEnd):
                 actions += self._end_turn()
                 changed = False
@@ -123,12 +118,16 @@ class AssemblyAIProtocol(base.WireProtocol):
     def problem(self, problem: base.Problem) -> base.Actions:
         """Their clients end on an `Error`, so what is not fatal is a `Warning`."""
         if not problem.fatal:
-            return (_say("Warning", warning_code=INVALID, warning=problem.message),)
+            return (messages.reply(type="Warning", warning_code=INVALID, warning=problem.message),)
         code = _CODES.get(problem.kind, INVALID)
         last = self._end_turn()
         if problem.kind == "shutdown":
             return (*last, self._termination(), base.Close(1001))
-        return (*last, _say("Error", error_code=code, error=problem.message), base.Close(code, problem.kind))
+        return (
+            *last,
+            messages.reply(type="Error", error_code=code, error=problem.message),
+            base.Close(code, problem.kind),
+        )
 
     def _end_turn(self) -> list[base.Action]:
         """A turn without words, such as a cough, is no turn."""
@@ -142,8 +141,8 @@ class AssemblyAIProtocol(base.WireProtocol):
     def _say_turn(self, *, end_of_turn: bool) -> base.Reply:
         text = join_words(self._words)
         words = [*(_word(word, True) for word in self._words), *(_word(word, False) for word in self._guess)]
-        return _say(
-            "Turn",
+        return messages.reply(
+            type="Turn",
             turn_order=self._turn,
             turn_is_formatted=end_of_turn,
             end_of_turn=end_of_turn,
@@ -155,8 +154,8 @@ class AssemblyAIProtocol(base.WireProtocol):
 
     def _termination(self) -> base.Reply:
         """The session's duration is that of its audio: there is no clock here, and live audio comes in real time."""
-        duration = round(seconds(self._received))
-        return _say("Termination", audio_duration_seconds=duration, session_duration_seconds=duration)
+        duration = round(seconds(self._audio.given))
+        return messages.reply(type="Termination", audio_duration_seconds=duration, session_duration_seconds=duration)
 
     def _read_settings(self, query: Mapping[str, str]) -> base.Settings:
         values: dict[str, Any] = dict(query)
@@ -199,16 +198,8 @@ def _list_in_query(value: str, repeated: Sequence[str]) -> list[str]:
 def _word(word: Word, is_final: bool) -> dict[str, Any]:
     return {
         "text": word.text.strip(),
-        "start": _milliseconds(word.start),
-        "end": _milliseconds(word.end),
+        "start": messages.milliseconds(word.start),
+        "end": messages.milliseconds(word.end),
         "confidence": round(word.probability, 4),
         "word_is_final": is_final,
     }
-
-
-def _milliseconds(samples: int) -> int:
-    return round(seconds(samples) * 1000)
-
-
-def _say(kind: str, **values: Any) -> base.Reply:
-    return base.Reply(json.dumps({"type": kind, **values}, ensure_ascii=False))

@@ -6,7 +6,6 @@ In: binary audio in the encoding of the address, and JSON: `KeepAlive`, `Finaliz
 """
 
 import hashlib
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -50,7 +49,6 @@ class DeepgramProtocol(base.WireProtocol):
         self._request = str(uuid.uuid5(uuid.NAMESPACE_OID, opening.connection))
         self._model = opening.server.models[0].name
         self._digest = hashlib.sha256()
-        self._received = 0
         self._from = 0  # where the last final result ended
         self._fresh: list[Word] = []  # confirmed, not sent yet
         self._in_turn = False
@@ -59,6 +57,10 @@ class DeepgramProtocol(base.WireProtocol):
         self._held: tuple[tuple[Word, ...], int] | None = None  # the end of a turn, perhaps that of a `Finalize`
         self._last_word: int | None = None  # end of the last word, until its `UtteranceEnd` is sent
         self._ending = False
+
+    @property
+    def _received(self) -> int:
+        return 0 if self._audio is None else self._audio.given
 
     def opened(self) -> base.Actions:
         """The session begins with the connection."""
@@ -101,16 +103,10 @@ class DeepgramProtocol(base.WireProtocol):
             samples = self._audio.feed(data)
         except AudioError as error:
             raise base.ProtocolError(str(error), fatal=True) from error
-        self._received += len(samples)
-        told = self._utterance_end()
-        return (base.Audio(samples), *told) if len(samples) else told
+        return (*messages.heard(samples), *self._utterance_end())
 
     def _rest(self) -> base.Actions:
-        if self._audio is None:
-            return ()
-        samples = self._audio.drain()
-        self._received += len(samples)
-        return (base.Audio(samples),) if len(samples) else ()
+        return () if self._audio is None else messages.heard(self._audio.drain())
 
     def _finish(self) -> base.Actions:
         self._ending = True
@@ -118,10 +114,10 @@ class DeepgramProtocol(base.WireProtocol):
 
     def _configure(self, data: Mapping[str, Any]) -> base.Actions:
         if data.get("keyterms") is None:
-            return (_say("ConfigureSuccess", request_id=self._request),)
+            return (messages.reply(type="ConfigureSuccess", request_id=self._request),)
         terms = messages.texts(data["keyterms"], "keyterms")
         prompt = base.Configure({"prompt": messages.words_as_prompt(terms)})
-        return (prompt, _say("ConfigureSuccess", request_id=self._request, keyterms=terms))
+        return (prompt, messages.reply(type="ConfigureSuccess", request_id=self._request, keyterms=terms))
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
@@ -140,7 +136,7 @@ class DeepgramProtocol(base.WireProtocol):
                     actions += self._final()
                     self._in_turn = True
                     if self._tells_speech:
-                        actions.append(_say("SpeechStarted", channel=[0], timestamp=_seconds(start)))
+                        actions.append(messages.reply(type="SpeechStarted", channel=[0], timestamp=_seconds(start)))
                 case TurnEnd(end=end):
                     guess = ()
                     actions += self._end_turn(end)
@@ -171,7 +167,7 @@ class DeepgramProtocol(base.WireProtocol):
 
     def problem(self, problem: base.Problem) -> base.Actions:
         """Errors are messages; some have a close code of their own there."""
-        said = _say("Error", variant=problem.kind, description=problem.message, message=problem.message)
+        said = messages.reply(type="Error", variant=problem.kind, description=problem.message, message=problem.message)
         if not problem.fatal:
             return (said,)
         rest = [*self._release(from_finalize=False), *self._final()]
@@ -229,8 +225,8 @@ class DeepgramProtocol(base.WireProtocol):
             "confidence": _confidence(words),
             "words": [_word(word) for word in words],
         }
-        return _say(
-            "Results",
+        return messages.reply(
+            type="Results",
             channel_index=[0, 1],
             start=_seconds(start),
             duration=_seconds(end - start),
@@ -251,12 +247,12 @@ class DeepgramProtocol(base.WireProtocol):
         if self._gap is None or last is None or self._in_turn or self._received - last < self._gap:
             return []
         self._last_word = None
-        return [_say("UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]
+        return [messages.reply(type="UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]
 
     def _summary(self) -> base.Reply:
         """What the service says before it closes. `sha256` is that of the bytes received."""
-        return _say(
-            "Metadata",
+        return messages.reply(
+            type="Metadata",
             transaction_key="deprecated",
             request_id=self._request,
             sha256=self._digest.hexdigest(),
@@ -327,7 +323,3 @@ def _confidence(words: Sequence[Word]) -> float:
 
 def _seconds(samples: int) -> float:
     return round(seconds(samples), 3)
-
-
-def _say(kind: str, **values: Any) -> base.Reply:
-    return base.Reply(json.dumps({"type": kind, **values}, ensure_ascii=False))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from whispertide.events import Confirmed, End, Error, Event, TurnEnd
-from whispertide.server.protocols import base
+from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
@@ -44,8 +44,7 @@ class TextLinesProtocol(base.WireProtocol):
             self._head += data[:_HEAD]
             if _HTTP.match(self._head):
                 raise base.ProtocolError("expected samples; got an HTTP request", fatal=True)
-        samples = self._audio.feed(data)
-        return (base.Audio(samples),) if len(samples) else ()
+        return messages.heard(self._audio.feed(data))
 
     def closed(self) -> base.Actions:
         """The end of the input: the rest of the words is still wanted."""
@@ -72,7 +71,7 @@ class TextLinesProtocol(base.WireProtocol):
         if not words:
             return ""
         text = _one_line("".join(word.text for word in words))
-        return f"{_milliseconds(words[0].start)} {_milliseconds(words[-1].end)} {text}"
+        return f"{messages.milliseconds(words[0].start)} {messages.milliseconds(words[-1].end)} {text}"
 
 
 class JsonLinesProtocol(TextLinesProtocol):
@@ -99,10 +98,6 @@ class JsonLinesProtocol(TextLinesProtocol):
 
 def _json_word(word: Word) -> dict[str, Any]:
     return {"start": seconds(word.start), "end": seconds(word.end), "text": word.text}
-
-
-def _milliseconds(samples: int) -> int:
-    return round(seconds(samples) * 1000)
 
 
 def _one_line(text: str) -> str:

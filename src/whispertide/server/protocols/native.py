@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any, ClassVar
 
-from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder
+from whispertide.audio.pcm import SAMPLE_FORMATS
 from whispertide.errors import OptionError
 from whispertide.events import End, Error, Event, to_dict
 from whispertide.server.protocols import base, messages
+from whispertide.server.protocols.encodings import MOST_CHANNELS, AudioInput
 from whispertide.types import SAMPLE_RATE
 
 VERSION = 1
 SUBPROTOCOL = "whispertide"
 RATES = (8_000, 192_000)  # what microphones and sound files have
-MOST_CHANNELS = 8
 
 _SETTINGS = {item.name for item in fields(base.Settings)} - {"strict_model"}
 _FORMAT = {"rate", "channels", "format"}
@@ -41,7 +41,7 @@ class NativeProtocol(base.WireProtocol):
         # A page that offers its key as a subprotocol insists on an answer.
         self.subprotocol = SUBPROTOCOL if SUBPROTOCOL in opening.subprotocols else None
         self._format: dict[str, Any] = {"rate": SAMPLE_RATE, "channels": 1, "format": "s16le"}
-        self._pcm = self._decoder()
+        self._pcm = self._input()
         self._state: str = "idle"  # idle, resuming, open, finishing
         query = opening.query
         self._query = self._from_query(query)
@@ -142,15 +142,12 @@ class NativeProtocol(base.WireProtocol):
         if self._state == "idle":
             actions += self._start({})
         self._expect("open", "audio")
-        samples = self._pcm.feed(data)
-        return [*actions, base.Audio(samples)] if len(samples) else actions
+        return [*actions, *messages.heard(self._pcm.feed(data))]
 
     def _control(self, kind: str, data: Mapping[str, Any]) -> base.Actions:
         match kind:
             case "flush":
-                rest = self._pcm.flush()  # what the resampler still holds was said before
-                self._pcm = self._decoder()
-                return (*((base.Audio(rest),) if len(rest) else ()), base.Flush())
+                return (*messages.heard(self._pcm.drain()), base.Flush())
             case "clear":
                 return (base.Clear(),)
             case "abandon":
@@ -158,8 +155,7 @@ class NativeProtocol(base.WireProtocol):
                 return (base.Abandon(), base.Close(1000, "abandoned"))
             case "finish":
                 self._state = "finishing"
-                rest = self._pcm.flush()
-                return (*((base.Audio(rest),) if len(rest) else ()), base.Finish())
+                return (*messages.heard(self._pcm.drain()), base.Finish())
         changes = data.get("changes")
         if not isinstance(changes, dict):
             raise base.ProtocolError(f'expected "changes": {{field: value, ...}}; got {changes!r}')
@@ -177,12 +173,12 @@ class NativeProtocol(base.WireProtocol):
         before = dict(self._format)
         self._format.update({key: data[key] for key in data.keys() & _FORMAT})
         try:
-            self._pcm = self._decoder()
+            self._pcm = self._input()
         except base.ProtocolError:
             self._format = before
             raise
 
-    def _decoder(self) -> PcmDecoder:
+    def _input(self) -> AudioInput:
         rate, channels, name = (self._format[key] for key in ("rate", "channels", "format"))
         if not _is_whole(rate) or not RATES[0] <= rate <= RATES[1]:
             raise base.ProtocolError(f"expected a rate from {RATES[0]} to {RATES[1]} Hz; got {rate!r}")
@@ -190,7 +186,7 @@ class NativeProtocol(base.WireProtocol):
             raise base.ProtocolError(f"expected 1 to {MOST_CHANNELS} channels; got {channels!r}")
         if name not in SAMPLE_FORMATS:
             raise base.ProtocolError(f"expected a format among {', '.join(SAMPLE_FORMATS)}; got {name!r}")
-        return PcmDecoder(rate, channels=channels, sample_format=name)
+        return AudioInput(name, rate=rate, channels=channels)
 
     def _from_query(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Settings from the address; what is no setting belongs to somebody else (an API key, for instance)."""

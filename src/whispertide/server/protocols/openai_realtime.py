@@ -11,7 +11,6 @@ the first audio, so that the settings which a client sends first can still shape
 
 import base64
 import binascii
-import json
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -145,7 +144,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         if state.session.detection is None and (not state.items or state.items[-1].announced):
             self._new_item(state.received)
         state.received += len(samples)
-        return [*actions, base.Audio(samples)] if len(samples) else actions
+        return [*actions, *messages.heard(samples)]
 
     def _start(self) -> list[base.Action]:
         if self._state.started:
@@ -179,15 +178,15 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         state.audio = _audio_input(state.session)
         return (base.Clear(),) if state.started else (self._say("input_audio_buffer.cleared"),)
 
-    def _rest(self) -> list[base.Action]:
+    def _rest(self) -> base.Actions:
         """What the resampler holds, if a session stands that can take it."""
         state = self._state
         if not state.started:
-            return []
+            return ()
         samples = state.audio.drain()
         state.received += len(samples)
         state.uncommitted += len(samples)
-        return [base.Audio(samples)] if len(samples) else []
+        return messages.heard(samples)
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
@@ -217,7 +216,9 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
             return []
         item = state.items[0] if state.items else self._new_item(start)
         item.start = start if not item.text else item.start
-        return [self._say("input_audio_buffer.speech_started", audio_start_ms=_milliseconds(start), item_id=item.id)]
+        return [
+            self._say("input_audio_buffer.speech_started", audio_start_ms=messages.milliseconds(start), item_id=item.id)
+        ]
 
     def _speech_stopped(self, end: int) -> list[base.Action]:
         state = self._state
@@ -225,7 +226,9 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
             return []
         item = state.items[0]
         item.end = max(end, item.end)
-        stopped = self._say("input_audio_buffer.speech_stopped", audio_end_ms=_milliseconds(end), item_id=item.id)
+        stopped = self._say(
+            "input_audio_buffer.speech_stopped", audio_end_ms=messages.milliseconds(end), item_id=item.id
+        )
         return [stopped, *self._announce(item)]
 
     def _delta(self, words: Sequence[Word]) -> list[base.Action]:
@@ -349,7 +352,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
     def _say(self, kind: str, **values: Any) -> base.Reply:
         self._state.said += 1
         event_id = f"event_{self.opening.connection}_{self._state.said}"
-        return base.Reply(json.dumps({"type": kind, "event_id": event_id, **values}, ensure_ascii=False))
+        return messages.reply(type=kind, event_id=event_id, **values)
 
     def _error(
         self,
@@ -379,7 +382,3 @@ def _logprob(word: Word) -> dict[str, Any]:
         "logprob": round(math.log(max(word.probability, 1e-9)), 4),
         "bytes": list(word.text.encode()),
     }
-
-
-def _milliseconds(samples: int) -> int:
-    return round(1000 * seconds(samples))

@@ -6,7 +6,6 @@ segments, of which all but the last are completed. A segment ends with its utter
 that are only guessed are shown in the last one until then.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -57,8 +56,7 @@ class WhisperLiveProtocol(base.WireProtocol):
             return actions
         if self._finishing:
             return ()
-        samples = self._audio.feed(message)
-        return (base.Audio(samples),) if len(samples) else ()
+        return messages.heard(self._audio.feed(message))
 
     def _options(self, options: dict[str, Any]) -> base.Actions:
         """The session that the client wants. Whatever is wrong here is fatal: it will not say it again."""
@@ -154,7 +152,7 @@ class WhisperLiveProtocol(base.WireProtocol):
         return self._say(segments=[*self._completed, *last])
 
     def _say(self, **values: Any) -> base.Reply:
-        return base.Reply(json.dumps({"uid": self._uid, **values}, ensure_ascii=False))
+        return messages.reply(uid=self._uid, **values)
 
 
 def _ends_segment(words: Sequence[Word]) -> bool:

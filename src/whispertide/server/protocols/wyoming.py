@@ -99,12 +99,9 @@ class WyomingProtocol(base.WireProtocol):
 
     def _hear(self, frame: Frame) -> base.Actions:
         """Audio; a chunk tells its format as well, so a client may do without `audio-start`."""
-        actions = list(self._listen(frame.data))
+        actions = self._listen(frame.data)
         assert self._audio is not None
-        samples = self._audio.feed(frame.payload)
-        if len(samples):
-            actions.append(base.Audio(samples))
-        return actions
+        return (*actions, *messages.heard(self._audio.feed(frame.payload)))
 
     def _stop(self) -> base.Actions:
         """The stretch is over; every stop is answered by a transcript, be it empty."""
@@ -116,10 +113,7 @@ class WyomingProtocol(base.WireProtocol):
 
     def _rest(self) -> base.Actions:
         """What the resampler of the open stretch still holds."""
-        if self._audio is None:
-            return ()
-        samples = self._audio.drain()
-        return (base.Audio(samples),) if len(samples) else ()
+        return () if self._audio is None else messages.heard(self._audio.drain())
 
     def started(self, started: base.Started) -> base.Actions:
         """The language that was asked for goes into the transcripts."""
