@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_transcriber import FakeSession, word
+from whispertide.audio.file import rechunk
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.meter import Meter
-from whispertide.cli.pump import LIVE_BLOCK, Arrivals, Pump, Watcher, at_full_speed, at_live_pace, rechunk
+from whispertide.cli.pump import LIVE_BLOCK, Arrivals, Pump, Watcher, at_full_speed, at_live_pace
 from whispertide.errors import AudioDeviceError, AudioError, GraphError, TruncatedAudioError
 from whispertide.events import Confirmed, End, Event
 from whispertide.formats.document import TextSegment

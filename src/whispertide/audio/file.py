@@ -69,7 +69,7 @@ def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE) -> Iterator[
     if block < 1:
         raise OptionError(f"expected a block of at least 1 sample; got {block}")
     with _opened(source) as track:
-        yield from _reblock(track.samples(), block)
+        yield from rechunk(track.samples(), block)
         track.complain()
 
 
@@ -106,7 +106,7 @@ def pcm_blocks(
     if the input ends inside a sample; `AudioError` if the stream does not wait (non-blocking mode).
     """
     decoder = PcmDecoder(rate, channels=channels, sample_format=sample_format)
-    yield from _reblock(_pcm_parts(stream, decoder), block)
+    yield from rechunk(_pcm_parts(stream, decoder), block)
     _warn_replaced("the input", decoder.replaced)
     if decoder.leftover:
         raise TruncatedAudioError(
@@ -127,8 +127,8 @@ def _pcm_parts(stream: BinaryIO, decoder: PcmDecoder) -> Iterator[FloatArray]:
     yield decoder.flush()
 
 
-def _reblock(parts: Iterable[FloatArray], block: int) -> Iterator[FloatArray]:
-    """The same samples in portions of exactly `block`; the rest at the end."""
+def rechunk(parts: Iterable[FloatArray], block: int) -> Iterator[FloatArray]:
+    """The same samples in portions of exactly `block`; the last may be shorter."""
     waiting: list[FloatArray] = []
     count = 0
     for part in parts:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from whispertide.audio.file import rechunk
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.meter import Meter
 from whispertide.errors import AudioError
@@ -200,24 +201,6 @@ class Arrivals:
             else:
                 self._over, self._ended = True, part
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
-
-
-def rechunk(blocks: Iterable[FloatArray], size: int) -> Iterator[FloatArray]:
-    """The same audio in blocks of exactly `size` samples; the last may be shorter."""
-    held: list[FloatArray] = []
-    count = 0
-    for block in blocks:
-        held.append(block)
-        count += len(block)
-        if count < size:
-            continue
-        whole = np.concatenate(held)
-        cut = count - count % size
-        for start in range(0, cut, size):
-            yield whole[start : start + size]
-        held, count = [whole[cut:]], count - cut
-    if count:
-        yield np.concatenate(held)
 
 
 def at_full_speed(blocks: Iterable[FloatArray], step: int) -> Iterator[FloatArray]:

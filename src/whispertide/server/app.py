@@ -116,14 +116,15 @@ async def _health(_: Request) -> Response:
 def _ready(hub: Hub) -> Endpoint:
     async def ready(_: Request) -> Response:
         """New sessions are welcome."""
-        if hub.draining:
-            return JSONResponse({"status": "draining"}, 503)
-        if hub.keeper is not None and hub.keeper.failing:
-            return JSONResponse({"status": "journal cannot be written"}, 503)
-        if hub.full:
-            return JSONResponse({"status": "full"}, 503)
-        if hub.load.overloaded:
-            return JSONResponse({"status": "overloaded"}, 503)
+        reasons = {
+            "draining": hub.draining,
+            "journal cannot be written": hub.journal is not None and hub.journal.failing,
+            "full": hub.full,
+            "overloaded": hub.load.overloaded,
+        }
+        for reason, holds in reasons.items():
+            if holds:
+                return JSONResponse({"status": reason}, 503)
         return JSONResponse({"status": "ready"})
 
     return ready

@@ -15,12 +15,14 @@ from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import Confirmed, Error, Event, Unheard
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
-from whispertide.server.live import Command, LiveSession, Witness
+from whispertide.server.journal import Journal
+from whispertide.server.live import Command, LiveSession
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import EventsGoneError, Outbox
 from whispertide.server.protocols import base
+from whispertide.server.record import Recorder
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import ABOUT, RECIPES, get_recipe
@@ -40,30 +42,6 @@ class RefusedError(Exception):
     def __init__(self, kind: base.ProblemKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
-
-
-class Keeper(Witness, Protocol):
-    """Keeps sessions beyond the life of the process (`journal.Journal`)."""
-
-    @property
-    def failing(self) -> bool:
-        """Whether it cannot write at present; sessions that are kept wait until it can."""
-
-    def opened(self, live: LiveSession, settings: base.Settings) -> Witness:
-        """A session begins; what is returned learns of its steps."""
-
-    def put(self, live: LiveSession, command: Command) -> None:
-        """A command came in; sets `live.safe` once it is kept."""
-
-    def acknowledged(self, live: LiveSession, seq: int) -> None:
-        """The client has the events up to `seq`."""
-
-
-class Recorder(Protocol):
-    """Stores sessions for later (`record.Recorder`)."""
-
-    def opened(self, live: LiveSession, settings: base.Settings) -> Witness:
-        """A session begins; what is returned learns of its steps."""
 
 
 class Client(Protocol):
@@ -86,7 +64,7 @@ class Hub:
         options: ServerOptions,
         *,
         version: str = "",
-        keeper: Keeper | None = None,
+        journal: Journal | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         if not models:
@@ -99,7 +77,7 @@ class Hub:
         self.sessions: dict[str, LiveSession] = {}
         self.connections: set[Client] = set()
         self.draining = False
-        self.keeper = keeper
+        self.journal = journal
         self.recorder = recorder
         self.load = Load(enabled=options.work.degrade)
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
@@ -125,9 +103,9 @@ class Hub:
             self._sweeper.cancel()
         await self.scheduler.stop()
         for live in self.sessions.values():
-            for witness in live.witnesses:
-                if witness is not self.keeper:  # its sessions may go on after a restart
-                    witness.closed(live)
+            for observer in live.observers:
+                if observer is not self.journal:  # its sessions may go on after a restart
+                    observer.closed(live)
 
     # --- for connections ---------------------------------------------------------------------------------------------
 
@@ -148,8 +126,8 @@ class Hub:
         except (WhispertideError, TypeError) as error:
             raise self._refused("bad_setting", str(error)) from error
         live.limit_s = min(live.limit_s, limit_s)
-        keepers = (self.recorder, self.keeper if resumable else None)
-        live.witnesses = tuple(keeper.opened(live, settings) for keeper in keepers if keeper is not None)
+        told = (self.recorder, self.journal if resumable else None)
+        live.observers = tuple(each.opened(live, settings) for each in told if each is not None)
         self.sessions[identity] = live
         self.metrics.opened.labels(protocol).inc()
         self._count()
@@ -213,14 +191,13 @@ class Hub:
                 return None
             return base.Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
         if isinstance(command, base.Audio):
-            limit = live.limit_s
-            room = to_samples(limit) - live.accepted
+            room = to_samples(live.limit_s) - live.accepted
             self.metrics.audio.inc(seconds(min(len(command.samples), room)))
             if len(command.samples) > room:
                 self._put(live, base.Audio(command.samples[:room]))
                 self._put(live, base.Finish())
                 return base.Problem(
-                    "too_long", f"expected at most {limit:g} s of audio in a session; got more", fatal=False
+                    "too_long", f"expected at most {live.limit_s:g} s of audio in a session; got more", fatal=False
                 )
         self._put(live, command)
         return None
@@ -228,8 +205,8 @@ class Hub:
     def acknowledge(self, live: LiveSession, seq: int) -> None:
         """The client has the events up to `seq`."""
         live.outbox.acknowledge(seq)
-        if self.keeper is not None:
-            self.keeper.acknowledged(live, seq)
+        if self.journal is not None:
+            self.journal.acknowledged(live, seq)
 
     def park(self, live: LiveSession) -> None:
         """The client is gone; the session waits for it."""
@@ -282,7 +259,7 @@ class Hub:
         """
         self.draining = True
         for live in self.sessions.values():
-            if self.keeper in live.witnesses:
+            if self.journal in live.observers:
                 self.scheduler.suspend(live)
             elif not live.finishing:
                 self._put(live, base.Finish())
@@ -307,8 +284,8 @@ class Hub:
 
     def _put(self, live: LiveSession, command: Command) -> None:
         live.put(command)
-        if self.keeper is not None:
-            self.keeper.put(live, command)
+        if self.journal is not None:
+            self.journal.put(live, command)
         else:
             live.safe = live.accepted
         self.scheduler.wake(live)
@@ -396,8 +373,8 @@ class Hub:
                 log.info("confirmed", extra={"session": live.id, "text": join_words(event.words)})
 
     def _forget(self, live: LiveSession) -> None:
-        for witness in live.witnesses:
-            witness.closed(live)
+        for observer in live.observers:
+            observer.closed(live)
 
     def _count(self) -> None:
         self.metrics.sessions.set(len(self.sessions))

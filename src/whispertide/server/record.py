@@ -38,15 +38,15 @@ class Recorder:
         except OSError as error:
             raise OptionError(f"expected a folder for recordings; cannot use {folder}: {error}") from error
 
-    def opened(self, live: LiveSession, settings: Settings) -> "Tape":
+    def opened(self, live: LiveSession, settings: Settings) -> "SessionRecording":
         """Record this session."""
         name = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + live.id[:8]
         about = {"session": live.id, "protocol": live.protocol, "model": live.model, "settings": as_plain(settings)}
-        return Tape(self.folder / name, about)
+        return SessionRecording(self.folder / name, about)
 
 
 @dataclass(slots=True)
-class Tape:
+class SessionRecording:
     """One session being recorded; called from one worker thread at a time. A full disk ends it, not the session."""
 
     folder: Path

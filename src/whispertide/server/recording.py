@@ -5,7 +5,6 @@ model at the same precision gives the same numbers.
 """
 
 import json
-import wave
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from whispertide.api import Transcriber
-from whispertide.audio.pcm import to_float
-from whispertide.errors import AudioFileError, OptionError, TranscriptError
+from whispertide.audio.file import load_audio
+from whispertide.errors import AudioError, OptionError, TranscriptError
 from whispertide.events import Confirmed, Event, from_dict
 from whispertide.options import DecodeOptions
 from whispertide.server.load import settings_at
@@ -69,9 +68,9 @@ def find_recordings(folders: Iterable[Path]) -> list[Path]:
 
 
 def read_recording(folder: Path) -> Recording:
-    """Raises `TranscriptError` for a recording that is damaged, `AudioFileError` if its audio is."""
+    """Raises `TranscriptError` for a recording that is damaged, `AudioError` if its audio is."""
     try:
-        about = json.loads((folder / "session.json").read_text("utf-8"))
+        audio, about = folder / "audio.wav", json.loads((folder / "session.json").read_text("utf-8"))
         events = [from_dict(json.loads(line)) for line in _lines(folder / "events.jsonl")]
         return Recording(
             model=str(about["model"]),
@@ -80,12 +79,12 @@ def read_recording(folder: Path) -> Recording:
             boundaries=tuple(about["boundaries"]),
             loads=tuple(about.get("loads", ())),  # older recordings have none
             commands=tuple((item["command"], item["at"], item.get("value")) for item in about["commands"]),
-            samples=_samples(folder / "audio.wav"),
+            samples=load_audio(audio) if audio.is_file() else np.zeros(0, np.float32),
             text=_text(events),
         )
+    except AudioError:
+        raise
     except (OSError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, AudioFileError):
-            raise
         raise TranscriptError(f"expected a recording of `whispertide serve --record`; {folder}: {error}") from error
 
 
@@ -97,8 +96,7 @@ def replay_recording(
     Raises what a session raises.
     """
     session = _session(recording, transcriber, recipe, gate)
-    replayed = _Replay(recording, session, faithful=recipe is None)
-    return replayed.run()
+    return _Replay(recording, session, faithful=recipe is None).run()
 
 
 class _Replay:
@@ -162,19 +160,6 @@ def _options(settings: Settings) -> DecodeOptions:
 
 def _lines(path: Path) -> Sequence[str]:
     return path.read_text("utf-8").removesuffix("\n").split("\n") if path.is_file() else ()
-
-
-def _samples(path: Path) -> FloatArray:
-    if not path.is_file():
-        return np.zeros(0, np.float32)
-    try:
-        with wave.open(str(path), "rb") as file:
-            if (file.getnchannels(), file.getsampwidth(), file.getframerate()) != (1, 2, SAMPLE_RATE):
-                raise AudioFileError(f"{path}: expected 16-bit mono audio at {SAMPLE_RATE} Hz, as it was recorded")
-            data = file.readframes(file.getnframes())
-    except (wave.Error, EOFError) as error:
-        raise AudioFileError(f"{path}: expected audio as it was recorded; {error}") from error
-    return to_float(np.frombuffer(data, "<i2"))
 
 
 def _text(events: Iterable[Event]) -> str:

@@ -31,6 +31,7 @@ from whispertide.options import DecodeOptions, Task
 from whispertide.server.bodies import limited, pieces
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
+from whispertide.server.protocols import base, messages
 from whispertide.server.uploads import BusyError, Job, TooLongError, Uploads, joined
 from whispertide.types import HOP_LENGTH, N_SAMPLES, seconds, to_samples
 
@@ -89,7 +90,7 @@ class Rest:
             stack.push_async_callback(form.close)
             try:
                 wanted = self._wanted(form, task)
-            except OptionError as error:
+            except (OptionError, base.ProtocolError) as error:
                 raise HttpError(400, str(error)) from error
             job = Job(self.hub.models[wanted.model], wanted.file, wanted.options, self.hub.options.limits.upload_s)
             if wanted.stream:
@@ -194,12 +195,12 @@ class Rest:
             language=transcriber.tokenizer.language(language) if language else None,
             task=task,
             prompt=texts.get("prompt", ""),
-            temperatures=_temperatures(texts.get("temperature", "")),
+            temperatures=_temperatures(texts),
             word_timestamps="word" in granularities or format_ in ("srt", "vtt"),
         )
         if task == "translate" and not transcriber.dims.is_multilingual:
             raise OptionError("an English-only model cannot translate; serve a multilingual model such as 'base'")
-        return Wanted(file.file, model, format_, granularities, _switch(texts.get("stream", "")), options)
+        return Wanted(file.file, model, format_, granularities, messages.switch(texts, "stream"), options)
 
 
 def _party(request: Request) -> str:
@@ -213,21 +214,12 @@ async def _left(request: Request) -> None:
         pass
 
 
-def _temperatures(text: str) -> tuple[float, ...]:
+def _temperatures(texts: Mapping[str, str]) -> tuple[float, ...]:
     """0 and nothing mean Whisper's own: 0 first, higher where that fails."""
-    try:
-        value = float(text or 0)
-    except ValueError:
-        raise OptionError(f"expected temperature to be a number; got {text!r}") from None
+    value = messages.number(texts, "temperature") or 0.0
     if not 0 <= value <= 1:
-        raise OptionError(f"expected a temperature between 0 and 1; got {text}")
+        raise OptionError(f"expected a temperature between 0 and 1; got {value:g}")
     return (value,) if value else DecodeOptions().temperatures
-
-
-def _switch(text: str) -> bool:
-    if text.lower() not in ("", "true", "false", "1", "0"):
-        raise OptionError(f"expected stream to be true or false; got {text!r}")
-    return text.lower() in ("true", "1")
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def _rebuilt(hub: Hub, journal: Journal, kept: Kept) -> LiveSession:
     live.outbox.next_seq = kept.next_seq
     live.outbox.add(kept.entries)
     live.commands = kept.taken
-    live.witnesses = (journal,)
+    live.observers = (journal,)
     later = sum(len(command.samples) for command in kept.later if isinstance(command, Audio))
     live.accepted = live.taken = kept.samples - later
     for command in kept.later:

@@ -168,7 +168,7 @@ def assemble(
     work = options.work
     if work.batch > 1:
         models = {name: batched(model, most=work.batch, lanes=work.workers) for name, model in models.items()}
-    hub = Hub(models, recipe, options, version=_version(), keeper=journal, recorder=recorder)
+    hub = Hub(models, recipe, options, version=_version(), journal=journal, recorder=recorder)
     if journal is None:
         return hub, lambda: None
     hub.at_start = partial(resume_journal, hub, journal)

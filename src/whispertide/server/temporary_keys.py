@@ -8,6 +8,7 @@ AssemblyAI   `GET /v3/token`: for one session, perhaps of limited length. Source
 
 import json
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -67,13 +68,10 @@ class TemporaryKeys:
     async def token(self, request: Request) -> Response:
         """`GET /v3/token`."""
         query = request.query_params
-        valid_s = _whole(query.get("expires_in_seconds", ""), *_TOKEN_S)
-        limit_s = _whole(query.get("max_session_duration_seconds", str(_TOKEN_SESSION_S[1])), *_TOKEN_SESSION_S)
-        if valid_s is None:
-            raise HttpError(400, "expected expires_in_seconds: a whole number from {} to {}".format(*_TOKEN_S))
-        if limit_s is None:
-            name = "max_session_duration_seconds"
-            raise HttpError(400, "expected {}: a whole number from {} to {}".format(name, *_TOKEN_SESSION_S))
+        valid_s = _whole(query, "expires_in_seconds", *_TOKEN_S)
+        limit_s = _TOKEN_SESSION_S[1]
+        if "max_session_duration_seconds" in query:
+            limit_s = _whole(query, "max_session_duration_seconds", *_TOKEN_SESSION_S)
         what = TemporaryKey(AssemblyAIProtocol.name, once=True, limit_s=limit_s)
         value, _ = self._issue(request, what, valid_s)
         return JSONResponse({"token": value, "expires_in_seconds": valid_s})
@@ -98,7 +96,10 @@ def _for_realtime(message: dict[str, Any]) -> TemporaryKey:
     return TemporaryKey(OpenAIRealtimeProtocol.name, json.dumps(message))
 
 
-def _whole(text: str, least: int, most: int) -> int | None:
-    """The number that `text` is, or None if it is none within these bounds."""
+def _whole(query: Mapping[str, str], name: str, least: int, most: int) -> int:
+    """The number in the address. Raises `HttpError` where it is none within these bounds."""
+    text = query.get(name, "")
     value = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
-    return value if least <= value <= most else None
+    if not least <= value <= most:
+        raise HttpError(400, f"expected {name}: a whole number from {least} to {most}")
+    return value
