@@ -113,11 +113,7 @@ class Transcriber:
     # --- whole recordings ------------------------------------------------------------------------------------------
 
     def transcribe(
-        self,
-        audio: Audio,
-        *,
-        options: DecodeOptions | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        self, audio: Audio, *, options: DecodeOptions | None = None, progress: Callable[[int, int], None] | None = None
     ) -> Document:
         """Transcribe a whole recording: a path, an open file, samples [n] at 16 kHz, or blocks of such samples.
 

@@ -24,11 +24,7 @@ Progress = Callable[[int, int], None]  # (samples done, samples in all)
 
 
 def transcribe_samples(
-    model: WhisperModel,
-    samples: FloatArray,
-    options: DecodeOptions,
-    *,
-    progress: Progress | None = None,
+    model: WhisperModel, samples: FloatArray, options: DecodeOptions, *, progress: Progress | None = None
 ) -> Iterator[OfflineSegment]:
     """Transcribe a recording that is in memory (16 kHz mono); see `transcribe_blocks`."""
     blocks = (samples[start : start + N_SAMPLES] for start in range(0, len(samples), N_SAMPLES))

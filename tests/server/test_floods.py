@@ -268,7 +268,7 @@ def test_a_thousand_clients_that_connect_and_break_off() -> None:
         assert threading.active_count() == threads
         assert town.tasks() == tasks
         assert _resident_mb() - memory < 8
-        assert not town.hub.scheduler.queued
+        assert not town.hub.scheduler._queue
 
 
 def _resident_mb() -> float:

@@ -92,12 +92,7 @@ def probe(source: AudioSource) -> AudioInfo:
 
 
 def pcm_blocks(
-    stream: BinaryIO,
-    rate: int,
-    *,
-    channels: int = 1,
-    sample_format: str = "s16le",
-    block: int = SAMPLE_RATE // 10,
+    stream: BinaryIO, rate: int, *, channels: int = 1, sample_format: str = "s16le", block: int = SAMPLE_RATE // 10
 ) -> Iterator[FloatArray]:
     """Raw interleaved PCM from a pipe or socket -> 16 kHz mono float32, [block] samples at a time.
 

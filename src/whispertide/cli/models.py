@@ -10,8 +10,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 models = typer.Typer(help="List, download, find and remove models.", no_args_is_help=True)
 
 NameArgument = Annotated[
-    str,
-    typer.Argument(metavar="MODEL", help="A name such as base.en, or a hub id.", autocompletion=completion.models),
+    str, typer.Argument(metavar="MODEL", help="A name such as base.en, or a hub id.", autocompletion=completion.models)
 ]
 
 

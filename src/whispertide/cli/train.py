@@ -37,17 +37,8 @@ def group() -> None:
     """
 
 
-train.command()(prepare)
-train.command()(speech)
-train.command()(fit)
-train.command()(resume)
-train.command()(plot)
-train.command()(export)
-train.command()(card)
-train.command()(curve)
-train.command()(heads)
-train.command()(truncation)
-train.command()(hush)
+for command in (prepare, speech, fit, resume, plot, export, card, curve, heads, truncation, hush):
+    train.command()(command)
 
 
 @train.command()
