@@ -49,16 +49,12 @@ def _excerpt(text: str) -> float:
     return length_s
 
 
-ModelsOption = Annotated[
-    str,
-    typer.Option(
-        "--models",
-        "-m",
-        metavar="A,B",
-        help="Models, separated by commas.",
-        autocompletion=completion.listed(completion.models),
-    ),
-]
+def _listed(flag: str, short: str, what: str, names: completion.Complete) -> Any:
+    """An option that takes several names."""
+    return typer.Option(flag, short, metavar="A,B", help=what, autocompletion=completion.listed(names))
+
+
+ModelsOption = Annotated[str, _listed("--models", "-m", "Models, separated by commas.", completion.models)]
 QuickOption = Annotated[
     bool,
     typer.Option(
@@ -99,25 +95,11 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are mad
 def run(
     *,
     recipes: Annotated[
-        str,
-        typer.Option(
-            "--recipes",
-            "-r",
-            metavar="A,B",
-            help="Recipes, separated by commas; none: only peers.",
-            autocompletion=completion.listed(completion.recipes),
-        ),
+        str, _listed("--recipes", "-r", "Recipes, separated by commas; none: only peers.", completion.recipes)
     ] = DEFAULT_RECIPES,
     models: ModelsOption = DEFAULT_MODELS,
     corpora: Annotated[
-        str,
-        typer.Option(
-            "--corpora",
-            "-c",
-            metavar="A,B",
-            help=f"{CORPORA_HELP}. Separated by commas.",
-            autocompletion=completion.listed(completion.corpora),
-        ),
+        str, _listed("--corpora", "-c", f"{CORPORA_HELP}. Separated by commas.", completion.corpora)
     ] = DEFAULT_CORPORA,
     steps: Annotated[
         str, typer.Option("--steps", "-s", metavar="S,S", help="Seconds between rounds. Default: each recipe's own.")

@@ -1,11 +1,11 @@
 """The command line: puts the commands together. One file per command; heavy imports happen when a command runs."""
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 
+from whispertide import __version__
 from whispertide.cli.bench import bench
 from whispertide.cli.demo import demo
 from whispertide.cli.doctor import doctor
@@ -36,13 +36,9 @@ for name, group in {"models": models, "train": train, "export": export, "bench":
 
 
 def _version(wanted: bool) -> None:
-    if not wanted:
-        return
-    try:
-        typer.echo(f"whispertide {version('whispertide')}")
-    except PackageNotFoundError:  # run from a source tree
-        typer.echo("whispertide (not installed)")
-    raise typer.Exit
+    if wanted:
+        typer.echo(f"whispertide {__version__}")
+        raise typer.Exit
 
 
 @app.callback()

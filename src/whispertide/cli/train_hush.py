@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whispertide.atomic import replacing
-from whispertide.cli import arguments, completion
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
 from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_device, train_workers
 from whispertide.cli.train_prepare import prepared
@@ -22,16 +22,7 @@ _MINUTES = 30.0  # of synthetic speech
 
 @guarded
 def hush(
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODEL",
-            help="A name such as base.en, a hub id or a folder.",
-            autocompletion=completion.models,
-        ),
-    ],
+    model: arguments.Model,
     data: Annotated[
         list[Path] | None,
         typer.Option("--data", metavar="PATH", help="A manifest, or folders of shards. Default: synthetic speech."),

@@ -12,12 +12,12 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from types import FrameType, MappingProxyType
 from typing import Any
 
 import uvicorn
 
+from whispertide import __version__
 from whispertide.api import Transcriber
 from whispertide.errors import AddressError
 from whispertide.model.batched import BatchedEngine
@@ -168,7 +168,7 @@ def assemble(
     work = options.work
     if work.batch > 1:
         models = {name: batched(model, most=work.batch, lanes=work.workers) for name, model in models.items()}
-    hub = Hub(models, recipe, options, version=_version(), journal=journal, recorder=recorder)
+    hub = Hub(models, recipe, options, version=__version__, journal=journal, recorder=recorder)
     if journal is None:
         return hub, lambda: None
     hub.at_start = partial(resume_journal, hub, journal)
@@ -183,13 +183,6 @@ _OVER_TCP: Mapping[str, type[WireProtocol]] = MappingProxyType(
 def tcp_listeners(hub: Hub, host: str, ports: Mapping[str, int | None], *, trusted: bool = False) -> list[TcpListener]:
     """A listener for every protocol over TCP (by name) that has a port; for `trusted` see `TcpListener`."""
     return [TcpListener(hub, _OVER_TCP[name], host, port, trusted) for name, port in ports.items() if port is not None]
-
-
-def _version() -> str:
-    try:
-        return version("whispertide")
-    except PackageNotFoundError:  # run from a source tree
-        return ""
 
 
 async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:

@@ -14,7 +14,7 @@ import binascii
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from whispertide.errors import OptionError
@@ -47,21 +47,6 @@ class _Item:
     awaited: bool = False
 
 
-@dataclass(slots=True)
-class _State:
-    """Everything that changes. `items` are those whose transcript is not complete, oldest first."""
-
-    session: RealtimeSession
-    audio: AudioInput
-    items: deque[_Item] = field(default_factory=deque)
-    count: int = 0
-    said: int = 0
-    last_id: str | None = None
-    started: bool = False
-    received: int = 0
-    uncommitted: int = 0  # samples since the last commit or clear
-
-
 class OpenAIRealtimeProtocol(base.WireProtocol):
     """One transcription session."""
 
@@ -70,8 +55,14 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         self.subprotocol = "realtime" if "realtime" in opening.subprotocols else None
-        session = default_session(opening.query.get("model"))
-        self._state = _State(session, _audio_input(session))
+        self._session = default_session(opening.query.get("model"))
+        self._audio = _audio_input(self._session)
+        self._items: deque[_Item] = deque()  # those whose transcript is not complete, oldest first
+        self._count = self._said = 0  # items and events so far
+        self._last_id: str | None = None
+        self._has_session = False
+        self._received = 0
+        self._uncommitted = 0  # samples since the last commit or clear
         self._older = "realtime=v1" in opening.headers.get("openai-beta", "") or any(
             offered.startswith("openai-beta.realtime") for offered in opening.subprotocols
         )
@@ -114,15 +105,15 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
 
     def _update(self, data: Mapping[str, Any]) -> base.Actions:
         """Language and prompt change at once, the silence that ends a turn only before the first audio."""
-        state, before = self._state, self._state.session
+        before = self._session
         session = before.updated(messages.mapping(data, "session"), self.opening.server)
         actions: list[base.Action] = []
         if (session.encoding, session.rate) != (before.encoding, before.rate):
             actions += self._rest()
-            state.audio = _audio_input(session)
+            self._audio = _audio_input(session)
         settings, old = session.settings(self.opening.server), before.settings(self.opening.server)
-        state.session = session
-        if state.started and (settings.language, settings.prompt) != (old.language, old.prompt):
+        self._session = session
+        if self._has_session and (settings.language, settings.prompt) != (old.language, old.prompt):
             actions.append(base.Configure({"language": settings.language, "prompt": settings.prompt}))
         older = data.get("type") == "transcription_session.update"
         self._older = self._older or older
@@ -130,7 +121,6 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return (*actions, self._say(kind, session=self._describe()))
 
     def _append(self, data: Mapping[str, Any]) -> base.Actions:
-        state = self._state
         audio = data.get("audio")
         if not isinstance(audio, str):
             raise base.ProtocolError(f"expected audio as base64 text; got {messages.shown(audio)}")
@@ -139,24 +129,23 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         except (binascii.Error, ValueError) as error:
             raise base.ProtocolError(f"expected audio as base64 text; got something else ({error})") from error
         actions: list[base.Action] = self._start()
-        samples = state.audio.feed(raw)
-        state.uncommitted += len(samples)
-        if state.session.detection is None and (not state.items or state.items[-1].announced):
-            self._new_item(state.received)
-        state.received += len(samples)
+        samples = self._audio.feed(raw)
+        self._uncommitted += len(samples)
+        if self._session.detection is None and (not self._items or self._items[-1].announced):
+            self._new_item(self._received)
+        self._received += len(samples)
         return [*actions, *messages.heard(samples)]
 
     def _start(self) -> list[base.Action]:
-        if self._state.started:
+        if self._has_session:
             return []
-        self._state.started = True
-        return [base.Start(self._state.session.settings(self.opening.server))]
+        self._has_session = True
+        return [base.Start(self._session.settings(self.opening.server))]
 
     def _commit(self, data: Mapping[str, Any]) -> base.Actions:
         """End the item here, whatever the voice gate thinks. An open one is the one that is meant."""
-        state = self._state
         rest = self._rest()
-        if not state.uncommitted:
+        if not self._uncommitted:
             event_id = data.get("event_id")
             return (
                 self._error(
@@ -165,27 +154,25 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
                     event_id=event_id if isinstance(event_id, str) else None,
                 ),
             )
-        state.uncommitted = 0
-        item = state.items[-1] if state.items and not state.items[-1].announced else self._new_item(state.received)
+        self._uncommitted = 0
+        item = self._items[-1] if self._items and not self._items[-1].announced else self._new_item(self._received)
         item.awaited = True
-        item.end = state.received
+        item.end = self._received
         return (*rest, *self._announce(item), base.Flush())
 
     def _clear(self, data: Mapping[str, Any]) -> base.Actions:
         """Forget what is not confirmed, also the sample that is half here."""
-        state = self._state
-        state.uncommitted = 0
-        state.audio = _audio_input(state.session)
-        return (base.Clear(),) if state.started else (self._say("input_audio_buffer.cleared"),)
+        self._uncommitted = 0
+        self._audio = _audio_input(self._session)
+        return (base.Clear(),) if self._has_session else (self._say("input_audio_buffer.cleared"),)
 
     def _rest(self) -> base.Actions:
         """What the resampler holds, if a session stands that can take it."""
-        state = self._state
-        if not state.started:
+        if not self._has_session:
             return ()
-        samples = state.audio.drain()
-        state.received += len(samples)
-        state.uncommitted += len(samples)
+        samples = self._audio.drain()
+        self._received += len(samples)
+        self._uncommitted += len(samples)
         return messages.heard(samples)
 
     # --- out ---------------------------------------------------------------------------------------------------------
@@ -211,20 +198,18 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return actions
 
     def _speech_started(self, start: int) -> list[base.Action]:
-        state = self._state
-        if state.session.detection is None:
+        if self._session.detection is None:
             return []
-        item = state.items[0] if state.items else self._new_item(start)
+        item = self._items[0] if self._items else self._new_item(start)
         item.start = start if not item.text else item.start
         return [
             self._say("input_audio_buffer.speech_started", audio_start_ms=messages.milliseconds(start), item_id=item.id)
         ]
 
     def _speech_stopped(self, end: int) -> list[base.Action]:
-        state = self._state
-        if state.session.detection is None or not state.items:
+        if self._session.detection is None or not self._items:
             return []
-        item = state.items[0]
+        item = self._items[0]
         item.end = max(end, item.end)
         stopped = self._say(
             "input_audio_buffer.speech_stopped", audio_end_ms=messages.milliseconds(end), item_id=item.id
@@ -232,44 +217,40 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return [stopped, *self._announce(item)]
 
     def _delta(self, words: Sequence[Word]) -> list[base.Action]:
-        state = self._state
-        item = state.items[0] if state.items else self._new_item(words[0].start)
+        item = self._items[0] if self._items else self._new_item(words[0].start)
         text = "".join(word.text for word in words)
         text = text if item.text else text.lstrip()
         item.text += text
         item.end = max(item.end, words[-1].end)
-        values: dict[str, Any] = {"logprobs": [_logprob(word) for word in words]} if state.session.logprobs else {}
+        values: dict[str, Any] = {"logprobs": [_logprob(word) for word in words]} if self._session.logprobs else {}
         return [self._say(f"{_TRANSCRIPTION}.delta", item_id=item.id, content_index=0, delta=text, **values)]
 
     def _turn_ended(self, end: int) -> list[base.Action]:
         """The end of an utterance is that of its item, unless the client said or has to say where the item ends."""
-        state = self._state
-        if not state.items or state.items[0].awaited:
+        if not self._items or self._items[0].awaited:
             return []
-        if state.session.detection is None and not state.items[0].announced:
+        if self._session.detection is None and not self._items[0].announced:
             return []
-        state.items[0].end = max(state.items[0].end, end)
+        self._items[0].end = max(self._items[0].end, end)
         return self._complete()
 
     def flushed(self) -> base.Actions:
         """What the client committed is transcribed."""
-        state = self._state
         actions: list[base.Action] = []
-        if not any(item.awaited for item in state.items):
+        if not any(item.awaited for item in self._items):
             return actions
-        while not state.items[0].awaited:  # its utterance ended exactly where the client committed
+        while not self._items[0].awaited:  # its utterance ended exactly where the client committed
             actions += self._complete()
         return [*actions, *self._complete()]
 
     def cleared(self) -> base.Actions:
         """An utterance of which nothing was confirmed is forgotten; one that was announced is closed, empty."""
-        state = self._state
         actions: list[base.Action] = []
-        if state.session.detection is not None and state.items and not state.items[0].awaited:
-            if state.items[0].announced or state.items[0].text:
+        if self._session.detection is not None and self._items and not self._items[0].awaited:
+            if self._items[0].announced or self._items[0].text:
                 actions += self._complete()
             else:
-                state.items.popleft()
+                self._items.popleft()
         return (*actions, self._say("input_audio_buffer.cleared"))
 
     def problem(self, problem: base.Problem) -> base.Actions:
@@ -283,11 +264,10 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
     # --- items -------------------------------------------------------------------------------------------------------
 
     def _new_item(self, start: int) -> _Item:
-        state = self._state
-        state.count += 1
-        item = _Item(f"item_{self.opening.connection}_{state.count}", state.last_id, start)
-        state.last_id = item.id
-        state.items.append(item)
+        self._count += 1
+        item = _Item(f"item_{self.opening.connection}_{self._count}", self._last_id, start)
+        self._last_id = item.id
+        self._items.append(item)
         return item
 
     def _announce(self, item: _Item) -> list[base.Action]:
@@ -310,9 +290,9 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
 
     def _complete(self) -> list[base.Action]:
         """The oldest item's transcript is whole."""
-        item = self._state.items[0]
+        item = self._items[0]
         actions = self._announce(item)
-        self._state.items.popleft()
+        self._items.popleft()
         usage = {"type": "duration", "seconds": round(seconds(max(item.end - item.start, 0)), 3)}
         done = self._say(
             f"{_TRANSCRIPTION}.completed", item_id=item.id, content_index=0, transcript=item.text, usage=usage
@@ -322,17 +302,17 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
     def _complete_all(self) -> list[base.Action]:
         """At the end of a session: nothing that was heard stays open."""
         actions: list[base.Action] = []
-        while self._state.items:
-            if self._state.items[0].text or self._state.items[0].announced:
+        while self._items:
+            if self._items[0].text or self._items[0].announced:
                 actions += self._complete()
             else:
-                self._state.items.popleft()
+                self._items.popleft()
         return actions
 
     def _failed(self, message: str) -> list[base.Action]:
-        if not self._state.items:
+        if not self._items:
             return []
-        item = self._state.items.popleft()
+        item = self._items.popleft()
         error = {"type": "transcription_error", "code": "internal", "message": message}
         return [
             *self._announce(item),
@@ -343,15 +323,15 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
 
     def _describe(self) -> dict[str, Any]:
         return describe_session(
-            self._state.session,
+            self._session,
             f"sess_{self.opening.connection}",
             self.opening.at + (self.opening.server.limit_s or DEFAULT_LIMIT_S),
             older=self._older,
         )
 
     def _say(self, kind: str, **values: Any) -> base.Reply:
-        self._state.said += 1
-        event_id = f"event_{self.opening.connection}_{self._state.said}"
+        self._said += 1
+        event_id = f"event_{self.opening.connection}_{self._said}"
         return messages.reply(type=kind, event_id=event_id, **values)
 
     def _error(
