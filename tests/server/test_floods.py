@@ -261,7 +261,7 @@ def test_a_thousand_clients_that_connect_and_break_off() -> None:
                 await asyncio.sleep(0.05)
 
     with standing(limited(resume_s=0, stall_s=5)) as town:
-        town.hub.recorder = None  # it would remember them all
+        town.hub.record = None  # it would remember them all
         asyncio.run(some(town, 300))
         threads, tasks, memory = threading.active_count(), town.tasks(), _resident_mb()
         asyncio.run(some(town, 1000))

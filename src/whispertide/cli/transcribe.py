@@ -9,9 +9,8 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say
-from whispertide.cli.folder import with_folders_opened
 from whispertide.cli.output import STDIN, plan_targets
-from whispertide.cli.source import PcmFormat, Source
+from whispertide.cli.source import PcmFormat, Source, with_folders_opened
 from whispertide.errors import AudioError, OptionError
 
 if TYPE_CHECKING:

@@ -16,13 +16,12 @@ from whispertide.events import Confirmed, Error, Event, Unheard
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
 from whispertide.server.journal import Journal
-from whispertide.server.live import Command, LiveSession
+from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import EventsGoneError, Outbox
 from whispertide.server.protocols import base
-from whispertide.server.record import Recorder
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import ABOUT, RECIPES, get_recipe
@@ -65,7 +64,7 @@ class Hub:
         *,
         version: str = "",
         journal: Journal | None = None,
-        recorder: Recorder | None = None,
+        record: Callable[[LiveSession, base.Settings], Observer] | None = None,
     ) -> None:
         if not models:
             raise OptionError("expected at least one model to serve; got none")
@@ -78,7 +77,7 @@ class Hub:
         self.connections: set[Client] = set()
         self.draining = False
         self.journal = journal
-        self.recorder = recorder
+        self.record = record
         self.load = Load(enabled=options.work.degrade)
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
         self.info = base.ServerInfo(
@@ -126,8 +125,8 @@ class Hub:
         except (WhispertideError, TypeError) as error:
             raise self._refused("bad_setting", str(error)) from error
         live.limit_s = min(live.limit_s, limit_s)
-        told = (self.recorder, self.journal if resumable else None)
-        live.observers = tuple(each.opened(live, settings) for each in told if each is not None)
+        told = (self.record, self.journal.opened if resumable and self.journal is not None else None)
+        live.observers = tuple(opened(live, settings) for opened in told if opened is not None)
         self.sessions[identity] = live
         self.metrics.opened.labels(protocol).inc()
         self._count()

@@ -30,7 +30,7 @@ from whispertide.server.options import Address, ServerOptions
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
-from whispertide.server.record import Recorder
+from whispertide.server.recording import Recorder
 from whispertide.server.restore import resume_journal
 from whispertide.server.sockets import ThriftyWebSockets, check_hooks, patient
 from whispertide.server.tcp import TcpListener
@@ -164,11 +164,11 @@ def assemble(
     Raises `OptionError` for a journal or a folder of recordings that cannot be used.
     """
     journal = Journal(options.journal) if options.journal else None
-    recorder = Recorder(options.record) if options.record else None
+    record = Recorder(options.record).opened if options.record else None
     work = options.work
     if work.batch > 1:
         models = {name: batched(model, most=work.batch, lanes=work.workers) for name, model in models.items()}
-    hub = Hub(models, recipe, options, version=__version__, journal=journal, recorder=recorder)
+    hub = Hub(models, recipe, options, version=__version__, journal=journal, record=record)
     if journal is None:
         return hub, lambda: None
     hub.at_start = partial(resume_journal, hub, journal)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.alignment import alignment_heads
-from whispertide.decoding.beam import GREEDY
 from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import RepetitionGuard, SameToken
 from whispertide.decoding.hypothesis import joined, truncation
