@@ -301,15 +301,15 @@ class Connection:
             if not self.protocol.resumable:
                 live.outbox.forget_sent()
             if over:
-                self._over(live)
+                self._leave(live)
                 return
 
     def _tell(self, events: list[Event]) -> None:
         if events:
             self._perform(self.protocol.events(events))
 
-    def _over(self, live: LiveSession) -> None:
-        """The session's last event was handed over. A client that may come back might not get it."""
+    def _leave(self, live: LiveSession) -> None:
+        """This connection is done with the session; whoever may come back might not have all of it."""
         if self.protocol.resumable:
             self.hub.park(live)
         else:
@@ -330,12 +330,8 @@ class Connection:
 
     def _let_go(self) -> None:
         live, self.live = self.live, None
-        if live is None or live.wake != self._awake.set:
-            return
-        if self.protocol.resumable:
-            self.hub.park(live)
-        else:
-            self.hub.drop(live)
+        if live is not None and live.wake == self._awake.set:
+            self._leave(live)
 
     def take_away(self, live: LiveSession) -> None:
         """The session's client has come back on another connection: this one is dead."""
