@@ -23,7 +23,7 @@ from standing_server import (
     standing,
     until_closed,
 )
-from whispertide.server.protocols.wyoming_frames import Frame, encode
+from whispertide.server.protocols.wyoming import Frame, encode
 
 IDLE_S, STALL_S = 10, 1.5  # so long that a busy machine alone does not make a client late
 TEXTS_PER_S = 20

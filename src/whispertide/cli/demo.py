@@ -27,10 +27,10 @@ def demo(
     engine: arguments.Engine,
 ) -> ExitCode:
     """Watch the bundled recording turn into captions. Needs no network and no microphone."""
+    from whispertide.cli.job import StreamJob
     from whispertide.cli.output import Target
     from whispertide.cli.pump import at_full_speed, at_live_pace
     from whispertide.cli.source import Source
-    from whispertide.cli.stream import StreamJob
     from whispertide.types import to_samples
 
     recipe, live = stream.resolve(), pace == "live"

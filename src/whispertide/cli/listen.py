@@ -34,9 +34,8 @@ def listen(
     if show_devices:
         return list_devices()
     from whispertide.audio import mic
-    from whispertide.cli.job import warn_of_synthetic
+    from whispertide.cli.job import StreamJob, warn_of_synthetic
     from whispertide.cli.pump import Arrivals
-    from whispertide.cli.stream import StreamJob
 
     word, (target,) = stream.hush_word(), plan_targets([NAME], output, form)
     options, recipe = arguments.with_code(text), stream.resolve(word)

@@ -59,9 +59,7 @@ def transcribe(
 
     With --recipe, --set, --pace, --vad or --executor the audio is streamed instead, as from a microphone.
     """
-    from whispertide.cli.job import Job, warn_of_synthetic
-    from whispertide.cli.offline import OfflineJob
-    from whispertide.cli.stream import StreamJob
+    from whispertide.cli.job import Job, OfflineJob, StreamJob, warn_of_synthetic
 
     pcm = None if rate is None else PcmFormat(rate, channels, sample_format)
     names = with_folders_opened(files)

@@ -19,7 +19,6 @@ from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import RepetitionGuard, SameToken
-from whispertide.decoding.hypothesis import joined, truncation
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Cost, Features, Frame
 from whispertide.decoding.prompt import Prompt
@@ -27,7 +26,7 @@ from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import NON_SPEECH, Rules, build_rules, suppressed_tokens
 from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, run_search
 from whispertide.decoding.token_kinds import TokenKinds
-from whispertide.decoding.token_search import TokenSearch
+from whispertide.decoding.token_search import TokenSearch, joined, truncation
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
 from whispertide.decoding.unrolled import run_unrolled
 from whispertide.decoding.watch import Halt, Head, Scene, WatchingGuard
