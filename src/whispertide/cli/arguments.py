@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
@@ -92,14 +92,7 @@ def load(
     """Load a model, saying on standard error what has to be downloaded or built. `hush`: as in `Transcriber`."""
     from whispertide import api
 
-    transcriber = api.load(
-        model,
-        precision=engine.precision,
-        provider=engine.provider,
-        threads=engine.threads,
-        revision=revision,
-        announce=say,
-    )
+    transcriber = api.load(model, **asdict(engine), revision=revision, announce=say)
     return transcriber if hush is None else api.Transcriber(transcriber.model, hush=hush)
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,25 +21,12 @@ from whispertide.events import Confirmed, Event, Language, TurnEnd
 from whispertide.formats.document import Segmenter, TextSegment
 from whispertide.types import SAMPLE_RATE, FloatArray
 
+if TYPE_CHECKING:
+    from whispertide.session import Session
+
 LIVE_BLOCK = SAMPLE_RATE // 10  # 0.1 s: how finely audio arrives
 
 _POLL_S = 0.1  # how soon a wait for a microphone notices an interrupt
-
-
-class Pushable(Protocol):
-    """What the loop needs of a session."""
-
-    def push(self, samples: FloatArray) -> list[Event]:
-        """Take audio; return what it led to."""
-
-    def finish(self) -> list[Event]:
-        """The audio is over."""
-
-    def collect(self) -> list[Event]:
-        """What was computed meanwhile led to these."""
-
-    def close(self) -> None:
-        """Nobody waits for what is being computed."""
 
 
 class Watcher:
@@ -76,7 +63,7 @@ class Pump:
     has arrived but was not taken yet, and the session is finished with it.
     """
 
-    session: Pushable
+    session: "Session"
     meter: Meter
     watchers: Sequence[Watcher] = ()
     rest: Callable[[], FloatArray] | None = None

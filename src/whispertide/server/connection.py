@@ -24,7 +24,7 @@ log = logging.getLogger("whispertide.server")
 
 _BATCH = 256  # entries handed to a protocol at once
 _QUEUED = 2**20  # bytes of replies that may wait before events are held back
-_FAREWELL_S = 2.0  # for the last words to a client that may not read them
+_CLOSING_S = 2.0  # for the last words to a client that may not read them
 _BURST_S = 4.0  # messages of that many seconds may come at once
 _SHOWN = 500  # characters of what is told about a problem: it may quote the client
 _ROOM_S = 0.02  # how often a reader that waits looks whether there is room
@@ -219,7 +219,7 @@ class Connection:
             self.problem(error.kind, str(error), fatal=True)
             return
         if live.wake is not None:  # the connection before is dead and does not know it yet
-            self.hub.evict(live)
+            self.hub.detach(live)
         self.live = live
         self._complained.clear()
         live.wake = self._awake.set
@@ -326,14 +326,14 @@ class Connection:
             await asyncio.wait((writer,), timeout=_ROOM_S)
         if not self._closing:
             self._perform((base.Close(),))
-        await asyncio.wait((writer,), timeout=_FAREWELL_S)
+        await asyncio.wait((writer,), timeout=_CLOSING_S)
 
     def _let_go(self) -> None:
         live, self.live = self.live, None
         if live is not None and live.wake == self._awake.set:
             self._leave(live)
 
-    def take_away(self, live: LiveSession) -> None:
+    def detach(self, live: LiveSession) -> None:
         """The session's client has come back on another connection: this one is dead."""
         if self.live is live:
             self.live = None

@@ -49,7 +49,7 @@ class Client(Protocol):
     def shut_down(self) -> None:
         """Say that the server stops, and close."""
 
-    def take_away(self, live: LiveSession) -> None:
+    def detach(self, live: LiveSession) -> None:
         """Close if this is the session of that connection: its client is elsewhere."""
 
 
@@ -220,10 +220,10 @@ class Hub:
         self._count()
         log.info("session parked", extra={"session": live.id})
 
-    def evict(self, live: LiveSession) -> None:
+    def detach(self, live: LiveSession) -> None:
         """Take a session away from the connection that has it."""
         for connection in list(self.connections):
-            connection.take_away(live)
+            connection.detach(live)
 
     def drop(self, live: LiveSession) -> None:
         """Forget a session."""
@@ -244,7 +244,7 @@ class Hub:
         most = to_samples(self.options.limits.inbox_s)
         return max(live.waiting, live.accepted - live.safe) < most and live.outbox.waiting < live.outbox.limit // 2
 
-    def adopt(self, live: LiveSession) -> None:
+    def restore(self, live: LiveSession) -> None:
         """A session from an earlier life of the server: it goes on, and waits for its client."""
         self.sessions[live.id] = live
         self.park(live)

@@ -22,7 +22,7 @@ def resume_journal(hub: Hub, journal: Journal) -> int:
             log.warning("session cannot be resumed", extra={"session": kept.id, "problem": str(error)})
             journal.discard(kept.id)
             continue
-        hub.adopt(live)
+        hub.restore(live)
         log.info("session restored", extra={"session": kept.id, "audio_s": seconds(kept.samples)})
         count += 1
     return count

@@ -32,7 +32,7 @@ from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProto
 from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.recording import Recorder
 from whispertide.server.restore import resume_journal
-from whispertide.server.sockets import ThriftyWebSockets, check_hooks, patient
+from whispertide.server.sockets import BoundedWebSockets, check_hooks, http_with_deadlines
 from whispertide.server.tcp import TcpListener
 from whispertide.streaming.recipe import Recipe
 
@@ -72,8 +72,8 @@ class Server(uvicorn.Server):
             ssl_keyfile=address.key,
             loop="asyncio",  # others accept connections by themselves (`listening`)
             backlog=BACKLOG,
-            http=patient(limits.stall_s),
-            ws=ThriftyWebSockets,
+            http=http_with_deadlines(limits.stall_s),
+            ws=BoundedWebSockets,
             ws_max_size=limits.message,
             ws_ping_interval=_PING_S,
             # A client that is being read slowly cannot answer in time: `Limits.idle_s` finds those that are dead.
