@@ -139,6 +139,11 @@ class StreamChoice:
     hush: Path | None = None
     executor: str | None = None
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether anything was said that only streaming has; a framing and a hush word offline runs have as well."""
+        return any(choice is not None for choice in (self.recipe, self.changes, self.vad, self.executor))
+
     def hush_word(self) -> "HushWord | None":
         """The hush word of `--hush`.
 

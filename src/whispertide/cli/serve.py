@@ -26,6 +26,10 @@ _who = partial(typer.Option, rich_help_panel="Who may connect")
 _limit = partial(typer.Option, rich_help_panel="Limits")
 _keep = partial(typer.Option, rich_help_panel="Keeping sessions")
 
+_EXPOSED = (
+    f"expected API keys for a server that other machines can reach ({{}}): set {KEYS_VARIABLE} or --api-keys FILE, or "
+    "give --no-api-keys to let everybody in"
+)
 _ADDRESS: arguments.Fields = {
     "host": _where("--host", help="Address to listen on."),
     "port": _where("--port", min=0, max=65535, help="0 = any."),
@@ -95,12 +99,9 @@ def serve(
     from whispertide.server import access, logs, serving
 
     keys = access.read_keys(os.environ.get(KEYS_VARIABLE), keys_file)
-    if not keys and not open_to_all and not access.is_loopback(address.host):
-        raise OptionError(
-            f"expected API keys for a server that other machines can reach ({address.host}): set {KEYS_VARIABLE} or "
-            "--api-keys FILE, or give --no-api-keys to let everybody in"
-        )
     _check_files(address)
+    if not keys and not open_to_all and not access.is_loopback(address.host):
+        raise OptionError(_EXPOSED.format(address.host))
     if log_level not in ("debug", "info", "warning", "error"):
         raise OptionError(f"expected --log-level debug, info, warning or error; got {log_level!r}")
     recipe, ports = stream.resolve(), {"wyoming": wyoming, "lines": lines, "json-lines": json_lines}

@@ -61,16 +61,14 @@ def transcribe(
     """
     from whispertide.cli.job import Job, OfflineJob, StreamJob, warn_of_synthetic
 
-    pcm = None if rate is None else PcmFormat(rate, channels, sample_format)
-    names = with_folders_opened(files)
+    pcm, names = None if rate is None else PcmFormat(rate, channels, sample_format), with_folders_opened(files)
     # A folder gives a folder, also where it holds one recording, or is yet to be made.
     folder = output if output is None or names == files or Path(output).suffix else f"{output}/"
     _check_usage(names, pcm)
     word = stream.hush_word()
     sources, targets = [Source(name, pcm) for name in names], plan_targets(names, folder, form)
     options, live = arguments.with_code(text), pace == "live"
-    streamed = (stream.recipe, stream.changes, stream.vad, stream.executor, pace)
-    recipe = stream.resolve(word) if any(choice is not None for choice in streamed) else None
+    recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
     durations, codes = _probed(sources)  # before a model is loaded, or even downloaded
     if durations:
         transcriber = arguments.load(model, engine, revision, word)
