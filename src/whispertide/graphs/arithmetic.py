@@ -23,7 +23,7 @@ _LINEAR: dict[Precision, LinearKind] = {
 
 
 def linear_kind(precision: Precision) -> LinearKind:
-    """That of a precision; the weights of "int8" are unsigned where signed ones saturate (`saturation`)."""
+    """That of a precision; the weights of "int8" are unsigned where signed ones saturate."""
     unsigned = precision == "int8" and signed_weights_saturate()
     return "dynamic-uint8" if unsigned else _LINEAR[precision]
 
