@@ -113,7 +113,8 @@ def standing(options: ServerOptions | None = None, model: Any = None) -> Iterato
     async def serve() -> None:
         models: dict[str, Any] = {"nano.en": model or KnowingModel()}
         hub, close = assemble(models, get_recipe("whisper-streaming"), options or limited())
-        hub.recorder = watcher = Watcher()
+        watcher = Watcher()
+        hub.record = watcher.opened
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(running(hub))
             ports = {}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from command_line import write_wav
-from whispertide.formats.files import parse_json, parse_jsonl
+from read_transcripts import parse_json, parse_jsonl
 from whispertide.types import SAMPLE_RATE
 
 PROGRAM = [sys.executable, str(Path(__file__).parent.parent / "fake_transcriber.py")]

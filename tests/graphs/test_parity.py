@@ -10,6 +10,7 @@ near -12). Those logits are sums of large numbers that cancel: `transformers` it
 measured against fp64. They are left out of the comparison; every other model is compared whole.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -234,7 +235,7 @@ def test_suppression_per_row_and_top_candidates(pair: Pair) -> None:
     encoded = pair.engine.encode(pair.mel[:, :400])
     state = pair.engine.start(encoded)
     state.run(DecodeRequest(pair.ids[:, :4], (3,)))
-    fork = state.fork()
+    fork = copy(state)
     two = np.array([[7], [7]])
     plain = logits_of(state.run(DecodeRequest(two, (0,), parents=(0, 0), need="logits")))[:, 0]
     best = int(plain[0].argmax())

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 
 from served import SECONDS, TEXT, client, limited
 from standing_server import PORTS, SOCKETS, Standing, answers, standing, tcp_answer
-from whispertide.server.protocols.wyoming_frames import Frame, encode
+from whispertide.server.protocols.wyoming import Frame, encode
 
 AT_16_KHZ = {"type": "audio/pcm", "rate": 16_000}
 

@@ -17,8 +17,7 @@ from whispertide.server.hub import Hub
 from whispertide.server.options import Access, Limits, ServerOptions
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
-from whispertide.server.protocols.wyoming import WyomingProtocol
-from whispertide.server.protocols.wyoming_frames import Frame, FrameReader, encode
+from whispertide.server.protocols.wyoming import Frame, FrameReader, WyomingProtocol, encode
 from whispertide.server.serving import drain, tcp_listeners
 from whispertide.server.tcp import TcpListener, _is_loopback
 from whispertide.session import Session

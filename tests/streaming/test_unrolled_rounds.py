@@ -14,8 +14,8 @@ from scripted_decoder import EOT, SOT, SPECIALS, VOCABULARY, ScriptedDecoder, te
 from stepwise import Stepwise
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.backward_shift import BackwardShift, BackwardShiftGuard
-from whispertide.decoding.beam import GREEDY
 from whispertide.decoding.frontier import Frontier, FrontierGuard
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules

@@ -29,10 +29,7 @@ from whispertide.errors import CheckpointError, CheckpointNotFoundError
 WEIGHTS = "model.safetensors"
 
 # The single file, and the index of shards, of each format in a Hugging Face folder; the first that is there is read.
-WEIGHT_FORMATS = (
-    (WEIGHTS, "model.safetensors.index.json"),
-    ("pytorch_model.bin", "pytorch_model.bin.index.json"),
-)
+WEIGHT_FORMATS = ((WEIGHTS, "model.safetensors.index.json"), ("pytorch_model.bin", "pytorch_model.bin.index.json"))
 
 Weights = npt.NDArray[Any]  # float16 or float32
 

@@ -48,11 +48,7 @@ def open_engine(checkpoint: Checkpoint, options: EngineOptions, announce: Announ
 
 
 def load_model(
-    name: str,
-    options: EngineOptions | None = None,
-    *,
-    revision: str | None = None,
-    announce: Announce | None = None,
+    name: str, options: EngineOptions | None = None, *, revision: str | None = None, announce: Announce | None = None
 ) -> WhisperModel:
     """Load a model by short name, hub id, folder or `.pt` file, in the engine that `options` name.
 

@@ -44,7 +44,7 @@ class Step:
     kept: "tuple[Future[None], ...]" = ()  # nobody learns of the step before these are done
 
 
-class Witness(Protocol):
+class Observer(Protocol):
     """Is told in the worker thread what a session took and said, before anybody else learns of it."""
 
     def step(self, live: "LiveSession", taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
@@ -73,7 +73,7 @@ class LiveSession:
     outbox: Outbox = field(default_factory=Outbox)
     languages: tuple[str, ...] = ()  # that the model writes
     limit_s: float = math.inf  # of audio
-    witnesses: tuple[Witness, ...] = ()
+    observers: tuple[Observer, ...] = ()
     wake: Callable[[], None] | None = None
     inbox: deque[Command] = field(default_factory=deque)
     accepted: int = 0
@@ -128,7 +128,7 @@ class LiveSession:
             entries += self._fail("the server made a mistake. Confirmed text stays. Start another session")
         self.commands += len(taken)
         numbered = self._numbered(entries)
-        told = [witness.step(self, taken, numbered) for witness in self.witnesses]
+        told = [observer.step(self, taken, numbered) for observer in self.observers]
         self.session.forget()  # from here on it is with the client
         self.ended = self.ended or self.session.ended
         more = not self.ended and (result.more or bool(self.inbox))

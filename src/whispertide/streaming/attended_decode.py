@@ -11,17 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.alignment import alignment_heads
-from whispertide.decoding.beam import GREEDY
 from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import RepetitionGuard, SameToken
-from whispertide.decoding.hypothesis import joined, truncation
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, StopReason, run_search
-from whispertide.decoding.token_search import TokenSearch
+from whispertide.decoding.token_search import TokenSearch, joined, truncation
 from whispertide.decoding.token_words import Sampled, TokenWord, WordTimes, read_words, whole_characters
 from whispertide.decoding.unrolled import run_unrolled
 from whispertide.decoding.watch import Halt, Head, Scene, Watch, WatchingGuard
