@@ -99,7 +99,7 @@ class Standing:
 
     async def settled(self) -> None:
         """Until nobody is connected; what is left then is a leak."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while self.hub.connections or self.sockets or any(live.wake for live in self.hub.sessions.values()):
                 await asyncio.sleep(0.01)
 

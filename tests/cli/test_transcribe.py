@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber, word
 from read_transcripts import PARSERS, parse_json, parse_jsonl, parse_srt
+from whispertide import api
 from whispertide.cli.main import app
 from whispertide.events import from_dict
 from whispertide.formats.files import FORMATS
@@ -388,7 +389,9 @@ def test_without_a_network_the_error_says_what_to_do(
     assert "nano.en needs no network" in result.stderr
 
 
-def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path) -> None:
+def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = api.load("nano.en", threads=1)
+    monkeypatch.setattr(api, "load", lambda *_, **__: model)
     for form in FORMATS:
         result = CliRunner().invoke(app, ["transcribe", str(talk), "-m", "nano.en", "-o", f"{tmp_path}/out.{form}"])
         assert result.exit_code == 0

@@ -34,8 +34,7 @@ transformers = pytest.importorskip("transformers")
 TOLERANCE = 1e-4
 CONTROL = 100 * TOLERANCE
 LENGTH = 14
-FAST = ("nano.en", "tiny.en")
-CASES = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in ("nano.en", *SHAPES)]
+CASES = ["nano.en", *(pytest.param(name, marks=pytest.mark.slow) for name in SHAPES)]
 
 
 @dataclass

@@ -119,7 +119,7 @@ def test_connections() -> None:
                 for _ in range(places + more):
                     with suppress(OSError):
                         opened.append(await asyncio.open_connection("127.0.0.1", town.port))
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(60):
                     while sum(reader.at_eof() or reader.exception() is not None for reader, _ in opened) < more:
                         await asyncio.sleep(0.01)
                 assert places - 20 < len(town.sockets) <= places
@@ -169,7 +169,7 @@ def test_sessions_that_are_left_at_once() -> None:
                 async with client(server) as rude:
                     await rude.send(bytes(3200))
                     await rude.until("session")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while hub.connections:
                     await asyncio.sleep(0.01)
             assert len(hub.sessions) <= 9
@@ -256,7 +256,7 @@ def test_a_thousand_clients_that_connect_and_break_off() -> None:
             await asyncio.sleep(0.002 * (cycle % 3))
             writer.transport.abort()
         await town.settled()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while town.hub.sessions:
                 await asyncio.sleep(0.05)
 

@@ -208,8 +208,8 @@ def near(found: Sequence[float], expected: Sequence[float], tolerance: float = 0
 
 
 def undisturbed(measure: Callable[[], None]) -> None:
-    """Three times at most: a busy machine must not fail it, a clock that is wrong always does."""
-    for _ in range(2):
+    """Twenty times at most: a busy machine must not fail it, a clock that is wrong always does."""
+    for _ in range(19):
         try:
             measure()
         except LateError:
@@ -218,6 +218,7 @@ def undisturbed(measure: Callable[[], None]) -> None:
     measure()
 
 
+@pytest.mark.slow
 def test_the_wall_clock_agrees_with_both_simulations() -> None:
     """In real time. A round sleeps for 0.4 s; 0.3 s are allowed for all else. The recording ends between two rounds, so
     that it does not hang on a moment whether the last but one begins before the end.
@@ -279,6 +280,7 @@ def test_two_workers_encode_a_round_while_the_one_before_is_decoded() -> None:
     assert confirmed_at(two).keys() == confirmed_at(one).keys() == {f"w{at}" for at in range(6)}
 
 
+@pytest.mark.slow
 def test_two_workers_agree_with_the_wall_clock() -> None:
     words, stage = numbered(3), 0.4
 

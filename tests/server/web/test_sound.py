@@ -205,7 +205,7 @@ def test_the_microphone_and_the_text_that_is_downloaded(tab: Page, served: Serve
 
     tab.click("#save")
     tab.click("[data-format=txt]")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (found := list(tmp_path.glob("*.txt"))) and time.monotonic() < deadline:
         time.sleep(0.1)
     (downloaded,) = found
