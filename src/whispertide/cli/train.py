@@ -8,6 +8,7 @@ import typer
 from whispertide.cli.arguments import ModelArgument
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_card import card, curve
+from whispertide.cli.train_causal import causal
 from whispertide.cli.train_fit import export, fit, plot, resume
 from whispertide.cli.train_heads import heads
 from whispertide.cli.train_hush import hush
@@ -48,6 +49,7 @@ train.command()(curve)
 train.command()(heads)
 train.command()(truncation)
 train.command()(hush)
+train.command()(causal)
 
 
 @train.command()

@@ -37,8 +37,10 @@ def first_block(block: int) -> int:
     return max(FIRST, block)
 
 
-def _windows() -> WindowOptions:
-    return WindowOptions(silent=0.05, timestamps=0.0, prompt=0.05, cut_end=0.1, cut_start=0.1, prompt_tokens=16)
+def stream_windows(language: str | None = None) -> WindowOptions:
+    """Windows as a stream has them: no timestamps, and seldom a few words of what was before."""
+    shares = {"silent": 0.05, "timestamps": 0.0, "prompt": 0.05, "cut_end": 0.1, "cut_start": 0.1}
+    return WindowOptions(**shares, prompt_tokens=16, language=language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class CausalBatchOptions:
     seconds: float = 40.0
     lengths_s: tuple[float, ...] = (4.0, 6.0, 9.0, 14.0, 24.0)
     shares: tuple[float, ...] = (0.25, 0.3, 0.25, 0.15, 0.05)
-    windows: WindowOptions = field(default_factory=_windows)
+    windows: WindowOptions = field(default_factory=stream_windows)
 
     def __post_init__(self) -> None:
         if self.block != ANY and not 1 <= self.block <= LONGEST_BLOCK:

@@ -82,8 +82,8 @@ def _shared(places: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def sample_points(spoken: Spoken, ends: Sequence[int], block: int, dice: Dice) -> list[int]:
     """The block ends, in frames and in an order by the dice, at which a window's answer is asked.
 
-    `ends` are those of all blocks of `block` frames in the window, the last one its end. Drawn are some until a second after the last
-    word; in silence, of all of them. Where the words' times are not known it is the end alone.
+    `ends` are those of all blocks of `block` frames in the window, the last one its end. Drawn are some until a second
+    after the last word; in silence, of all of them. Where the words' times are not known it is the end alone.
     """
     if not spoken.exact:
         return [ends[-1]]

@@ -5,7 +5,6 @@ One pass of the encoder serves all sample points of a window, because under the 
 sound follows it. Needs torch and peft. Knows nothing of where speech comes from, or of optimisation.
 """
 
-
 import torch
 from torch import Tensor
 from torch.nn import functional

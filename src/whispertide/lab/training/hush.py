@@ -299,8 +299,8 @@ def open_trainer(
     trained = Shards(tuple(place for number, place in enumerate(usable.places) if number % HELD_BACK))
     note_options(options, folder)
     batches = HushBatches(trained, tokenizer, options, network.dims.n_mels, options.seed)
-    clean = replace(options, windows=replace(options.windows, augmentation=clean()))
-    kept = HushBatches(held_back, tokenizer, clean, network.dims.n_mels, seed=options.seed + 1)
+    quiet = replace(options, windows=replace(options.windows, augmentation=clean()))
+    kept = HushBatches(held_back, tokenizer, quiet, network.dims.n_mels, seed=options.seed + 1)
     tested = [window for number in range(-(-options.held_out // options.batch)) for window in kept[number]]
     trainer = HushTrainer(network, batches, tested[: options.held_out], options, folder, device)
     if (folder / STATE).exists():

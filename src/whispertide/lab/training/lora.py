@@ -23,8 +23,8 @@ def add_adapters(
 ) -> None:
     """Put adapters of this rank into the network, in place; they alone require a gradient.
 
-    `strength` times what they say is added (the paper's alpha, divided by the rank). They begin as nothing: the network computes what it did. Raises `OptionError` for a rank below 1, and where peft is
-    not installed.
+    `strength` times what they say is added (the alpha of LoRA, divided by the rank). They begin as nothing: the
+    network computes what it did. Raises `OptionError` for a rank below 1, and where peft is not installed.
     """
     if rank < 1:
         raise OptionError(f"expected a rank of at least 1 for the adapters; got {rank}")
