@@ -1,7 +1,6 @@
 """Training a causal adapter: nothing later is heard, nothing changes at first, a loss that falls, exact resumption."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from whispertide.lab.training.causal_batches import CausalBatch, CausalBatches, 
 from whispertide.lab.training.causal_decoding import Shown, arwer, shown_at_ends  # noqa: E402
 from whispertide.lab.training.causal_network import adapt, adapters, causal_loss, encode  # noqa: E402
 from whispertide.lab.training.loop import LOG, STATE  # noqa: E402
-from whispertide.lab.training.network import Whisper, load_network, new_network, save_tensors  # noqa: E402
+from whispertide.lab.training.network import load_network, new_network, save_tensors  # noqa: E402
 from whispertide.lab.training.shards import Shards, open_shards, write_shard  # noqa: E402
 
 BATCH = CausalBatchOptions(seconds=4.0, lengths_s=(2.0,), shares=(1.0,))
@@ -221,7 +220,7 @@ def test_bad_runs_are_refused(tmp_path: Path, shards: Shards, checkpoint: Checkp
     untimed = tmp_path / "untimed"
     untimed.mkdir()
     write_shard(untimed, 0, [spoken(number, timed=False) for number in range(60)])
-    with pytest.raises(CorpusError, match="40 utterances with word times .* got 0 of 60"):
+    with pytest.raises(CorpusError, match=r"40 utterances with word times .* got 0 of 60"):
         trainer(checkpoint, open_shards([untimed]), tmp_path / "other")
     with pytest.raises(OptionError, match="rank, steps"):
         CausalOptions(rank=0)
@@ -261,7 +260,7 @@ def command(*arguments: object) -> Result:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, checkpoint: Checkpoint) -> Iterator[Path]:
+def folder(tmp_path: Path, checkpoint: Checkpoint) -> Path:
     """A model folder of the small checkpoint."""
     from whispertide.checkpoint.names import BUNDLED_DIR
 
@@ -275,7 +274,7 @@ def folder(tmp_path: Path, checkpoint: Checkpoint) -> Iterator[Path]:
     (place / "config.json").write_text(json.dumps(config))
     (place / "tokenizer.json").write_bytes((BUNDLED_DIR / "nano.en" / "tokenizer.json").read_bytes())
     (place / "model.safetensors").write_bytes(checkpoint.tensors.files[0].read_bytes())
-    yield place
+    return place
 
 
 def test_the_command_trains_and_goes_on(tmp_path: Path, folder: Path, speech: Path) -> None:

@@ -73,10 +73,8 @@ def greedy(network: Whisper, encoded: Tensor, limits: Tensor, prefix: Sequence[i
         if not open_:
             break
         tokens = torch.tensor([[*prefix, *rows[row]] for row in open_], device=encoded.device)
-        heard = limits[open_]
-        hidden, _ = network.decoder(
-            tokens, encoded.expand(len(open_), -1, -1), bias=heard_until(heard, encoded.shape[1])
-        )
+        bias, first = heard_until(limits[open_], encoded.shape[1]), torch.zeros_like(limits[open_])
+        hidden, _ = network.decoder(tokens, encoded, bias=bias, rows=first)
         scores = functional.linear(hidden[:, -1], network.decoder.embed_tokens.weight[: eot + 1])
         best = scores.argmax(-1).tolist()
         for row, token in zip(open_, best, strict=True):

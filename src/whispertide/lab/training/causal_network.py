@@ -54,13 +54,10 @@ def heard_until(limits: Tensor, frames: int) -> Tensor:
 
 def causal_loss(network: Whisper, batch: CausalBatch) -> Tensor:
     """Cross-entropy of the next tokens at all sample points, summed over the tokens that count."""
-    encoded = encode(network, batch.mel, batch.block)
     longest = int(batch.limits.max())
-    hidden, _ = network.decoder(
-        batch.tokens[batch.rows],
-        encoded[:, :longest][batch.rows],
-        bias=heard_until(batch.limits, longest),
-    )
+    encoded = encode(network, batch.mel, batch.block)[:, :longest]
+    bias = heard_until(batch.limits, longest)
+    hidden, _ = network.decoder(batch.tokens[batch.rows], encoded, bias=bias, rows=batch.rows)
     counted = batch.targets >= 0
     logits = functional.linear(hidden[counted], network.decoder.embed_tokens.weight)
     loss: Tensor = functional.cross_entropy(logits, batch.targets[counted], reduction="sum")
