@@ -76,7 +76,7 @@ def test_merged_weights_and_their_own_hash(checkpoint: Checkpoint) -> None:
             np.testing.assert_array_equal(after, before)
     whole.tensors.check(checkpoint.dims)
     hashes = {checkpoint.content_hash, whole.content_hash}
-    halved = replace(adapter, matrices={name: (a / 2, b) for name, (a, b) in adapter.matrices.items()})
+    halved = replace(adapter, matrices={name: (a * np.float32(0.5), b) for name, (a, b) in adapter.matrices.items()})
     hashes.add(merged(checkpoint, halved).content_hash)
     assert len(hashes) == 3
     assert merged(checkpoint, random_adapter(checkpoint)).content_hash == whole.content_hash

@@ -126,7 +126,8 @@ class CausalTrainer:
     def rate(self) -> float:
         """Of the update to come."""
         gone = min(1.0, self.gone)
-        return self.options.rate * min(1.0, (gone + 1e-3) / _WARM_UP) * 0.5 * (1 + math.cos(math.pi * gone))
+        rising, falling = min(1.0, (gone + 1e-3) / _WARM_UP), 0.5 * (1 + math.cos(math.pi * gone))
+        return self.options.rate * rising * falling
 
     def update(self, batch: CausalBatch) -> float:
         """One update; returns the loss per token. A step whose gradient is no number changes nothing."""
@@ -170,10 +171,10 @@ class CausalTrainer:
 
     # --- which is kept ------------------------------------------------------------------------------------------------
 
-    @torch.no_grad()
     def held_out_loss(self) -> float:
         """Per token at the sample points of windows that are not trained on."""
-        total = sum(float(causal_loss(self.network, batch)) for batch in self._held_out)
+        with torch.no_grad():
+            total = sum(float(causal_loss(self.network, batch)) for batch in self._held_out)
         return total / sum(batch.count for batch in self._held_out)
 
     def arwer(self) -> float:

@@ -39,8 +39,15 @@ def first_block(block: int) -> int:
 
 def stream_windows(language: str | None = None) -> WindowOptions:
     """Windows as a stream has them: no timestamps, and seldom a few words of what was before."""
-    shares = {"silent": 0.05, "timestamps": 0.0, "prompt": 0.05, "cut_end": 0.1, "cut_start": 0.1}
-    return WindowOptions(**shares, prompt_tokens=16, language=language)
+    return WindowOptions(
+        silent=0.05,
+        timestamps=0.0,
+        prompt=0.05,
+        cut_end=0.1,
+        cut_start=0.1,
+        prompt_tokens=16,
+        language=language,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +92,7 @@ class CausalBatch:
     @property
     def seconds(self) -> float:
         """Of sound."""
-        return len(self.mel) * (self.mel.shape[2] // 2) / FRAMES_PER_SECOND
+        return float(len(self.mel) * (self.mel.shape[2] // 2) / FRAMES_PER_SECOND)
 
     @property
     def count(self) -> int:

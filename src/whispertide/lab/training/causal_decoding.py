@@ -37,7 +37,6 @@ class Shown:
     reference: tuple[str, ...]
 
 
-@torch.no_grad()
 def shown_at_ends(
     network: Whisper, tokenizer: Tokenizer, said: Utterance, block: int, language: str | None = None
 ) -> list[Shown]:
@@ -49,10 +48,11 @@ def shown_at_ends(
     blocks = block_ends(frames, block, first_block(block))
     mel = causal_log_mel(raw_log_mel(samples, network.dims.n_mels, padding=HOP_LENGTH), blocks)
     place = network.encoder.conv1.weight.device
-    encoded = encode(network, torch.from_numpy(mel)[None].to(place), block)
     limits = torch.tensor([min(end, frames) for end in blocks], device=place)
     prefix = tokenizer.sot_sequence(language, timestamps=False)
-    rows = greedy(network, encoded, limits, prefix, tokenizer.eot)
+    with torch.no_grad():
+        encoded = encode(network, torch.from_numpy(mel)[None].to(place), block)
+        rows = greedy(network, encoded, limits, prefix, tokenizer.eot)
     words = said.text.split()
     shown = []
     for limit, row in zip(limits.tolist(), rows, strict=True):
