@@ -23,7 +23,7 @@ pytest.importorskip("peft")
 from whispertide.lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer  # noqa: E402
 from whispertide.lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions  # noqa: E402
 from whispertide.lab.training.causal_decoding import Shown, arwer, shown_at_ends  # noqa: E402
-from whispertide.lab.training.causal_network import adapt, adapters, causal_loss, encode  # noqa: E402
+from whispertide.lab.training.causal_network import adapt, adapters, causal_loss, encode, heard_until  # noqa: E402
 from whispertide.lab.training.loop import LOG, STATE  # noqa: E402
 from whispertide.lab.training.network import load_network, new_network, save_tensors  # noqa: E402
 from whispertide.lab.training.shards import Shards, open_shards, write_shard  # noqa: E402
@@ -92,6 +92,12 @@ def test_later_sound_changes_no_earlier_frame(block: int) -> None:
             changed = encode(network, torch.from_numpy(causal_log_mel(later, ends))[None], block)
             assert torch.equal(changed[:, :end], whole[:, :end])
             assert not torch.allclose(changed[:, end:], whole[:, end:])
+
+
+def test_the_decoder_hears_frames_before_the_limit_alone() -> None:
+    hidden = -torch.inf
+    expected = torch.tensor([[0, 0, hidden, hidden], [0, 0, 0, hidden], [0, 0, 0, 0]])
+    assert torch.equal(heard_until(torch.tensor([2, 3, 4]), 4)[:, 0, 0], expected)
 
 
 def test_one_pass_serves_all_moments(shards: Shards) -> None:
