@@ -136,7 +136,7 @@ def test_block_ends() -> None:
 
 
 def test_causal_features_by_hand() -> None:
-    """One mel, blocks that end at encoder frames 1, 3 and 4: mel frames 0 to 2, then 3 to 6, louder, then two, softer."""
+    """One mel, blocks that end at frames 1, 3 and 4: mel frames 0 to 2, then 3 to 6, louder, then two, softer."""
     raw = np.array([[-9.0, 0.0, -5.0, 2.0, -9.0, -9.0, 1.0, -9.0, 0.0, 5.0]], np.float32)
     expected = (np.array([[-8.0, 0.0, -5.0, 2.0, -6.0, -6.0, 1.0, -6.0, 0.0]]) + 4) / 4
     np.testing.assert_allclose(causal_log_mel(raw, (1, 3, 4)), expected)
