@@ -11,9 +11,11 @@ the number of threads. A matrix product cannot promise that: a BLAS sums in anot
 width. So each mel is summed bin by bin, with operations that treat every frame by itself.
 """
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -135,6 +137,38 @@ def normalise(raw: FloatArray, peak: float | None = None) -> FloatArray:
 def log_mel(samples: FloatArray, n_mels: int = 80, padding: int = 0) -> FloatArray:
     """Whisper's features [n_mels, frames] of a whole recording, floor over all of it (`raw_log_mel`, `normalise`)."""
     return normalise(raw_log_mel(samples, n_mels, padding))
+
+
+def block_ends(frames: int, block: int, first: int) -> tuple[int, ...]:
+    """Where the blocks of a causal encoder end, in encoder frames: `first`, then every `block`; the last reaches
+    `frames`, or goes beyond.
+    """
+    return tuple(range(first, max(first, frames) + block, block))
+
+
+def causal_block(raw: FloatArray, peak: float = RAW_SILENCE) -> tuple[FloatArray, float]:
+    """The features of the raw frames that a block adds to a stream, and the loudest cell so far.
+
+    `peak` is that of all blocks before; the floor is measured from the louder of the two. So a frame has one value,
+    which nothing that follows changes.
+    """
+    peak = max(peak, float(raw.max(initial=RAW_SILENCE)))
+    return normalise(raw, peak), peak
+
+
+def causal_log_mel(raw: FloatArray, ends: Sequence[int]) -> FloatArray:
+    """The features of a stream [n_mels, frames], as a causal encoder with blocks that end at `ends` gets them.
+
+    The convolutions before the encoder look two mel frames ahead. So block b, which ends at encoder frame e, needs and
+    adds the mel frames up to and including 2 e. Frames after the last block are left out.
+    """
+    last = min(raw.shape[1], 2 * ends[-1] + 1 if ends else 0)
+    edges = [0, *(min(2 * end + 1, last) for end in ends)]
+    parts, peak = [raw[:, :0]], RAW_SILENCE
+    for begin, end in pairwise(edges):
+        part, peak = causal_block(raw[:, begin:end], peak)
+        parts.append(part)
+    return np.concatenate(parts, axis=1)
 
 
 @dataclass(slots=True)

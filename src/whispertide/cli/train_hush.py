@@ -71,7 +71,7 @@ def hush(
     )
     path = output or place(checkpoint, KIND, f"{seconds:g}")
     folder = run or Path(f"hush-{seconds:g}s-{checkpoint.content_hash[:8]}")
-    speech = _speech(data or [], folder)
+    speech = speech_or_synthetic(data or [], folder)
     trainer = open_trainer(load_network(checkpoint), checkpoint.tokenizer, speech, options, folder, where)
     say(f"the run is kept in {folder}")
     if not _train(trainer, train_workers() if workers is None else workers):
@@ -88,7 +88,7 @@ def hush(
     return ExitCode.OK
 
 
-def _speech(data: list[Path], run: Path) -> "Shards":
+def speech_or_synthetic(data: list[Path], run: Path) -> "Shards":
     """The utterances of folders of shards, of manifests, or synthetic ones; the latter two are kept next to the run."""
     from whispertide.lab.training.shards import open_shards
 
