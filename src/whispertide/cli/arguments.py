@@ -228,5 +228,5 @@ Stream = Annotated[
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes. Default: one per core.")]
 Attachment = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: beside the checkpoint.")
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: next to the checkpoint.")
 ]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from whispertide.cli.arguments import AttachmentOption, ModelArgument
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
 from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_device, train_workers
 from whispertide.cli.train_hush import speech_or_synthetic
@@ -20,7 +20,7 @@ _FRAME_S = 0.02
 
 @guarded
 def causal(
-    model: ModelArgument,
+    model: arguments.ModelArgument,
     data: Annotated[
         list[Path] | None,
         typer.Option(
@@ -32,7 +32,7 @@ def causal(
     chunk: Annotated[
         str, typer.Option("--chunk", metavar="S", help="Seconds of a chunk, or any: all from 0.1 to 1 s.")
     ] = "any",
-    output: AttachmentOption = None,
+    output: arguments.Attachment = None,
     rank: Annotated[
         int, typer.Option("--rank", min=1, help="Of the changes (LoRA). The file's size grows with it.")
     ] = 32,
