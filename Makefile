@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check audit lock pin-image bench soak slow pictures screenshots mutants clean
+.PHONY: demo test check audit lock pin-image bench soak slow golden pictures screenshots mutants clean
 
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
@@ -19,6 +19,10 @@ test: $(VENV)/.test
 
 slow: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) -m slow
+
+# For whoever reshapes recipes or decoding: every trace, those of 300 s of talks too. Talks need speech synthesizers.
+golden: $(VENV)/.test
+	$(PYTEST) $(BOTH_CORES) -m 'golden or slow' tests/test_golden.py
 
 check: $(VENV)/.test audit
 	$(BIN)/ruff format --check

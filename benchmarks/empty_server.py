@@ -21,7 +21,8 @@ from whispertide.server.options import Limits, ServerOptions, Work
 from whispertide.server.serving import assemble, running
 from whispertide.session import Session
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Heard, RoundResult
+from whispertide.streaming.round import RoundResult
+from whispertide.streaming.whole_window import HeardSegment, HeardSegments
 from whispertide.types import SAMPLE_RATE, Span, Word
 
 BLOCK = SAMPLE_RATE // 10
@@ -31,10 +32,12 @@ RECIPE = get_recipe("whisper-streaming").replace(step_s=0.1)
 class Instant:
     """An executor that hears one word in every round."""
 
-    def run(self, plan: Any, audio: Any, options: Any) -> RoundResult:
+    def run(self, plan: Any, audio: Any, options: Any, state: Any = None) -> RoundResult[Any]:
         """At once."""
         word = Word(f" w{plan.id}", plan.window.start, plan.window.end)
-        return RoundResult(plan, (Heard(Span(word.start, word.end), (word,)),), stats=RoundStats())
+        return RoundResult(
+            plan, HeardSegments((HeardSegment(Span(word.start, word.end), (word,)),)), stats=RoundStats()
+        )
 
 
 class Model:

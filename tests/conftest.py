@@ -1,7 +1,10 @@
-"""What holds for all tests: properties that fail on any machine or on none, and a heap that is not searched again."""
+"""What holds for all tests: properties that fail on any machine or on none, a heap that is not searched again, and an
+interrupt that interrupts.
+"""
 
 import gc
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -15,6 +18,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("everywhere")
+
+
+def pytest_configure() -> None:
+    """A shell that starts the tests in the background has them ignore Ctrl-C, and so would all that they start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

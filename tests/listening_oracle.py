@@ -8,6 +8,7 @@ prefix says that it was heard before. What guards of attention would do with tha
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import Listened, RoundPlan, RoundResult
+from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, Word
 
 MANGLED = 10**6  # tokens from here on are words that nobody said
@@ -35,18 +38,18 @@ class ListeningOracle(Oracle):
     shifts: float = 0.0
     jitter: int = JITTER
 
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
-        window, listen = plan.window, plan.listen
-        assert listen is not None
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
+        window, listen = plan.window, plan.hearing
+        assert isinstance(listen, SinglePass)
         assert len(audio) == len(window)
         np.testing.assert_array_equal(audio[:2], audio_between(window.start, min(window.start + 2, window.end)))
         self.plans.append(plan)
         if len(audio) < listen.least and not plan.is_last:
-            return RoundResult(plan, (), stop="aborted")
+            return RoundResult(plan)
         rng = random.Random(f"{self.seed} {window.start} {window.end} {plan.is_last}")
         heard = self._listen(window, plan.prefix, rng)
         stats = RoundStats(encode_s=self.seconds(plan))
-        return RoundResult(plan, (), listened=self._watched(heard, plan, rng), stats=stats)
+        return RoundResult(plan, self._watched(heard, plan, rng), stats=stats)
 
     def seconds(self, plan: RoundPlan) -> float:
         """How long the round took."""
@@ -78,27 +81,27 @@ class ListeningOracle(Oracle):
     def _word(self, text: str, token: int, start: int, end: int, window: Span) -> TokenWord:
         return TokenWord(Word(text, start, min(end, window.end), 0.9), (token,))
 
-    def _watched(self, heard: list[TokenWord], plan: RoundPlan, rng: random.Random) -> Listened:
+    def _watched(self, heard: list[TokenWord], plan: RoundPlan, rng: random.Random) -> HeardWords:
         frames = -(-len(plan.window) // FRAME_SAMPLES)
         places = [((word.start + word.end) // 2 - plan.window.start) // FRAME_SAMPLES for word in heard]
-        listened = Listened(tuple(heard), len(heard), None, places[-1] if places else None, frames)
-        assert plan.listen is not None
-        for watch in plan.listen.watch:
+        listened = HeardWords(tuple(heard), len(heard), None, places[-1] if places else None, frames)
+        assert isinstance(plan.hearing, SinglePass)
+        for watch in plan.hearing.watch:
             if isinstance(watch, Frontier):
                 return self._behind_frontier(listened, places, watch)
             assert isinstance(watch, BackwardShift)
             return self._grounded(listened, places, watch, rng)
         return listened
 
-    def _behind_frontier(self, listened: Listened, places: list[int], rule: Frontier) -> Listened:
+    def _behind_frontier(self, listened: HeardWords, places: list[int], rule: Frontier) -> HeardWords:
         for index, place in enumerate(places):
             if listened.frames - place <= rule.margin:
                 words = listened.words[: index + rule.beyond]
                 halt = Halt("frontier", index, listened.words[index].tokens[0])
-                return Listened(words, index, halt, place, listened.frames)
+                return HeardWords(words, index, halt, place, listened.frames)
         return listened
 
-    def _grounded(self, listened: Listened, places: list[int], rule: BackwardShift, rng: random.Random) -> Listened:
+    def _grounded(self, listened: HeardWords, places: list[int], rule: BackwardShift, rng: random.Random) -> HeardWords:
         count, halt = len(places), None
         if places and rng.random() < self.shifts:
             count = rng.randrange(len(places))
@@ -107,4 +110,4 @@ class ListeningOracle(Oracle):
             if rule.near_end is not None and place > listened.frames - rule.near_end:
                 count, halt = index + 1, Halt("near-end", index, listened.words[index].tokens[0])
                 break
-        return Listened(listened.words[:count], count, halt, None, listened.frames)
+        return HeardWords(listened.words[:count], count, halt, None, listened.frames)

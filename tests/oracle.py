@@ -9,12 +9,14 @@ import random
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from whispertide.audio.vad import GateOptions, SpeechGate
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import Heard, RoundPlan, RoundResult
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.whole_window import HeardSegment, HeardSegments
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 JITTER = SAMPLE_RATE // 20
@@ -41,7 +43,7 @@ class Oracle:
     def __post_init__(self) -> None:
         self._starts = [word.start for word in self.words]
 
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
         window = plan.window
         assert len(audio) == len(window)
         expected = audio_between(window.start, min(window.start + 2, window.end))
@@ -55,7 +57,7 @@ class Oracle:
         self.options = options
         rng = random.Random(f"{self.seed} {window.start} {window.end} {plan.is_last}")
         heard = [word for word in self._hear(window, rng) if word.end > word.start]
-        return RoundResult(plan, tuple(self._segments(heard, window, rng)))
+        return RoundResult(plan, HeardSegments(tuple(self._segments(heard, window, rng))))
 
     def _hear(self, window: Span, rng: random.Random) -> list[Word]:
         heard: list[Word] = []
@@ -88,13 +90,13 @@ class Oracle:
     def _near(self, time: int, rng: random.Random, least: int, most: int) -> int:
         return min(max(time + rng.randint(-self.jitter, self.jitter), least), most)
 
-    def _segments(self, heard: list[Word], window: Span, rng: random.Random) -> list[Heard]:
-        segments: list[Heard] = []
+    def _segments(self, heard: list[Word], window: Span, rng: random.Random) -> list[HeardSegment]:
+        segments: list[HeardSegment] = []
         while heard:
             count = rng.randint(1, 12)
             words, heard = tuple(heard[:count]), heard[count:]
             end = heard[0].start if heard and rng.random() < 0.5 else words[-1].end
-            segments.append(Heard(Span(words[0].start, max(end, words[0].start)), words))
+            segments.append(HeardSegment(Span(words[0].start, max(end, words[0].start)), words))
         return segments
 
 

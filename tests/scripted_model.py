@@ -4,7 +4,6 @@ Rounds and windows take milliseconds with it, and every figure that comes out is
 what it is asked for.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -14,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from multilingual_tokenizer import multilingual_tokenizer
 from scripted_decoder import ScriptedDecoder
-from small_models import multilingual_tokenizer
 from whispertide.checkpoint import Checkpoint, Tokenizer, load_checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.model.engine import LAST_LAYER, Encoded
@@ -37,7 +36,7 @@ def bundled() -> Checkpoint:
 def multilingual() -> Tokenizer:
     """A tokenizer of OpenAI's multilingual models."""
     with TemporaryDirectory() as folder:
-        (Path(folder) / "tokenizer.json").write_text(json.dumps(multilingual_tokenizer()))
+        (Path(folder) / "tokenizer.json").write_text(multilingual_tokenizer())
         tokenizer = Tokenizer.from_folder(Path(folder), 51_865)
         tokenizer.encode("read now")
     return tokenizer

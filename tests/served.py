@@ -43,7 +43,7 @@ class WatchedOracle(KnowingOracle):
         super().__init__(words, jitter=0)
         self.model = model
 
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
         if options.prompt == "fail":
             raise GraphError("the graph decoder.onnx failed")
         if options.prompt == "defect":
@@ -133,7 +133,7 @@ class Client:
 
     async def until(self, *kinds: str) -> dict[str, Any]:
         """Read up to a message of one of these types."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 message = json.loads(await self.socket.recv())
                 self.messages.append(message)
@@ -143,7 +143,7 @@ class Client:
     async def rest(self) -> int:
         """Read to the end; returns the close code."""
         with suppress(ConnectionClosed):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 async for message in self.socket:
                     self.messages.append(json.loads(message))
         code = self.socket.close_code

@@ -1,27 +1,12 @@
 """Small random checkpoints as folders: any number of decoder layers, English or multilingual, with a real tokenizer."""
 
-import json
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from multilingual_tokenizer import multilingual_tokenizer
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
-
-_CONFTEST = Path(__file__).parent / "checkpoint" / "conftest.py"
-
-
-def multilingual_tokenizer() -> dict[str, Any]:
-    """The contents of a `tokenizer.json` of OpenAI's multilingual models."""
-    spec = spec_from_file_location("checkpoint_fixtures", _CONFTEST)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    made: dict[str, Any] = module.multilingual_tokenizer(99)
-    return made
 
 
 def small_multilingual(folder: Path, layers: int) -> WhisperModel:
@@ -46,5 +31,5 @@ def small_multilingual(folder: Path, layers: int) -> WhisperModel:
                 tensor.normal_(std=0.5)
     module.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    (folder / "tokenizer.json").write_text(json.dumps(multilingual_tokenizer()))
+    (folder / "tokenizer.json").write_text(multilingual_tokenizer())
     return load_model(str(folder), EngineOptions(precision="fp32", threads=1))

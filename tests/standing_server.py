@@ -99,7 +99,7 @@ class Standing:
 
     async def settled(self) -> None:
         """Until nobody is connected; what is left then is a leak."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while self.hub.connections or self.sockets or any(live.wake for live in self.hub.sessions.values()):
                 await asyncio.sleep(0.01)
 
@@ -113,7 +113,8 @@ def standing(options: ServerOptions | None = None, model: Any = None) -> Iterato
     async def serve() -> None:
         models: dict[str, Any] = {"nano.en": model or KnowingModel()}
         hub, close = assemble(models, get_recipe("whisper-streaming"), options or limited())
-        hub.recorder = watcher = Watcher()
+        watcher = Watcher()
+        hub.record = watcher.opened
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(running(hub))
             ports = {}

@@ -11,7 +11,11 @@ from whispertide.errors import WhispertideError
 from whispertide.streaming.recipes import RECIPES
 from whispertide.types import SAMPLE_RATE, FloatArray
 
-pytestmark = pytest.mark.slow
+# `make slow` replays the recordings; `make golden` replays the talks too, which takes minutes.
+CASES = [
+    pytest.param("recordings", marks=pytest.mark.slow),
+    pytest.param("talks", marks=pytest.mark.golden),
+]
 
 
 @cache
@@ -27,7 +31,7 @@ def confirmed(events: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("name", AUDIO)
+@pytest.mark.parametrize("name", CASES)
 def test_the_same_boundaries_give_the_same_events(name: str, recipe: str) -> None:
     audio, golden = sound(name), load(name, recipe)
     if audio is None:

@@ -17,7 +17,7 @@ from whispertide.errors import AudioError, UnknownLanguageError
 from whispertide.features import log_mel
 from whispertide.offline import Features, OfflineSegment, transcribe_blocks, transcribe_samples
 from whispertide.options import DecodeOptions
-from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
+from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray
 
 AS_OPENAI: dict[str, Any] = {"suppress_tokens": (-1,), "temperatures": (0.0,)}
 
@@ -30,7 +30,7 @@ def long_recording() -> FloatArray:
 
 
 def transcript(samples: FloatArray, **options: Any) -> list[OfflineSegment]:
-    extra = {name: options.pop(name) for name in ("clip", "progress") if name in options}
+    extra = {name: options.pop(name) for name in ("progress",) if name in options}
     return list(transcribe_samples(nano(), samples, DecodeOptions(**{**AS_OPENAI, **options}), **extra))
 
 
@@ -149,13 +149,6 @@ class TestSegments:
         assert [done for done, _ in calls] == sorted({done for done, _ in calls})
         assert calls[-1] == (whole, whole)
         assert len(calls) >= 3
-
-    def test_a_clip_is_transcribed_alone(self) -> None:
-        clip = Span(10 * SAMPLE_RATE, 25 * SAMPLE_RATE)
-        segments = transcript(long_recording(), clip=clip, word_timestamps=False)
-        assert segments
-        assert all(clip.start <= each.span.start for each in segments)
-        assert len(segments) < len(ours_in_full(True))
 
     @pytest.mark.parametrize("count", [0, 1, HOP_LENGTH - 1])
     def test_no_audio_gives_nothing(self, count: int) -> None:

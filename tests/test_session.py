@@ -30,8 +30,9 @@ from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.local_agreement import AgreementState, LocalAgreement
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Commit, Heard, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
+from whispertide.streaming.whole_window import HeardSegment, HeardSegments, WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 S = SAMPLE_RATE
@@ -93,9 +94,9 @@ def test_the_final_text_is_that_of_the_whole_audio_at_once() -> None:
 
 def test_events_say_when_and_what_they_cost() -> None:
     class Busy(Oracle):
-        def run(self, plan: RoundPlan, *args: Any) -> RoundResult:
+        def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
             result = super().run(plan, *args)
-            return RoundResult(plan, result.segments, stats=RoundStats(decode_s=0.25, tokens=7))
+            return RoundResult(plan, result.heard, stats=RoundStats(decode_s=0.25, tokens=7))
 
     session = Session(RECIPE, Busy(TALK))
     events = push(session, 2.0)
@@ -111,9 +112,9 @@ def test_events_say_when_and_what_they_cost() -> None:
 
 def test_a_guess_that_the_last_round_does_not_hear_goes_at_the_end_of_its_turn() -> None:
     class Deaf(Oracle):
-        def run(self, plan: RoundPlan, *args: Any) -> RoundResult:
+        def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
             result = super().run(plan, *args)
-            return RoundResult(plan, (), stats=RoundStats(tokens=7)) if plan.is_last else result
+            return RoundResult(plan, stats=RoundStats(tokens=7)) if plan.is_last else result
 
     session = Session(RECIPE, Deaf(TALK))
     push(session, 1.0)
@@ -127,7 +128,7 @@ def test_a_guess_is_shown_without_loops_whatever_the_policy_and_what_is_confirme
     loop = speech(*(("rich" if i % 2 else "she", 5 + 0.25 * i, 5.25 + 0.25 * i) for i in range(6)))
 
     class Looping(LocalAgreement):
-        def apply(self, state: AgreementState, result: RoundResult) -> Commit:
+        def apply(self, state: AgreementState, result: RoundResult[Any]) -> Commit:
             commit = super().apply(state, result)
             return commit if result.plan.is_last else replace(commit, hypothesis=(*commit.hypothesis, *loop))
 
@@ -258,14 +259,14 @@ def test_after_the_end_nothing_is_accepted() -> None:
     session = Session(RECIPE, exact())
     session.finish()
     assert session.ended
-    plan = RoundPlan(0, Span(0, 320))
+    plan = RoundPlan(0, Span(0, 320), WholeWindow())
     for use in (
         lambda: session.push(np.zeros(1, np.float32)),
         session.flush,
         session.finish,
         session.clear,
         session.due,
-        lambda: session.apply(RoundResult(plan, ())),
+        lambda: session.apply(RoundResult(plan)),
         lambda: session.configure(language="de"),
         lambda: session.fail("too late"),
     ):
@@ -477,13 +478,13 @@ def test_a_round_took_what_all_its_stages_took() -> None:
     session.ingest(audio_between(0, S))
     plan = session.due()
     assert plan is not None
-    session.apply(RoundResult(plan, (), stats=RoundStats(encode_s=0.2, decode_s=0.3, align_s=0.4)))
+    session.apply(RoundResult(plan, stats=RoundStats(encode_s=0.2, decode_s=0.3, align_s=0.4)))
     session.ingest(audio_between(S, round(2.79 * S)))  # twice as long must pass
     assert session.due() is None
     session.ingest(audio_between(session.received, round(2.8 * S)))
     plan = session.due()
     assert plan is not None
-    session.apply(RoundResult(plan, (), stats=RoundStats(decode_s=0.9)))
+    session.apply(RoundResult(plan, stats=RoundStats(decode_s=0.9)))
     session.ingest(audio_between(session.received, 6 * S))
     session.request_finish()
     assert session.due() is not None
@@ -646,7 +647,7 @@ class Flaky:
     error: BaseException = field(default_factory=lambda: RuntimeError("the graph broke"))
     calls: int = 0
 
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
         self.calls += 1
         if self.calls in self.fail_in:
             raise self.error
@@ -768,9 +769,9 @@ def test_impossible_settings_change_nothing(changes: dict[str, Any], message: st
 
 
 class Polyglot(Oracle):
-    def run(self, plan: RoundPlan, *args: Any) -> RoundResult:
+    def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
         result = super().run(plan, *args)
-        return RoundResult(plan, result.segments, language="de", language_probability=0.75)
+        return RoundResult(plan, result.heard, language="de", language_probability=0.75)
 
 
 def test_a_detected_language_is_told_once() -> None:
@@ -874,9 +875,11 @@ def test_an_hour_stays_within_bounds(gated: bool) -> None:
 
 def test_a_result_beyond_the_audio_is_brought_into_it() -> None:
     class Dreamer:
-        def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+        def run(
+            self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None
+        ) -> RoundResult[Any]:
             words = (Word(" later", plan.window.end + S, plan.window.end + 2 * S),)
-            return RoundResult(plan, (Heard(plan.window, words),))
+            return RoundResult(plan, HeardSegments((HeardSegment(plan.window, words),)))
 
     session = Session(RECIPE, Dreamer())
     push(session, 1.0)

@@ -229,7 +229,7 @@ def test_speech_starts_and_stops_alternate_around_the_words(data: st.DataObject)
 class Forgetful(LocalAgreement):
     """Confirms in the last round only what was agreed on, as whisper_streaming's users know it."""
 
-    def apply(self, state: AgreementState, result: RoundResult) -> Commit:
+    def apply(self, state: AgreementState, result: RoundResult[Any]) -> Commit:
         commit = super().apply(state, result)
         return replace(commit, confirmed=commit.confirmed[:-1]) if result.plan.is_last else commit
 
@@ -244,7 +244,7 @@ class Hasty(LocalAgreement):
 class Careless(LocalAgreement):
     """Cuts right at the end of what is confirmed."""
 
-    def apply(self, state: AgreementState, result: RoundResult) -> Commit:
+    def apply(self, state: AgreementState, result: RoundResult[Any]) -> Commit:
         commit = super().apply(state, result)
         if commit.confirmed:
             state.start = max(state.start, state.last_time - state.last_time % 320)

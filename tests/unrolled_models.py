@@ -9,7 +9,7 @@ import pytest
 from random_models import SHAPES, random_module
 from whispertide.checkpoint import Checkpoint, GenerationConfig, ModelDims, load_checkpoint
 from whispertide.checkpoint.weights import TensorStore
-from whispertide.decoding.beam import GREEDY
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.rules import Rules, build_rules
 from whispertide.decoding.search import Guard, SearchResult, run_search

@@ -95,7 +95,7 @@ def silence(duration_s: float, rate: int = SAMPLE_RATE, width: int = 2) -> bytes
 class KnowingOracle(Oracle):
     """Takes any audio for that of the words."""
 
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
         return super().run(plan, audio_between(plan.window.start, plan.window.end), options)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from whispertide.options import DecodeOptions
-from whispertide.server.protocols.wyoming_frames import Frame, encode
+from whispertide.server.protocols.wyoming import Frame, encode
 from whispertide.streaming.recipe import every_field
 
 json_values = st.recursive(

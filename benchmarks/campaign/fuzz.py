@@ -39,7 +39,7 @@ def fuzzed(_: Path) -> Iterator[Runner]:
     limits = limited(idle_s=10, stall_s=10, resume_s=0.2, messages=10**6, connections=200, sessions=100)
     counter = Counter()
     with mock.patch.object(Connection, "_receive", lambda *each: counter.counted(*each)), standing(limits) as town:
-        town.hub.recorder = None  # it would remember all sessions
+        town.hub.record = None  # it would remember all sessions
 
         def run(seed: int) -> Line:
             line, began, before = Line("fuzz", seed), time.monotonic(), counter.count

@@ -88,9 +88,9 @@ async def life(model: KnowingModel, journal: Path | None = None, **limits: Any) 
     options: ServerOptions = replace(limited(**limits), journal=journal, drain_s=10.0)
     hub, close = assemble({"nano.en": model}, get_recipe("whisper-streaming"), options)  # type: ignore[dict-item]
     disk = None
-    if isinstance(hub.keeper, Journal) and journal is not None:
-        disk = Disk(hub.keeper._database, journal)
-        hub.keeper._database = disk  # type: ignore[assignment]
+    if isinstance(hub.journal, Journal) and journal is not None:
+        disk = Disk(hub.journal._database, journal)
+        hub.journal._database = disk  # type: ignore[assignment]
     try:
         async with running(hub) as server:
             yield Life(server, hub, disk)

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from listening_oracle import ListeningOracle
 from oracle import audio_between, make_gate
@@ -21,7 +22,7 @@ class Listening(ListeningOracle):
 
     round_s: float = 0.0
 
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
         """The words of the window."""
         time.sleep(self.round_s)
         return super().run(plan, audio_between(plan.window.start, plan.window.end), options)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from campaign.model import AllKnowing
 from served import limited
-from whispertide.server.serving import Address, Server, assemble
+from whispertide.server.options import Address
+from whispertide.server.serving import Server, assemble
 from whispertide.streaming.recipes import get_recipe
 from whispertide.types import Word
 

@@ -113,11 +113,7 @@ class Transcriber:
     # --- whole recordings ------------------------------------------------------------------------------------------
 
     def transcribe(
-        self,
-        audio: Audio,
-        *,
-        options: DecodeOptions | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        self, audio: Audio, *, options: DecodeOptions | None = None, progress: Callable[[int, int], None] | None = None
     ) -> Document:
         """Transcribe a whole recording: a path, an open file, samples [n] at 16 kHz, or blocks of such samples.
 
@@ -126,10 +122,7 @@ class Transcriber:
         """
         segments = tuple(self.transcribe_segments(audio, options=options, progress=progress))
         return Document(
-            segments=tuple(
-                TextSegment(segment.span.start, segment.span.end, segment.text, segment.words, _scores(segment))
-                for segment in segments
-            ),
+            segments=tuple(map(text_segment, segments)),
             language=segments[0].language if segments else None,
             duration=max((segment.span.end for segment in segments), default=0),
             model=self.name,
@@ -273,10 +266,8 @@ def _blocks(audio: Audio) -> Iterable[FloatArray]:
     return decode_blocks(audio)
 
 
-def _scores(segment: OfflineSegment) -> dict[str, float]:
-    return {
-        "avg_logprob": segment.avg_logprob,
-        "compression_ratio": segment.compression_ratio,
-        "no_speech_prob": segment.no_speech_prob,
-        "temperature": segment.temperature,
-    }
+def text_segment(segment: OfflineSegment) -> TextSegment:
+    """A segment as documents have it, with its scores."""
+    names = ("avg_logprob", "compression_ratio", "no_speech_prob", "temperature")
+    scores = {name: getattr(segment, name) for name in names}
+    return TextSegment(segment.span.start, segment.span.end, segment.text, segment.words, scores)

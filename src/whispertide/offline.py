@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Features, Frame, OfflineSegment, Transcription, pad30
 from whispertide.options import DecodeOptions
-from whispertide.types import HOP_LENGTH, N_SAMPLES, FloatArray, Span
+from whispertide.types import HOP_LENGTH, N_SAMPLES, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
@@ -24,16 +24,11 @@ Progress = Callable[[int, int], None]  # (samples done, samples in all)
 
 
 def transcribe_samples(
-    model: WhisperModel,
-    samples: FloatArray,
-    options: DecodeOptions,
-    *,
-    clip: Span | None = None,
-    progress: Progress | None = None,
+    model: WhisperModel, samples: FloatArray, options: DecodeOptions, *, progress: Progress | None = None
 ) -> Iterator[OfflineSegment]:
     """Transcribe a recording that is in memory (16 kHz mono); see `transcribe_blocks`."""
     blocks = (samples[start : start + N_SAMPLES] for start in range(0, len(samples), N_SAMPLES))
-    return transcribe_blocks(model, blocks, options, clip=clip, progress=progress)
+    return transcribe_blocks(model, blocks, options, progress=progress)
 
 
 def transcribe_blocks(
@@ -41,7 +36,6 @@ def transcribe_blocks(
     blocks: Iterable[FloatArray],
     options: DecodeOptions,
     *,
-    clip: Span | None = None,
     progress: Progress | None = None,
     frame: Frame = pad30,
     suffix: FloatArray | None = None,
@@ -49,34 +43,20 @@ def transcribe_blocks(
     """Transcribe a recording that comes in blocks of 16 kHz mono samples, as `audio.file.decode_blocks` gives them.
 
     All blocks are read before the first window is decoded, because the floor of the features depends on the loudest
-    sample of all. `clip` restricts the transcript to a part of the recording. `progress` is told after each window.
-    `frame` is how windows reach the encoder; `suffix` a hush word [n] after the last one, or after the clip, whose
-    own loudest sample counts then. Raises `UnknownLanguageError` for a language that the model cannot
-    write, and what reading the blocks raises.
+    sample of all. `progress` is told after each window. `frame` is how windows reach the encoder; `suffix` a hush word
+    [n] after the last one. Raises `UnknownLanguageError` for a language that the model cannot write, and what reading
+    the blocks raises.
     """
-    if clip is not None and suffix is not None:
-        blocks = _until(blocks, clip.end)
     features = Features.of(blocks, model.dims.n_mels, suffix)
-    clip = clip or Span(0, features.samples)
-    start, end = clip.start // HOP_LENGTH, min(clip.end // HOP_LENGTH, features.frames)
-    if start >= end:
+    end = features.frames
+    if not end:
         return
     # of the whole recording: what its first 30 s sound like, unless it is asked for
     language = choose_language(model, lambda: model.encode(features.opening()), options.language).language
-    transcription = Transcription(model, features, options, language, seek=start, end=end, frame=frame)
+    transcription = Transcription(model, features, options, language, seek=0, end=end, frame=frame)
     if options.prompt.strip():
         transcription.context.extend(model.tokenizer.encode(" " + options.prompt.strip()))
     while not transcription.done:
         yield from transcription.next_window()
         if progress is not None:
             progress(min(transcription.seek, end) * HOP_LENGTH, end * HOP_LENGTH)
-
-
-def _until(blocks: Iterable[FloatArray], end: int) -> Iterator[FloatArray]:
-    """The samples before `end`."""
-    at = 0
-    for block in blocks:
-        yield block[: max(end - at, 0)]
-        at += len(block)
-        if at >= end:
-            return

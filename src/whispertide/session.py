@@ -5,7 +5,7 @@
 
     session.ingest(samples)                  the same taken apart, for whoever runs rounds elsewhere
     while plan := session.due():
-        result = executor.run(plan, session.window(plan), session.options)
+        result = executor.run(plan, session.window(plan), session.options, session.encoder)
         events = session.apply(result)
     events = session.drain()
 
@@ -34,12 +34,13 @@ from whispertide.audio.resample import sanitize
 from whispertide.audio.vad import GateEvent
 from whispertide.errors import AudioError, OptionError, SessionError
 from whispertide.events import Confirmed, Error, Event, Hypothesis, Lag, Language
+from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.policy import AnyPolicy, Executor
 from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.streaming.schedule import Schedule
+from whispertide.streaming.schedule import ON_TIME, Lateness, Schedule
 from whispertide.streaming.stages import Pending, begin, depth_of
 from whispertide.streaming.turns import Flight, Turns, TurnState
 from whispertide.transcript import Change, Transcript
@@ -83,7 +84,7 @@ class SessionState:
     seq: int = 0
     language: str | None = None
     spoken: str | None = None
-    lag_level: int = 0
+    lateness: Lateness = ON_TIME
     replaced: int = 0
 
     def emit(self, kind: type[Event], at: int, **values: Any) -> None:
@@ -130,7 +131,7 @@ class Session:
         the first of them comes back; None: as many as the executor overlaps. Raises `UnknownRecipeError`.
         """
         recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
-        self._executor = executor
+        self.executor = executor  # what runs its rounds; None: somebody else does
         self._gate = gate
         self._own_schedule = schedule
         self._own_policy = policy
@@ -150,9 +151,10 @@ class Session:
     # --- what can be asked -------------------------------------------------------------------------------------------
 
     @property
-    def executor(self) -> Executor | None:
-        """What runs its rounds, for whoever runs them elsewhere."""
-        return self._executor
+    def encoder(self) -> EncoderState | None:
+        """What the encoder carries from the newest round that came back to the next one of the utterance."""
+        utterance = self._state.turns.utterance
+        return None if utterance is None else utterance.encoder
 
     @property
     def recipe(self) -> Recipe:
@@ -230,14 +232,26 @@ class Session:
             self.request_finish()
         return self._run_due()
 
+    def step(self, *, wait: bool = True) -> RoundPlan | None:
+        """Begin the next round that is due, or take the oldest result; returns the round. None: nothing is to be done.
+
+        The result of a round is taken where no other can be begun without it, and where everything is asked for. With
+        `wait` it is waited for there; without, it is taken as soon as it is there. Events come with the next call or
+        `drain`. If the executor raises, all rounds in flight count as not planned, and the same call can be made again.
+        """
+        self._require_executor()
+        if not wait and self._pending and self._pending[0].done:
+            return self._land_oldest()
+        plan = self._begin_next()
+        is_stuck = self._turns.needs_result or (bool(self._state.turns.requests) and plan is None)
+        if self._pending and is_stuck and (wait or self._pending[0].done):
+            return self._land_oldest()
+        return plan
+
     def collect(self) -> list[Event]:
         """Take what an executor that overlaps rounds has done meanwhile, without waiting. Returns what happened."""
-        try:
-            while self._pending and self._pending[0].done:
-                self._land_oldest()
-        except BaseException:
-            self.close()
-            raise
+        while self._pending and self._pending[0].done:
+            self._land_oldest()
         return self.drain()
 
     def close(self) -> None:
@@ -285,7 +299,7 @@ class Session:
         """The audio of a round in flight, [len(plan.window)]."""
         return self._state.buffer.read(plan.window.start, plan.window.end)
 
-    def apply(self, result: RoundResult) -> list[Event]:
+    def apply(self, result: RoundResult[Any]) -> list[Event]:
         """Take the result of the oldest round in flight. Returns what happened since the last call.
 
         The result of a round that `clear` overtook is ignored. Raises `SessionError` if another round is older.
@@ -385,45 +399,41 @@ class Session:
         self._turns.search = recipe.search
 
     def _run_due(self) -> list[Event]:
-        """Begin all that is due. The oldest result is waited for where nothing can be begun without it, or where the
-        caller waits for everything.
-        """
-        while True:
-            begun = self._begin_next()
-            if self._pending and (self._turns.needs_result or (self._state.turns.requests and not begun)):
-                self._land_oldest()
-            elif not begun:
-                break
+        while self.step() is not None:
+            pass
         if self._state.turns.requests:
             raise SessionError("expected the policy to make room for the rest of the audio; it did not")
         return self.drain()
 
-    def _begin_next(self) -> bool:
+    def _begin_next(self) -> RoundPlan | None:
         """Begin a round, if one is due."""
-        executor = self._executor
+        executor = self.executor
         assert executor is not None
         plan = self.due()
         if plan is None:
-            return False
+            return None
+        after = self._pending[-1] if self._pending else None
         try:
-            self._pending.append(begin(executor, plan, self.window(plan), self.options))
+            self._pending.append(begin(executor, plan, self.window(plan), self.options, self.encoder, after))
         except BaseException:  # also an interrupt: the round can be run again
             self.retract(plan)
             self.close()
             raise
-        return True
+        return plan
 
-    def _land_oldest(self) -> None:
+    def _land_oldest(self) -> RoundPlan:
         """Wait for the oldest round under way, and take its result."""
+        oldest = self._pending[0]
         try:
-            result = self._pending[0].result()
+            result = oldest.result()
         except BaseException:  # also an interrupt: the rounds can be run again
             self.close()
             raise
         del self._pending[0]
         self._take(result)
+        return oldest.plan
 
-    def _take(self, result: RoundResult) -> None:
+    def _take(self, result: RoundResult[Any]) -> None:
         """A result becomes words: the only place where anything is confirmed."""
         taken = self._turns.take(result)
         if taken is None:
@@ -449,7 +459,7 @@ class Session:
         if change.hypothesis is not None:
             self._state.emit(Hypothesis, at, words=change.hypothesis, **values)
 
-    def _note_language(self, result: RoundResult, at: int) -> None:
+    def _note_language(self, result: RoundResult[Any], at: int) -> None:
         """Say which language was detected, when that is news and nobody set one."""
         state = self._state
         if result.language is None or state.options.language is not None or result.language == state.language:
@@ -467,12 +477,10 @@ class Session:
             behind = 0  # a replay has no lateness, and silence is nothing to be late for
         else:
             behind = self.received - flight.plan.window.end
-        limit = to_samples(state.recipe.schedule.lag_s)
-        level = max(behind // limit, lowered)
-        if level == state.lag_level or (level == 0 and behind > limit // 2):
-            return
-        state.lag_level = level
-        self._state.emit(Lag, flight.at, behind=behind, level=level)
+        now = state.lateness.after(behind, lowered, to_samples(state.recipe.schedule.lag_s))
+        if now != state.lateness:
+            self._state.emit(Lag, flight.at, behind=behind, level=max(now.steps, now.lowered))
+        state.lateness = now
 
     def _release(self) -> None:
         """Let go of audio that neither a round nor an utterance to come can need."""
@@ -493,7 +501,7 @@ class Session:
             raise SessionError("expected an open session; this one was asked to finish. Start another")
 
     def _require_executor(self) -> None:
-        if self._executor is None:
+        if self.executor is None:
             raise SessionError("expected a session with an executor; this one has none: use ingest, due and apply")
         if len(self._state.turns.in_flight) > len(self._pending):
             raise SessionError("expected no round in flight; one is: apply its result or give it back with `retract`")

@@ -30,7 +30,7 @@ def script() -> Iterator[ModuleType]:
 
 
 def silence() -> FloatArray:
-    return np.zeros(40 * SAMPLE_RATE, np.float32)
+    return np.zeros(10 * SAMPLE_RATE, np.float32)
 
 
 @dataclass
@@ -39,9 +39,9 @@ class Talks:
     hash: str = "0123456789ab"
 
     def utterances(self) -> Iterator[Utterance]:
-        words = tuple(RefWord(f"word{n}", (n - 1) * SAMPLE_RATE, n * SAMPLE_RATE) for n in range(1, 40))
+        words = tuple(RefWord(f"word{n}", (n - 1) * SAMPLE_RATE, n * SAMPLE_RATE) for n in range(1, 10))
         for number in range(3):
-            yield Utterance(f"talk/{number}", words, 40.0, silence, True, f"voice {number}")
+            yield Utterance(f"talk/{number}", words, 10.0, silence, True, f"voice {number}")
 
 
 @dataclass
@@ -73,10 +73,10 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         manifest=["/some/where/clips"],
         more=[],
         threads=2,
-        small=60.0,
-        large=60.0,
-        live=60.0,
-        clocks=60.0,
+        small=15.0,
+        large=15.0,
+        live=15.0,
+        clocks=15.0,
         folder=str(tmp_path / "results"),
         output=str(tmp_path / "docs" / "benchmarks.md"),
     )
@@ -160,7 +160,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
         assert row in study.page, row
     assert "peer:openai-whisper nano.en talks: it is not installed" in study.page
     assert f"moonshine: {PEERS['moonshine'].reason}" in study.page
-    assert "first_results.py --prepare --threads 2 --small 60" in study.page
+    assert "first_results.py --prepare --threads 2 --small 15" in study.page
     assert "--manifest FOLDER" in study.page
     assert "/some/where" not in study.page
     plots = Path(study.options.output).parent / "benchmarks"

@@ -1,6 +1,5 @@
 """Small checkpoints with random weights, a multilingual tokenizer, and caches that are never the user's."""
 
-import base64
 import itertools
 import json
 import shutil
@@ -15,11 +14,10 @@ import pytest
 from huggingface_hub import constants
 from safetensors.numpy import save_file
 
+from multilingual_tokenizer import multilingual_tokenizer
 from whispertide.checkpoint.dims import ModelDims
-from whispertide.checkpoint.languages import LANGUAGES
 from whispertide.checkpoint.layout import expected_shapes
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.checkpoint.vocabulary import _byte_characters
 
 NANO = BUNDLED_DIR / "nano.en"
 
@@ -95,52 +93,6 @@ def write_model(tmp_path: Path) -> WriteModel:
     return write
 
 
-def multilingual_tokenizer(languages: int) -> dict[str, object]:
-    """A `tokenizer.json` with the vocabulary of OpenAI's multilingual models, from what openai-whisper packages."""
-    whisper = pytest.importorskip("whisper")
-    asset = Path(whisper.__file__).parent / "assets" / "multilingual.tiktoken"
-    lines = (line.split() for line in asset.read_text().splitlines() if line)
-    ranks = {base64.b64decode(text): int(rank) for text, rank in lines}
-    chars = _byte_characters()
-
-    def spell(token: bytes) -> str:
-        return "".join(chars[byte] for byte in token)
-
-    specials = [
-        "<|endoftext|>",
-        "<|startoftranscript|>",
-        *(f"<|{code}|>" for code in list(LANGUAGES)[:languages]),
-        *("<|translate|>", "<|transcribe|>", "<|startoflm|>", "<|startofprev|>"),
-        "<|nospeech|>" if languages == 100 else "<|nocaptions|>",
-        "<|notimestamps|>",
-        *(f"<|{i * 0.02:.2f}|>" for i in range(1501)),
-    ]
-    merges = [
-        [spell(part) for part in _last_merge(token, rank, ranks)]
-        for token, rank in sorted(ranks.items(), key=lambda item: item[1])
-        if len(token) > 1
-    ]
-    return {
-        "version": "1.0",
-        "added_tokens": [{"id": len(ranks) + i, "content": text, "special": True} for i, text in enumerate(specials)],
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
-        "post_processor": None,
-        "model": {"type": "BPE", "vocab": {spell(token): rank for token, rank in ranks.items()}, "merges": merges},
-    }
-
-
-def _last_merge(token: bytes, rank: int, ranks: dict[bytes, int]) -> list[bytes]:
-    """The two tokens that were merged to this one: what byte-pair encoding leaves when it may not use the token."""
-    parts = [bytes([byte]) for byte in token]
-    while len(parts) > 2:
-        pairs = [ranks.get(left + right, rank) for left, right in itertools.pairwise(parts)]
-        best = min(pairs)
-        assert best < rank
-        at = pairs.index(best)
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
-    return parts
-
-
 @pytest.fixture(scope="session")
 def openai_tokenizer() -> Callable[..., Any]:
     """openai-whisper's `get_tokenizer`, which leaves a file open each time that it reads a vocabulary."""
@@ -157,12 +109,12 @@ def openai_tokenizer() -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def multilingual_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("multilingual")
-    (folder / "tokenizer.json").write_text(json.dumps(multilingual_tokenizer(99)))
+    (folder / "tokenizer.json").write_text(multilingual_tokenizer(99))
     return folder
 
 
 @pytest.fixture(scope="session")
 def v3_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("v3")
-    (folder / "tokenizer.json").write_text(json.dumps(multilingual_tokenizer(100)))
+    (folder / "tokenizer.json").write_text(multilingual_tokenizer(100))
     return folder

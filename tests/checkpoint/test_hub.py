@@ -378,3 +378,43 @@ def test_the_environment_variables_of_the_hub(online: FakeHub, repo: dict[str, b
     online.requests.clear()
     assert run("base.en", HF_HUB_OFFLINE="1") == first.splitlines()[1] + "\n"
     assert online.requests == []
+
+
+# --- single files -----------------------------------------------------------------------------------------------------
+
+CAUSAL = "MLSpeech/CarelessWhisper-Streaming"
+
+
+@pytest.fixture
+def files(online: FakeHub) -> dict[str, bytes]:
+    """A repository of single checkpoints, as the authors of WhisperRT have it."""
+    made = {"README.md": b"# causal", "base_300.pt": b"three", "base_100.pt": b"one"}
+    online.repos[CAUSAL] = {"main": made}
+    return made
+
+
+def test_one_file_of_a_repository(online: FakeHub, files: dict[str, bytes]) -> None:
+    name, said = f"{CAUSAL}/base_300.pt", list[str]()
+    with pytest.raises(CheckpointNotFoundError, match=f"not on this machine; .*models pull {name}"):
+        hub.path(name)
+    path = hub.pull(name, announce=said.append)
+    assert path.read_bytes() == b"three"
+    assert hub.path(name) == hub.resolve(name) == path
+    assert online.downloads == ["base_300.pt"]
+    assert said[0].startswith(f"downloading {name} (")
+    assert hub.removal(name).size
+
+
+def test_a_file_that_is_not_there_or_not_named(online: FakeHub, files: dict[str, bytes]) -> None:
+    with pytest.raises(DownloadError, match=r"a file base\.pt in .*; it has base_100\.pt, base_300\.pt"):
+        hub.pull(f"{CAUSAL}/base.pt")
+    with pytest.raises(
+        CheckpointError, match=rf"single checkpoints: base_100.*name one of them, such as {CAUSAL}/base_100"
+    ):
+        hub.pull(CAUSAL)
+
+
+def test_a_gated_file_that_is_refused_says_what_to_do(online: FakeHub, files: dict[str, bytes]) -> None:
+    online.gated.add(CAUSAL)
+    with pytest.raises(DownloadError, match=f"base_300.pt asks .*agree to terms.*co/{CAUSAL}, .*hf auth login"):
+        hub.pull(f"{CAUSAL}/base_300.pt")

@@ -47,6 +47,18 @@ def test_names_of_the_hub(name: str, repo: str) -> None:
     assert display_name(name) == name
 
 
+def test_a_file_on_the_hub() -> None:
+    name = "MLSpeech/CarelessWhisper-Streaming/base_300.pt"
+    assert find(name) == HubModel("MLSpeech/CarelessWhisper-Streaming", None, "base_300.pt")
+    assert find(f"{name}@v1") == HubModel("MLSpeech/CarelessWhisper-Streaming", "v1", "base_300.pt")
+    assert (str(find(name)), display_name(name)) == (name, name)
+    for local in ("./org/name/x.pt", "org/name/folder/x.pt", "name/x.pt"):
+        with pytest.raises(CheckpointNotFoundError, match=r"OpenAI \.pt file"):
+            find(local)
+    with pytest.raises(CheckpointNotFoundError, match=r"OpenAI \.pt file"):
+        find(Path(name))
+
+
 def test_every_alias_stands_for_a_name() -> None:
     assert set(ALIASES.values()) <= set(SHORT_NAMES)
     assert not set(ALIASES) & set(SHORT_NAMES)

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.checkpoint.dims import ModelDims
-from whispertide.checkpoint.pickle_bounds import check_bounds
-from whispertide.checkpoint.torch_zip import TorchZip
+from whispertide.checkpoint.torch_zip import TorchZip, check_bounds
 from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CheckpointError
 

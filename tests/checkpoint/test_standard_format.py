@@ -81,6 +81,7 @@ def test_transformers_writes_the_same(folder: Path) -> None:
         compared(folder, transcribe)
 
 
+@pytest.mark.slow  # nano.en is compared with openai-whisper in test_offline, too
 @ONE_OF_EACH_SHAPE
 def test_openai_whisper_writes_the_same(folder: Path, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")

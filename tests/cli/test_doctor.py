@@ -25,7 +25,7 @@ BAD = Parity("own fp32", "transformers", 0.5, 0.1, 0.98, EXACT)
 
 
 def found(monkeypatch: pytest.MonkeyPatch, *parity: Parity, speed: Speed = SPEED) -> None:
-    monkeypatch.setattr(command, "diagnose", lambda choice: Diagnosis(MACHINE, speed, FRAMED, LIVE, list(parity)))
+    monkeypatch.setattr(command, "diagnose", lambda *_: Diagnosis(MACHINE, speed, FRAMED, LIVE, list(parity)))
 
 
 def test_the_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

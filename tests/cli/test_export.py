@@ -10,7 +10,7 @@ import pytest
 from command_line import Run
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.decoding.beam import GREEDY
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
 from whispertide.decoding.search import run_search

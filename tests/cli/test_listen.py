@@ -11,10 +11,10 @@ import pytest
 
 from command_line import Run
 from fake_transcriber import FakeTranscriber
+from read_transcripts import parse_json
 from whispertide import api
 from whispertide.audio import mic
 from whispertide.errors import AudioDeviceError
-from whispertide.formats.files import parse_json
 from whispertide.streaming.executors import Serial
 from whispertide.streaming.framing import Hush
 from whispertide.streaming.hush import HushWord

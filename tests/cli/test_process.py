@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from command_line import write_wav
-from whispertide.formats.files import parse_json, parse_jsonl
+from read_transcripts import parse_json, parse_jsonl
 from whispertide.types import SAMPLE_RATE
 
 PROGRAM = [sys.executable, str(Path(__file__).parent.parent / "fake_transcriber.py")]
@@ -87,7 +87,7 @@ def test_an_interrupted_file_does_not_look_whole(long_talk: Path, tmp_path: Path
     sign = tmp_path / "sign" / "words"
     sign.parent.mkdir()
     with started("transcribe", long_talk, "-o", out, *mode, FAKE_DELAY_S="0.1", FAKE_HAS_WORDS=str(sign)) as program:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not sign.exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(0.3)

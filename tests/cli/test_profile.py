@@ -22,11 +22,11 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions, ProviderName
 from whispertide.streaming import allocation
 from whispertide.streaming.allocation import Allocation, Measured, Place, allocate, recall, remember, split_evenly
+from whispertide.streaming.executor import SerialExecutor
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.streaming.single_pass import SinglePassExecutor
-from whispertide.streaming.stages import Opening
+from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 
 WHOLE, TIDE = get_recipe("whisper-streaming"), get_recipe("tide")
@@ -145,12 +145,12 @@ def test_a_session_computes_where_the_profile_says(cache: Path, model: WhisperMo
     executor: Any = transcriber.session(WHOLE.replace(executor="auto")).executor
     assert isinstance(executor, PipelinedExecutor)
     stages: Any = executor.stages
-    assert (stages.encoder.options.threads, stages.model.options.threads) == (2, 1)
-    assert stages.encoder.engine is not stages.model.engine
+    assert (stages.equipment.encodes.options.threads, stages.model.options.threads) == (2, 1)
+    assert stages.equipment.encodes.engine is not stages.model.engine
     assert transcriber.session(WHOLE.replace(executor="pipelined")).executor is executor
     executor = transcriber.session(TIDE.replace(executor="auto")).executor
-    assert isinstance(executor, SinglePassExecutor)
-    assert (executor.model.options.threads, executor.encoder is executor.model) == (1, True)
+    assert isinstance(executor, SerialExecutor)
+    assert (executor.model.options.threads, executor.equipment.encodes is executor.model) == (1, True)
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------
@@ -219,7 +219,8 @@ def test_an_accelerator_that_only_torch_reaches(monkeypatch: pytest.MonkeyPatch)
 
 def rounds(count: int, seconds: float = 0.1) -> list[Recorded]:
     return [
-        Recorded(RoundPlan(n, Span(0, 8000)), audio_between(0, 8000), DecodeOptions(), seconds) for n in range(count)
+        Recorded(RoundPlan(n, Span(0, 8000), WholeWindow()), audio_between(0, 8000), DecodeOptions(), seconds)
+        for n in range(count)
     ]
 
 
@@ -247,15 +248,15 @@ class Stages:
         self.decoded: list[int] = []
         self.fail_in = fail_in
 
-    def encode(self, plan: RoundPlan, audio: FloatArray) -> None:
+    def encode(self, plan: RoundPlan, audio: FloatArray, state: Any) -> None:
         if len(self.decoded) == self.fail_in:
             raise KeyboardInterrupt
 
     def decode(
-        self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+        self, plan: RoundPlan, opening: Any, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult[Any]:
         self.decoded.append(plan.id)
-        return RoundResult(plan, ())
+        return RoundResult(plan)
 
 
 def test_every_round_is_run_once_in_order_after_one_that_does_not_count() -> None:

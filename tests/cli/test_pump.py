@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_transcriber import FakeSession, word
+from whispertide.audio.file import rechunk
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.meter import Meter
-from whispertide.cli.pump import LIVE_BLOCK, Arrivals, Pump, Watcher, at_full_speed, at_live_pace, rechunk
+from whispertide.cli.pump import LIVE_BLOCK, Arrivals, Pump, Watcher, at_full_speed, at_live_pace
 from whispertide.errors import AudioDeviceError, AudioError, GraphError, TruncatedAudioError
 from whispertide.events import Confirmed, End, Event
 from whispertide.formats.document import TextSegment
@@ -119,7 +120,7 @@ def test_only_a_live_run_takes_results_that_nothing_waits_for(live: bool, collec
             return [End(self.waiting - 1, 0, duration=0)]
 
     recorder = Recorder()
-    job = Pump(Overlapping(DecodeOptions()), Meter(live=live), (recorder,))
+    job = Pump(Overlapping(DecodeOptions()), Meter(live=live), (recorder,))  # type: ignore[arg-type]
     job.run([audio(100), audio(0)], Interrupts())
     assert [event.seq for event in recorder.events if event.seq > 7] == collected
 
@@ -136,10 +137,10 @@ def test_whoever_leaves_early_gives_up_what_is_being_computed() -> None:
         raise KeyboardInterrupt
 
     session = Overlapping(DecodeOptions())
-    Pump(session, Meter(live=False)).run(interrupted(), Interrupts())
+    Pump(session, Meter(live=False)).run(interrupted(), Interrupts())  # type: ignore[arg-type]
     assert session.closed
     session = Overlapping(DecodeOptions(), fail_at=1)
-    job = Pump(session, Meter(live=False))
+    job = Pump(session, Meter(live=False))  # type: ignore[arg-type]
     with pytest.raises(GraphError):
         job.run([audio(2 * SAMPLE_RATE)], Interrupts())
     job.close()
@@ -154,7 +155,7 @@ def test_an_interrupt_during_a_step_lets_it_finish() -> None:
             return super().push(samples)
 
     recorder = Recorder()
-    job = Pump(Slow(DecodeOptions()), Meter(live=False), (recorder,))
+    job = Pump(Slow(DecodeOptions()), Meter(live=False), (recorder,))  # type: ignore[arg-type]
     with Interrupts() as interrupts:
         heard = job.run(blocks_of(audio(9 * SAMPLE_RATE), [SAMPLE_RATE]), interrupts)
     assert heard.interrupted
@@ -183,14 +184,14 @@ def test_a_second_interrupt_does_not_wait_for_the_last_words() -> None:
         yield audio(2 * SAMPLE_RATE)
         raise KeyboardInterrupt
 
-    job = Pump(Hanging(DecodeOptions()), Meter(live=False), rest=lambda: audio(0))
+    job = Pump(Hanging(DecodeOptions()), Meter(live=False), rest=lambda: audio(0))  # type: ignore[arg-type]
     heard = job.run(microphone(), Interrupts())
     assert heard.interrupted
     assert len(heard.segments[0].words) == 3
 
 
 def test_after_a_failure_there_is_what_was_confirmed() -> None:
-    job = Pump(FakeSession(DecodeOptions(), fail_at=3), Meter(live=False))
+    job = Pump(FakeSession(DecodeOptions(), fail_at=3), Meter(live=False))  # type: ignore[arg-type]
     with pytest.raises(GraphError):
         job.run(blocks_of(audio(5 * SAMPLE_RATE), [SAMPLE_RATE]), Interrupts())
     heard = job.close()
@@ -284,7 +285,7 @@ def test_the_rest_of_the_arrivals_is_given_without_waiting() -> None:
         go.wait(10)
 
     arrivals = Arrivals(endless())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     total = 0
     while total < 20 and time.monotonic() < deadline:
         total += len(arrivals.rest())

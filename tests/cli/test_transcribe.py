@@ -15,9 +15,11 @@ from typer.testing import CliRunner
 
 from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber, word
+from read_transcripts import PARSERS, parse_json, parse_jsonl, parse_srt
+from whispertide import api
 from whispertide.cli.main import app
 from whispertide.events import from_dict
-from whispertide.formats.files import FORMATS, parse_json, parse_jsonl, parse_srt
+from whispertide.formats.files import FORMATS
 from whispertide.types import SAMPLE_RATE
 
 Loads = list[tuple[str, dict[str, object]]]
@@ -61,7 +63,7 @@ def test_seconds_count_only_at_live_pace(run: Run, tmp_path: Path, transcriber: 
 def test_every_format_says_the_same(run: Run, talk: Path, form: str, mode: tuple[str, ...]) -> None:
     result = run("transcribe", talk, "--format", form, *mode)
     assert result.exit_code == 0
-    assert " ".join(FORMATS[form].parse(result.stdout).text.split()) == SIX
+    assert " ".join(PARSERS[form](result.stdout).text.split()) == SIX
 
 
 def test_json_carries_words_and_figures(run: Run, talk: Path) -> None:
@@ -387,11 +389,13 @@ def test_without_a_network_the_error_says_what_to_do(
     assert "nano.en needs no network" in result.stderr
 
 
-def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path) -> None:
+def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = api.load("nano.en", threads=1)
+    monkeypatch.setattr(api, "load", lambda *_, **__: model)
     for form in FORMATS:
         result = CliRunner().invoke(app, ["transcribe", str(talk), "-m", "nano.en", "-o", f"{tmp_path}/out.{form}"])
         assert result.exit_code == 0
-        FORMATS[form].parse((tmp_path / f"out.{form}").read_text(encoding="utf-8"))
+        PARSERS[form]((tmp_path / f"out.{form}").read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from whispertide.decoding.beam import Beam
+from whispertide.decoding.accept import Beam
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, Steps, run_search

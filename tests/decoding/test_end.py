@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from scripted_decoder import EOT, SIZE, SOT, SOT_PREV, SPECIALS, VOCABULARY, ScriptedDecoder
-from whispertide.decoding.beam import GREEDY
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.end import SecondBest
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules

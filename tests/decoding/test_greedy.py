@@ -17,7 +17,7 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from whispertide.decoding.beam import GREEDY
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, log_softmax
 from whispertide.decoding.search import SearchResult, Steps, run_search

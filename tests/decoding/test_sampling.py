@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from scripted_decoder import EOT, SOT, SOT_PREV, SPECIALS, VOCABULARY, ScriptedDecoder, random_script
-from whispertide.decoding.beam import GREEDY
+from whispertide.decoding.accept import GREEDY, Sampling, sample
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, log_softmax
-from whispertide.decoding.sampling import Sampling, sample
 from whispertide.decoding.search import SearchResult, Steps, run_search
 from whispertide.decoding.token_search import TokenSearch
 

@@ -22,7 +22,7 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from whispertide.decoding.beam import GREEDY, Beam
+from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, log_softmax
 from whispertide.decoding.search import Hypothesized, SearchResult, run_search

@@ -1,10 +1,8 @@
 """Words, pieces and punctuation, in scripts with spaces and without."""
 
-import json
-
 import pytest
 
-from small_models import multilingual_tokenizer
+from multilingual_tokenizer import multilingual_tokenizer
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.tokenizer import Tokenizer
 from whispertide.decoding.token_kinds import TokenKinds
@@ -13,7 +11,7 @@ from whispertide.decoding.token_kinds import TokenKinds
 @pytest.fixture(scope="module")
 def multilingual(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     folder = tmp_path_factory.mktemp("multilingual")
-    (folder / "tokenizer.json").write_text(json.dumps(multilingual_tokenizer()))
+    (folder / "tokenizer.json").write_text(multilingual_tokenizer())
     return Tokenizer.from_folder(folder, 51_865)
 
 

@@ -23,11 +23,10 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from whispertide.decoding.beam import GREEDY, Beam
+from whispertide.decoding.accept import GREEDY, Beam, Sampling
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.reference import Align, Follower, Reference
 from whispertide.decoding.rules import Rules
-from whispertide.decoding.sampling import Sampling
 from whispertide.decoding.search import SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch
 from whispertide.types import FloatArray

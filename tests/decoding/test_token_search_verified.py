@@ -21,7 +21,7 @@ from scripted_decoder import (
     random_script,
     telling,
 )
-from whispertide.decoding.beam import GREEDY, Beam
+from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.reference import Align, Follower, Reference
 from whispertide.decoding.rules import Rules

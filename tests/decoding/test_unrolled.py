@@ -23,7 +23,7 @@ from scripted_decoder import (
 )
 from scripted_model import bundled
 from stepwise import Stepwise
-from whispertide.decoding.beam import GREEDY
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.end import SecondBest
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, suppressed_tokens, token_rules

@@ -8,11 +8,9 @@ import pytest
 
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
 from whispertide.decoding import window
-from whispertide.decoding.accept import Accept
-from whispertide.decoding.beam import GREEDY, Beam
+from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
 from whispertide.decoding.longform import Features, Transcription
 from whispertide.decoding.reference import Reference
-from whispertide.decoding.sampling import Sampling
 from whispertide.decoding.search import Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.window import WindowResult, align_window, build_search, decode_window

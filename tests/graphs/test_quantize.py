@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from whispertide.checkpoint import load_checkpoint
 from whispertide.graphs import arithmetic
+from whispertide.graphs.arithmetic import signed_weights_saturate
 from whispertide.graphs.contract import ENCODER
 from whispertide.graphs.quantize import blockwise_int8, per_column_int8
-from whispertide.graphs.saturation import signed_weights_saturate
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import LAST_LAYER
 from whispertide.model.onnx_engine import OnnxEngine

@@ -6,10 +6,9 @@ import pytest
 
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
-from whispertide.server.access import Gatekeeper, is_loopback, offered_keys, read_keys
+from whispertide.server.access import Authenticator, Throttle, is_loopback, offered_keys, read_keys
 from whispertide.server.load import FALL_S, LEVELS, RISE_S, Load, settings_at
 from whispertide.server.options import Access, Limits, Work
-from whispertide.server.throttle import Throttle
 from whispertide.streaming.recipes import RECIPES, get_recipe
 
 
@@ -40,15 +39,15 @@ def test_where_clients_put_their_keys() -> None:
 
 
 def test_an_owner_is_the_same_for_the_same_key_and_not_the_key() -> None:
-    gatekeeper = Gatekeeper(Access(("key-of-ann", "key-of-bob")))
-    ann, bob = gatekeeper.owner(["wrong", "key-of-ann"]), gatekeeper.owner(["key-of-bob"])
+    keys = Authenticator(Access(("key-of-ann", "key-of-bob")))
+    ann, bob = keys.owner(["wrong", "key-of-ann"]), keys.owner(["key-of-bob"])
     assert ann
     assert bob
     assert ann != bob
-    assert ann == gatekeeper.owner(["key-of-ann"])
+    assert ann == keys.owner(["key-of-ann"])
     assert "ann" not in ann
-    assert gatekeeper.owner(["key-of-an", "\udcff"]) is None
-    assert Gatekeeper(Access()).owner([]) == ""
+    assert keys.owner(["key-of-an", "\udcff"]) is None
+    assert Authenticator(Access()).owner([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -68,9 +67,9 @@ def test_an_owner_is_the_same_for_the_same_key_and_not_the_key() -> None:
     ],
 )
 def test_origins(origin: str | None, host: str, keys: tuple[str, ...], allowed: bool) -> None:
-    gatekeeper = Gatekeeper(Access(keys, ("https://friend.example/",)))
-    assert gatekeeper.allows_origin(origin, host) is allowed
-    assert Gatekeeper(Access((), ("*",))).allows_origin(origin, host)
+    known = Authenticator(Access(keys, ("https://friend.example/",)))
+    assert known.allows_origin(origin, host) is allowed
+    assert Authenticator(Access((), ("*",))).allows_origin(origin, host)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from standing_server import (
     tcp_answer,
     until_closed,
 )
-from whispertide.server.protocols.wyoming_frames import Frame, encode
+from whispertide.server.protocols.wyoming import Frame, encode
 from wire_conversation import quick
 from wire_messages import messages, vendor_messages
 

@@ -11,7 +11,7 @@ from served import SILENCE, Client, client, keyed, limited, served
 from standing_server import frame, raw_socket, standing, until_closed
 from whispertide.server import connection
 from whispertide.server.options import ServerOptions
-from whispertide.server.protocols.wyoming_frames import Frame, encode
+from whispertide.server.protocols.wyoming import Frame, encode
 from whispertide.server.serving import Server
 
 FIRST, SECOND = "the-first-key", "the-second-key"

@@ -23,7 +23,7 @@ from standing_server import (
     standing,
     until_closed,
 )
-from whispertide.server.protocols.wyoming_frames import Frame, encode
+from whispertide.server.protocols.wyoming import Frame, encode
 
 IDLE_S, STALL_S = 10, 1.5  # so long that a busy machine alone does not make a client late
 TEXTS_PER_S = 20
@@ -119,7 +119,7 @@ def test_connections() -> None:
                 for _ in range(places + more):
                     with suppress(OSError):
                         opened.append(await asyncio.open_connection("127.0.0.1", town.port))
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(60):
                     while sum(reader.at_eof() or reader.exception() is not None for reader, _ in opened) < more:
                         await asyncio.sleep(0.01)
                 assert places - 20 < len(town.sockets) <= places
@@ -169,7 +169,7 @@ def test_sessions_that_are_left_at_once() -> None:
                 async with client(server) as rude:
                     await rude.send(bytes(3200))
                     await rude.until("session")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while hub.connections:
                     await asyncio.sleep(0.01)
             assert len(hub.sessions) <= 9
@@ -256,19 +256,19 @@ def test_a_thousand_clients_that_connect_and_break_off() -> None:
             await asyncio.sleep(0.002 * (cycle % 3))
             writer.transport.abort()
         await town.settled()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while town.hub.sessions:
                 await asyncio.sleep(0.05)
 
     with standing(limited(resume_s=0, stall_s=5)) as town:
-        town.hub.recorder = None  # it would remember them all
+        town.hub.record = None  # it would remember them all
         asyncio.run(some(town, 300))
         threads, tasks, memory = threading.active_count(), town.tasks(), _resident_mb()
         asyncio.run(some(town, 1000))
         assert threading.active_count() == threads
         assert town.tasks() == tasks
         assert _resident_mb() - memory < 8
-        assert not town.hub.scheduler.queued
+        assert not town.hub.scheduler._queue
 
 
 def _resident_mb() -> float:

@@ -321,7 +321,7 @@ def test_slow_requests_are_cut_off() -> None:
             ):
                 reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
                 writer.write(head)
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     answer = await reader.read()
                 assert answer == b"" or b" 408 " in answer
                 writer.close()
@@ -451,7 +451,7 @@ def test_keys_for_a_short_time() -> None:
             path = address.replace("http", "ws") + "/v1/realtime?intent=transcription"
             subprotocols: Any = ["realtime", f"openai-insecure-api-key.{made['value']}"]
             async with connect(path, subprotocols=subprotocols, proxy=None) as socket:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     created, updated = [json.loads(await socket.recv()) for _ in range(2)]
                 assert created["type"] == "session.created"
                 assert updated["type"] == "session.updated"

@@ -73,7 +73,7 @@ def test_everybody_has_their_turn() -> None:
                 live.put(Flush())
             live.put(Finish())
             scheduler.wake(live)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await over.wait()
         await scheduler.stop()
 

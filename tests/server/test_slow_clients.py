@@ -11,7 +11,7 @@ import pytest
 
 from served import limited
 from standing_server import OPENING, PORTS, Standing, every_socket, frame, raw_socket, standing, until_closed
-from whispertide.server.protocols.wyoming_frames import Frame, encode
+from whispertide.server.protocols.wyoming import Frame, encode
 
 IDLE_S, STALL_S = 0.8, 0.6
 

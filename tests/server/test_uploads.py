@@ -17,7 +17,7 @@ class SlowJob:
     name: str
     done: list[str] = field(default_factory=list)
 
-    async def segments(self) -> AsyncGenerator[Any, None]:
+    async def segments(self, _: object) -> AsyncGenerator[Any, None]:
         await asyncio.sleep(0.01)
         self.done.append(self.name)
         yield self.name

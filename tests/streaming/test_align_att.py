@@ -14,8 +14,10 @@ from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
-from whispertide.streaming.round import Commit, Listened, Listening, RoundPlan, RoundResult
+from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Beam, Greedy, Search, Unrolled, Verified
+from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import SAMPLE_RATE, Word
 
 S = SAMPLE_RATE
@@ -64,13 +66,13 @@ class Play:
         plan = self.plan(end, is_last=is_last, load=load)
         self.rounds += 1
         frames = len(plan.window) // 320
-        heard = Listened(words, len(words) if firm is None else firm, halt, last_frame, frames, ended)
-        return self.policy.apply(self.state, RoundResult(plan, (), listened=heard))
+        heard = HeardWords(words, len(words) if firm is None else firm, halt, last_frame, frames, ended)
+        return self.policy.apply(self.state, RoundResult(plan, heard))
 
 
 def watch(plan: RoundPlan) -> Frontier:
-    assert plan.listen is not None
-    (found,) = plan.listen.watch
+    assert isinstance(plan.hearing, SinglePass)
+    (found,) = plan.hearing.watch
     assert isinstance(found, Frontier)
     return found
 
@@ -129,8 +131,8 @@ def test_a_doubtful_word_waits_until_it_is_settled_and_keeps_those_behind_it_wai
 def test_the_detector_decides_where_it_is_asked(fires: bool | None, confirmed: int) -> None:
     play = Play(AlignAtt(truncate="detector"))
     plan = play.plan(2)
-    assert plan.listen is not None
-    assert plan.listen.detect_end
+    assert isinstance(plan.hearing, SinglePass)
+    assert plan.hearing.detect_end
     assert len(play.round(2, word("one", 0.2, 0.5), word("two", 0.6, 1.0), ended=fires).confirmed) == confirmed
 
 
@@ -185,7 +187,7 @@ def test_a_last_round_too_short_to_be_heard_confirms_the_guess() -> None:
     play = Play(AlignAtt())
     play.round(2, word("one", 1.2, 1.5))
     plan = play.plan(2.001, is_last=True)
-    commit = play.policy.apply(play.state, RoundResult(plan, (), stop="aborted"))
+    commit = play.policy.apply(play.state, RoundResult(plan))
     assert texts(commit.confirmed) == ["one"]
 
 
@@ -398,8 +400,8 @@ def test_what_shifts_backward_in_the_last_round_is_heard_again() -> None:
 
     def again(policy: AlignAtt, *, is_last: bool) -> object:
         plan = Play(policy).plan(1, is_last=is_last)
-        assert plan.listen is not None
-        return plan.listen.again
+        assert isinstance(plan.hearing, SinglePass)
+        return plan.hearing.again
 
     last = Frontier(margin=4, rewind=None, last_frame=-200)
     assert again(AlignAtt(backward_s=0.06), is_last=True) == (last,)
@@ -410,8 +412,8 @@ def test_what_shifts_backward_in_the_last_round_is_heard_again() -> None:
 def test_with_the_guard_for_short_windows_every_round_is_heard_again() -> None:
     policy = AlignAtt(backward_s=0.06, shift_guard=True)
     for is_last in (False, True):
-        listen = Play(policy).plan(1, is_last=is_last).listen
-        assert listen is not None
+        listen = Play(policy).plan(1, is_last=is_last).hearing
+        assert isinstance(listen, SinglePass)
         assert listen.watch[1:] == (BackwardShift(),)
         assert listen.again == (replace(listen.watch[0], back=None if is_last else 3),)  # type: ignore[type-var]
 
@@ -425,21 +427,21 @@ def test_what_the_policy_says_of_listening_is_in_its_plans() -> None:
         shift_guard=True, shift_median=5, shift_average=4, shift_row="fed", shift_from_s=0.3,
     )  # fmt: skip
     rule = Frontier(margin=5, rewind=None, last_frame=0, beyond=3, back=5, floor=0.2)
-    assert Play(policy).plan(1).listen == Listening(
+    assert Play(policy).plan(1).hearing == SinglePass(
         least=8_000, silence=4_800, must_speak=True, no_speech=0.3, loop_guard=False, max_tokens=33,
         context_tokens=0, static_prompt=False, times="attended", heads_first=True, rescue=-0.7, rescue_beam=3,
         watch=(rule, BackwardShift(median=5, average=4, row="fed", search_from=15)), again=(rule,), detect_end=True,
     )  # fmt: skip
     assert Play(policy).policy.limit(policy.start(0)) == 11 * S
-    assert Play(AlignAtt()).plan(1).listen == Listening(
+    assert Play(AlignAtt()).plan(1).hearing == SinglePass(
         no_speech=0.9, watch=(Frontier(margin=25, rewind=200, last_frame=-200),)
     )
 
 
 @pytest.mark.parametrize(("search", "unrolled"), [(Unrolled(), True), (Greedy(), False), (Beam(), False)])
 def test_the_search_says_whether_graphs_are_unrolled(search: Search, unrolled: bool) -> None:
-    listen = Play(AlignAtt(), search=search).plan(1).listen
-    assert listen is not None
+    listen = Play(AlignAtt(), search=search).plan(1).hearing
+    assert isinstance(listen, SinglePass)
     assert listen.unrolled is unrolled
 
 

@@ -24,6 +24,7 @@ from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
+from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import SAMPLE_RATE, Word, to_samples
 
 SIMUL, NPUSPER, TIDE = get_recipe("simulstreaming"), get_recipe("npusper"), get_recipe("tide")
@@ -198,7 +199,7 @@ def steady(seconds: int) -> tuple[Word, ...]:
     return tuple(Word(f" w{i}", 4_000 + i * 8_000, 11_000 + i * 8_000) for i in range(2 * seconds))
 
 
-def run(session: Session, plan: RoundPlan) -> RoundResult:
+def run(session: Session, plan: RoundPlan) -> RoundResult[Any]:
     assert session.executor is not None
     return session.executor.run(plan, session.window(plan), session.options)
 
@@ -248,7 +249,8 @@ def test_overload_lengthens_steps_then_ends_the_guess_then_shortens_windows_and_
         assert np.mean(steps) == pytest.approx(
             {"longer steps": 1.2, "no guess": 2.0, "short": 4.0}.get(name, 0.3), abs=0.1
         )
-        guesses = {watch.beyond for p in settled if p.listen for watch in p.listen.watch if isinstance(watch, Frontier)}
+        hearings = [plan.hearing for plan in settled if isinstance(plan.hearing, SinglePass)]
+        guesses = {watch.beyond for each in hearings for watch in each.watch if isinstance(watch, Frontier)}
         assert guesses == {0 if name in ("no guess", "short") else 12}
         carried = max(len(plan.prefix) for plan in settled)
         assert carried == 1 if name == "short" else carried >= 2
@@ -281,7 +283,7 @@ def test_rounds_that_wait_while_others_are_computed_are_late() -> None:
 class Careless(AlignAtt):
     """Cuts wherever it likes."""
 
-    def apply(self, state: Any, result: RoundResult) -> Commit:
+    def apply(self, state: Any, result: RoundResult[Any]) -> Commit:
         commit = super().apply(state, result)
         if commit.confirmed:
             self._move(state, result.plan.window.end - 8_000)

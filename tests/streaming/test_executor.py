@@ -17,12 +17,14 @@ from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.streaming.equipment import Equipment
 from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
 from whispertide.streaming.framing import BUCKETS, FRAMINGS, PAD30, Buckets, get_framing
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Listening, RoundPlan, RoundResult
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.short_windows import as_tuned
-from whispertide.streaming.single_pass import SinglePassExecutor
+from whispertide.streaming.single_pass import SinglePass
+from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import Span, Word, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
@@ -33,18 +35,18 @@ GREEDY = DecodeOptions(temperatures=(0.0,))
 @pytest.fixture(scope="module", params=[*(get_framing(name) for name in FRAMINGS), Buckets(masked=True)], ids=str)
 def executor(request: pytest.FixtureRequest) -> SerialExecutor:
     model = nano()
-    return SerialExecutor(model, request.param)
+    return SerialExecutor(Equipment(model, request.param))
 
 
-def hear(executor: SerialExecutor, count: int | None = None, prompt: str = "") -> RoundResult:
+def hear(executor: SerialExecutor, count: int | None = None, prompt: str = "") -> Any:
     samples = load_audio(CLIP)[:count]
-    plan = RoundPlan(7, Span(START, START + len(samples)), prompt=prompt)
+    plan = RoundPlan(7, Span(START, START + len(samples)), WholeWindow(), prompt)
     return executor.run(plan, samples, GREEDY)
 
 
 def test_words_lie_in_the_window(executor: SerialExecutor) -> None:
     result = hear(executor)
-    words = result.words
+    words = result.heard.words
     assert len(words) >= 3
     window = result.plan.window
     assert all(window.start <= word.start <= word.end <= window.end for word in words)
@@ -53,7 +55,7 @@ def test_words_lie_in_the_window(executor: SerialExecutor) -> None:
 
 def test_the_reference_framing_hears_the_sentence() -> None:
     model = nano()
-    words = hear(SerialExecutor(model, get_framing("pad30"))).words
+    words = hear(SerialExecutor(Equipment(model, get_framing("pad30")))).heard.words
     assert "The best time of" in join_words(words)
 
 
@@ -63,9 +65,9 @@ def test_costs_name_every_stage(executor: SerialExecutor) -> None:
     assert result.stats.encode_s > 0
     assert result.stats.decoder_runs >= result.stats.tokens - 5 > 0
     expected = -(-len(load_audio(CLIP)) // 320)
-    if executor.frame == PAD30:
+    if executor.equipment.frame == PAD30:
         expected = 1500
-    elif isinstance(executor.frame, Buckets):
+    elif isinstance(executor.equipment.frame, Buckets):
         expected = next(bucket for bucket in BUCKETS if bucket >= expected)
     assert abs(result.costs[0].frames - expected) <= 1
 
@@ -73,25 +75,26 @@ def test_costs_name_every_stage(executor: SerialExecutor) -> None:
 @pytest.mark.parametrize("count", [1, 159, 160, 320, 1000, 4801])
 def test_short_windows_are_no_error(executor: SerialExecutor, count: int) -> None:
     result = hear(executor, count)
-    assert all(word.end <= result.plan.window.end for word in result.words)
+    assert (result.heard is None) is (count < 160)
+    assert all(word.end <= result.plan.window.end for word in (result.heard.words if result.heard else ()))
 
 
 def test_silence_may_be_heard_but_not_crash(executor: SerialExecutor) -> None:
-    plan = RoundPlan(0, Span(0, 16000))
+    plan = RoundPlan(0, Span(0, 16000), WholeWindow())
     assert executor.run(plan, np.zeros(16000, np.float32), GREEDY).plan is plan
 
 
 def test_the_prompt_reaches_the_decoder(executor: SerialExecutor) -> None:
     plain, prompted = hear(executor), hear(executor, prompt="The worst of all the days of the summer is the last.")
-    assert plain.segments[0].avg_logprob != prompted.segments[0].avg_logprob
+    assert plain.heard.segments[0].avg_logprob != prompted.heard.segments[0].avg_logprob
 
 
 def test_executors_are_made_for_the_recipe() -> None:
     model = nano()
     base, simul, tide = (as_tuned(get_recipe(name)) for name in ("whisper-streaming", "simulstreaming", "tide"))
     assert isinstance(make_executor(model, base), SerialExecutor)
-    assert isinstance(make_executor(model, tide), SinglePassExecutor)
-    assert len({executor_key(recipe) for recipe in (base, simul, tide)}) == 3
+    assert isinstance(make_executor(model, tide), SerialExecutor)
+    assert executor_key(base) == executor_key(simul) != executor_key(tide)  # how a window is heard is its plan's affair
     assert executor_key(tide) == executor_key(tide.replace(margin_s=0.5, step_s=0.7))
 
 
@@ -106,8 +109,8 @@ def test_a_detector_may_be_given() -> None:
     given = Given()
     model = nano()
     executor = make_executor(model, DETECTING, given)
-    assert isinstance(executor, SinglePassExecutor)
-    assert executor.detector is given
+    assert isinstance(executor, SerialExecutor)
+    assert executor.equipment.detector is given
     assert executor_key(DETECTING) != executor_key(DETECTING.replace(truncate="none"))
 
 
@@ -131,12 +134,12 @@ def test_the_detector_beside_the_checkpoint_is_found(own_model: WhisperModel, tm
     detector = detector_for(own_model)
     detector.save(tmp_path / "mine" / KIND.file)
     executor = make_executor(own_model, DETECTING)
-    assert isinstance(executor, SinglePassExecutor)
-    assert isinstance(executor.detector, TruncationDetector)
-    np.testing.assert_array_equal(executor.detector.weight, detector.weight)
+    assert isinstance(executor, SerialExecutor)
+    assert isinstance(executor.equipment.detector, TruncationDetector)
+    np.testing.assert_array_equal(executor.equipment.detector.weight, detector.weight)
     samples = load_audio(CLIP)
-    plan = RoundPlan(0, Span(0, len(samples)), listen=Listening(detect_end=True))
-    heard = executor.run(plan, samples, GREEDY).listened
+    plan = RoundPlan(0, Span(0, len(samples)), hearing=SinglePass(detect_end=True))
+    heard = executor.run(plan, samples, GREEDY).heard
     assert heard is not None
     assert heard.word_ended in (True, False)
 
@@ -169,25 +172,27 @@ def test_an_unknown_framing_is_refused() -> None:
 
 @cache
 def bare() -> SerialExecutor:
-    return SerialExecutor(nano(), get_framing("bare"))
+    return SerialExecutor(Equipment(nano(), get_framing("bare")))
 
 
-def following(words: tuple[Word, ...], beam: int, how: Reference | None, **more: Any) -> RoundResult:
+def following(words: tuple[Word, ...], beam: int, how: Reference | None, **more: Any) -> Any:
     samples = load_audio(CLIP)
     window = Span(START, START + len(samples))
     reference = replace(how, start=START, words=words) if how is not None else None
-    return bare().run(RoundPlan(7, window, reference=reference), samples, replace(GREEDY, beam=beam, **more))
+    return bare().run(
+        RoundPlan(7, window, WholeWindow(), reference=reference), samples, replace(GREEDY, beam=beam, **more)
+    )
 
 
-def steps(result: RoundResult) -> Steps:
+def steps(result: Any) -> Steps:
     return sum((cost.steps for cost in result.costs if cost.stage == "decode"), NO_STEPS)
 
 
 @pytest.mark.parametrize("align", ["bigram", "time", "first"])
 def test_a_pruned_round_that_hears_the_same_is_greedy(align: Align) -> None:
     greedy = following((), 1, None)
-    again = following(greedy.words, 5, Reference(align=align))
-    assert again.words == greedy.words
+    again = following(greedy.heard.words, 5, Reference(align=align))
+    assert again.heard.words == greedy.heard.words
     assert steps(again) == steps(greedy)
     assert steps(again).rows == steps(again).runs < steps(following((), 5, None)).rows
 
@@ -195,9 +200,9 @@ def test_a_pruned_round_that_hears_the_same_is_greedy(align: Align) -> None:
 def test_a_verified_round_that_hears_the_same_is_greedy_in_few_runs() -> None:
     greedy = following((), 1, None)
     for beam in (1, 5):
-        again = following(greedy.words, beam, Reference(block=True))
-        assert [(word.text, word.start, word.end) for word in again.words] == [
-            (word.text, word.start, word.end) for word in greedy.words
+        again = following(greedy.heard.words, beam, Reference(block=True))
+        assert [(word.text, word.start, word.end) for word in again.heard.words] == [
+            (word.text, word.start, word.end) for word in greedy.heard.words
         ]
         assert 2 * steps(again).runs < steps(greedy).runs
 
@@ -207,9 +212,11 @@ def test_a_verified_round_begins_as_the_one_before_if_its_window_does() -> None:
     samples, window, how = load_audio(CLIP), greedy.plan.window, Reference(block=True)
     runs = []
     for start in (window.start, window.start - 320):
-        reference = replace(how, tokens=greedy.tokens, start=start, words=greedy.words)
-        again = bare().run(RoundPlan(7, window, reference=reference), samples, replace(GREEDY, beam=1))
-        assert again.tokens == greedy.tokens
+        reference = replace(how, tokens=greedy.heard.tokens, start=start, words=greedy.heard.words)
+        again: Any = bare().run(
+            RoundPlan(7, window, WholeWindow(), reference=reference), samples, replace(GREEDY, beam=1)
+        )
+        assert again.heard.tokens == greedy.heard.tokens
         runs.append(steps(again).runs)
     assert runs[0] == runs[1] - 1  # the prompt is no run of its own
 
@@ -217,14 +224,14 @@ def test_a_verified_round_begins_as_the_one_before_if_its_window_does() -> None:
 def test_a_text_that_breaks_off_is_left_to_the_next_round_or_not() -> None:
     """2.4 s of the clip end within a word, and their text has no last timestamp."""
     samples = load_audio(CLIP)[:38_400]
-    rounds = {
-        reread: bare().run(RoundPlan(7, Span(START, START + len(samples)), reread=reread), samples, GREEDY)
+    rounds: dict[bool, Any] = {
+        reread: bare().run(RoundPlan(7, Span(START, START + len(samples)), WholeWindow(reread=reread)), samples, GREEDY)
         for reread in (True, False)
     }
     stages = {reread: [cost.stage for cost in result.costs] for reread, result in rounds.items()}
     assert stages[False] == ["encode", "decode", "align"]
     assert stages[True].count("encode") == 2
-    assert rounds[False].words == rounds[True].words[: len(rounds[False].words)]
+    assert rounds[False].heard.words == rounds[True].heard.words[: len(rounds[False].heard.words)]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +241,7 @@ def test_only_a_little_is_left_to_the_next_round(silence_s: int, most: int | Non
     """The clip ends with a second and a half without words."""
     samples = np.concatenate([load_audio(CLIP), np.zeros(silence_s * 16_000, np.float32)])
     options = replace(GREEDY, timestamps=False, max_tokens=most)
-    result = bare().run(RoundPlan(7, Span(START, START + len(samples)), reread=False), samples, options)
+    result = bare().run(RoundPlan(7, Span(START, START + len(samples)), WholeWindow(reread=False)), samples, options)
     assert [cost.stage for cost in result.costs].count("encode") == windows
 
 
@@ -242,22 +249,22 @@ def test_only_a_little_is_left_to_the_next_round(silence_s: int, most: int | Non
 def test_a_verified_round_of_one_beam_is_greedy_whatever_was_heard(keep: int) -> None:
     greedy = following((), 1, None)
     other = Word(" wrong", START + 100, START + 900)
-    assert following((*greedy.words[:keep], other), 1, Reference(block=True)).tokens == greedy.tokens
-    assert following((other, *greedy.words[keep:]), 1, Reference(block=True)).tokens == greedy.tokens
+    assert following((*greedy.heard.words[:keep], other), 1, Reference(block=True)).heard.tokens == greedy.heard.tokens
+    assert following((other, *greedy.heard.words[keep:]), 1, Reference(block=True)).heard.tokens == greedy.heard.tokens
 
 
 def test_a_round_that_is_told_nothing_right_is_the_full_beam() -> None:
     other = Word(" Zyx", START + 100, START + 900)
     full, alone = following((), 5, None), following((other,), 5, Reference())
-    assert alone.tokens == full.tokens
+    assert alone.heard.tokens == full.heard.tokens
 
 
 def test_higher_temperatures_start_from_what_was_heard_too() -> None:
     greedy = following((), 1, None)
     hot: dict[str, Any] = {"temperatures": (0.0, 0.01), "logprob_threshold": 0.0, "no_speech_threshold": None}
     plain = following((), 5, None, **hot)
-    told = following(greedy.words, 5, Reference(), **hot)
-    assert told.words
+    told = following(greedy.heard.words, 5, Reference(), **hot)
+    assert told.heard.words
     assert steps(told).rows < steps(plain).rows
     assert steps(told).rows < 3 * steps(greedy).rows  # at each of the two temperatures nearly all in one row
 
@@ -265,4 +272,4 @@ def test_higher_temperatures_start_from_what_was_heard_too() -> None:
 def test_verified_rounds_are_greedy_at_higher_temperatures_too() -> None:
     hot: dict[str, Any] = {"temperatures": (0.0, 0.6), "logprob_threshold": 0.0, "no_speech_threshold": None}
     greedy = following((), 1, None, **hot)
-    assert following(greedy.words, 1, Reference(block=True), **hot).tokens == greedy.tokens
+    assert following(greedy.heard.words, 1, Reference(block=True), **hot).heard.tokens == greedy.heard.tokens

@@ -11,14 +11,15 @@ from whispertide.decoding.reference import Reference
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.allocation import Allocation, Place
+from whispertide.streaming.equipment import Equipment
 from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Hush
 from whispertide.streaming.hush import HushWord
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.searches import Greedy
-from whispertide.streaming.single_pass import SinglePassExecutor
+from whispertide.streaming.whole_window import HeardSegments, WholeWindow
 from whispertide.types import FRAME_SAMPLES, Span, Word
 
 START = 3200 * 320  # somewhere in the middle of a stream
@@ -55,14 +56,15 @@ def hear(
     suffix: Any = None,
     encoder: Any = None,
     **plan: Any,
-) -> RoundResult:
-    executor = SerialExecutor(model, frame, suffix, encoder)  # type: ignore[arg-type]
-    planned = RoundPlan(7, Span(START, START + samples), **plan)
+) -> Any:
+    executor = SerialExecutor(Equipment(model, frame, suffix, encoder=encoder))  # type: ignore[arg-type]
+    hearing = WholeWindow(reread=plan.pop("reread", True))
+    planned = RoundPlan(7, Span(START, START + samples), hearing, **plan)
     return executor.run(planned, np.zeros(samples, np.float32), options or DecodeOptions(temperatures=(0.0,)))
 
 
-def frames_of(result: RoundResult) -> list[tuple[str, float, float]]:
-    return [(word.text, (word.start - START) / 320, (word.end - START) / 320) for word in result.words]
+def frames_of(result: Any) -> list[tuple[str, float, float]]:
+    return [(word.text, (word.start - START) / 320, (word.end - START) / 320) for word in result.heard.words]
 
 
 def fed(model: ScriptedModel, decoder: int = 0, run: int = 0) -> list[int]:
@@ -76,13 +78,13 @@ class TestSerial:
         model = telling(WALK)
         result = hear(model)
         assert frames_of(result) == [(" we", 0, 40), (" walk", 40, 70), (" home", 70, 80)]
-        (segment,) = result.segments
+        (segment,) = result.heard.segments
         assert (segment.span, segment.tokens) == (Span(START, START + 80 * FRAME_SAMPLES), TOKENS)
         assert -1e-3 < segment.avg_logprob < 0
         assert 0 < segment.no_speech_prob < 1e-6
         assert segment.compression_ratio == 12 / 20
-        assert [word.probability for word in result.words] == pytest.approx([1.0] * 3, abs=1e-3)
-        assert (result.tokens, result.language, result.language_probability) == (TOKENS, None, 1.0)
+        assert [word.probability for word in result.heard.words] == pytest.approx([1.0] * 3, abs=1e-3)
+        assert (result.heard.tokens, result.language, result.language_probability) == (TOKENS, None, 1.0)
         assert [(cost.stage, cost.seconds, cost.frames, cost.steps.runs) for cost in result.costs] == [
             ("encode", 1, 100, 0),
             ("decode", 1, 0, 6),
@@ -91,27 +93,27 @@ class TestSerial:
         stats = result.stats
         assert (stats.encode_s, stats.decode_s, stats.align_s) == (1, 1, 1)
         assert (stats.decoder_runs, stats.tokens) == (7, 5)
-        assert (result.listened, result.stop) == (None, "end_of_text")
 
     @pytest.mark.parametrize(("samples", "frames"), [(159, None), (160, 1), (1600, 5)])
     def test_a_window_has_at_least_ten_milliseconds(self, samples: int, frames: int | None) -> None:
         model = telling([])
-        assert hear(model, samples=samples).words == ()
+        heard = hear(model, samples=samples).heard
+        assert heard == (None if frames is None else HeardSegments())
         assert [window.frames for window in model.windows] == ([] if frames is None else [frames])
 
     def test_times_never_leave_the_window(self) -> None:
         late = [time(0), *WORDS, time(150)]
         result = hear(telling(late), frame=PAD30)
-        assert result.segments[0].span.end <= START + SECONDS
-        assert result.words[-1].end <= START + SECONDS
+        assert result.heard.segments[0].span.end <= START + SECONDS
+        assert result.heard.words[-1].end <= START + SECONDS
 
     def test_another_model_encodes(self) -> None:
         decoder, encoder = telling(WALK), telling([])
-        assert len(hear(decoder, encoder=encoder).words) == 3
+        assert len(hear(decoder, encoder=encoder).heard.words) == 3
         assert (len(encoder.windows), len(decoder.windows), len(encoder.decoders)) == (1, 0, 0)
-        executor = SerialExecutor(telling([]), BARE, encoder=encoder)  # type: ignore[arg-type]
+        executor = SerialExecutor(Equipment(telling([]), BARE, encoder=encoder))  # type: ignore[arg-type]
         other = executor.decoding_with(decoder)  # type: ignore[arg-type]
-        assert (id(other.model), id(other.encoder)) == (id(decoder), id(encoder))
+        assert (id(other.model), id(other.equipment.encodes)) == (id(decoder), id(encoder))
         assert id(executor.model) != id(decoder)
 
     def test_what_is_heard_in_the_hush_word_was_not_said(self) -> None:
@@ -119,8 +121,8 @@ class TestSerial:
         model = telling(told)
         result = hear(model, suffix=np.zeros(8_000, np.float32))
         assert [window.frames for window in model.windows] == [125]
-        assert [word.text for word in result.words] == [" we", " walk", " home"]
-        assert result.words[-1].end == START + 100 * FRAME_SAMPLES
+        assert [word.text for word in result.heard.words] == [" we", " walk", " home"]
+        assert result.heard.words[-1].end == START + 100 * FRAME_SAMPLES
 
     @pytest.mark.parametrize(
         ("own", "said", "condition", "expected"),
@@ -149,15 +151,15 @@ class TestSerial:
         result = hear(model, frame=Buckets(), options=options)
         assert [mel.shape[1] for mel in model.mels] == [300, 300]
         assert [window.valid_frames for window in model.windows] == [100, 30]
-        assert [word.text for word in result.words] == [" we", " walk", " home"]
-        assert result.words[-1].start == START + 70 * FRAME_SAMPLES
+        assert [word.text for word in result.heard.words] == [" we", " walk", " home"]
+        assert result.heard.words[-1].start == START + 70 * FRAME_SAMPLES
         heard = [token for token, _ in (time(0), *WORDS[:2], time(60))]
         later = next(decoder for place, decoder in enumerate(model.decoders) if place == 2)
         sot_prev, sot = model.tokenizer.sot_prev, model.tokenizer.sot
         assert later.requests[0].tokens[0].tolist() == [sot_prev, *heard, sot]
         assert [cost.stage for cost in result.costs] == ["encode", "decode", "align"] * 2
-        assert result.tokens == (*heard, *(token for token, _ in (time(0), *WORDS[2:], time(20))))
-        assert result.stats.tokens == len(result.tokens)
+        assert result.heard.tokens == (*heard, *(token for token, _ in (time(0), *WORDS[2:], time(20))))
+        assert result.stats.tokens == len(result.heard.tokens)
 
 
 class TestTold:
@@ -176,21 +178,21 @@ class TestTold:
             assert decode == list(multilingual().sot_sequence(code, "translate"))
             start = list(multilingual().sot_sequence(code, "translate", False))
             assert align == [*start, *(token for token, _ in told[1:-1]), multilingual().eot]
-            assert [word.text for word in result.words] == [" wir"]
+            assert [word.text for word in result.heard.words] == [" wir"]
 
     def test_guards_may_end_it(self) -> None:
         class Two:
             def check(self, tokens: Any, attention: Any) -> int | None:
                 return 2 if len(tokens) == 3 else None
 
-        executor = SerialExecutor(telling(WALK), BARE)  # type: ignore[arg-type]
-        plan = RoundPlan(7, Span(START, START + SECONDS))
+        executor = SerialExecutor(Equipment(telling(WALK), BARE))  # type: ignore[arg-type]
+        plan = RoundPlan(7, Span(START, START + SECONDS), WholeWindow())
         opening = executor.encode(plan, np.zeros(SECONDS, np.float32))
-        result = executor.decode(plan, opening, DecodeOptions(temperatures=(0.0,)), [Two()])
-        assert result.tokens[:3] == (*TOKENS[:2], TOKENS[0])  # and what is left is a window of its own
+        result: Any = executor.decode(plan, opening, DecodeOptions(temperatures=(0.0,)), [Two()])
+        assert result.heard.tokens[:3] == (*TOKENS[:2], TOKENS[0])  # and what is left is a window of its own
         assert result.plan is plan
         silent = executor.run(plan, np.zeros(0, np.float32), DecodeOptions())
-        assert (silent.plan, silent.segments, silent.costs) == (plan, (), ())
+        assert (silent.plan, silent.heard, silent.costs) == (plan, None, ())
 
     @pytest.mark.parametrize(("reread", "windows"), [(True, 2), (False, 1)])
     def test_what_breaks_off_is_read_again_or_left(self, reread: bool, windows: int) -> None:
@@ -206,7 +208,7 @@ class TestTold:
 
     def test_words_say_how_sure_they_are(self) -> None:
         result = hear(telling(WALK, sure=lambda encoded: 12.0), options=DecodeOptions(temperatures=(0.0,)))
-        assert all(0.5 < word.probability < 0.9 for word in result.words)
+        assert all(0.5 < word.probability < 0.9 for word in result.heard.words)
 
 
 EARLIER = tuple(
@@ -221,7 +223,7 @@ class TestFollowing:
 
     def test_the_text_of_the_round_before_is_checked_as_one_block(self) -> None:
         model = telling(WALK)
-        assert hear(model, reference=self.following()).tokens == TOKENS
+        assert hear(model, reference=self.following()).heard.tokens == TOKENS
         assert fed(model) == [model.tokenizer.sot, *TOKENS[:-1]]
 
     def test_its_opening_is_known_only_where_the_window_begins_at_the_same_time(self) -> None:
@@ -231,7 +233,7 @@ class TestFollowing:
             self.following(tokens=()),
             self.following(tokens=TOKENS[1:]),
         ):
-            assert hear(model, reference=reference).tokens == TOKENS
+            assert hear(model, reference=reference).heard.tokens == TOKENS
             assert fed(model, -2) == [model.tokenizer.sot]
             assert fed(model, -2, 1) == list(TOKENS[:-1])
 
@@ -244,7 +246,7 @@ class TestFollowing:
         model = telling(WALK)
         reference = Reference((), START, words, align="time", recover=False, block=True)
         result = hear(model, reference=reference)
-        assert result.tokens == TOKENS
+        assert result.heard.tokens == TOKENS
         assert len(model.decoders[0].requests) == runs
 
     def test_without_a_reference_there_is_nothing_to_follow(self) -> None:
@@ -265,38 +267,38 @@ class TestMaking:
     def test_each_policy_has_its_kind_with_the_framing_of_the_recipe(self) -> None:
         executor, model = self.make(PLAIN)
         assert isinstance(executor, SerialExecutor)
-        assert [id(executor.model), id(executor.encoder)] == [id(model)] * 2
-        assert executor.frame == PAD30
-        assert executor.suffix is None
+        assert [id(executor.model), id(executor.equipment.encodes)] == [id(model)] * 2
+        assert executor.equipment.frame == PAD30
+        assert executor.equipment.suffix is None
         for policy in ("align-att", "grounded"):
             executor, model = self.make(PLAIN.replace(policy=policy, framing="bare"))
-            assert isinstance(executor, SinglePassExecutor)
-            assert [id(executor.model), id(executor.encoder)] == [id(model)] * 2
-            assert executor.frame == BARE
-            assert (executor.suffix, executor.detector) == (None, None)
+            assert isinstance(executor, SerialExecutor)
+            assert [id(executor.model), id(executor.equipment.encodes)] == [id(model)] * 2
+            assert executor.equipment.frame == BARE
+            assert (executor.equipment.suffix, executor.equipment.detector) == (None, None)
         assert model.decoders == []  # nothing is opened before it is needed
 
     @pytest.mark.parametrize("policy", ["local-agreement", "align-att"])
     def test_a_hush_word_goes_behind_every_window(self, policy: str) -> None:
         word = HushWord(np.full(4_000, 0.5, np.float32), "0" * 64)
         executor, _ = self.make(PLAIN.replace(policy=policy, framing="hush", hush_s=0.25), hush=word)
-        assert (executor.suffix is word.samples, executor.frame) == (True, Hush(hush_s=0.25))
+        assert (executor.equipment.suffix is word.samples, executor.equipment.frame) == (True, Hush(hush_s=0.25))
         with pytest.raises(OptionError, match="hush_s"):
             self.make(PLAIN.replace(policy=policy, framing="hush", hush_s=0.5), hush=word)
         piped, _ = self.make(PLAIN.replace(framing="hush", hush_s=0.25, executor="pipelined"), hush=word)
         assert isinstance(piped, PipelinedExecutor)
 
     def test_a_pipeline_computes_the_same_rounds(self) -> None:
-        plan, options = RoundPlan(7, Span(START, START + SECONDS)), DecodeOptions(temperatures=(0.0,))
+        plan, options = RoundPlan(7, Span(START, START + SECONDS), WholeWindow()), DecodeOptions(temperatures=(0.0,))
         audio = np.zeros(SECONDS, np.float32)
         serial, _ = self.make(PLAIN)
         piped, _ = self.make(PLAIN, allocation=Allocation(CPU, CPU))
-        assert piped.begin(plan, audio, options).result().words == serial.run(plan, audio, options).words
+        assert piped.begin(plan, audio, options).result().heard == serial.run(plan, audio, options).heard
 
     def test_a_detector_counts_where_the_recipe_wants_one(self) -> None:
         given = object()
         executor, _ = self.make(PLAIN.replace(policy="align-att", truncate="detector"), detector=given)
-        assert executor.detector is given
+        assert executor.equipment.detector is given
 
     @pytest.mark.parametrize("policy", ["local-agreement", "align-att"])
     def test_stages_compute_where_they_are_told(self, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,8 +311,8 @@ class TestMaking:
         monkeypatch.setattr(ScriptedModel, "view", view)
         executor, _ = self.make(PLAIN.replace(policy=policy), allocation=Allocation(Place("cpu", 3)))
         assert asked == [("cpu", 3)]
-        assert executor.encoder is executor.model
-        assert len(executor.encoder.mels) == 1  # its graphs were opened
+        assert executor.equipment.encodes is executor.model
+        assert len(executor.equipment.encodes.mels) == 1  # its graphs were opened
         assert len(executor.model.decoders) == 1
 
     def test_a_pipeline_has_two_places(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,18 +335,18 @@ class TestMaking:
         executor, _ = self.make(PLAIN, allocation=Allocation(CPU, CPU, exchange=0.5))
         assert isinstance(executor, PipelinedExecutor)
         assert isinstance(executor.stages, SerialExecutor)
-        assert id(executor.stages.encoder) == id(views[-2])
+        assert id(executor.stages.equipment.encodes) == id(views[-2])
         assert executor.exchange == Exchange(views[-2], 0.5)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
         ("changes", "key"),
         [
-            ({}, (True, PAD30, False, False)),
-            ({"policy": "align-att", "framing": "bare"}, (False, BARE, False, False)),
-            ({"policy": "grounded"}, (False, PAD30, False, False)),
-            ({"policy": "align-att", "truncate": "detector"}, (False, PAD30, True, False)),
-            ({"policy": "align-att", "search": "unrolled"}, (False, PAD30, False, True)),
-            ({"framing": "hush", "hush_s": 0.25}, (True, Hush(hush_s=0.25), False, False)),
+            ({}, (PAD30, False, False)),
+            ({"policy": "align-att", "framing": "bare"}, (BARE, False, False)),
+            ({"policy": "grounded"}, (PAD30, False, False)),
+            ({"policy": "align-att", "truncate": "detector"}, (PAD30, True, False)),
+            ({"policy": "align-att", "search": "unrolled"}, (PAD30, False, True)),
+            ({"framing": "hush", "hush_s": 0.25}, (Hush(hush_s=0.25), False, False)),
         ],
     )
     def test_recipes_of_the_same_key_may_share_an_executor(self, changes: dict[str, Any], key: Any) -> None:

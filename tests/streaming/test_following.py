@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ class Counting:
     steps: list[Steps] = field(default_factory=list)
     plans: list[RoundPlan] = field(default_factory=list)
 
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
         result = self.executor.run(plan, audio, options)
         self.plans.append(plan)
         self.steps.append(sum((cost.steps for cost in result.costs if cost.stage == "decode"), NO_STEPS))

@@ -9,10 +9,12 @@ from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
+from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Commit, Listened, Listening, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Greedy
+from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import SAMPLE_RATE, Word
 
 S = SAMPLE_RATE
@@ -42,8 +44,8 @@ class Play:
     ) -> Commit:
         plan = self.plan(end, is_last=is_last)
         self.rounds += 1
-        heard = Listened(words, len(words), halt, None, len(plan.window) // 320, retried=retried)
-        return self.policy.apply(self.state, RoundResult(plan, (), listened=heard))
+        heard = HeardWords(words, len(words), halt, None, len(plan.window) // 320, retried=retried)
+        return self.policy.apply(self.state, RoundResult(plan, heard))
 
 
 THREE = (word("one", 0.2, 0.5, 11), word("two", 0.6, 1.0, 12), word("three", 1.3, 1.8, 13))
@@ -65,7 +67,7 @@ def test_no_more_is_carried_than_may_be(step_s: float, carried_s: float) -> None
     for number in range(1, 9):
         end = round(number * step_s * S)
         plan = policy.plan(state, min(end, policy.limit(state)), search=Greedy(), round_id=number, is_last=False)
-        policy.apply(state, RoundResult(plan, (), listened=Listened((), 0, None, None, len(plan.window) // 320)))
+        policy.apply(state, RoundResult(plan, HeardWords((), 0, None, None, len(plan.window) // 320)))
         assert min(plan.window.end, carried_s * S) - 320 <= plan.window.end - state.start <= carried_s * S + 320
 
 
@@ -202,7 +204,7 @@ def test_where_in_the_stream_it_is_said_does_not_matter(way: int) -> None:
 
 def test_a_round_too_short_to_be_heard_moves_nothing() -> None:
     play = Play(way=2, carry_most_s=1.0)
-    commit = play.policy.apply(play.state, RoundResult(play.plan(3), (), stop="aborted"))
+    commit = play.policy.apply(play.state, RoundResult(play.plan(3)))
     assert (commit.confirmed, play.state.start) == ((), 0)
 
 
@@ -215,8 +217,8 @@ def test_the_near_end_stop_is_off_in_the_last_round() -> None:
     play = Play(near_end_s=0.6, shift_guard=True)
     for is_last, near_end in ((False, 30), (True, None)):
         plan = play.plan(2, is_last=is_last)
-        assert plan.listen is not None
-        assert plan.listen.watch == (BackwardShift(near_end=near_end),)
+        assert isinstance(plan.hearing, SinglePass)
+        assert plan.hearing.watch == (BackwardShift(near_end=near_end),)
 
 
 def test_the_last_round_confirms_everything() -> None:
@@ -237,14 +239,14 @@ def test_a_second_halt_in_the_same_place_asks_for_a_padded_decode() -> None:
     play = Play(way=3)
     play.round(2, halt=SHIFT)
     plan = play.plan(4)
-    assert plan.listen is not None
-    assert plan.listen.retry == SHIFT
+    assert isinstance(plan.hearing, SinglePass)
+    assert plan.hearing.retry == SHIFT
     for way in (1, 2):
         play = Play(way=way)
         play.round(2, halt=SHIFT)
         plan = play.plan(4)
-        assert plan.listen is not None
-        assert plan.listen.retry is None
+        assert isinstance(plan.hearing, SinglePass)
+        assert plan.hearing.retry is None
 
 
 def test_after_progress_the_place_is_another() -> None:
@@ -252,8 +254,8 @@ def test_after_progress_the_place_is_another() -> None:
     play.round(2, *THREE, halt=SHIFT)
     plan = play.plan(4)
     assert plan.window.start > 0
-    assert plan.listen is not None
-    assert plan.listen.retry is None
+    assert isinstance(plan.hearing, SinglePass)
+    assert plan.hearing.retry is None
 
 
 def test_a_padded_decode_repeats_no_words_and_starts_anew() -> None:
@@ -301,7 +303,7 @@ def test_what_the_policy_says_of_listening_is_in_its_plans() -> None:
         static_prompt=False, word_times="attended", heads_first=True,
     )  # fmt: skip
     watch = BackwardShift(detect=False, median=5, average=4, row="fed", search_from=15, finish_word=True)
-    assert play.plan(1).listen == Listening(
+    assert play.plan(1).hearing == SinglePass(
         least=8_000, silence=4_800, no_speech=0.3, loop_guard=False, max_tokens=33, context_tokens=0,
         static_prompt=False, times="attended", heads_first=True, real_end=False, same_token=7, watch=(watch,),
     )  # fmt: skip

@@ -26,14 +26,16 @@ from whispertide.features import raw_log_mel
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.session import Session
+from whispertide.streaming.equipment import Equipment
 from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
 from whispertide.streaming.framing import BARE, Hush
 from whispertide.streaming.hush import HushWord, suffix_for
 from whispertide.streaming.recipe import parse_overrides
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Listening, RoundPlan
+from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.schedule import Recorded
-from whispertide.streaming.single_pass import SinglePassExecutor
+from whispertide.streaming.single_pass import SinglePass
+from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span, Word
 
 CLIPS = Path(__file__).parents[1] / "clips"
@@ -135,10 +137,10 @@ def test_the_hush_word_beside_the_checkpoint_is_found(own_model: WhisperModel, t
     serial = make_executor(own_model, recipe)
     single = make_executor(own_model, get_recipe("tide").replace(framing="hush"))
     assert isinstance(serial, SerialExecutor)
-    assert isinstance(single, SinglePassExecutor)
+    assert isinstance(single, SerialExecutor)
     for executor in (serial, single):
-        assert executor.suffix is not None
-        np.testing.assert_array_equal(executor.suffix, samples)
+        assert executor.equipment.suffix is not None
+        np.testing.assert_array_equal(executor.equipment.suffix, samples)
     with pytest.raises(CheckpointNotFoundError, match=r"hush-0\.25s\.npz"):
         make_executor(own_model, recipe.replace(hush_s=0.25))
 
@@ -226,20 +228,25 @@ def test_words_in_the_hush_word_are_left_out() -> None:
     assert [segment.tokens for segment in within(timings, segments, 0, eot=50)[1]] == [(99, 99), (99, 99)]
 
 
-@pytest.mark.parametrize("kind", ["serial", "single"])
+@pytest.mark.parametrize("kind", ["whole", "single"])
 def test_speech_in_the_suffix_is_not_emitted(model: WhisperModel, kind: str) -> None:
     """The worst hush word there can be: it speaks."""
     clip = load_audio(CLIPS / "winter.flac")
     count = len(clip) // 2 // 320 * 320
     speech, suffix = clip[:count], clip[count : count + 5 * SAMPLE_RATE]
-    executor: Any = (SerialExecutor if kind == "serial" else SinglePassExecutor)(model, BARE, suffix=suffix)
-    plan = RoundPlan(0, Span(32_000, 32_000 + count), is_last=True, listen=None if kind == "serial" else Listening())
-    result = executor.run(plan, speech, GREEDY)
-    whole = type(executor)(model, BARE).run(RoundPlan(0, Span(0, len(clip)), is_last=True), clip, GREEDY)
+    hearing = WholeWindow() if kind == "whole" else SinglePass()
+    executor = SerialExecutor(Equipment(model, BARE, suffix))
+    plan = RoundPlan(0, Span(32_000, 32_000 + count), hearing, is_last=True)
+    result: Any = executor.run(plan, speech, GREEDY).heard
+    whole: Any = (
+        SerialExecutor(Equipment(model, BARE))
+        .run(RoundPlan(0, Span(0, len(clip)), hearing, is_last=True), clip, GREEDY)
+        .heard
+    )
     assert 0 < len(result.words) < len(whole.words)
     assert all(plan.window.start <= word.start < word.end <= plan.window.end for word in result.words)
-    tokens = tuple(token for segment in result.segments for token in segment.tokens)
-    assert model.tokenizer.decode(tokens).split() == [text for word in result.words for text in word.text.split()]
+    said = [getattr(word, "word", word).text for word in result.words]
+    assert model.tokenizer.decode(result.tokens).split() == [text for word in said for text in word.split()]
 
 
 @pytest.mark.parametrize("word_timestamps", [True, False])
@@ -270,10 +277,12 @@ def test_those_of_the_bundled_model_are_its_own(model: WhisperModel) -> None:
 @pytest.mark.parametrize("count", [1, 159, 160, 320, 1000, 4801, N_SAMPLES - 100, N_SAMPLES])
 def test_windows_of_any_length_are_no_error(model: WhisperModel, count: int) -> None:
     audio = noise(count, 0.01)
-    for executor in (SerialExecutor(model, BARE, noise()), SinglePassExecutor(model, BARE, suffix=noise())):
-        plan = RoundPlan(0, Span(0, count), is_last=True, listen=Listening(max_tokens=3))
+    executor = SerialExecutor(Equipment(model, BARE, noise()))
+    for hearing in (WholeWindow(), SinglePass(max_tokens=3)):
+        plan = RoundPlan(0, Span(0, count), hearing, is_last=True)
         result = executor.run(plan, audio, DecodeOptions(temperatures=(0.0,), max_tokens=3))
-        assert all(word.end <= count for word in result.words)
+        heard: Any = result.heard
+        assert heard is None or all(word.end <= count for word in heard.words)
 
 
 def test_a_whole_recording_may_be_framed_so(model: WhisperModel, clip: FloatArray) -> None:

@@ -8,18 +8,19 @@ from oracle import speech
 from whispertide.decoding.reference import Reference
 from whispertide.errors import OptionError
 from whispertide.streaming.local_agreement import LocalAgreement, normalise
-from whispertide.streaming.round import Commit, Heard, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
 from whispertide.streaming.trimming import MARGIN
+from whispertide.streaming.whole_window import HeardSegment, HeardSegments, WholeWindow
 from whispertide.types import SAMPLE_RATE, Span, Word
 
 S = SAMPLE_RATE
 WALK = speech(("We", 0.5, 0.8), ("walk", 0.8, 1.2), ("home", 1.2, 1.6))
 
 
-def segment(words: tuple[Word, ...], no_speech_prob: float = 0.0, end: int | None = None) -> Heard:
+def segment(words: tuple[Word, ...], no_speech_prob: float = 0.0, end: int | None = None) -> HeardSegment:
     start = words[0].start if words else 0
-    return Heard(Span(start, max(start, end or (words[-1].end if words else 0))), words, no_speech_prob)
+    return HeardSegment(Span(start, max(start, end or (words[-1].end if words else 0))), words, no_speech_prob)
 
 
 @dataclass
@@ -39,11 +40,11 @@ class Script:
         at = round(end * S)
         return self.policy.plan(self.state, at, search=self.search, round_id=round_id, is_last=is_last)
 
-    def hear(self, end: float, *segments: Heard | tuple[Word, ...], is_last: bool = False) -> Commit:
+    def hear(self, end: float, *segments: HeardSegment | tuple[Word, ...], is_last: bool = False) -> Commit:
         self.plan = self.planned(end, round_id=self.rounds, is_last=is_last)
         self.rounds += 1
-        heard = tuple(item if isinstance(item, Heard) else segment(item) for item in segments)
-        return self.policy.apply(self.state, RoundResult(self.plan, heard))
+        heard = tuple(item if isinstance(item, HeardSegment) else segment(item) for item in segments)
+        return self.policy.apply(self.state, RoundResult(self.plan, HeardSegments(heard)))
 
 
 def texts(words: tuple[Word, ...]) -> str:
@@ -359,7 +360,7 @@ def test_the_plan_carries_prompt_window_and_purpose() -> None:
     script = talked()
     plan = script.planned(41, round_id=7, is_last=True)
     assert plan == RoundPlan(
-        7, Span(script.state.start, 41 * S), prompt=script.policy.prompt(script.state), is_last=True
+        7, Span(script.state.start, 41 * S), WholeWindow(), prompt=script.policy.prompt(script.state), is_last=True
     )
 
 
@@ -427,7 +428,7 @@ def test_a_late_result_of_an_older_window_adds_nothing_twice() -> None:
     plan = script.planned(9, round_id=9)
     script.hear(8.5, words[:8], words[8:17])  # cuts the window while `plan` is in flight
     assert script.state.start > plan.window.start
-    commit = script.policy.apply(script.state, RoundResult(plan, (segment(words[:18]),)))
+    commit = script.policy.apply(script.state, RoundResult(plan, HeardSegments((segment(words[:18]),))))
     assert texts(commit.confirmed) == "w16"
     assert texts(commit.hypothesis) == "w17"
 
@@ -496,8 +497,8 @@ def test_silence_does_not_forget_what_was_heard() -> None:
 
 def test_what_breaks_off_is_left_to_the_next_round_if_there_is_one() -> None:
     for policy, expected in ((LocalAgreement(), True), (LocalAgreement(reread=False), False)):
-        assert Script(policy).planned(1).reread is expected
-        assert Script(policy).planned(1, is_last=True).reread
+        assert Script(policy).planned(1).hearing == WholeWindow(reread=expected)
+        assert Script(policy).planned(1, is_last=True).hearing == WholeWindow()
 
 
 def test_without_a_search_that_follows_nothing_is_told() -> None:

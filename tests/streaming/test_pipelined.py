@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +32,7 @@ from whispertide.model.runtime import GraphSession
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
+from whispertide.streaming.equipment import Equipment
 from whispertide.streaming.executor import SerialExecutor, make_executor
 from whispertide.streaming.framing import get_framing
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor, expected_tokens
@@ -38,7 +40,8 @@ from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
-from whispertide.streaming.stages import Opening, begin
+from whispertide.streaming.stages import begin
+from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 S = SAMPLE_RATE
@@ -60,6 +63,11 @@ def no_workers_are_left() -> bool:
     return not workers()
 
 
+def opened(audio: FloatArray) -> Any:
+    """What a first stage without a model leaves."""
+    return SimpleNamespace(audio=audio, encoded=SimpleNamespace(state=None))
+
+
 @dataclass
 class Scripted:
     """Stages without a model. `before` is told each stage before it runs; it may wait or raise."""
@@ -70,24 +78,24 @@ class Scripted:
     busy: dict[str, threading.Lock] = field(default_factory=lambda: {s: threading.Lock() for s in ("encode", "decode")})
     watched: Callable[[Sequence[Guard]], None] = lambda guards: None
 
-    def encode(self, plan: RoundPlan, audio: FloatArray) -> Opening | None:
+    def encode(self, plan: RoundPlan, audio: FloatArray, state: Any) -> Any:
         assert self.busy["encode"].acquire(blocking=False), "two rounds were encoded at once"
         try:
             self.before("encode", plan)
             self.log.append(("encode", plan.id))
-            return cast(Opening, audio)  # nobody but `decode` looks at it
+            return opened(audio)
         finally:
             self.busy["encode"].release()
 
     def decode(
-        self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+        self, plan: RoundPlan, opening: Any, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult[Any]:
         assert self.busy["decode"].acquire(blocking=False), "two rounds were decoded at once"
         try:
             self.before("decode", plan)
             self.watched(guards)
             self.log.append(("decode", plan.id))
-            return self.oracle.run(plan, cast(FloatArray, opening), options)
+            return self.oracle.run(plan, opening.audio, options)
         finally:
             self.busy["decode"].release()
 
@@ -112,7 +120,11 @@ def shown(events: Sequence[Event]) -> list[Event]:
 
 
 def bare_round(number: int) -> tuple[RoundPlan, FloatArray, DecodeOptions]:
-    return RoundPlan(number, Span(0, 8000 + number * 320)), audio_between(0, 8000 + number * 320), DecodeOptions()
+    return (
+        RoundPlan(number, Span(0, 8000 + number * 320), WholeWindow()),
+        audio_between(0, 8000 + number * 320),
+        DecodeOptions(),
+    )
 
 
 def test_a_round_is_encoded_while_the_one_before_it_is_decoded() -> None:
@@ -378,7 +390,7 @@ def model() -> WhisperModel:
     return nano()
 
 
-def judged(result: RoundResult) -> RoundResult:
+def judged(result: RoundResult[Any]) -> RoundResult[Any]:
     """Without what differs from run to run: the times that stages took."""
     costs = tuple(replace(cost, seconds=0.0) for cost in result.costs)
     return replace(result, costs=costs, stats=RoundStats(tokens=result.stats.tokens))
@@ -402,7 +414,7 @@ def test_recorded_plans_give_the_same_results(model: WhisperModel, recipe: Recip
     begun = [begin(pipelined, item.plan, item.audio, item.options) for item in rounds]
     for item, pending in zip(rounds, begun, strict=True):
         assert judged(pending.result()) == judged(serial.run(item.plan, item.audio, item.options))
-    assert any(pending.result().words for pending in begun)
+    assert any(cast(Any, pending.result().heard).words for pending in begun)
 
 
 @pytest.mark.parametrize("search", ["pruned", "verified"])
@@ -414,7 +426,7 @@ def test_rounds_that_change_workers_give_the_same_results(model: WhisperModel, s
     rounds = record(serial, recipe, load_audio(CLIP)[: 4 * S])
     assert any(item.plan.reference and item.plan.reference.words for item in rounds)
     first, second = (counting(model) for _ in range(2))
-    executor = PipelinedExecutor(SerialExecutor(second, get_framing("bare")), Exchange(first, share))
+    executor = PipelinedExecutor(SerialExecutor(Equipment(second, get_framing("bare"))), Exchange(first, share))
     begun = [begin(executor, item.plan, item.audio, item.options) for item in rounds]
     for item, pending in zip(rounds, begun, strict=True):
         assert judged(pending.result()) == judged(serial.run(item.plan, item.audio, item.options))
@@ -432,7 +444,7 @@ def test_a_larger_share_leaves_the_second_worker_less(model: WhisperModel) -> No
     left = []
     for share in (0.25, 1.0):
         first, second = (counting(model) for _ in range(2))
-        executor = PipelinedExecutor(SerialExecutor(second, get_framing("bare")), Exchange(first, share))
+        executor = PipelinedExecutor(SerialExecutor(Equipment(second, get_framing("bare"))), Exchange(first, share))
         for item in rounds:
             executor.run(item.plan, item.audio, replace(item.options, prompt=prompt))
         left.append(runs_of(second))

@@ -12,6 +12,7 @@ from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.turns import Flight, Request, TurnState, Utterance
+from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import Span
 
 MARK = object()
@@ -27,7 +28,7 @@ def mutable(state: Any) -> list[Any]:
 
 @pytest.mark.parametrize("start", [AlignAtt().start, Grounded().start, LocalAgreement().start])
 def test_a_copy_shares_nothing_that_can_change(start: Callable[[int], Any]) -> None:
-    plan = RoundPlan(0, Span(0, 320))
+    plan = RoundPlan(0, Span(0, 320), WholeWindow())
     kept = TurnState(
         gate_events=[SpeechStarted(0, 1)],
         utterance=Utterance(0, 0, policy=start(0), keep_from=0, last_end=0),

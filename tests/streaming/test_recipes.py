@@ -13,8 +13,8 @@ from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.recipes import ABOUT, RECIPES, decode_options, get_recipe, make_gate, usual_window_s
-from whispertide.streaming.round import Listening
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
+from whispertide.streaming.single_pass import SinglePass
 
 BASE, SIMUL, NPUSPER, TIDE = (get_recipe(name) for name in ("whisper-streaming", "simulstreaming", "npusper", "tide"))
 
@@ -82,16 +82,16 @@ def test_an_unknown_recipe_lists_the_known() -> None:
 # --- what they come to, in samples and frames -------------------------------------------------------------------------
 
 
-def listening(name: str) -> Listening:
+def listening(name: str) -> SinglePass:
     """How the first round of the recipe listens."""
     recipe = get_recipe(name)
     plan = recipe.policy.plan(recipe.policy.start(0), 16_000, search=recipe.search, round_id=0, is_last=False)
-    assert plan.listen is not None
-    return plan.listen
+    assert isinstance(plan.hearing, SinglePass)
+    return plan.hearing
 
 
 def test_simulstreaming_is_as_published() -> None:
-    assert listening("simulstreaming") == Listening(
+    assert listening("simulstreaming") == SinglePass(
         must_speak=True, no_speech=0.5, context_tokens=400, times="attended", static_prompt=True,
         watch=(Frontier(margin=25, rewind=200, last_frame=-200),),
     )  # fmt: skip
@@ -100,7 +100,7 @@ def test_simulstreaming_is_as_published() -> None:
 
 
 def test_npusper_is_as_published_but_for_the_end_of_text_and_where_windows_begin() -> None:
-    assert listening("npusper") == Listening(
+    assert listening("npusper") == SinglePass(
         least=16_000, silence=16_000, no_speech=0.9, same_token=3, heads_first=True, real_end=True,
         watch=(BackwardShift(median=7, average=10, near_end=30),),
     )  # fmt: skip
@@ -110,7 +110,7 @@ def test_npusper_is_as_published_but_for_the_end_of_text_and_where_windows_begin
 
 def test_tide_is_the_same_parts_otherwise() -> None:
     rule = Frontier(margin=12, rewind=100, last_frame=-100, beyond=12, back=3, floor=0.1)
-    assert listening("tide") == Listening(
+    assert listening("tide") == SinglePass(
         silence=16_000, no_speech=0.9, context_tokens=60, rescue=-1.0, rescue_beam=5, watch=(rule,)
     )
     assert isinstance(TIDE.policy, AlignAtt)

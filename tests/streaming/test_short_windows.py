@@ -9,11 +9,11 @@ from whispertide.api import Transcriber, load
 from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel
 from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.executor import SerialExecutor
 from whispertide.streaming.framing import BARE, PAD30, Framing, get_framing
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.streaming.short_windows import as_tuned, choose_framing, encode_seconds
-from whispertide.streaming.single_pass import SinglePassExecutor
 
 TIDE = get_recipe("tide")
 PADDED = Path(__file__).parents[2] / "models" / "micro-padded.en"
@@ -102,8 +102,8 @@ def test_a_session_has_what_was_chosen(padded_model: WhisperModel, seconds: floa
     for _ in range(2):
         session = transcriber.session("tide", vad=False, live=True)
         assert session.recipe == transcriber.framed(TIDE).recipe.replace(vad=False)
-        assert isinstance(session.executor, SinglePassExecutor)
-        assert session.executor.frame == framing
+        assert isinstance(session.executor, SerialExecutor)
+        assert session.executor.equipment.frame == framing
     assert stopwatch.asked == 1
     policy = session.recipe.policy
     assert isinstance(policy, AlignAtt)

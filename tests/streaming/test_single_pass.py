@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -25,10 +25,13 @@ from whispertide.model.engine import LAST_LAYER
 from whispertide.model.request import DecodeRequest
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.streaming import single_pass
+from whispertide.streaming import attended_decode
+from whispertide.streaming.attended_decode import MARGIN_TOKENS, AttendedDecode, HeardWords
+from whispertide.streaming.equipment import Equipment
+from whispertide.streaming.executor import SerialExecutor
 from whispertide.streaming.framing import BARE, FRAMINGS, PAD30, Buckets, Framing, get_framing
-from whispertide.streaming.round import Listened, Listening, RoundPlan, RoundResult
-from whispertide.streaming.single_pass import MARGIN_TOKENS, SinglePassExecutor
+from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.single_pass import UNHEARD, SinglePass
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "river.flac"
@@ -41,44 +44,42 @@ def model() -> WhisperModel:
 
 
 @pytest.fixture(scope="module")
-def executor(model: WhisperModel) -> SinglePassExecutor:
-    return SinglePassExecutor(model, PAD30)
+def executor(model: WhisperModel) -> SerialExecutor:
+    return SerialExecutor(Equipment(model, PAD30))
 
 
-def hear(
-    executor: SinglePassExecutor, listen: Listening, *, count: int | None = None, beam: int = 1, **plan: Any
-) -> RoundResult:
+def hear(executor: SerialExecutor, listen: SinglePass, *, count: int | None = None, beam: int = 1, **plan: Any) -> Any:
     samples = load_audio(CLIP)[:count]
     options = DecodeOptions(beam=beam)
-    return executor.run(RoundPlan(7, Span(START, START + len(samples)), listen=listen, **plan), samples, options)
+    return executor.run(RoundPlan(7, Span(START, START + len(samples)), hearing=listen, **plan), samples, options)
 
 
-def listened(result: RoundResult) -> Listened:
-    assert result.listened is not None
-    return result.listened
+def listened(result: Any) -> HeardWords:
+    assert result.heard is not None
+    heard: HeardWords = result.heard
+    return heard
 
 
 def text(words: tuple[TokenWord, ...]) -> str:
     return join_words([word.word for word in words])
 
 
-def test_words_lie_in_the_window_in_order(executor: SinglePassExecutor) -> None:
-    result = hear(executor, Listening())
+def test_words_lie_in_the_window_in_order(executor: SerialExecutor) -> None:
+    result = hear(executor, SinglePass())
     words = listened(result).words
     assert len(words) > 5
     assert all(START <= word.start <= word.end <= result.plan.window.end for word in words)
     assert all(a.start <= b.start for a, b in pairwise(words))
-    assert result.tokens == tuple(token for word in words for token in word.tokens)
-    assert result.words == tuple(word.word for word in words)
+    assert result.heard.tokens == tuple(token for word in words for token in word.tokens)
     assert result.stats.encode_s > 0
     assert {cost.stage for cost in result.costs} == {"encode", "decode", "align"}
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_text_behind_the_frontier_is_dropped(executor: SinglePassExecutor, beam: int) -> None:
-    whole = listened(hear(executor, Listening(), beam=beam))
+def test_text_behind_the_frontier_is_dropped(executor: SerialExecutor, beam: int) -> None:
+    whole = listened(hear(executor, SinglePass(), beam=beam))
     margin = whole.frames // 2
-    part = listened(hear(executor, Listening(watch=(Frontier(margin=margin),)), beam=beam))
+    part = listened(hear(executor, SinglePass(watch=(Frontier(margin=margin),)), beam=beam))
     assert part.halt is not None
     assert part.halt.reason == "frontier"
     assert part.firm == len(part.words) < len(whole.words)
@@ -90,77 +91,77 @@ def test_text_behind_the_frontier_is_dropped(executor: SinglePassExecutor, beam:
         assert last == whole.words[part.firm - 1].tokens[: len(last)]  # its full stop may lie behind the frontier
 
 
-def unheard(executor: SinglePassExecutor, heard_to: int | None, **rule: Any) -> Listened:
+def unheard(executor: SerialExecutor, heard_to: int | None, **rule: Any) -> HeardWords:
     """The last round of the clip under a frontier that ends the decode far too early."""
-    listen = Listening(watch=(Frontier(**rule),), unheard_from=heard_to)
+    listen = SinglePass(watch=(Frontier(**rule),), unheard_from=heard_to)
     return listened(hear(executor, listen, is_last=True))
 
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_decode_that_a_guard_ends_before_the_audio_ends_is_done_again_without(
-    executor: SinglePassExecutor, beam: int
+    executor: SerialExecutor, beam: int
 ) -> None:
-    whole = text(listened(hear(executor, Listening(), beam=beam)).words)
-    nothing = Listening(watch=(Frontier(margin=10_000),))
+    whole = text(listened(hear(executor, SinglePass(), beam=beam)).words)
+    nothing = SinglePass(watch=(Frontier(margin=10_000),))
     assert text(listened(hear(executor, nothing, beam=beam)).words) == ""
     assert text(listened(hear(executor, replace(nothing, unheard_from=START), beam=beam)).words) == whole
 
 
-def test_a_decode_that_ends_where_the_audio_ends_is_not_done_again(executor: SinglePassExecutor) -> None:
-    whole = listened(hear(executor, Listening())).words
+def test_a_decode_that_ends_where_the_audio_ends_is_not_done_again(executor: SerialExecutor) -> None:
+    whole = listened(hear(executor, SinglePass())).words
     end = START + len(load_audio(CLIP))
     assert unheard(executor, None, margin=10_000).words == ()
-    assert unheard(executor, end - single_pass.UNHEARD, margin=10_000).words == ()
-    assert len(unheard(executor, end - single_pass.UNHEARD - 1, margin=10_000).words) == len(whole)
+    assert unheard(executor, end - UNHEARD, margin=10_000).words == ()
+    assert len(unheard(executor, end - UNHEARD - 1, margin=10_000).words) == len(whole)
     half = unheard(executor, None, margin=150)
     assert 0 < len(half.words) < len(whole), "the rule leaves some words"
     assert len(unheard(executor, START, margin=150).words) == len(whole)
 
 
-def test_a_guess_follows_where_it_is_wanted(executor: SinglePassExecutor) -> None:
-    cut = listened(hear(executor, Listening(watch=(Frontier(margin=200),))))
-    more = listened(hear(executor, Listening(watch=(Frontier(margin=200, beyond=4),))))
+def test_a_guess_follows_where_it_is_wanted(executor: SerialExecutor) -> None:
+    cut = listened(hear(executor, SinglePass(watch=(Frontier(margin=200),))))
+    more = listened(hear(executor, SinglePass(watch=(Frontier(margin=200, beyond=4),))))
     assert more.halt == cut.halt
     assert len(more.words) > len(cut.words)
     assert text(more.words[: more.firm]) == text(cut.words[: more.firm])
 
 
-def test_a_forced_prefix_is_not_heard_again(executor: SinglePassExecutor) -> None:
-    whole = listened(hear(executor, Listening())).words
+def test_a_forced_prefix_is_not_heard_again(executor: SerialExecutor) -> None:
+    whole = listened(hear(executor, SinglePass())).words
     prefix = tuple(token for word in whole[:3] for token in word.tokens)
-    rest = listened(hear(executor, Listening(), prefix=prefix)).words
+    rest = listened(hear(executor, SinglePass(), prefix=prefix)).words
     assert [word.tokens for word in rest] == [word.tokens for word in whole[3:]]
     assert rest[0].start >= whole[1].start
 
 
-def test_a_reference_is_verified_not_believed(executor: SinglePassExecutor) -> None:
-    plain = hear(executor, Listening())
-    right = hear(executor, Listening(), reference=Reference.exactly(plain.tokens))
-    assert right.tokens == plain.tokens
+def test_a_reference_is_verified_not_believed(executor: SerialExecutor) -> None:
+    plain = hear(executor, SinglePass())
+    right = hear(executor, SinglePass(), reference=Reference.exactly(plain.heard.tokens))
+    assert right.heard.tokens == plain.heard.tokens
     assert right.stats.decoder_runs < plain.stats.decoder_runs
-    wrong = hear(executor, Listening(), reference=Reference.exactly(plain.tokens[:2] + plain.tokens[:1]))
-    assert wrong.tokens == plain.tokens
+    wrong = hear(executor, SinglePass(), reference=Reference.exactly(plain.heard.tokens[:2] + plain.heard.tokens[:1]))
+    assert wrong.heard.tokens == plain.heard.tokens
 
 
-def test_all_heads_of_the_last_layer_are_watched(executor: SinglePassExecutor, model: WhisperModel) -> None:
+def test_all_heads_of_the_last_layer_are_watched(executor: SerialExecutor, model: WhisperModel) -> None:
     rule = BackwardShift(near_end=10_000, median=1, average=1)  # whatever comes first is near the end
     heads = rule.heads(model)
     assert heads == tuple((model.dims.n_text_layer - 1, head) for head in range(model.dims.n_text_head))
-    result = hear(executor, Listening(watch=(rule,), keep_attention=True))
+    result = hear(executor, SinglePass(watch=(rule,), keep_attention=True))
     found = listened(result)
     assert found.halt is not None
     assert found.halt.reason == "near-end"
     assert len(found.words) == 1
-    assert result.attention is not None
+    assert result.heard.attention is not None
     rows = sorted({*alignment_heads(model), *heads})
     opening = len(model.tokenizer.sot_sequence(None, "transcribe", False))
-    seen = result.attention[:, opening - 1 + found.halt.index, : found.frames]
+    seen = result.heard.attention[:, opening - 1 + found.halt.index, : found.frames]
     assert found.last_frame == seen[[rows.index(head) for head in heads]].mean(axis=0).argmax()
 
 
 def test_the_same_halt_again_leads_to_a_padded_decode(model: WhisperModel) -> None:
-    executor = SinglePassExecutor(model, BARE)
-    listen = Listening(watch=(BackwardShift(near_end=10_000),))
+    executor = SerialExecutor(Equipment(model, BARE))
+    listen = SinglePass(watch=(BackwardShift(near_end=10_000),))
     halt = listened(hear(executor, listen)).halt
     assert halt is not None
     other = listened(hear(executor, replace(listen, retry=Halt("backward-shift", 99, 0))))
@@ -203,42 +204,42 @@ def test_what_shifts_backward_is_heard_once_more_in_the_other_framing(
     model: WhisperModel, frame: Framing, other: Framing
 ) -> None:
     """Behind the same prefix, and watched as the plan says for that."""
-    executor = SinglePassExecutor(model, frame)
-    whole = listened(hear(executor, Listening())).words
+    executor = SerialExecutor(Equipment(model, frame))
+    whole = listened(hear(executor, SinglePass())).words
     prefix = tuple(token for word in whole[:2] for token in word.tokens)
-    cut = hear(executor, Listening(watch=(Shifting(2),)), prefix=prefix)
-    assert len(cut.tokens) == 2
+    cut = hear(executor, SinglePass(watch=(Shifting(2),)), prefix=prefix)
+    assert len(cut.heard.tokens) == 2
     assert not listened(cut).retried
-    again = hear(executor, Listening(watch=(Shifting(2),), again=()), prefix=prefix)
+    again = hear(executor, SinglePass(watch=(Shifting(2),), again=()), prefix=prefix)
     assert listened(again).retried
     padded = [cost.frames == 1500 for cost in again.costs if cost.stage == "encode"]
     assert padded == [frame == PAD30, other == PAD30]
-    assert again.tokens == hear(SinglePassExecutor(model, other), Listening(), prefix=prefix).tokens
-    watched = hear(executor, Listening(watch=(Shifting(2),), again=(Shifting(4),)), prefix=prefix)
-    assert watched.tokens == again.tokens[:4]
-    assert listened(watched).halt == Halt("backward-shift", 4, again.tokens[4])
+    assert again.heard.tokens == hear(SerialExecutor(Equipment(model, other)), SinglePass(), prefix=prefix).heard.tokens
+    watched = hear(executor, SinglePass(watch=(Shifting(2),), again=(Shifting(4),)), prefix=prefix)
+    assert watched.heard.tokens == again.heard.tokens[:4]
+    assert listened(watched).halt == Halt("backward-shift", 4, again.heard.tokens[4])
 
 
-def test_another_halt_is_no_reason_to_hear_it_again(executor: SinglePassExecutor) -> None:
-    result = hear(executor, Listening(watch=(Frontier(margin=200),), again=()))
+def test_another_halt_is_no_reason_to_hear_it_again(executor: SerialExecutor) -> None:
+    result = hear(executor, SinglePass(watch=(Frontier(margin=200),), again=()))
     found = listened(result)
     assert found.halt is not None
     assert found.halt.reason == "frontier"
     assert not found.retried
-    assert not listened(hear(executor, Listening(again=()))).retried
+    assert not listened(hear(executor, SinglePass(again=()))).retried
 
 
-class Asked(SinglePassExecutor):
+class Asked(Equipment):
     """Remembers which tokens were suppressed, and whether something had to be said."""
 
-    asked: tuple[object, bool] = (None, False)
+    asked: ClassVar[tuple[object, bool]] = (None, False)
 
     def rules(self, options: DecodeOptions, must_speak: bool) -> Rules:
-        self.asked = (options.suppress_tokens, must_speak)
+        Asked.asked = (options.suppress_tokens, must_speak)
         return super().rules(options, must_speak)
 
 
-def heard_again(executor: SinglePassExecutor, listen: Listening, **about: Any) -> RoundResult:
+def heard_again(executor: SerialExecutor, listen: SinglePass, **about: Any) -> Any:
     """The window once more, after it halted at the same place before."""
     listen = replace(listen, watch=(BackwardShift(near_end=10_000),))
     halt = listened(hear(executor, listen, **about)).halt
@@ -249,31 +250,31 @@ def heard_again(executor: SinglePassExecutor, listen: Listening, **about: Any) -
 
 
 def test_the_padded_decode_has_no_prefix_and_no_annotations_and_speaks(model: WhisperModel) -> None:
-    executor = Asked(model, BARE)
-    whole = listened(hear(executor, Listening())).words
+    executor = SerialExecutor(Asked(model, BARE))
+    whole = listened(hear(executor, SinglePass())).words
     prefix = tuple(token for word in whole[:3] for token in word.tokens)
-    again = listened(heard_again(executor, Listening(), prefix=prefix))
+    again = listened(heard_again(executor, SinglePass(), prefix=prefix))
     assert text(again.words).split()[:3] == text(whole).split()[:3]
-    assert executor.asked == ((NON_SPEECH,), True)
+    assert Asked.asked == ((NON_SPEECH,), True)
 
 
 def test_the_padded_decode_does_not_end_before_there_are_tokens_for_its_length(model: WhisperModel) -> None:
-    listen = Listening(no_speech=1.0, loop_guard=False, must_speak=True)
-    executor = SinglePassExecutor(model, BARE)
+    listen = SinglePass(no_speech=1.0, loop_guard=False, must_speak=True)
+    executor = SerialExecutor(Equipment(model, BARE))
     samples = np.pad(load_audio(CLIP)[:32_000], (0, 8 * 16_000))
 
-    def run(listen: Listening) -> RoundResult:
-        return executor.run(RoundPlan(0, Span(0, len(samples)), listen=listen), samples, DecodeOptions(beam=1))
+    def run(listen: SinglePass) -> Any:
+        return executor.run(RoundPlan(0, Span(0, len(samples)), hearing=listen), samples, DecodeOptions(beam=1))
 
     halted = replace(listen, watch=(BackwardShift(near_end=10_000),))
     again = run(replace(halted, retry=listened(run(halted)).halt))
     assert listened(again).retried
-    assert len(again.tokens) >= 15  # 1.5 per second
-    assert len(run(listen).tokens) < 15
+    assert len(again.heard.tokens) >= 15  # 1.5 per second
+    assert len(run(listen).heard.tokens) < 15
 
 
-def test_only_text_is_said_and_something_where_it_must(executor: SinglePassExecutor, model: WhisperModel) -> None:
-    free, forced = (executor.rules(DecodeOptions(), must_speak) for must_speak in (False, True))
+def test_only_text_is_said_and_something_where_it_must(executor: SerialExecutor, model: WhisperModel) -> None:
+    free, forced = (executor.equipment.rules(DecodeOptions(), must_speak) for must_speak in (False, True))
     eot, (blank,) = model.tokenizer.eot, model.tokenizer.encode(" ")
     for rules in (free, forced):
         later = rules.suppression([[1000]])
@@ -281,92 +282,92 @@ def test_only_text_is_said_and_something_where_it_must(executor: SinglePassExecu
         assert (later[[eot, blank]] == 0).all()
     assert (free.suppression([[]])[[eot, blank]] == 0).all()
     assert np.isneginf(forced.suppression([[]])[[eot, blank]]).all()
-    strict = executor.rules(DecodeOptions(suppress_tokens=(NON_SPEECH,)), False).suppression([[]])
+    strict = executor.equipment.rules(DecodeOptions(suppress_tokens=(NON_SPEECH,)), False).suppression([[]])
     assert np.isneginf(strict[list(model.tokenizer.non_speech_tokens)]).all()
 
 
-def test_prompt_and_prefix_leave_room_for_text(executor: SinglePassExecutor, model: WhisperModel) -> None:
-    listen = Listening(context_tokens=448, max_tokens=1, keep_attention=True, loop_guard=False)
+def test_prompt_and_prefix_leave_room_for_text(executor: SerialExecutor, model: WhisperModel) -> None:
+    listen = SinglePass(context_tokens=448, max_tokens=1, keep_attention=True, loop_guard=False)
     full = model.dims.n_text_ctx - MARGIN_TOKENS
     for about in ({"prompt": "word " * 1000}, {"prompt": "word " * 1000, "prefix": (1000,) * 300}):
         result = hear(executor, listen, **about)
-        assert result.attention is not None
-        assert full - 2 <= result.attention.shape[1] <= full
+        assert result.heard.attention is not None
+        assert full - 2 <= result.heard.attention.shape[1] <= full
     crowded = hear(executor, replace(listen, max_tokens=224), prefix=(1000,) * 600)
-    assert crowded.attention is not None
-    assert crowded.attention.shape[1] <= model.dims.n_text_ctx
+    assert crowded.heard.attention is not None
+    assert crowded.heard.attention.shape[1] <= model.dims.n_text_ctx
 
 
-def test_a_short_window_is_not_decoded_unless_it_is_the_last(executor: SinglePassExecutor) -> None:
-    listen = Listening(least=16_000)
-    assert hear(executor, listen, count=8_000).listened is None
-    assert hear(executor, listen, count=8_000, is_last=True).listened is not None
-    assert hear(executor, listen, count=100, is_last=True).listened is None
+def test_a_short_window_is_not_decoded_unless_it_is_the_last(executor: SerialExecutor) -> None:
+    listen = SinglePass(least=16_000)
+    assert hear(executor, listen, count=8_000).heard is None
+    assert hear(executor, listen, count=8_000, is_last=True).heard is not None
+    assert hear(executor, listen, count=100, is_last=True).heard is None
 
 
-def test_silence_behind_the_last_window_counts_for_nothing_but_the_end(executor: SinglePassExecutor) -> None:
-    listen = Listening(silence=8_000, keep_attention=True)
+def test_silence_behind_the_last_window_counts_for_nothing_but_the_end(executor: SerialExecutor) -> None:
+    listen = SinglePass(silence=8_000, keep_attention=True)
     plain = hear(executor, replace(listen, silence=0), count=40_000, is_last=True)
     closed = hear(executor, listen, count=40_000, is_last=True)
     assert listened(closed).frames == listened(plain).frames == 125
     assert all(word.end <= closed.plan.window.end for word in listened(closed).words)
     going_on = hear(executor, listen, count=40_000)
-    np.testing.assert_array_equal(going_on.attention, plain.attention)  # only the last window is closed
-    assert closed.attention is not None
-    assert plain.attention is not None
-    assert closed.attention.shape[-1] == plain.attention.shape[-1]  # padded to 30 s both
+    np.testing.assert_array_equal(going_on.heard.attention, plain.heard.attention)  # only the last window is closed
+    assert closed.heard.attention is not None
+    assert plain.heard.attention is not None
+    assert closed.heard.attention.shape[-1] == plain.heard.attention.shape[-1]  # padded to 30 s both
 
 
 def test_only_the_last_window_is_followed_by_silence(model: WhisperModel) -> None:
-    executor = SinglePassExecutor(model, BARE)
+    executor = SerialExecutor(Equipment(model, BARE))
     for is_last, encoded in ((False, 125), (True, 150)):  # 2.5 s, and half a second of silence
-        result = hear(executor, Listening(silence=8_000), count=40_000, is_last=is_last)
+        result = hear(executor, SinglePass(silence=8_000), count=40_000, is_last=is_last)
         assert [cost.frames for cost in result.costs if cost.stage == "encode"] == [encoded]
 
 
 def test_silence_is_left_out_where_the_window_is_full(model: WhisperModel) -> None:
-    executor = SinglePassExecutor(model, BARE)
+    executor = SerialExecutor(Equipment(model, BARE))
     samples = np.tile(load_audio(CLIP), 5)[: 30 * 16_000 - 100]
-    plan = RoundPlan(0, Span(0, len(samples)), is_last=True, listen=Listening(silence=8_000, max_tokens=2))
+    plan = RoundPlan(0, Span(0, len(samples)), is_last=True, hearing=SinglePass(silence=8_000, max_tokens=2))
     assert listened(executor.run(plan, samples, DecodeOptions())).frames == 1500
 
 
-def test_silence_by_probability_says_nothing(executor: SinglePassExecutor) -> None:
-    assert listened(hear(executor, Listening(no_speech=-1.0))).words == ()
+def test_silence_by_probability_says_nothing(executor: SerialExecutor) -> None:
+    assert listened(hear(executor, SinglePass(no_speech=-1.0))).words == ()
 
 
-def test_the_prompt_comes_before(executor: SinglePassExecutor) -> None:
-    plain = hear(executor, Listening()).segments[0].avg_logprob
-    prompted = hear(executor, Listening(), prompt="The worst of all the days of the summer is the last.")
-    none = hear(executor, Listening(context_tokens=0), prompt="The worst of all the days.")
-    assert prompted.segments[0].avg_logprob != plain
+def test_the_prompt_comes_before(executor: SerialExecutor) -> None:
+    plain = hear(executor, SinglePass()).heard.avg_logprob
+    prompted = hear(executor, SinglePass(), prompt="The worst of all the days of the summer is the last.")
+    none = hear(executor, SinglePass(context_tokens=0), prompt="The worst of all the days.")
+    assert prompted.heard.avg_logprob != plain
     samples = load_audio(CLIP)
-    plan = RoundPlan(7, Span(0, len(samples)), listen=Listening(), prompt="The worst of all the days.")
-    alone = executor.run(plan, samples, DecodeOptions(condition_on_previous_text=False))
-    assert alone.segments[0].avg_logprob == plain
-    assert none.segments[0].avg_logprob == plain
+    plan = RoundPlan(7, Span(0, len(samples)), hearing=SinglePass(), prompt="The worst of all the days.")
+    alone: Any = executor.run(plan, samples, DecodeOptions(condition_on_previous_text=False))
+    assert alone.heard.avg_logprob == plain
+    assert none.heard.avg_logprob == plain
 
 
-def test_an_unlikely_decode_is_tried_again_with_beams_and_the_better_one_counts(executor: SinglePassExecutor) -> None:
-    rescue = Listening(rescue=-0.001, rescue_beam=3)
-    ways = (Listening(), 1), (Listening(), 3), (rescue, 1)
+def test_an_unlikely_decode_is_tried_again_with_beams_and_the_better_one_counts(executor: SerialExecutor) -> None:
+    rescue = SinglePass(rescue=-0.001, rescue_beam=3)
+    ways = (SinglePass(), 1), (SinglePass(), 3), (rescue, 1)
     greedy, beams, rescued = (hear(executor, listen, count=40_000, beam=beam) for listen, beam in ways)
     assert rescued.stats.decoder_runs == greedy.stats.decoder_runs + beams.stats.decoder_runs
-    better, worse = rescued.segments[0].avg_logprob, greedy.segments[0].avg_logprob
-    assert worse + 0.1 < better == beams.segments[0].avg_logprob
+    better, worse = rescued.heard.avg_logprob, greedy.heard.avg_logprob
+    assert worse + 0.1 < better == beams.heard.avg_logprob
     assert listened(rescued).words == listened(beams).words
 
 
 def test_a_text_that_was_not_watched_while_beams_found_it_is_watched_afterwards(
-    executor: SinglePassExecutor, monkeypatch: pytest.MonkeyPatch
+    executor: SerialExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that ended without ever having led."""
-    rule = Frontier(margin=listened(hear(executor, Listening())).frames // 2)
-    with_guards = listened(hear(executor, Listening(watch=(rule,)), beam=3))
+    rule = Frontier(margin=listened(hear(executor, SinglePass())).frames // 2)
+    with_guards = listened(hear(executor, SinglePass(watch=(rule,)), beam=3))
     monkeypatch.setattr(
-        single_pass, "build_search", lambda *args, **more: build_search(*args, **{**more, "guards": ()})
+        attended_decode, "build_search", lambda *args, **more: build_search(*args, **{**more, "guards": ()})
     )
-    without = listened(hear(executor, Listening(watch=(rule,)), beam=3))
+    without = listened(hear(executor, SinglePass(watch=(rule,)), beam=3))
     assert without.halt is not None
     assert with_guards.halt is not None
     assert without.halt.reason == "frontier"
@@ -375,7 +376,7 @@ def test_a_text_that_was_not_watched_while_beams_found_it_is_watched_afterwards(
 
 
 def test_a_second_attempt_that_lost_its_place_does_not_count(
-    executor: SinglePassExecutor, monkeypatch: pytest.MonkeyPatch
+    executor: SerialExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Lost:
         halt, last_frame = Halt("rewind", 0, 0), None
@@ -384,9 +385,9 @@ def test_a_second_attempt_that_lost_its_place_does_not_count(
         decode.found = replace(decode.found, best=decode.found.best.cut(0))
         return [Lost()]
 
-    plain = listened(hear(executor, Listening()))
-    monkeypatch.setattr(single_pass._Decode, "_watched_anew", lose)
-    rescued = listened(hear(executor, Listening(rescue=-0.001, rescue_beam=3)))
+    plain = listened(hear(executor, SinglePass()))
+    monkeypatch.setattr(AttendedDecode, "_watched_anew", lose)
+    rescued = listened(hear(executor, SinglePass(rescue=-0.001, rescue_beam=3)))
     assert (rescued.words, rescued.halt) == (plain.words, None)
 
 
@@ -405,26 +406,26 @@ class Detector:
 @pytest.mark.parametrize("answer", [True, False])
 def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer: bool) -> None:
     detector = Detector(answer)
-    executor = SinglePassExecutor(model, PAD30, detector)
-    result = listened(hear(executor, Listening(detect_end=True)))
+    executor = SerialExecutor(Equipment(model, PAD30, detector=detector))
+    result = listened(hear(executor, SinglePass(detect_end=True)))
     assert detector.shapes == [(result.frames, model.dims.n_audio_state)]
     assert result.word_ended is answer
-    assert listened(hear(executor, Listening())).word_ended is None
+    assert listened(hear(executor, SinglePass())).word_ended is None
 
 
 def test_the_detector_is_not_asked_about_a_word_that_others_follow(model: WhisperModel) -> None:
     detector = Detector(answer=False)
-    executor = SinglePassExecutor(model, PAD30, detector)
-    guessed = listened(hear(executor, Listening(detect_end=True, watch=(Frontier(margin=200, beyond=4),))))
+    executor = SerialExecutor(Equipment(model, PAD30, detector=detector))
+    guessed = listened(hear(executor, SinglePass(detect_end=True, watch=(Frontier(margin=200, beyond=4),))))
     assert guessed.firm < len(guessed.words)
     assert (guessed.word_ended, detector.shapes) == (None, [])
 
 
-def test_attention_is_kept_where_it_is_wanted(executor: SinglePassExecutor) -> None:
-    result = hear(executor, Listening(keep_attention=True))
-    assert result.attention is not None
-    assert result.attention.shape[1] >= len(result.tokens)
-    assert hear(executor, Listening()).attention is None
+def test_attention_is_kept_where_it_is_wanted(executor: SerialExecutor) -> None:
+    result = hear(executor, SinglePass(keep_attention=True))
+    assert result.heard.attention is not None
+    assert result.heard.attention.shape[1] >= len(result.heard.tokens)
+    assert hear(executor, SinglePass()).heard.attention is None
 
 
 # --- framings ---------------------------------------------------------------------------------------------------------
@@ -432,7 +433,7 @@ def test_attention_is_kept_where_it_is_wanted(executor: SinglePassExecutor) -> N
 
 @pytest.mark.parametrize("framing", [*map(get_framing, FRAMINGS), Buckets(masked=True)], ids=str)
 def test_every_framing_hears_the_clip(model: WhisperModel, framing: Framing) -> None:
-    result = listened(hear(SinglePassExecutor(model, framing), Listening()))
+    result = listened(hear(SerialExecutor(Equipment(model, framing)), SinglePass()))
     assert result.frames == -(-len(load_audio(CLIP)) // FRAME_SAMPLES)
     assert len(result.words) > 3
 
@@ -477,25 +478,27 @@ def test_few_decoder_layers_and_a_language_without_spaces(
 ) -> None:
     """As in distil models and large-v3-turbo: no alignment heads are named, and they are chosen by the rule."""
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
-    executor = SinglePassExecutor(small_multilingual(tmp_path / "model", layers), BARE)
+    executor = SerialExecutor(Equipment(small_multilingual(tmp_path / "model", layers), BARE))
     samples = load_audio(CLIP)[:48_000]
-    plan = RoundPlan(0, Span(0, len(samples)))
+    plan = RoundPlan(0, Span(0, len(samples)), SinglePass())
     for watch in (Frontier(margin=20), BackwardShift(near_end=30)):
-        listen = Listening(watch=(watch,), max_tokens=20, keep_attention=True)
-        result = executor.run(replace(plan, listen=listen), samples, DecodeOptions(language="zh"))
+        listen = SinglePass(watch=(watch,), max_tokens=20, keep_attention=True)
+        result: Any = executor.run(replace(plan, hearing=listen), samples, DecodeOptions(language="zh"))
         assert result.language == "zh"
         words = listened(result).words
         assert "\ufffd" not in "".join(word.word.text for word in words)[-1:]
         assert all(0 <= word.start <= word.end <= len(samples) for word in words)
-        assert result.attention is not None
-        assert result.attention.shape[0] == (layers - layers // 2) * 1  # the later half of the layers, one head each
+        assert result.heard.attention is not None
+        assert (
+            result.heard.attention.shape[0] == (layers - layers // 2) * 1
+        )  # the later half of the layers, one head each
     queries = []
     for said in ("", "今天天气很好我们去公园散步然后回家吃饭看书睡觉"):
-        listen = Listening(max_tokens=1, context_tokens=20, keep_attention=True)
-        result = executor.run(replace(plan, prompt=said, listen=listen), samples, DecodeOptions(language="zh"))
-        assert result.attention is not None
-        queries.append(result.attention.shape[1])
+        listen = SinglePass(max_tokens=1, context_tokens=20, keep_attention=True)
+        result = executor.run(replace(plan, prompt=said, hearing=listen), samples, DecodeOptions(language="zh"))
+        assert result.heard.attention is not None
+        queries.append(result.heard.attention.shape[1])
     assert 15 < queries[1] - queries[0] <= 21, "what fits of a text without spaces precedes the window"
-    detected = executor.run(replace(plan, listen=Listening(max_tokens=5)), samples, DecodeOptions())
+    detected = executor.run(replace(plan, hearing=SinglePass(max_tokens=5)), samples, DecodeOptions())
     assert detected.language is not None
     assert detected.language_probability < 1

@@ -14,10 +14,13 @@ from whispertide.decoding.rules import build_rules
 from whispertide.decoding.watch import Halt, HaltReason, Head, Scene
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.options import DecodeOptions
-from whispertide.streaming import single_pass
+from whispertide.streaming import attended_decode
+from whispertide.streaming.attended_decode import MARGIN_TOKENS, RETRY_TOKENS_PER_S, HeardWords
+from whispertide.streaming.equipment import Equipment
+from whispertide.streaming.executor import SerialExecutor
 from whispertide.streaming.framing import BARE, PAD30, Framing
-from whispertide.streaming.round import Listened, Listening, RoundPlan, RoundResult
-from whispertide.streaming.single_pass import MARGIN_TOKENS, RETRY_TOKENS_PER_S, UNHEARD, SinglePassExecutor
+from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.single_pass import UNHEARD, SinglePass
 from whispertide.types import FRAME_SAMPLES, N_SAMPLES, FloatArray, Span, join_words
 
 START = 3200 * 320  # somewhere in the middle of a stream
@@ -32,7 +35,7 @@ def telling(told: Story, **about: Any) -> ScriptedModel:
 
 def hear(
     model: ScriptedModel,
-    listen: Listening | None = None,
+    listen: SinglePass | None = None,
     *,
     frame: Framing = BARE,
     samples: int = SECONDS,
@@ -40,19 +43,20 @@ def hear(
     detector: Any = None,
     suffix: FloatArray | None = None,
     **plan: Any,
-) -> RoundResult:
-    executor = SinglePassExecutor(model, frame, detector, suffix=suffix)  # type: ignore[arg-type]
-    planned = RoundPlan(7, Span(START, START + samples), listen=listen or Listening(), **plan)
+) -> Any:
+    executor = SerialExecutor(Equipment(model, frame, suffix, detector))  # type: ignore[arg-type]
+    planned = RoundPlan(7, Span(START, START + samples), hearing=listen or SinglePass(), **plan)
     return executor.run(planned, np.zeros(samples, np.float32), options or DecodeOptions())
 
 
-def listened(result: RoundResult) -> Listened:
-    assert result.listened is not None
-    return result.listened
+def listened(result: Any) -> HeardWords:
+    assert result.heard is not None
+    heard: HeardWords = result.heard
+    return heard
 
 
-def frames_of(result: RoundResult) -> list[tuple[str, float, float]]:
-    return [(word.text, (word.start - START) / 320, (word.end - START) / 320) for word in result.words]
+def frames_of(result: Any) -> list[tuple[str, float, float]]:
+    return [(word.word.text, (word.start - START) / 320, (word.end - START) / 320) for word in result.heard.words]
 
 
 @dataclass(frozen=True)
@@ -104,14 +108,12 @@ class TestOneDecode:
         assert [(word.tokens, word.spoken_by) for word in found.words] == [
             ((token,), START + frame * FRAME_SAMPLES) for token, frame in WALK
         ]
-        assert found == Listened(found.words, firm=3, frames=100)
-        assert (result.tokens, result.stop, result.attention) == (TOKENS, "end_of_text", None)
+        assert found == HeardWords(found.words, firm=3, frames=100)
+        assert (result.heard.tokens, result.heard.stop, result.heard.attention) == (TOKENS, "end_of_text", None)
         assert (result.language, result.language_probability) == (None, 1.0)
-        (segment,) = result.segments
-        assert (segment.span, segment.tokens) == (Span(START, START + 80 * FRAME_SAMPLES), TOKENS)
-        assert -1e-3 < segment.avg_logprob < 0
-        assert 0 < segment.no_speech_prob < 1e-6
-        assert [word.probability for word in result.words] == pytest.approx([1.0] * 3, abs=1e-3)
+        assert -1e-3 < found.avg_logprob < 0
+        assert 0 < found.no_speech_prob < 1e-6
+        assert [word.word.probability for word in found.words] == pytest.approx([1.0] * 3, abs=1e-3)
         assert [(cost.stage, cost.seconds, cost.frames, cost.steps.runs) for cost in result.costs] == [
             ("encode", 1, 100, 0),
             ("decode", 1, 0, 4),
@@ -124,20 +126,20 @@ class TestOneDecode:
 
     def test_nothing_heard(self) -> None:
         result = hear(telling([]))
-        assert (result.segments, result.tokens, listened(result)) == ((), (), Listened(frames=100))
+        assert (listened(result).words, listened(result).frames, result.heard.tokens) == ((), 100, ())
 
     def test_attention_is_kept_from_the_prompt_on(self) -> None:
-        result = hear(telling(WALK), Listening(keep_attention=True))
-        assert result.attention.shape == (2, 5, 100)
+        result = hear(telling(WALK), SinglePass(keep_attention=True))
+        assert result.heard.attention.shape == (2, 5, 100)
 
     @pytest.mark.parametrize(
         ("samples", "is_last", "heard"), [(159, True, False), (160, True, True), (639, False, False)]
     )
     def test_too_little_audio(self, samples: int, is_last: bool, heard: bool) -> None:
-        result = hear(telling([]), Listening(least=640), samples=samples, is_last=is_last)
-        assert (result.listened is not None) is heard
-        assert result.stop == ("end_of_text" if heard else "aborted")
-        assert hear(telling([]), Listening(least=640), samples=640).listened is not None
+        result = hear(telling([]), SinglePass(least=640), samples=samples, is_last=is_last)
+        assert (result.heard is not None) is heard
+        assert not heard or result.heard.stop == "end_of_text"
+        assert hear(telling([]), SinglePass(least=640), samples=640).heard is not None
 
     @pytest.mark.parametrize(
         ("samples", "silence", "frames"),
@@ -152,7 +154,7 @@ class TestOneDecode:
     def test_the_last_window_is_followed_by_silence(self, samples: int, silence: int, frames: int) -> None:
         watch = Stop(99)
         model = telling(WALK)
-        result = hear(model, Listening(silence=silence, watch=(watch,)), samples=samples, is_last=True)
+        result = hear(model, SinglePass(silence=silence, watch=(watch,)), samples=samples, is_last=True)
         assert [window.frames for window in model.windows] == [frames]
         audio = samples // FRAME_SAMPLES
         assert listened(result).frames == audio
@@ -161,8 +163,8 @@ class TestOneDecode:
 
     def test_silence_that_does_not_fit_is_left_out(self) -> None:
         model = telling(WALK)
-        hear(model, Listening(silence=321), samples=N_SAMPLES - 320, is_last=True)
-        hear(model, Listening(silence=640), samples=SECONDS)
+        hear(model, SinglePass(silence=321), samples=N_SAMPLES - 320, is_last=True)
+        hear(model, SinglePass(silence=640), samples=SECONDS)
         assert [window.frames for window in model.windows] == [1499, 100]
 
     def test_what_is_heard_in_the_hush_word_was_not_said(self) -> None:
@@ -174,12 +176,12 @@ class TestOneDecode:
 
     def test_a_window_that_says_to_be_silent_is(self) -> None:
         model = telling(WALK, no_speech=21.0)
-        probability = hear(model).segments[0].no_speech_prob
+        probability = hear(model).heard.no_speech_prob
         assert 0.5 < probability < 0.9
-        quiet = hear(model, Listening(no_speech=probability - 1e-6))
-        assert (listened(quiet), quiet.words, quiet.tokens) == (Listened(frames=100), (), ())
+        quiet = hear(model, SinglePass(no_speech=probability - 1e-6))
+        assert (listened(quiet).words, listened(quiet).frames, quiet.heard.tokens) == ((), 100, ())
         assert [cost.stage for cost in quiet.costs] == ["encode", "decode"]
-        assert len(hear(model, Listening(no_speech=probability)).words) == 3
+        assert len(hear(model, SinglePass(no_speech=probability)).heard.words) == 3
 
 
 class TestPrompt:
@@ -192,14 +194,14 @@ class TestPrompt:
         result = hear(model, prompt="Then", prefix=TOKENS[:1], options=DecodeOptions(prompt="Notes."))
         before = [model.tokenizer.sot_prev, *encode(" Notes."), *encode(" Then")]
         assert self.fed(model) == [*before, *start, TOKENS[0]]
-        assert result.tokens == TOKENS[1:]
+        assert result.heard.tokens == TOKENS[1:]
         hear(model, prompt="Then", options=DecodeOptions(prompt="Notes.", condition_on_previous_text=False))
         assert self.fed(model) == [*before[:-1], *start]
-        hear(model, Listening(context_tokens=0), prompt="Then")
+        hear(model, SinglePass(context_tokens=0), prompt="Then")
         assert self.fed(model) == start
         hear(
             model,
-            Listening(context_tokens=1, static_prompt=False),
+            SinglePass(context_tokens=1, static_prompt=False),
             prompt="Then",
             options=DecodeOptions(prompt="Notes."),
         )
@@ -209,25 +211,25 @@ class TestPrompt:
     def test_there_is_always_room_for_text(self, prefix: int, fed: int) -> None:
         model = telling([(1000, 10)] * 2000)
         full = model.dims.n_text_ctx - MARGIN_TOKENS
-        listen = Listening(context_tokens=448, max_tokens=400, loop_guard=False)
+        listen = SinglePass(context_tokens=448, max_tokens=400, loop_guard=False)
         result = hear(model, listen, prompt="word " * 1000, prefix=(1000,) * prefix)
         assert len(self.fed(model)) == full - fed
-        assert len(result.tokens) == MARGIN_TOKENS + 1 + fed
-        assert result.stop == "length"
+        assert len(result.heard.tokens) == MARGIN_TOKENS + 1 + fed
+        assert result.heard.stop == "length"
 
     @pytest.mark.parametrize(("listen", "options", "count"), [(5, None, 5), (5, 3, 3), (5, 9, 5), (1, None, 1)])
     def test_the_lower_limit_counts(self, listen: int, options: int | None, count: int) -> None:
         result = hear(
-            telling([(1000, 10)] * 20), Listening(max_tokens=listen), options=DecodeOptions(max_tokens=options)
+            telling([(1000, 10)] * 20), SinglePass(max_tokens=listen), options=DecodeOptions(max_tokens=options)
         )
-        assert len(result.tokens) == count
+        assert len(result.heard.tokens) == count
 
 
 class TestGuards:
     def test_what_a_guard_is_told(self) -> None:
         watch = Stop(99, wanted=((0, 0), (3, 3)), last_frame=44)
         model = telling(WALK)
-        result = hear(model, Listening(watch=(Stop(99), watch)), prefix=TOKENS[:1])
+        result = hear(model, SinglePass(watch=(Stop(99), watch)), prefix=TOKENS[:1])
         (scene,) = watch.scenes
         assert scene.heads == model.heads[0] == ((0, 0), *HEADS)
         assert (scene.opening, scene.forced, scene.frames, scene.silence) == (3, TOKENS[:1], 100, 0)
@@ -237,7 +239,7 @@ class TestGuards:
 
     @pytest.mark.parametrize(("reason", "firm"), [("frontier", 1), ("rewind", 3), ("backward-shift", 3)])
     def test_text_behind_the_frontier_is_a_guess(self, reason: HaltReason, firm: int) -> None:
-        found = listened(hear(telling(WALK), Listening(watch=(Stop(1, reason, keep=2),))))
+        found = listened(hear(telling(WALK), SinglePass(watch=(Stop(1, reason, keep=2),))))
         assert (len(found.words), found.firm) == (3, firm)
         assert found.halt == Halt(reason, 1, TOKENS[1])
 
@@ -246,21 +248,21 @@ class TestGuards:
         assert len(parts) > 2
         word = len(parts) - 1
         for at in range(len(parts)):
-            found = listened(hear(telling(parts), Listening(watch=(Stop(at, keep=len(parts) - at),))))
+            found = listened(hear(telling(parts), SinglePass(watch=(Stop(at, keep=len(parts) - at),))))
             assert found.firm == (at >= word)
 
     def test_the_first_halt_counts(self) -> None:
         watch = (Stop(9), Stop(1, "rewind"), Stop(5))
-        assert listened(hear(telling(WALK), Listening(watch=watch))).halt == Halt("rewind", 1, TOKENS[1])
+        assert listened(hear(telling(WALK), SinglePass(watch=watch))).halt == Halt("rewind", 1, TOKENS[1])
 
     def test_copies_of_a_token_end_a_decode_where_that_is_wanted(self) -> None:
         model = telling([*WALK[:1], *[(1000, 40)] * 6])
-        assert len(hear(model, Listening(loop_guard=False)).tokens) == 7
-        assert len(hear(model, Listening(loop_guard=False, same_token=3)).tokens) < 5
+        assert len(hear(model, SinglePass(loop_guard=False)).heard.tokens) == 7
+        assert len(hear(model, SinglePass(loop_guard=False, same_token=3)).heard.tokens) < 5
         assert (
-            len(hear(telling([(1000, 40)] * 200)).tokens)
+            len(hear(telling([(1000, 40)] * 200)).heard.tokens)
             < 100
-            < len(hear(telling([(1000, 40)] * 200), Listening(loop_guard=False)).tokens)
+            < len(hear(telling([(1000, 40)] * 200), SinglePass(loop_guard=False)).heard.tokens)
         )
 
 
@@ -277,7 +279,7 @@ class TestTheLastWord:
     LONG = story((" we", 10), (" Shet", 40), ("land", 70))
 
     def ended(self, told: Story, stop: Stop | None, detect: bool = True) -> bool | None:
-        listen = Listening(detect_end=detect, watch=(stop,) if stop else ())
+        listen = SinglePass(detect_end=detect, watch=(stop,) if stop else ())
         return listened(hear(telling(told), listen, detector=Detector())).word_ended
 
     @pytest.mark.parametrize(("reason", "ended"), [("frontier", False), ("backward-shift", False), ("rewind", True)])
@@ -290,11 +292,11 @@ class TestTheLastWord:
         assert self.ended(WALK, None) is True
         assert self.ended(WALK, Stop(1, keep=1)) is None  # a guess follows
         assert self.ended(WALK, None, detect=False) is None
-        assert listened(hear(telling(WALK), Listening(detect_end=True))).word_ended is None
+        assert listened(hear(telling(WALK), SinglePass(detect_end=True))).word_ended is None
 
     def test_it_sees_the_real_audio(self) -> None:
         detector = Detector()
-        hear(telling(WALK), Listening(detect_end=True, silence=3200), detector=detector, frame=PAD30, is_last=True)
+        hear(telling(WALK), SinglePass(detect_end=True, silence=3200), detector=detector, frame=PAD30, is_last=True)
         assert [hidden.shape for hidden in detector.seen] == [(100, 4)]
 
 
@@ -312,9 +314,9 @@ class TestOnceMore:
     def test_in_the_other_framing(self, frame: Framing, frames: list[int], clock: None) -> None:
         model = by_window(WALK, OTHER)
         stop = Stop(2, "backward-shift")
-        result = hear(model, Listening(watch=(stop,), again=(), detect_end=True), frame=frame, detector=Detector())
+        result = hear(model, SinglePass(watch=(stop,), again=(), detect_end=True), frame=frame, detector=Detector())
         assert [window.frames for window in model.windows] == frames
-        assert result.tokens == tuple(token for token, _ in OTHER)
+        assert result.heard.tokens == tuple(token for token, _ in OTHER)
         found = listened(result)
         assert (found.retried, found.halt, found.frames, found.word_ended) == (True, None, 100, None)
         assert [(cost.stage, cost.seconds, cost.frames) for cost in result.costs] == [
@@ -326,28 +328,28 @@ class TestOnceMore:
 
     def test_watched_by_others(self) -> None:
         stop = Stop(2, "backward-shift")
-        result = hear(by_window(WALK, OTHER), Listening(watch=(stop,), again=(Stop(1, "backward-shift"),)))
-        assert result.tokens == (OTHER[0][0],)  # and not a third time
+        result = hear(by_window(WALK, OTHER), SinglePass(watch=(stop,), again=(Stop(1, "backward-shift"),)))
+        assert result.heard.tokens == (OTHER[0][0],)  # and not a third time
         assert listened(result).halt == Halt("backward-shift", 1, OTHER[1][0])
         for halted in (Stop(2, "rewind"), Stop(9)):
-            assert not listened(hear(by_window(WALK, OTHER), Listening(watch=(halted,), again=()))).retried
-        assert hear(by_window(WALK, OTHER), Listening(watch=(stop,))).tokens == TOKENS[:2]
+            assert not listened(hear(by_window(WALK, OTHER), SinglePass(watch=(halted,), again=()))).retried
+        assert hear(by_window(WALK, OTHER), SinglePass(watch=(stop,))).heard.tokens == TOKENS[:2]
 
     def test_behind_the_same_prefix(self) -> None:
         stop = Stop(1, "backward-shift")
         model = by_window(WALK, OTHER)
-        result = hear(model, Listening(watch=(stop,), again=()), prefix=TOKENS[:1])
-        assert result.tokens == tuple(token for token, _ in OTHER[1:])
+        result = hear(model, SinglePass(watch=(stop,), again=()), prefix=TOKENS[:1])
+        assert result.heard.tokens == tuple(token for token, _ in OTHER[1:])
 
     def test_the_fallback_is_padded_and_has_no_prefix_and_must_speak(self) -> None:
         """The halt at the same place again, as NPUsper does it."""
         stop = Stop(1, "backward-shift")
         for frame in (BARE, PAD30):
             model = by_window(WALK, OTHER)
-            listen = Listening(watch=(stop,), retry=Halt("backward-shift", 1, TOKENS[2]), real_end=False)
+            listen = SinglePass(watch=(stop,), retry=Halt("backward-shift", 1, TOKENS[2]), real_end=False)
             result = hear(model, listen, frame=frame, prefix=TOKENS[:1])
             assert [window.frames for window in model.windows][1] == 1500
-            assert result.tokens[:4] == tuple(token for token, _ in OTHER)
+            assert result.heard.tokens[:4] == tuple(token for token, _ in OTHER)
             assert listened(result).retried
         other = replace(listen, retry=Halt("backward-shift", 2, TOKENS[2]))
         assert not listened(hear(by_window(WALK, OTHER), other, prefix=TOKENS[:1])).retried
@@ -356,33 +358,33 @@ class TestOnceMore:
     def test_the_fallback_has_tokens_for_its_length(self, seconds: int, least: int) -> None:
         assert int(RETRY_TOKENS_PER_S * seconds) == least
         stop = Stop(1, "backward-shift")
-        listen = Listening(watch=(stop,), retry=Halt("backward-shift", 1, TOKENS[1]), loop_guard=False)
+        listen = SinglePass(watch=(stop,), retry=Halt("backward-shift", 1, TOKENS[1]), loop_guard=False)
         result = hear(by_window(WALK, WALK[:1]), listen, samples=seconds * 16_000)
         assert listened(result).retried
-        assert len(result.tokens) == least
+        assert len(result.heard.tokens) == least
 
     def test_the_fallback_ends_with_the_text_and_asks_no_detector(self) -> None:
         """Three seconds, four tokens at least; and the text begins with one that speaks."""
         stop, detector, far = Stop(1, "backward-shift"), Detector(), OTHER[2][0]
-        listen = Listening(
+        listen = SinglePass(
             watch=(stop,), retry=Halt("backward-shift", 1, TOKENS[1]), real_end=False, detect_end=True, loop_guard=False
         )
         model = by_window(WALK, OTHER)
         model.next_best = far
         result = hear(model, listen, samples=3 * 16_000, detector=detector)
-        assert (result.tokens, result.stop) == (tuple(token for token, _ in OTHER), "end_of_text")
+        assert (result.heard.tokens, result.heard.stop) == (tuple(token for token, _ in OTHER), "end_of_text")
         assert len(detector.seen) == 1  # in the first decode
         model = by_window(WALK, [])
         model.next_best = far
-        assert hear(model, listen, samples=1600, detector=detector).tokens == (far,)  # something is said
+        assert hear(model, listen, samples=1600, detector=detector).heard.tokens == (far,)  # something is said
         blank = model.tokenizer.encode(" ")[0]
-        assert hear(by_window(WALK, [(blank, 5), *OTHER]), listen).tokens[0] != blank
+        assert hear(by_window(WALK, [(blank, 5), *OTHER]), listen).heard.tokens[0] != blank
 
     def test_what_is_heard_once_more_asks_no_detector(self) -> None:
         detector = Detector()
         hear(
             by_window(WALK, OTHER),
-            Listening(watch=(Stop(2, "backward-shift"),), again=(), detect_end=True),
+            SinglePass(watch=(Stop(2, "backward-shift"),), again=(), detect_end=True),
             detector=detector,
         )
         assert len(detector.seen) == 1  # in the first decode
@@ -390,17 +392,17 @@ class TestOnceMore:
     def test_behind_a_hush_word_it_is_heard_without(self) -> None:
         model = by_window(WALK, [*OTHER, *story((" on", 110))])
         stop = Stop(2, "backward-shift")
-        result = hear(model, Listening(watch=(stop,), again=()), suffix=np.ones(8_000, np.float32))
+        result = hear(model, SinglePass(watch=(stop,), again=()), suffix=np.ones(8_000, np.float32))
         assert [window.frames for window in model.windows] == [125, 1500]
-        assert len(result.words) == 5  # nothing is left out
+        assert len(result.heard.words) == 5  # nothing is left out
 
     def test_a_decode_without_end(self) -> None:
         """The second-best token is taken for the end of text, if it says something."""
         far = OTHER[2][0]
-        result = hear(telling(WALK, next_best=far), Listening(real_end=False, max_tokens=6, loop_guard=False))
-        assert (result.tokens, result.stop) == ((*TOKENS, far, far, far), "length")
-        assert hear(telling(WALK, next_best=far)).tokens == TOKENS
-        assert hear(telling(WALK), Listening(real_end=False, max_tokens=6)).tokens == TOKENS
+        result = hear(telling(WALK, next_best=far), SinglePass(real_end=False, max_tokens=6, loop_guard=False))
+        assert (result.heard.tokens, result.heard.stop) == ((*TOKENS, far, far, far), "length")
+        assert hear(telling(WALK, next_best=far)).heard.tokens == TOKENS
+        assert hear(telling(WALK), SinglePass(real_end=False, max_tokens=6)).heard.tokens == TOKENS
 
 
 class TestStoppedShort:
@@ -409,24 +411,24 @@ class TestStoppedShort:
     )
     def test_what_no_round_has_heard_is_heard_unwatched(self, heard_to: int | None, again: bool) -> None:
         unheard = None if heard_to is None else START + heard_to
-        result = hear(telling(WALK), Listening(watch=(Stop(0),), unheard_from=unheard))
-        assert result.tokens == (TOKENS if again else ())
+        result = hear(telling(WALK), SinglePass(watch=(Stop(0),), unheard_from=unheard))
+        assert result.heard.tokens == (TOKENS if again else ())
         assert (listened(result).halt is None) is again
         assert not listened(result).retried
 
     def test_it_counts_from_the_last_word_that_was_heard(self) -> None:
         for frame, again in ((40, True), (60, False)):
             told = story((" we", 10), (" walk", frame), (" home", 90))
-            result = hear(telling(told), Listening(watch=(Stop(2),), unheard_from=START))
-            assert (len(result.tokens) == 3) is again
-        whole = hear(telling(WALK), Listening(watch=(Stop(9),), unheard_from=START - 160_000))
+            result = hear(telling(told), SinglePass(watch=(Stop(2),), unheard_from=START))
+            assert (len(result.heard.tokens) == 3) is again
+        whole = hear(telling(WALK), SinglePass(watch=(Stop(9),), unheard_from=START - 160_000))
         assert [cost.stage for cost in whole.costs] == ["encode", "decode", "align"]
 
     def test_what_was_heard_once_more_stays_so(self) -> None:
         stop = Stop(2, "backward-shift")
-        listen = Listening(watch=(stop,), again=(Stop(0, "backward-shift"),), unheard_from=START)
+        listen = SinglePass(watch=(stop,), again=(Stop(0, "backward-shift"),), unheard_from=START)
         result = hear(by_window(WALK, OTHER), listen)
-        assert result.tokens == tuple(token for token, _ in OTHER)
+        assert result.heard.tokens == tuple(token for token, _ in OTHER)
         assert listened(result).retried
 
 
@@ -444,7 +446,7 @@ class TestLanguages:
         assert 0.5 < result.language_probability < 0.7
         start = multilingual().sot_sequence("de", "transcribe", False)
         assert [self.fed(model, 0), self.fed(model, 1)] == [[start[0]], list(start)]
-        assert join_words(result.words) == "wir gehen"
+        assert join_words([word.word for word in result.heard.words]) == "wir gehen"
 
     def test_language_and_task_are_as_asked(self) -> None:
         model = self.speaking((" wir", 10))
@@ -455,8 +457,8 @@ class TestLanguages:
     def test_a_language_without_spaces_is_cut_token_by_token(self) -> None:
         model = self.speaking(("我们", 10), ("走路", 40), language="zh")
         watch = Stop(99)
-        result = hear(model, Listening(context_tokens=9, watch=(watch,)), prompt="今天天气很好我们去公园散步")
-        assert [word.text for word in result.words] == ["我们", "走", "路"]
+        result = hear(model, SinglePass(context_tokens=9, watch=(watch,)), prompt="今天天气很好我们去公园散步")
+        assert [word.word.text for word in result.heard.words] == ["我们", "走", "路"]
         before = self.fed(model, 1)
         assert len(before) - len(multilingual().sot_sequence("zh")) > 3  # some of it fits
         assert watch.scenes[0].kinds.speaks(before[-5])
@@ -467,15 +469,15 @@ class TestBeams:
 
     def test_the_best_text_is_cut_where_its_guard_halts(self) -> None:
         for at in range(3):
-            found = hear(telling(WALK), Listening(watch=(Stop(at),)), options=DecodeOptions(beam=3))
-            assert found.tokens == TOKENS[:at]
+            found = hear(telling(WALK), SinglePass(watch=(Stop(at),)), options=DecodeOptions(beam=3))
+            assert found.heard.tokens == TOKENS[:at]
             assert listened(found).halt == Halt("frontier", at, TOKENS[at])
-            assert found.stop == "guard"
+            assert found.heard.stop == "guard"
 
     def test_a_text_without_a_halt_stays_whole(self) -> None:
         watch = Stop(3)
-        found = hear(telling(WALK), Listening(watch=(watch,)), options=DecodeOptions(beam=3))
-        assert (found.tokens, listened(found).halt, found.stop) == (TOKENS, None, "end_of_text")
+        found = hear(telling(WALK), SinglePass(watch=(watch,)), options=DecodeOptions(beam=3))
+        assert (found.heard.tokens, listened(found).halt, found.heard.stop) == (TOKENS, None, "end_of_text")
         assert len(watch.scenes) == 2
 
 
@@ -494,40 +496,44 @@ class Chunks:
 
 
 def in_chunks(
-    model: ScriptedModel, listen: Listening, *plans: tuple[int, ...], beam: int = 1, **about: Any
-) -> tuple[RoundResult, Chunks]:
+    model: ScriptedModel, listen: SinglePass, *plans: tuple[int, ...], beam: int = 1, **about: Any
+) -> tuple[Any, Chunks]:
     chunks = Chunks(model, *plans)
-    executor = SinglePassExecutor(model, BARE, unrolled=chunks)  # type: ignore[arg-type]
-    assert executor.open_unrolled() is chunks  # type: ignore[comparison-overlap]
-    plan = RoundPlan(7, Span(START, START + SECONDS), listen=replace(listen, unrolled=True), **about)
+    executor = SerialExecutor(Equipment(model, BARE, unrolled=chunks))  # type: ignore[arg-type]
+    assert executor.equipment.open_unrolled() is chunks  # type: ignore[comparison-overlap]
+    plan = RoundPlan(7, Span(START, START + SECONDS), hearing=replace(listen, unrolled=True), **about)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(single_pass, "start_chunks", Chunks.start)
+        patch.setattr(attended_decode, "start_chunks", Chunks.start)
         return executor.run(plan, np.zeros(SECONDS, np.float32), DecodeOptions(beam=beam)), chunks
 
 
 class TestChunks:
     def test_the_same_words_in_fewer_runs(self) -> None:
         model = telling(WALK)
-        result, chunks = in_chunks(model, Listening())
+        result, chunks = in_chunks(model, SinglePass())
         plain = hear(telling(WALK))
-        assert (result.words, result.tokens, result.stop) == (plain.words, plain.tokens, plain.stop)
+        assert (result.heard.words, result.heard.tokens, result.heard.stop) == (
+            plain.heard.words,
+            plain.heard.tokens,
+            plain.heard.stop,
+        )
         assert listened(result).words == listened(plain).words
         assert chunks.starts == [HEADS]
         assert result.stats.decoder_runs == 2
         assert len(model.decoders) == 1
-        silent, _ = in_chunks(telling([]), Listening(must_speak=True, max_tokens=2))
-        assert len(silent.tokens) > 0
+        silent, _ = in_chunks(telling([]), SinglePass(must_speak=True, max_tokens=2))
+        assert len(silent.heard.tokens) > 0
 
     def test_what_chunks_cannot_hold_goes_on_step_by_step(self) -> None:
         """What they found is checked as one block."""
         model = telling([*WALK, *OTHER])
-        result, _ = in_chunks(model, Listening(), (4,))
-        assert result.tokens == (*TOKENS, *(token for token, _ in OTHER))
+        result, _ = in_chunks(model, SinglePass(), (4,))
+        assert result.heard.tokens == (*TOKENS, *(token for token, _ in OTHER))
         whole = model.decoders[1].requests
         assert whole[0].tokens[0].tolist() == [*model.tokenizer.sot_sequence(None, "transcribe", False), *TOKENS]
         assert result.stats.decoder_runs == 1 + len(whole)
-        cut, _ = in_chunks(telling([*WALK, *OTHER]), Listening(max_tokens=3), (4,))
-        assert (cut.tokens, cut.stop, cut.stats.decoder_runs) == (TOKENS, "length", 1)
+        cut, _ = in_chunks(telling([*WALK, *OTHER]), SinglePass(max_tokens=3), (4,))
+        assert (cut.heard.tokens, cut.heard.stop, cut.stats.decoder_runs) == (TOKENS, "length", 1)
 
     @pytest.mark.parametrize(
         ("about", "fits"),
@@ -541,21 +547,21 @@ class TestChunks:
         ],
     )
     def test_what_fits_into_chunks(self, about: dict[str, Any], fits: bool) -> None:
-        _, chunks = in_chunks(telling([*WALK, *WALK, *OTHER]), Listening(), **about)
+        _, chunks = in_chunks(telling([*WALK, *WALK, *OTHER]), SinglePass(), **about)
         assert bool(chunks.starts) is fits
 
     def test_guards_end_it_inside_a_chunk(self) -> None:
         for at in range(3):
-            result, _ = in_chunks(telling(WALK), Listening(watch=(Stop(at),)))
-            assert (result.tokens, result.stop) == (TOKENS[:at], "guard")
+            result, _ = in_chunks(telling(WALK), SinglePass(watch=(Stop(at),)))
+            assert (result.heard.tokens, result.heard.stop) == (TOKENS[:at], "guard")
             assert listened(result).halt == Halt("frontier", at, TOKENS[at])
 
     def test_without_an_end_of_text(self) -> None:
         far = OTHER[2][0]
         model = telling(WALK, next_best=far)
-        result, _ = in_chunks(model, Listening(real_end=False, max_tokens=5, loop_guard=False))
-        assert result.tokens == (*TOKENS, far, far)
-        assert in_chunks(telling(WALK, next_best=far), Listening())[0].tokens == TOKENS
+        result, _ = in_chunks(model, SinglePass(real_end=False, max_tokens=5, loop_guard=False))
+        assert result.heard.tokens == (*TOKENS, far, far)
+        assert in_chunks(telling(WALK, next_best=far), SinglePass())[0].heard.tokens == TOKENS
 
 
 class TestRescue:
@@ -565,17 +571,17 @@ class TestRescue:
     def test_likely_text_is_not_tried_again(self) -> None:
         model = self.unsure(11.0)
         plain = hear(model)
-        mean = plain.segments[0].avg_logprob
+        mean = plain.heard.avg_logprob
         assert mean < -0.5
         for rescue, tries in ((mean, 1), (mean + 1e-4, 2)):
             model = self.unsure(11.0)
-            result = hear(model, Listening(rescue=rescue, rescue_beam=3))
+            result = hear(model, SinglePass(rescue=rescue, rescue_beam=3))
             assert len(model.decoders) == tries
-            assert result.tokens == TOKENS
+            assert result.heard.tokens == TOKENS
         assert result.stats.decoder_runs > plain.stats.decoder_runs
         assert max(len(request.tokens) for request in model.decoders[1].requests) == 3
         model = self.unsure(11.0)
-        hear(model, Listening(rescue=mean + 1e-4), options=DecodeOptions(beam=2))
+        hear(model, SinglePass(rescue=mean + 1e-4), options=DecodeOptions(beam=2))
         assert len(model.decoders) == 1
 
     def test_the_better_of_two_decodes_counts(self) -> None:
@@ -600,31 +606,31 @@ class TestRescue:
 
         model = Forked(lambda encoded: WALK)
         greedy = hear(model)
-        assert greedy.tokens[0] == other
-        assert greedy.segments[0].avg_logprob < -0.3
-        rescue = Listening(rescue=-0.3, rescue_beam=3)
+        assert greedy.heard.tokens[0] == other
+        assert greedy.heard.avg_logprob < -0.3
+        rescue = SinglePass(rescue=-0.3, rescue_beam=3)
         rescued = hear(model, rescue)
-        assert rescued.tokens == TOKENS
+        assert rescued.heard.tokens == TOKENS
         runs = [len(run.requests) for run in model.decoders]
         assert rescued.stats.decoder_runs == runs[1] + runs[2]
         lost = hear(model, replace(rescue, watch=(Stop(3, "rewind"), Stop(2, "rewind"))))
-        assert lost.tokens[0] == other  # the second attempt lost its place
+        assert lost.heard.tokens[0] == other  # the second attempt lost its place
         kept = hear(model, replace(rescue, watch=(Stop(9), Stop(9, "rewind"))))
-        assert kept.tokens == TOKENS
+        assert kept.heard.tokens == TOKENS
         shifted = hear(model, replace(rescue, watch=(Stop(2, "frontier"),)))
-        assert shifted.tokens == TOKENS[:2]
+        assert shifted.heard.tokens == TOKENS[:2]
         assert listened(shifted).halt == Halt("frontier", 2, home)
 
 
 class TestRules:
     def test_a_round_that_must_speak_does_not_begin_with_its_end(self) -> None:
-        assert hear(telling([]), Listening(must_speak=True, max_tokens=3)).tokens != ()
-        assert hear(telling([])).tokens == ()
+        assert hear(telling([]), SinglePass(must_speak=True, max_tokens=3)).heard.tokens != ()
+        assert hear(telling([])).heard.tokens == ()
 
     def test_nothing_but_text_is_said(self) -> None:
         model = telling([])
         for token in (model.tokenizer.eot + 1, model.tokenizer.timestamp_begin, model.dims.n_vocab - 1):
-            assert token not in hear(telling([(token, 10), *WALK]), Listening(max_tokens=4)).tokens
+            assert token not in hear(telling([(token, 10), *WALK]), SinglePass(max_tokens=4)).heard.tokens
         for suppressed in ((), TOKENS[:1]):
             result = hear(telling(WALK[:1]), options=DecodeOptions(suppress_tokens=suppressed))
-            assert (result.tokens == TOKENS[:1]) is (suppressed == ())
+            assert (result.heard.tokens == TOKENS[:1]) is (suppressed == ())

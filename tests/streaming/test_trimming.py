@@ -4,15 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracle import speech
-from whispertide.streaming.round import Heard
 from whispertide.streaming.trimming import MARGIN, forced_cut, segment_cut, sentence_cut
+from whispertide.streaming.whole_window import HeardSegment
 from whispertide.types import SAMPLE_RATE, Span, Word
 
 S = SAMPLE_RATE
 
 
-def segments(*ends: float) -> list[Heard]:
-    return [Heard(Span(0, round(end * S)), ()) for end in ends]
+def segments(*ends: float) -> list[HeardSegment]:
+    return [HeardSegment(Span(0, round(end * S)), ()) for end in ends]
 
 
 def test_the_cut_is_at_the_end_of_the_last_segment_but_one() -> None:

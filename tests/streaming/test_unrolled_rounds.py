@@ -14,8 +14,8 @@ from scripted_decoder import EOT, SOT, SPECIALS, VOCABULARY, ScriptedDecoder, te
 from stepwise import Stepwise
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.backward_shift import BackwardShift, BackwardShiftGuard
-from whispertide.decoding.beam import GREEDY
 from whispertide.decoding.frontier import Frontier, FrontierGuard
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
@@ -32,12 +32,13 @@ from whispertide.model.static import StaticEngine
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.session import Session
-from whispertide.streaming.executor import executor_key
+from whispertide.streaming.equipment import Equipment
+from whispertide.streaming.executor import SerialExecutor, executor_key
 from whispertide.streaming.framing import Framing
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Listening, RoundPlan, RoundResult
-from whispertide.streaming.single_pass import SinglePassExecutor
+from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 
 NPUSPER, TIDE = get_recipe("npusper"), get_recipe("tide")
@@ -72,7 +73,7 @@ def unrolled(model: WhisperModel, tmp_path_factory: pytest.TempPathFactory) -> S
 # --- on the bundled model ---------------------------------------------------------------------------------------------
 
 
-def streamed(executor: SinglePassExecutor, recipe: Recipe, step: int = 8_000) -> tuple[list[tuple[str, int, int]], int]:
+def streamed(executor: SerialExecutor, recipe: Recipe, step: int = 8_000) -> tuple[list[tuple[str, int, int]], int]:
     """The words of the clip with their times, and how many decoder runs they took."""
     session = Session(recipe, executor)
     samples = load_audio(CLIP)
@@ -95,7 +96,7 @@ SHORT = {"framing": "buckets", "schedule": "fixed", "step_s": 1.0, "search": "gr
     ],
 )
 def test_a_stream_says_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, recipe: Recipe) -> None:
-    executor = SinglePassExecutor(model, Padded(), unrolled=unrolled)
+    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
     words, runs = streamed(executor, recipe)
     again, fewer = streamed(executor, recipe.replace(search="unrolled"))
     assert len(words) > 5
@@ -103,65 +104,64 @@ def test_a_stream_says_the_same_in_chunks(model: WhisperModel, unrolled: StaticE
     assert fewer < runs
 
 
-def hear(
-    executor: SinglePassExecutor, listen: Listening, *, clip: Path = CLIP, seconds: float = 3.5, **plan: Any
-) -> RoundResult:
+def hear(executor: SerialExecutor, listen: SinglePass, *, clip: Path = CLIP, seconds: float = 3.5, **plan: Any) -> Any:
     samples = load_audio(clip)[: round(seconds * SAMPLE_RATE)]
-    return executor.run(RoundPlan(0, Span(0, len(samples)), listen=listen, **plan), samples, DecodeOptions())
+    return executor.run(RoundPlan(0, Span(0, len(samples)), hearing=listen, **plan), samples, DecodeOptions())
 
 
-def heard(result: RoundResult) -> tuple[Any, ...]:
+def heard(result: Any) -> tuple[Any, ...]:
     """All that a policy judges by, but probabilities, which chunks round otherwise."""
-    listened = result.listened
+    listened = result.heard
     assert listened is not None
     assert listened.words
     words = [(word.word.text, word.start, word.end, word.tokens, word.attended) for word in listened.words]
-    return result.tokens, words, replace(listened, words=())
+    return result.heard.tokens, words, replace(listened, words=())
 
 
 @pytest.mark.parametrize(
     "listen",
     [
-        Listening(),
-        Listening(watch=(Frontier(margin=60),)),
-        Listening(watch=(Frontier(margin=60, beyond=3),)),
-        Listening(watch=(BackwardShift(near_end=30),), real_end=False, same_token=3),
-        Listening(watch=(BackwardShift(row="fed", search_from=15),)),
-        Listening(max_tokens=3),
+        SinglePass(),
+        SinglePass(watch=(Frontier(margin=60),)),
+        SinglePass(watch=(Frontier(margin=60, beyond=3),)),
+        SinglePass(watch=(BackwardShift(near_end=30),), real_end=False, same_token=3),
+        SinglePass(watch=(BackwardShift(row="fed", search_from=15),)),
+        SinglePass(max_tokens=3),
     ],
 )
-def test_a_round_hears_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, listen: Listening) -> None:
-    executor = SinglePassExecutor(model, Padded(), unrolled=unrolled)
+def test_a_round_hears_the_same_in_chunks(model: WhisperModel, unrolled: StaticEngine, listen: SinglePass) -> None:
+    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
     plain, chunked = hear(executor, listen), hear(executor, replace(listen, unrolled=True))
     assert heard(chunked) == heard(plain)
     assert chunked.stats.decoder_runs < plain.stats.decoder_runs
-    prefix = plain.tokens[:1]
+    prefix = plain.heard.tokens[:1]
     assert heard(hear(executor, replace(listen, unrolled=True), prefix=prefix)) == heard(
         hear(executor, listen, prefix=prefix)
     )
 
 
 def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled: StaticEngine) -> None:
-    executor = SinglePassExecutor(model, Padded(), unrolled=unrolled)
-    watched = Listening(watch=(BackwardShift(near_end=10_000),))  # whatever comes first is near the end
-    first = hear(executor, watched).listened
+    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
+    watched = SinglePass(watch=(BackwardShift(near_end=10_000),))  # whatever comes first is near the end
+    first = hear(executor, watched).heard
     assert first is not None
     assert first.halt is not None
     plain, chunked = (
         hear(executor, replace(watched, retry=first.halt, unrolled=unrolled)) for unrolled in (False, True)
     )
-    assert plain.listened is not None
-    assert plain.listened.retried
+    assert plain.heard is not None
+    assert plain.heard.retried
     assert heard(chunked) == heard(plain)
     assert chunked.stats.decoder_runs < plain.stats.decoder_runs
 
 
 def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperModel, unrolled: StaticEngine) -> None:
-    executor = SinglePassExecutor(model, Padded(), unrolled=unrolled)
+    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
     plain, chunked = (
-        hear(executor, Listening(max_tokens=45, unrolled=unrolled), clip=LONG, seconds=15) for unrolled in (False, True)
+        hear(executor, SinglePass(max_tokens=45, unrolled=unrolled), clip=LONG, seconds=15)
+        for unrolled in (False, True)
     )
-    assert len(plain.tokens) > 30
+    assert len(plain.heard.tokens) > 30
     assert heard(chunked) == heard(plain)
     assert chunked.stats.decoder_runs < plain.stats.decoder_runs
 
@@ -170,9 +170,9 @@ def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperMod
 def test_what_static_graphs_have_no_place_for(
     model: WhisperModel, unrolled: StaticEngine, plan: dict[str, Any]
 ) -> None:
-    executor = SinglePassExecutor(model, Padded(), unrolled=unrolled)
-    plain, chunked = (hear(executor, Listening(unrolled=wanted), **plan) for wanted in (False, True))
-    assert chunked.listened == plain.listened
+    executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
+    plain, chunked = (hear(executor, SinglePass(unrolled=wanted), **plan) for wanted in (False, True))
+    assert chunked.heard == plain.heard
     assert chunked.stats.decoder_runs == plain.stats.decoder_runs
 
 

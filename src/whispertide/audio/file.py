@@ -34,58 +34,13 @@ _EXACT = frozenset({"flac", "mov", "mp4", "aiff", "au", "matroska"})
 # What ffmpeg may take a file for: recordings. Others of its formats are lists of files, addresses in the network or
 # devices, and some of them open these by themselves, whatever is done about files that a file refers to.
 _FORMATS = (
-    *(
-        "wav",
-        "w64",
-        "rf64",
-        "aiff",
-        "au",
-        "caf",
-        "voc",
-        "sln",
-        "nistsphere",
-        "ircam",
-        "paf",
-        "avr",
-        "wve",
-        "flac",
-        "ape",
-    ),
-    *("wv", "tta", "tak", "shn", "mp3", "aac", "loas", "ac3", "eac3", "dts", "dtshd", "truehd", "mlp", "mpc", "mpc8"),
-    *(
-        "ogg",
-        "amr",
-        "amrnb",
-        "amrwb",
-        "gsm",
-        "ilbc",
-        "g722",
-        "g729",
-        "bit",
-        "sbc",
-        "aptx",
-        "aptx_hd",
-        "qcp",
-        "dsf",
-        "iff",
-    ),
-    *(
-        "oma",
-        "aea",
-        "rso",
-        "sox",
-        "spdif",
-        "xwma",
-        "qoa",
-        "osq",
-        "mov,mp4,m4a,3gp,3g2,mj2",
-        "matroska,webm",
-        "asf",
-        "avi",
-    ),
-    *("flv", "live_flv", "mpeg", "mpegts", "dv", "rm", "ivr", "mxf", "gxf", "nut", "wtv", "swf", "nsv", "ivf"),
+    "wav,w64,rf64,aiff,au,caf,voc,sln,nistsphere,ircam,paf,avr,wve,flac,ape,wv,tta,tak,shn,"
+    "mp3,aac,loas,ac3,eac3,dts,dtshd,truehd,mlp,mpc,mpc8,ogg,amr,amrnb,amrwb,gsm,ilbc,g722,"
+    "g729,bit,sbc,aptx,aptx_hd,qcp,dsf,iff,oma,aea,rso,sox,spdif,xwma,qoa,osq,mov,mp4,m4a,3gp,"
+    "3g2,mj2,matroska,webm,asf,avi,flv,live_flv,mpeg,mpegts,dv,rm,ivr,mxf,gxf,nut,wtv,swf,nsv,"
+    "ivf"
 )
-_OPTIONS = {"format_whitelist": ",".join(_FORMATS), "protocol_whitelist": "none"}
+_OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
 # Encoders pad and trim by some tens of milliseconds; what is missing beyond this was cut off.
 _TOLERANCE_S = 0.25
 
@@ -114,7 +69,7 @@ def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE) -> Iterator[
     if block < 1:
         raise OptionError(f"expected a block of at least 1 sample; got {block}")
     with _opened(source) as track:
-        yield from _reblock(track.samples(), block)
+        yield from rechunk(track.samples(), block)
         track.complain()
 
 
@@ -137,12 +92,7 @@ def probe(source: AudioSource) -> AudioInfo:
 
 
 def pcm_blocks(
-    stream: BinaryIO,
-    rate: int,
-    *,
-    channels: int = 1,
-    sample_format: str = "s16le",
-    block: int = SAMPLE_RATE // 10,
+    stream: BinaryIO, rate: int, *, channels: int = 1, sample_format: str = "s16le", block: int = SAMPLE_RATE // 10
 ) -> Iterator[FloatArray]:
     """Raw interleaved PCM from a pipe or socket -> 16 kHz mono float32, [block] samples at a time.
 
@@ -151,7 +101,7 @@ def pcm_blocks(
     if the input ends inside a sample; `AudioError` if the stream does not wait (non-blocking mode).
     """
     decoder = PcmDecoder(rate, channels=channels, sample_format=sample_format)
-    yield from _reblock(_pcm_parts(stream, decoder), block)
+    yield from rechunk(_pcm_parts(stream, decoder), block)
     _warn_replaced("the input", decoder.replaced)
     if decoder.leftover:
         raise TruncatedAudioError(
@@ -172,8 +122,8 @@ def _pcm_parts(stream: BinaryIO, decoder: PcmDecoder) -> Iterator[FloatArray]:
     yield decoder.flush()
 
 
-def _reblock(parts: Iterable[FloatArray], block: int) -> Iterator[FloatArray]:
-    """The same samples in portions of exactly `block`; the rest at the end."""
+def rechunk(parts: Iterable[FloatArray], block: int) -> Iterator[FloatArray]:
+    """The same samples in portions of exactly `block`; the last may be shorter."""
     waiting: list[FloatArray] = []
     count = 0
     for part in parts:

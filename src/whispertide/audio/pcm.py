@@ -10,8 +10,8 @@ from whispertide.options import check_choice
 from whispertide.types import FloatArray
 
 # ffmpeg's name of a sample format -> its type
-_TYPES = {"u8": "u1", "s16le": "<i2", "s32le": "<i4", "f32le": "<f4"}
-SAMPLE_FORMATS: tuple[str, ...] = tuple(_TYPES)
+LINEAR = {"u8": "u1", "s16le": "<i2", "s32le": "<i4", "f32le": "<f4"}
+SAMPLE_FORMATS: tuple[str, ...] = tuple(LINEAR)
 
 
 def to_float(values: npt.NDArray[Any]) -> FloatArray:
@@ -32,26 +32,52 @@ def to_int16(samples: FloatArray) -> npt.NDArray[np.int16]:
     return np.round(np.clip(samples, -1, 32767 / 32768) * 32768).astype(np.int16)
 
 
+class Samples:
+    """Interleaved samples of a fixed size, in any portions: what does not fill one of every channel waits.
+
+    `table` gives what each code of a companded encoding stands for.
+    """
+
+    def __init__(self, kind: str, channels: int, table: npt.NDArray[np.int16] | None = None) -> None:
+        self._type = np.dtype(kind)
+        self._channels = channels
+        self._table = table
+        self.waiting = b""
+
+    @property
+    def frame(self) -> int:
+        """Bytes of one sample of every channel."""
+        return self._type.itemsize * self._channels
+
+    def decode(self, data: bytes) -> FloatArray:
+        """The next bytes -> samples [n, channels] with full scale 1."""
+        data = self.waiting + data
+        whole = len(data) - len(data) % self.frame
+        self.waiting = data[whole:]
+        values: npt.NDArray[Any] = np.frombuffer(data[:whole], self._type)
+        if self._table is not None:
+            values = self._table[values]
+        return to_float(values).reshape(-1, self._channels)
+
+
 class PcmDecoder:
     """Interleaved PCM at `rate` -> 16 kHz mono float32, -1 to 1.
 
-    `feed` takes any number of bytes, also half a sample: what does not fill a sample of every channel waits for
-    the next call. After the last `feed`, `flush` gives the rest, and `leftover` tells how many bytes never became
-    a sample (0 unless the input broke off).
+    `feed` takes any number of bytes, also half a sample. After the last `feed`, `flush` gives the rest, and `leftover`
+    tells how many bytes never became a sample (0 unless the input broke off).
     """
 
     def __init__(self, rate: int, *, channels: int = 1, sample_format: str = "s16le") -> None:
         """Raises `OptionError` for an unknown format, or a rate or channel count that cannot be."""
         check_choice("the sample format", sample_format, SAMPLE_FORMATS)
-        self._type = np.dtype(_TYPES[sample_format])
         self._resampler = StreamingResampler(rate, channels)
-        self.bytes_per_frame = self._type.itemsize * channels
-        self._waiting = b""
+        self._samples = Samples(LINEAR[sample_format], channels)
+        self.bytes_per_frame = self._samples.frame
 
     @property
     def leftover(self) -> int:
         """Bytes that wait for the rest of their sample."""
-        return len(self._waiting)
+        return len(self._samples.waiting)
 
     @property
     def replaced(self) -> int:
@@ -60,12 +86,7 @@ class PcmDecoder:
 
     def feed(self, data: bytes) -> FloatArray:
         """The next bytes -> samples that are ready, [m] (possibly none)."""
-        data = self._waiting + data
-        whole = len(data) - len(data) % self.bytes_per_frame
-        self._waiting = data[whole:]
-        values = to_float(np.frombuffer(data[:whole], self._type))
-        channels = self._resampler.channels
-        return self._resampler.push(values.reshape(-1, channels))
+        return self._resampler.push(self._samples.decode(data))
 
     def flush(self) -> FloatArray:
         """The rest, [m]; afterwards the decoder is used up."""

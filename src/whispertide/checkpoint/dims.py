@@ -12,32 +12,19 @@ from whispertide.errors import CheckpointError
 # openai/whisper decides by the size of the vocabulary: 51,864 is English-only, 51,865 multilingual, 51,866 large-v3.
 MULTILINGUAL_VOCAB = 51_865
 
-# Far beyond any Whisper, so that a damaged or hostile file cannot ask for a model that fills the machine.
-_MOST = {
-    "n_mels": 1_024,
-    "n_audio_ctx": 100_000,
-    "n_audio_state": 16_384,
-    "n_audio_head": 256,
-    "n_audio_layer": 256,
-    "n_vocab": 1_000_000,
-    "n_text_ctx": 100_000,
-    "n_text_state": 16_384,
-    "n_text_head": 256,
-    "n_text_layer": 256,
-}
-
-# Hugging Face configuration key for each dimension (transformers, WhisperConfig).
-_HF_KEYS = {
-    "n_mels": "num_mel_bins",
-    "n_audio_ctx": "max_source_positions",
-    "n_audio_state": "d_model",
-    "n_audio_head": "encoder_attention_heads",
-    "n_audio_layer": "encoder_layers",
-    "n_vocab": "vocab_size",
-    "n_text_ctx": "max_target_positions",
-    "n_text_state": "d_model",
-    "n_text_head": "decoder_attention_heads",
-    "n_text_layer": "decoder_layers",
+# Hugging Face configuration key for each dimension (transformers, WhisperConfig), and what is far beyond any Whisper,
+# so that a damaged or hostile file cannot ask for a model that fills the machine.
+_DIMS: Mapping[str, tuple[str, int]] = {
+    "n_mels": ("num_mel_bins", 1_024),
+    "n_audio_ctx": ("max_source_positions", 100_000),
+    "n_audio_state": ("d_model", 16_384),
+    "n_audio_head": ("encoder_attention_heads", 256),
+    "n_audio_layer": ("encoder_layers", 256),
+    "n_vocab": ("vocab_size", 1_000_000),
+    "n_text_ctx": ("max_target_positions", 100_000),
+    "n_text_state": ("d_model", 16_384),
+    "n_text_head": ("decoder_attention_heads", 256),
+    "n_text_layer": ("decoder_layers", 256),
 }
 
 
@@ -64,8 +51,8 @@ class ModelDims:
         for name, value in asdict(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise CheckpointError(f"expected {name} to be a positive integer; got {value!r}")
-            if value > _MOST[name]:
-                raise CheckpointError(f"expected {name} to be at most {_MOST[name]}; got {value}: that is no Whisper")
+            if value > (most := _DIMS[name][1]):
+                raise CheckpointError(f"expected {name} to be at most {most}; got {value}: that is no Whisper")
         if self.n_audio_state != self.n_text_state:
             raise CheckpointError(
                 f"expected encoder and decoder of the same width; got {self.n_audio_state} and {self.n_text_state}"
@@ -99,10 +86,10 @@ class ModelDims:
             )
         if config.get("scale_embedding", False):
             raise CheckpointError("expected scale_embedding false in config.json, as in every Whisper; got true")
-        missing = sorted({key for key in _HF_KEYS.values() if key not in config})
+        missing = sorted({key for key, _ in _DIMS.values() if key not in config})
         if missing:
             raise CheckpointError(f"config.json lacks {', '.join(missing)}; download the model again")
-        return cls(**{name: config[key] for name, key in _HF_KEYS.items()})
+        return cls(**{name: config[key] for name, (key, _) in _DIMS.items()})
 
     @classmethod
     def from_openai(cls, dims: Mapping[str, Any]) -> "ModelDims":

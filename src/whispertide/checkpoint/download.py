@@ -61,6 +61,16 @@ def is_complete(folder: Path) -> bool:
         return False
 
 
+def held(model: HubModel) -> Path | None:
+    """The folder, or the file, of a model that is in the cache and whole."""
+    folder = snapshot(model)
+    if folder is None:
+        return None
+    if model.file:
+        return folder / model.file if (folder / model.file).is_file() else None
+    return folder if is_complete(folder) else None
+
+
 def download(model: HubModel, announce: Announce | None = None) -> Path:
     """Bring the newest state of a model into the cache; parts that are there are not fetched again.
 
@@ -69,13 +79,10 @@ def download(model: HubModel, announce: Announce | None = None) -> Path:
     layout of transformers.
     """
     sizes = _list_files(model)
+    if model.file:
+        return _download_file(model, sizes, announce)
     small, weights = needed_files(model, sizes)
-    folder = snapshot(model)
-    present = {name for name in (*small, *weights) if folder is not None and (folder / name).is_file()}
-    todo = sum(sizes[name] for name in (*small, *weights) if name not in present)
-    check_space(todo, hub_cache())
-    if todo and announce is not None:
-        announce(f"downloading {model} ({format_size(todo)}) from the Hugging Face hub to {hub_cache()}")
+    _prepare(model, sizes, (*small, *weights), announce)
     # The small files first: what is no Whisper is refused before gigabytes, and whole weights mean that all is there.
     place = _fetch(model, small)
     ModelDims.from_hf_config(read_json(place / CONFIG))
@@ -83,6 +90,23 @@ def download(model: HubModel, announce: Announce | None = None) -> Path:
     if not is_complete(place):  # without a connection some versions of the library return what there is
         raise _interrupted(model, "the connection was lost")
     return place
+
+
+def _download_file(model: HubModel, sizes: Mapping[str, int], announce: Announce | None) -> Path:
+    if model.file not in sizes:
+        there = ", ".join(sorted(name for name in sizes if name.endswith(".pt"))) or "no .pt"
+        raise DownloadError(f"expected a file {model.file} in {model.repo}; it has {there}")
+    _prepare(model, sizes, (model.file,), announce)
+    return _fetch(model, [model.file]) / model.file
+
+
+def _prepare(model: HubModel, sizes: Mapping[str, int], names: Iterable[str], announce: Announce | None) -> None:
+    """See that there is room for what is missing, and say what is about to come."""
+    folder = snapshot(model)
+    todo = sum(sizes[name] for name in names if folder is None or not (folder / name).is_file())
+    check_space(todo, hub_cache())
+    if todo and announce is not None:
+        announce(f"downloading {model} ({format_size(todo)}) from the Hugging Face hub to {hub_cache()}")
 
 
 def download_tokenizer(model: HubModel, announce: Announce | None = None) -> Path:
@@ -101,6 +125,12 @@ def needed_files(model: HubModel, available: Iterable[str]) -> tuple[list[str], 
     """
     names = set(available)
     index, weights = _choose_weights(names)
+    single = sorted(name for name in names if name.endswith(".pt"))
+    if CONFIG not in names and single:
+        raise CheckpointError(
+            f"{model} on the Hugging Face hub holds single checkpoints: {', '.join(single)}; name one of them, such as "
+            f"{model.repo}/{single[0]}"
+        )
     if CONFIG not in names or not weights:
         raise CheckpointError(
             f"{model} on the Hugging Face hub has no {CONFIG if weights else WEIGHTS}; expected a Whisper in the "

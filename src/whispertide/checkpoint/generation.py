@@ -4,7 +4,7 @@ Hugging Face checkpoints carry this in `generation_config.json`, old ones in `co
 This module parses, and chooses alignment heads where none are named; it does not know how the values are used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,22 +53,19 @@ class GenerationConfig:
         """
         said = {name: value for name, value in (generation or {}).items() if value is not None}
         source = {**config, **said}
-        heads = _pairs(source.get("alignment_heads"))
-        if heads is None:
-            heads = known_alignment_heads(dims)
-        if any(layer >= dims.n_text_layer or head >= dims.n_text_head for layer, head in heads):
-            heads = ()
-        first = source.get("max_initial_timestamp_index")
-        if first is not None and not _is_id(first):
-            raise _wrong("max_initial_timestamp_index", "a number", first)
+        heads = _checked(source, "alignment_heads", "a list of [layer, head] pairs", _are_pairs)
+        found = known_alignment_heads(dims) if heads is None else tuple((layer, head) for layer, head in heads)
+        if any(layer >= dims.n_text_layer or head >= dims.n_text_head for layer, head in found):
+            found = ()
+        languages = _checked(source, "lang_to_id", "token names with their ids", _are_tokens) or {}
         return cls(
-            alignment_heads=heads,
+            alignment_heads=found,
             suppress_tokens=_ids("suppress_tokens", source),
             begin_suppress_tokens=_ids("begin_suppress_tokens", source),
-            max_initial_timestamp_index=first,
-            lang_to_id=_languages(source.get("lang_to_id")),
-            condition_on_prev_tokens=_switch("condition_on_prev_tokens", source),
-            short_windows=_switch("short_windows", source) or False,
+            max_initial_timestamp_index=_checked(source, "max_initial_timestamp_index", "a number", _is_id),
+            lang_to_id={name.strip("<|>"): token for name, token in languages.items()},
+            condition_on_prev_tokens=_checked(source, "condition_on_prev_tokens", "true or false", _is_switch),
+            short_windows=_checked(source, "short_windows", "true or false", _is_switch) or False,
         )
 
     @classmethod
@@ -93,43 +90,34 @@ def known_alignment_heads(dims: ModelDims) -> Heads:
     return _KNOWN_HEADS.get((dims.n_text_layer, dims.n_text_head, dims.n_text_state), ())
 
 
-def _is_id(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _wrong(name: str, expected: str, value: object) -> CheckpointError:
-    return CheckpointError(f"expected {name} in the generation configuration to be {expected}; got {value!r}")
-
-
-def _switch(name: str, source: Mapping[str, Any]) -> bool | None:
+def _checked(source: Mapping[str, Any], name: str, expected: str, is_good: Callable[[Any], bool]) -> Any:
+    """The value of that name; None where there is none. Raises `CheckpointError` for one that is not as expected."""
     value = source.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise _wrong(name, "true or false", value)
+    if value is not None and not is_good(value):
+        raise CheckpointError(f"expected {name} in the generation configuration to be {expected}; got {value!r}")
     return value
 
 
 def _ids(name: str, source: Mapping[str, Any]) -> tuple[int, ...] | None:
-    value = source.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(_is_id(item) for item in value):
-        raise _wrong(name, "a list of token ids", value)
-    return tuple(value)
+    value = _checked(source, name, "a list of token ids", _are_ids)
+    return None if value is None else tuple(value)
 
 
-def _pairs(value: object) -> Heads | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(
-        isinstance(pair, list) and len(pair) == 2 and all(_is_id(item) for item in pair) for pair in value
-    ):
-        raise _wrong("alignment_heads", "a list of [layer, head] pairs", value)
-    return tuple((layer, head) for layer, head in value)
+def _is_id(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _languages(value: object) -> dict[str, int]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or not all(_is_id(item) for item in value.values()):
-        raise _wrong("lang_to_id", "token names with their ids", value)
-    return {name.strip("<|>"): token for name, token in value.items()}
+def _is_switch(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _are_ids(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_id, value))
+
+
+def _are_pairs(value: object) -> bool:
+    return isinstance(value, list) and all(_are_ids(pair) and len(pair) == 2 for pair in value)
+
+
+def _are_tokens(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_id, value.values()))

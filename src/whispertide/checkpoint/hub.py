@@ -14,6 +14,7 @@ from whispertide.checkpoint.download import (
     Announce,
     download,
     download_tokenizer,
+    held,
     hub_cache,
     is_complete,
     is_offline,
@@ -54,10 +55,7 @@ def resolve(name_or_path: str | Path, revision: str | None = None, *, announce: 
     place = find(name_or_path, revision)
     if isinstance(place, Path):
         return place
-    cached = snapshot(place)
-    if cached is not None and is_complete(cached):
-        return cached
-    return download(place, announce)
+    return held(place) or download(place, announce)
 
 
 def pull(name: str, revision: str | None = None, *, announce: Announce | None = None) -> Path:
@@ -79,13 +77,13 @@ def path(name: str, revision: str | None = None) -> Path:
     place = find(name, revision)
     if isinstance(place, Path):
         return place
-    cached = snapshot(place)
-    if cached is None or not is_complete(cached):
-        part = "only in part " if cached is not None else "not "
+    whole = held(place)
+    if whole is None:
+        part = "only in part " if snapshot(place) is not None and not place.file else "not "
         raise CheckpointNotFoundError(
             f"{name} is {part}on this machine; download it with `whispertide models pull {name}`"
         )
-    return cached
+    return whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,25 +21,20 @@ uz uzbek, fo faroese, ht haitian creole, ps pashto, tk turkmen, nn nynorsk, mt m
 my myanmar, bo tibetan, tl tagalog, mg malagasy, as assamese, tt tatar, haw hawaiian, ln lingala, ha hausa, ba bashkir,
 jw javanese, su sundanese, yue cantonese
 """
-LANGUAGES: dict[str, str] = {
-    code: name for code, _, name in (entry.strip().partition(" ") for entry in _TABLE.replace("\n", " ").split(","))
-}
+_OTHER_NAMES = """
+my burmese, ca valencian, nl flemish, ht haitian, lb letzeburgesch, ps pushto, pa panjabi, ro moldavian, ro moldovan,
+si sinhalese, es castilian, zh mandarin
+"""
 
-_ALIASES = {
-    "burmese": "my",
-    "valencian": "ca",
-    "flemish": "nl",
-    "haitian": "ht",
-    "letzeburgesch": "lb",
-    "pushto": "ps",
-    "panjabi": "pa",
-    "moldavian": "ro",
-    "moldovan": "ro",
-    "sinhalese": "si",
-    "castilian": "es",
-    "mandarin": "zh",
-}
-_CODES = {**{name: code for code, name in LANGUAGES.items()}, **_ALIASES}
+
+def _named(table: str) -> list[tuple[str, str]]:
+    """Code and name of each entry."""
+    entries = (entry.strip().partition(" ") for entry in table.replace("\n", " ").split(","))
+    return [(code, name) for code, _, name in entries]
+
+
+LANGUAGES: dict[str, str] = dict(_named(_TABLE))
+_CODES = {name: code for code, name in _named(_TABLE + "," + _OTHER_NAMES)}
 
 # Scripts written without spaces: a word is there whatever decodes on its own (openai/whisper, split_to_word_tokens).
 UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})

@@ -15,13 +15,15 @@ BUNDLED_DIR = Path(__file__).resolve().parent.parent / "bundled"
 
 @dataclass(frozen=True, slots=True)
 class HubModel:
-    """A repository on the hub; a `revision` of None is its main branch."""
+    """A repository on the hub; a `revision` of None is its main branch. With a `file` it is that `.pt` in it alone."""
 
     repo: str
     revision: str | None = None
+    file: str = ""
 
     def __str__(self) -> str:
-        return self.repo if self.revision is None else f"{self.repo}@{self.revision}"
+        name = f"{self.repo}/{self.file}" if self.file else self.repo
+        return name if self.revision is None else f"{name}@{self.revision}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ SHORT_NAMES: dict[str, ShortName] = {
 ALIASES = {"large": "large-v3", "turbo": "large-v3-turbo"}
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_HUB_FILE = re.compile(rf"({_HUB_ID.pattern})/([A-Za-z0-9][\w.-]*\.pt)")
 
 
 def bundled_names() -> tuple[str, ...]:
@@ -85,6 +88,8 @@ def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubMod
         return HubModel(SHORT_NAMES[ALIASES.get(name, name)].repo, revision)
     if _HUB_ID.fullmatch(name) and not isinstance(name_or_path, Path) and not name.endswith(".pt"):
         return HubModel(name, revision)
+    if (file := _HUB_FILE.fullmatch(name)) and not isinstance(name_or_path, Path):
+        return HubModel(file[1], revision, file[2])
     raise _unknown(str(name_or_path))
 
 

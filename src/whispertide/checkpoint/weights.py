@@ -4,7 +4,7 @@ The files may be safetensors or `pytorch_model.bin`, one or several with an inde
 not know where they come from, nor what is done with the numbers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from whispertide.checkpoint.layout import (
     from_hf_name,
     from_openai_name,
 )
+from whispertide.checkpoint.published_causal import base_state, has_layout
 from whispertide.checkpoint.safetensors_file import SafetensorsFile
 from whispertide.checkpoint.torch_zip import TorchTensor, TorchZip
 from whispertide.checkpoint.vocabulary import read_json
@@ -29,12 +30,12 @@ from whispertide.errors import CheckpointError, CheckpointNotFoundError
 WEIGHTS = "model.safetensors"
 
 # The single file, and the index of shards, of each format in a Hugging Face folder; the first that is there is read.
-WEIGHT_FORMATS = (
-    (WEIGHTS, "model.safetensors.index.json"),
-    ("pytorch_model.bin", "pytorch_model.bin.index.json"),
-)
+WEIGHT_FORMATS = ((WEIGHTS, "model.safetensors.index.json"), ("pytorch_model.bin", "pytorch_model.bin.index.json"))
 
 Weights = npt.NDArray[Any]  # float16 or float32
+
+
+Change = Callable[[Weights], Weights]
 
 
 class _File(Protocol):
@@ -49,6 +50,14 @@ class _Entry:
 
     def read(self) -> Weights:
         return self.file.read(self.key)
+
+
+class _Changed:
+    """Tensors that are changed whenever they are read; the key is the entry of what they were, and the change."""
+
+    def read(self, key: tuple[_Entry, Change], /) -> Weights:
+        entry, change = key
+        return change(entry.read())
 
 
 class TensorStore:
@@ -74,13 +83,15 @@ class TensorStore:
 
     @classmethod
     def from_openai(cls, path: Path) -> "tuple[TensorStore, ModelDims]":
-        """Open an OpenAI `.pt`, which holds the dimensions too.
+        """Open an OpenAI `.pt`, which holds the dimensions too, or the plain Whisper in a published causal one.
 
         Raises `CheckpointNotFoundError` when it is missing, `CheckpointError` when it is damaged, unsafe, or holds
         something else.
         """
         file = TorchZip(path)
         root = file.root
+        if has_layout(root) and isinstance(root["state_dict"], dict):
+            root = {"dims": root["dims"], "model_state_dict": base_state(root["state_dict"])}
         if not isinstance(root, dict) or not {"dims", "model_state_dict"} <= root.keys():
             found = sorted(map(str, root))[:5] if isinstance(root, dict) else type(root).__name__
             raise CheckpointError(
@@ -111,6 +122,13 @@ class TensorStore:
         Raises `CheckpointError` when there is none of this name, or the file was damaged or removed meanwhile.
         """
         return self._entry(name).read()
+
+    def changed(self, changes: Mapping[str, Change]) -> "TensorStore":
+        """The same tensors, those that are named changed in what they hold, not in shape. Nothing is read now."""
+        new = {
+            name: _Entry(self.shape(name), _Changed(), (self._entry(name), change)) for name, change in changes.items()
+        }
+        return TensorStore({**self._entries, **new}, self.files, self.source)
 
     def check(self, dims: ModelDims) -> None:
         """Raise `CheckpointError` unless these are the tensors of a Whisper of these dimensions."""

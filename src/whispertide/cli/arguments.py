@@ -1,23 +1,18 @@
 """The options that several commands share, and the values they become. Parsing only: nothing heavy is imported here."""
 
-from dataclasses import dataclass, field
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
 from whispertide.cli import completion
-from whispertide.options import (
-    DEFAULT_RECIPE,
-    MOST_THREADS,
-    PRECISIONS,
-    PROVIDERS,
-    DecodeOptions,
-    EngineOptions,
-    Precision,
-    ProviderName,
-    Task,
-)
+from whispertide.cli.exit import ExitCode, say
+from whispertide.errors import OptionError
+from whispertide.options import DEFAULT_RECIPE, MOST_THREADS, PRECISIONS, PROVIDERS, DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -28,185 +23,210 @@ DEFAULT_MODEL = "base.en"
 BUNDLED_MODEL = "nano.en"
 
 FormatName = Literal["txt", "srt", "vtt", "json", "jsonl", "tsv"]
-_FORMATS = ", ".join(get_args(FormatName))
 
-_ENGINE = "Engine"
-_STREAM = "Streaming"
-_TEXT = "What is written"
+Fields = Mapping[str, Any]  # fields of a dataclass -> the options that set them
 
-ModelOption = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        help="A name such as base.en, a hub id, a folder or a .pt file.",
-        metavar="MODEL",
-        autocompletion=completion.models,
-    ),
-]
-ModelArgument = Annotated[
+
+def grouped(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+    """A command that takes dataclasses, as one that takes an option for each field that their annotation names.
+
+    `engine: Annotated[EngineOptions, {"threads": typer.Option(...)}]` becomes the option for `threads`, with the
+    dataclass's own type and default.
+    """
+    groups: dict[str, tuple[Any, Fields]] = {}
+    parameters: list[inspect.Parameter] = []
+    signature = inspect.signature(command)
+    for parameter in signature.parameters.values():
+        kind, *about = get_args(parameter.annotation) or (parameter.annotation,)
+        if not (about and isinstance(about[0], Mapping)):
+            parameters.append(parameter)
+            continue
+        groups[parameter.name] = kind, about[0]
+        types, defaults = get_type_hints(kind), {field.name: field.default for field in fields(kind)}
+        parameters += [
+            parameter.replace(name=name, annotation=Annotated[types[name], option], default=defaults[name])
+            for name, option in about[0].items()
+        ]
+
+    @wraps(command)
+    def run(**values: Any) -> ExitCode:
+        for name, (kind, options) in groups.items():
+            values[name] = kind(**{field: values.pop(field) for field in options})
+        return command(**values)
+
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
+# --- the model --------------------------------------------------------------------------------------------------------
+
+_engine = partial(typer.Option, rich_help_panel="Engine")
+_MODEL: dict[str, Any] = {
+    "metavar": "MODEL",
+    "help": "A name such as base.en, a hub id, a folder or a .pt file.",
+    "autocompletion": completion.models,
+}
+Model = Annotated[str, typer.Option("--model", "-m", **_MODEL)]
+ModelArgument = Annotated[str, typer.Argument(**_MODEL)]
+MeasuredModel = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL",
-        help="A name such as base.en, a hub id, a folder or a .pt file.",
-        autocompletion=completion.models,
+        help="The model to measure; base.en for what `listen` uses.", autocompletion=completion.models, metavar="MODEL"
     ),
 ]
-RevisionOption = Annotated[
-    str | None, typer.Option("--revision", help="Branch, tag or commit of a model on the hub.", rich_help_panel=_ENGINE)
+Revision = Annotated[str | None, _engine("--revision", help="Branch, tag or commit of a model on the hub.")]
+Engine = Annotated[
+    EngineOptions,
+    {
+        "precision": _engine("--precision", metavar="NAME", help=f"{', '.join(PRECISIONS)}."),
+        "provider": _engine("--provider", metavar="NAME", help=f"{', '.join(PROVIDERS)}."),
+        "threads": _engine("--threads", min=0, max=MOST_THREADS, help="0 = one per core, at most 4."),
+    },
 ]
-PrecisionOption = Annotated[
-    Precision, typer.Option("--precision", metavar="NAME", help=f"{', '.join(PRECISIONS)}.", rich_help_panel=_ENGINE)
+
+
+def load(
+    model: str, engine: EngineOptions, revision: str | None = None, hush: "HushWord | None" = None
+) -> "Transcriber":
+    """Load a model, saying on standard error what has to be downloaded or built. `hush`: as in `Transcriber`."""
+    from whispertide import api
+
+    transcriber = api.load(model, **asdict(engine), revision=revision, announce=say)
+    return transcriber if hush is None else api.Transcriber(transcriber.model, hush=hush)
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+_text = partial(typer.Option, rich_help_panel="What is written")
+Text = Annotated[
+    DecodeOptions,
+    {
+        "language": _text("--language", "-l", help="The spoken language, by code or name. Default: detect it."),
+        "task": _text("--task", metavar="NAME", help="transcribe, or translate into English."),
+        "prompt": _text("--prompt", help="Text that sets spelling and style, for example names."),
+    },
 ]
-ProviderOption = Annotated[
-    ProviderName, typer.Option("--provider", metavar="NAME", help=f"{', '.join(PROVIDERS)}.", rich_help_panel=_ENGINE)
-]
-ThreadsOption = Annotated[
-    int,
-    typer.Option("--threads", min=0, max=MOST_THREADS, help="0 = one per core, at most 4.", rich_help_panel=_ENGINE),
-]
-LanguageOption = Annotated[
-    str | None,
-    typer.Option(
-        "--language", "-l", help="The spoken language, by code or name. Default: detect it.", rich_help_panel=_TEXT
-    ),
-]
-TaskOption = Annotated[
-    Task, typer.Option("--task", metavar="NAME", help="transcribe, or translate into English.", rich_help_panel=_TEXT)
-]
-PromptOption = Annotated[
-    str, typer.Option("--prompt", help="Text that sets spelling and style, for example names.", rich_help_panel=_TEXT)
-]
-RecipeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--recipe",
-        "-r",
-        metavar="NAME",
-        help=f"Streaming recipe; default: {DEFAULT_RECIPE}.",
-        rich_help_panel=_STREAM,
-        autocompletion=completion.recipes,
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="Change one field of the recipe; repeatable.",
-        rich_help_panel=_STREAM,
-        autocompletion=completion.settings,
-    ),
-]
-VadOption = Annotated[
-    bool | None,
-    typer.Option("--vad/--no-vad", help="Skip everything but speech. Default: the recipe's.", rich_help_panel=_STREAM),
-]
-FramingOption = Annotated[
-    str | None,
-    typer.Option(
-        "--framing",
-        metavar="NAME",
-        help="How windows reach the model: pad30, bare, buckets, hush. Default: the recipe's; offline: pad30.",
-        rich_help_panel=_STREAM,
-    ),
-]
-HushOption = Annotated[
-    Path | None,
-    typer.Option("--hush", metavar="FILE", help="Hush word (.npz, .csv) for --framing hush.", rich_help_panel=_STREAM),
-]
-ExecutorOption = Annotated[
-    str | None,
-    typer.Option(
-        "--executor",
-        metavar="NAME",
-        help="serial, pipelined, or auto (what `whispertide profile` found best here). Default: the recipe's.",
-        rich_help_panel=_STREAM,
-    ),
-]
-FormatOption = Annotated[
+Format = Annotated[
     FormatName | None,
-    typer.Option(
+    _text(
         "--format",
         "-f",
         metavar="NAME",
-        help=f"{_FORMATS}. Default: by the output's extension, else txt.",
-        rich_help_panel=_TEXT,
+        help=f"{', '.join(get_args(FormatName))}. Default: by the output's extension, else txt.",
     ),
 ]
-JobsOption = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes. Default: one per core.")]
-AttachmentOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: beside the checkpoint.")
-]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelChoice:
-    """Which model, and how it runs."""
+def with_code(options: DecodeOptions) -> DecodeOptions:
+    """The same with the language as a code, if it came by name. Raises `UnknownLanguageError`."""
+    from whispertide.checkpoint.languages import language_code
 
-    name: str = DEFAULT_MODEL
-    revision: str | None = None
-    engine: EngineOptions = field(default_factory=EngineOptions)
+    return options if options.language is None else replace(options, language=language_code(options.language))
 
-    def load(self, hush: "HushWord | None" = None) -> "Transcriber":
-        """Load it, saying on standard error what has to be downloaded or built first. `hush`: as in `Transcriber`."""
-        from whispertide import api
-        from whispertide.cli.exit import say
 
-        transcriber = api.load(
-            self.name,
-            precision=self.engine.precision,
-            provider=self.engine.provider,
-            threads=self.engine.threads,
-            revision=self.revision,
-            announce=say,
-        )
-        return transcriber if hush is None else api.Transcriber(transcriber.model, hush=hush)
+# --- streaming --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class StreamChoice:
-    """Which recipe, with which changes; `None` means the engine's default."""
+    """Which recipe, with which changes; None means the engine's, or the recipe's, own."""
 
     recipe: str | None = None
-    changes: tuple[str, ...] = ()
+    changes: list[str] | None = None
     vad: bool | None = None
+    framing: str | None = None
+    hush: Path | None = None
+    executor: str | None = None
 
-    def resolve(self) -> "Recipe":
-        """The recipe. Raises `UnknownRecipeError` or `OptionError`, so call it before anything is downloaded."""
+    @property
+    def is_asked(self) -> bool:
+        """Whether anything was said that only streaming has; a framing and a hush word offline runs have as well."""
+        return any(choice is not None for choice in (self.recipe, self.changes, self.vad, self.executor))
+
+    def hush_word(self) -> "HushWord | None":
+        """The hush word of `--hush`.
+
+        Raises `CheckpointError` for a file that is none, `OptionError` for another framing with it or an unknown one.
+        """
+        from whispertide.streaming.framing import Hush, get_framing
+        from whispertide.streaming.hush import HushWord
+
+        if self.framing is not None:
+            get_framing(self.framing)
+        if self.hush is None:
+            return None
+        if self.framing not in (None, Hush.kind):
+            raise OptionError(
+                f"expected --framing {Hush.kind} with --hush; got {self.framing!r}. Leave out one of them"
+            )
+        return HushWord.load(self.hush)
+
+    def resolve(self, word: "HushWord | None" = None, start: "Recipe | None" = None) -> "Recipe":
+        """The recipe, with a hush `word` if there is one; `start` is what is changed where no recipe was named.
+
+        Raises `UnknownRecipeError` or `OptionError`, so call it before anything is downloaded.
+        """
         from whispertide.streaming.recipe import parse_overrides
         from whispertide.streaming.recipes import get_recipe
 
-        return parse_overrides(get_recipe(DEFAULT_RECIPE if self.recipe is None else self.recipe), self.changes)
+        changes = list(self.changes or ())
+        if word is not None:
+            changes += ["framing=hush", f"hush_s={word.seconds}"]
+        elif self.framing is not None:
+            changes.append(f"framing={self.framing}")
+        if self.executor is not None:
+            changes.append(f"executor={self.executor}")
+        if start is None or self.recipe is not None:
+            start = get_recipe(DEFAULT_RECIPE if self.recipe is None else self.recipe)
+        recipe = parse_overrides(start, changes)
+        return recipe if self.vad is None else recipe.replace(vad=self.vad)
 
 
-def recipe_changes(changes: list[str] | None, framed: tuple[str, ...], executor: str | None) -> tuple[str, ...]:
-    """What `--set`, then `--framing` or `--hush` (`framed`: see `hush_word`) and `--executor` change in a recipe."""
-    return (*(changes or ()), *framed, *([] if executor is None else [f"executor={executor}"]))
+_stream = partial(typer.Option, rich_help_panel="Streaming")
+Changes = Annotated[
+    list[str] | None,
+    _stream(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Change one field of the recipe; repeatable.",
+        autocompletion=completion.settings,
+    ),
+]
+RECIPE: Fields = {
+    "recipe": _stream(
+        "--recipe",
+        "-r",
+        metavar="NAME",
+        help=f"Streaming recipe; default: {DEFAULT_RECIPE}.",
+        autocompletion=completion.recipes,
+    ),
+    "changes": get_args(Changes)[1],
+}
+GATE: Fields = {"vad": _stream("--vad/--no-vad", help="Skip everything but speech. Default: the recipe's.")}
+RecipeOptions = Annotated[StreamChoice, RECIPE]
+Stream = Annotated[
+    StreamChoice,
+    {
+        **RECIPE,
+        **GATE,
+        "framing": _stream(
+            "--framing",
+            metavar="NAME",
+            help="How windows reach the model: pad30, bare, buckets, hush. Default: the recipe's; offline: pad30.",
+        ),
+        "hush": _stream("--hush", metavar="FILE", help="Hush word (.npz, .csv) for --framing hush."),
+        "executor": _stream(
+            "--executor",
+            metavar="NAME",
+            help="serial, pipelined, or auto (what `whispertide profile` found best here). Default: the recipe's.",
+        ),
+    },
+]
 
+# --- training and measuring -------------------------------------------------------------------------------------------
 
-def hush_word(file: Path | None, framing: str | None) -> "tuple[HushWord | None, tuple[str, ...]]":
-    """The hush word of `--hush`, and what it and `--framing` change in a recipe.
-
-    Raises `CheckpointError` for a file that is no hush word, `OptionError` for another framing with it, or an unknown
-    one.
-    """
-    from whispertide.errors import OptionError
-    from whispertide.streaming.framing import Hush, get_framing
-    from whispertide.streaming.hush import HushWord
-
-    if framing is not None:
-        get_framing(framing)
-    if file is None:
-        return None, () if framing is None else (f"framing={framing}",)
-    if framing not in (None, Hush.kind):
-        raise OptionError(f"expected --framing {Hush.kind} with --hush; got {framing!r}. Leave out one of them")
-    word = HushWord.load(file)
-    return word, (f"framing={Hush.kind}", f"hush_s={word.seconds}")
-
-
-def decode_options(language: str | None, task: Task, prompt: str) -> DecodeOptions:
-    """The options object; the language may be given by name. Raises `UnknownLanguageError`."""
-    from whispertide.checkpoint.languages import language_code
-
-    return DecodeOptions(language=language and language_code(language), task=task, prompt=prompt)
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes. Default: one per core.")]
+Attachment = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: next to the checkpoint.")
+]

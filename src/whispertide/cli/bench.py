@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whispertide.cli import completion
-from whispertide.cli.arguments import PrecisionOption, ProviderOption, SetOption, ThreadsOption
+from whispertide.cli import arguments, completion
 from whispertide.cli.exit import ExitCode, guarded, say, speaking_through, writing
 from whispertide.cli.progress import above, counted_bar
 from whispertide.errors import OptionError
 from whispertide.extras import require
-from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -51,16 +49,12 @@ def _excerpt(text: str) -> float:
     return length_s
 
 
-ModelsOption = Annotated[
-    str,
-    typer.Option(
-        "--models",
-        "-m",
-        metavar="A,B",
-        help="Models, separated by commas.",
-        autocompletion=completion.listed(completion.models),
-    ),
-]
+def _listed(flag: str, short: str, what: str, names: completion.Complete) -> Any:
+    """An option that takes several names."""
+    return typer.Option(flag, short, metavar="A,B", help=what, autocompletion=completion.listed(names))
+
+
+ModelsOption = Annotated[str, _listed("--models", "-m", "Models, separated by commas.", completion.models)]
 QuickOption = Annotated[
     bool,
     typer.Option(
@@ -97,27 +91,15 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are mad
 
 @bench.command()
 @guarded
+@arguments.grouped
 def run(
+    *,
     recipes: Annotated[
-        str,
-        typer.Option(
-            "--recipes",
-            "-r",
-            metavar="A,B",
-            help="Recipes, separated by commas; none: only peers.",
-            autocompletion=completion.listed(completion.recipes),
-        ),
+        str, _listed("--recipes", "-r", "Recipes, separated by commas; none: only peers.", completion.recipes)
     ] = DEFAULT_RECIPES,
     models: ModelsOption = DEFAULT_MODELS,
     corpora: Annotated[
-        str,
-        typer.Option(
-            "--corpora",
-            "-c",
-            metavar="A,B",
-            help=f"{CORPORA_HELP}. Separated by commas.",
-            autocompletion=completion.listed(completion.corpora),
-        ),
+        str, _listed("--corpora", "-c", f"{CORPORA_HELP}. Separated by commas.", completion.corpora)
     ] = DEFAULT_CORPORA,
     steps: Annotated[
         str, typer.Option("--steps", "-s", metavar="S,S", help="Seconds between rounds. Default: each recipe's own.")
@@ -130,7 +112,7 @@ def run(
             help="Other programs, at their defaults and without fallback. 'all' for all of them.",
         ),
     ] = "",
-    settings: SetOption = None,
+    settings: arguments.Changes = None,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
     align: Annotated[
@@ -140,9 +122,7 @@ def run(
     clock: ClockOption = "simulated",
     output: FolderOption = DEFAULT_FOLDER,
     seed: SeedOption = 0,
-    precision: PrecisionOption = "int8",
-    provider: ProviderOption = "auto",
-    threads: ThreadsOption = 0,
+    engine: arguments.Engine,
 ) -> ExitCode:
     """Measure every combination of recipes, models, corpora and steps. It prints a table, then one JSON line
     per cell.
@@ -158,7 +138,6 @@ def run(
     requests = grid(
         _names(recipes), _names(models), _names(corpora), _numbers(steps), tuple(settings or ()), _names(peers)
     )
-    engine = EngineOptions(precision, provider, threads)
     length_s = DEFAULT_EXCERPT_S if excerpt is None and not quick else excerpt
     with _runner(output, Setup(clock, quick, length_s, seed, engine, _names(models), align)) as runner:
         able = prepare(runner, requests)
@@ -229,7 +208,9 @@ def report(
 
 @bench.command()
 @guarded
+@arguments.grouped
 def paper(
+    *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt or xyz.")],
     items: Annotated[
         str, typer.Option("--items", metavar="A,B", help="Some of them: 'table 1,figure 11'. Default: all.")
@@ -246,9 +227,7 @@ def paper(
         Path | None, typer.Option("--page", metavar="FILE", help="The page. Default: DIR/paper-NAME.html.")
     ] = None,
     seed: SeedOption = 0,
-    precision: PrecisionOption = "int8",
-    provider: ProviderOption = "auto",
-    threads: ThreadsOption = 0,
+    engine: arguments.Engine,
 ) -> ExitCode:
     """Repeat the tables and figures of a paper, where that is possible. For the others say what is missing."""
     require("bench", "measuring")
@@ -260,7 +239,6 @@ def paper(
     if items:
         wanted = papers.only(wanted, _names(items))
     outcomes: dict[str, papers.Outcome] = {}
-    engine = EngineOptions(precision, provider, threads)
     with _runner(output, Setup(clock, quick, excerpt, seed, engine, _names(models))) as runner:
         runner.use_corpus(corpus)
         for item in wanted.items:

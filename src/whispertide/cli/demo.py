@@ -1,81 +1,48 @@
 """`whispertide demo`: the bundled recording, live, with the bundled model; nothing is downloaded."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from whispertide.cli.arguments import (
-    BUNDLED_MODEL,
-    ModelChoice,
-    ModelOption,
-    PrecisionOption,
-    ProviderOption,
-    RecipeOption,
-    SetOption,
-    StreamChoice,
-    ThreadsOption,
-)
+from whispertide.cli import arguments
 from whispertide.cli.bundled import bundled_files
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.options import DecodeOptions
 
 if TYPE_CHECKING:
     from whispertide.formats.document import Document
-    from whispertide.streaming.recipe import Recipe
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """How the demo runs."""
-
-    live: bool
-    model: ModelChoice
-    recipe: "Recipe"
 
 
 @guarded
+@arguments.grouped
 def demo(
+    *,
     pace: Annotated[
         Literal["live", "max"], typer.Option("--pace", help="live: at the speed of speech. max: as fast as possible.")
     ] = "live",
-    model: ModelOption = BUNDLED_MODEL,
-    recipe: RecipeOption = None,
-    changes: SetOption = None,
-    precision: PrecisionOption = "int8",
-    provider: ProviderOption = "auto",
-    threads: ThreadsOption = 0,
+    model: arguments.Model = arguments.BUNDLED_MODEL,
+    stream: arguments.RecipeOptions,
+    engine: arguments.Engine,
 ) -> ExitCode:
     """Watch the bundled recording turn into captions. Needs no network and no microphone."""
-    chosen = ModelChoice(model, None, EngineOptions(precision, provider, threads))
-    return run(Request(pace == "live", chosen, StreamChoice(recipe, tuple(changes or ())).resolve()))
-
-
-def run(request: Request) -> ExitCode:
-    """Play, transcribe, sum up."""
+    from whispertide.cli.job import StreamJob
     from whispertide.cli.output import Target
     from whispertide.cli.pump import at_full_speed, at_live_pace
     from whispertide.cli.source import Source
-    from whispertide.cli.stream import StreamJob
     from whispertide.types import to_samples
 
+    recipe, live = stream.resolve(), pace == "live"
     with bundled_files() as (recording, transcript):
         source = Source(str(recording))
-        transcriber = request.model.load()
-        job = StreamJob(
-            transcriber,
-            request.recipe,
-            DecodeOptions(),
-            Target(None, "txt"),
-            live=request.live,
-            source=source.label,
-            duration_s=source.probe(),
-        )
+        transcriber = arguments.load(model, engine)
+        target = Target(None, "txt")
+        job = StreamJob(transcriber, DecodeOptions(), target, source.label, source.probe(), recipe=recipe, live=live)
         blocks = source.blocks()
-        step = to_samples(request.recipe.schedule.step_s)
-        document, code = job.run(at_live_pace(blocks) if request.live else at_full_speed(blocks, step))
+        document, code = job.run(
+            at_live_pace(blocks) if live else at_full_speed(blocks, to_samples(recipe.schedule.step_s))
+        )
         for line in summary(document, transcript, bundled=transcriber.is_bundled):
             say(line)
     return code
@@ -95,7 +62,9 @@ def summary(document: "Document", transcript: Path, *, bundled: bool) -> list[st
     if document.complete and (rate := word_error_rate(transcript, document.text)) is not None:
         lines.append(f"{rate:.1%} word errors against the bundled transcript")
     if bundled:
-        lines.append(f"{BUNDLED_MODEL} was trained on synthetic speech; for your own voice: whispertide listen")
+        lines.append(
+            f"{arguments.BUNDLED_MODEL} was trained on synthetic speech; for your own voice: whispertide listen"
+        )
     return lines
 
 

@@ -3,22 +3,15 @@
 import json
 import math
 import platform
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whispertide.cli import completion
-from whispertide.cli.arguments import (
-    BUNDLED_MODEL,
-    ModelChoice,
-    PrecisionOption,
-    ProviderOption,
-    RevisionOption,
-    ThreadsOption,
-)
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import AudioError
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
@@ -27,7 +20,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from whispertide.lab.doctor import LiveEstimate, Parity, Speed
-    from whispertide.model.whisper import WhisperModel
     from whispertide.streaming.short_windows import Framed
 
 _PACKAGES = ("whispertide", "onnxruntime", "numpy", "av", "soxr", "tokenizers", "huggingface_hub", "sounddevice")
@@ -63,21 +55,16 @@ class Diagnosis:
 
 
 @guarded
+@arguments.grouped
 def doctor(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="The model to measure and check; base.en for what `listen` uses.", autocompletion=completion.models
-        ),
-    ] = BUNDLED_MODEL,
+    *,
+    model: arguments.MeasuredModel = arguments.BUNDLED_MODEL,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
-    precision: PrecisionOption = "int8",
-    provider: ProviderOption = "auto",
-    threads: ThreadsOption = 0,
-    revision: RevisionOption = None,
+    engine: arguments.Engine,
+    revision: arguments.Revision = None,
 ) -> ExitCode:
     """Check this machine and a model: providers, microphone, speed, what runs live, and the engine against fp32."""
-    found = diagnose(ModelChoice(model, revision, EngineOptions(precision, provider, threads)))
+    found = diagnose(model, engine, revision)
     if as_json:
         typer.echo(json.dumps(to_json(found), indent=2))
     else:
@@ -85,37 +72,28 @@ def doctor(
     return ExitCode.OK if found.healthy else ExitCode.FAILURE
 
 
-def diagnose(choice: ModelChoice) -> Diagnosis:
+def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> Diagnosis:
     """Look at everything. Raises what loading the model raises."""
+    from whispertide.checkpoint import hub
+    from whispertide.cli.bundled import bundled_audio
     from whispertide.lab import doctor as examine
     from whispertide.model.whisper import load_model
     from whispertide.streaming.recipes import RECIPES, get_recipe
     from whispertide.streaming.short_windows import choose_framing
 
     machine = look_at_machine()
-    model = load_model(choice.name, choice.engine, revision=choice.revision, announce=say)
+    model = load_model(name, engine, revision=revision, announce=say)
     say(f"measuring {model.name} ...")
     speed = examine.measure_speed(model)
     knows_short = model.generation.short_windows
     framed = choose_framing(get_recipe(DEFAULT_RECIPE), knows_short, lambda: speed.encode_30s)
     live = examine.estimate_live(speed, model.dims, RECIPES, knows_short=knows_short)
     say(f"comparing {model.name} with its own fp32 graphs ...")
-    return Diagnosis(machine, speed, framed, live, _parity(choice, model))
-
-
-def _parity(choice: ModelChoice, model: "WhisperModel") -> "list[Parity]":
-    from whispertide.checkpoint import hub
-    from whispertide.cli.bundled import bundled_audio
-    from whispertide.lab import doctor as examine
-    from whispertide.model.whisper import load_model
-
-    engine = EngineOptions("fp32", choice.engine.provider, choice.engine.threads)
-    exact = (
-        model
-        if choice.engine.precision == "fp32"
-        else load_model(choice.name, engine, revision=choice.revision, announce=say)
-    )
-    return examine.check_parity(model, exact, bundled_audio(), Path(hub.resolve(choice.name, choice.revision)))
+    exact = model
+    if engine.precision != "fp32":
+        exact = load_model(name, replace(engine, precision="fp32"), revision=revision, announce=say)
+    parity = examine.check_parity(model, exact, bundled_audio(), Path(hub.resolve(name, revision)))
+    return Diagnosis(machine, speed, framed, live, parity)
 
 
 def look_at_machine() -> Machine:
@@ -174,76 +152,73 @@ def show(found: Diagnosis) -> None:
 
     from whispertide.lab.doctor import BUSY, PARITY, RULE
 
-    console = Console(highlight=False)
-    speed = found.speed
+    console, speed = Console(highlight=False), found.speed
     engine = f"{speed.precision}, {speed.provider}, {speed.threads} threads"
     busy = "The machine was busy. Measure again when it is idle." if speed.spread > BUSY else ""
-    for title, explanation, table in (
-        ("machine", "", _machine_table(found.machine)),
-        (f"speed of {speed.model} ({engine})", busy, _speed_table(speed)),
-        (f"how {found.framed.recipe.name} frames its windows", found.framed.why, None),
-        ("what runs live (* measured, others estimated)", RULE, _live_table(found.live)),
-        ("parity", PARITY, _parity_table(found.parity)),
+    for title, explanation, rows in (
+        ("machine", "", _machine_rows(found.machine)),
+        (f"speed of {speed.model} ({engine})", busy, _speed_rows(speed)),
+        (f"how {found.framed.recipe.name} frames its windows", found.framed.why, ()),
+        ("what runs live (* measured, others estimated)", RULE, _live_rows(found.live)),
+        ("parity", PARITY, _parity_rows(found.parity)),
     ):
         console.print(title, style="bold")
         if explanation:
             console.print(explanation, style="dim")
-        if table is not None:
-            console.print(table)
+        if rows:
+            console.print(_table(*rows))
         console.print()
 
 
-def _table(*columns: str, no_wrap: bool = True) -> "Table":
+def _table(header: Sequence[str], *rows: Sequence[str]) -> "Table":
+    """A table without lines; a row without a first cell explains the one before it. Without headings texts may wrap."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, show_header=any(columns))
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number and any(columns) else "left", no_wrap=no_wrap or not number)
+    titled = any(header)
+    table = Table(box=None, pad_edge=False, show_header=titled)
+    for number, column in enumerate(header):
+        table.add_column(column, justify="right" if number and titled else "left", no_wrap=titled or not number)
+    for row in rows:
+        table.add_row(*row, style="" if row[0] else "dim")
     return table
 
 
-def _machine_table(machine: Machine) -> "Table":
-    table = _table("", "", no_wrap=False)
-    table.add_row("system", f"{machine.system}, {machine.cores} cores, Python {machine.python}")
-    table.add_row("providers", ", ".join(machine.providers))
-    table.add_row("packages", ", ".join(f"{name} {found}" for name, found in machine.packages.items()))
-    table.add_row("microphones", "; ".join(machine.microphones) or machine.microphone_problem)
-    return table
+def _machine_rows(machine: Machine) -> list[Sequence[str]]:
+    return [
+        ("", ""),
+        ("system", f"{machine.system}, {machine.cores} cores, Python {machine.python}"),
+        ("providers", ", ".join(machine.providers)),
+        ("packages", ", ".join(f"{name} {found}" for name, found in machine.packages.items())),
+        ("microphones", "; ".join(machine.microphones) or machine.microphone_problem),
+    ]
 
 
-def _speed_table(speed: "Speed") -> "Table":
-    table = _table("", "ms")
-    for label, secs in (
-        ("encode 30 s", speed.encode_30s),
-        ("encode 5 s", speed.encode_5s),
-        ("decoder step, greedy", speed.step_1),
-        ("decoder step, 5 beams", speed.step_5),
-        ("block of 50 tokens", speed.block_50),
-    ):
-        table.add_row(label, f"{secs * 1000:.1f}")
-    return table
+def _speed_rows(speed: "Speed") -> list[Sequence[str]]:
+    measured = {
+        "encode 30 s": speed.encode_30s,
+        "encode 5 s": speed.encode_5s,
+        "decoder step, greedy": speed.step_1,
+        "decoder step, 5 beams": speed.step_5,
+        "block of 50 tokens": speed.block_50,
+    }
+    return [("", "ms"), *((label, f"{secs * 1000:.1f}") for label, secs in measured.items())]
 
 
-def _live_table(estimates: "list[LiveEstimate]") -> "Table":
-    table = _table("model", "recipe", "round", "of the step", "live", "shortest step")
+def _live_rows(estimates: "list[LiveEstimate]") -> list[Sequence[str]]:
+    rows: list[Sequence[str]] = [("model", "recipe", "round", "of the step", "live", "shortest step")]
     for item in estimates:
-        table.add_row(
-            f"{item.model} *" if item.measured else item.model,
-            item.recipe,
-            f"{item.round_s:.2f} s",
-            f"{item.load:.0%}",
-            item.verdict,
-            f"{item.shortest_step_s:.2f} s",
-        )
-    return table
+        name = f"{item.model} *" if item.measured else item.model
+        step = f"{item.shortest_step_s:.2f} s"
+        rows.append((name, item.recipe, f"{item.round_s:.2f} s", f"{item.load:.0%}", item.verdict, step))
+    return rows
 
 
-def _parity_table(checks: "list[Parity]") -> "Table":
-    table = _table("", "against", "largest error", "mean error", "same tokens", "")
+def _parity_rows(checks: "list[Parity]") -> list[Sequence[str]]:
+    rows: list[Sequence[str]] = [("", "against", "largest error", "mean error", "same tokens", "")]
     for item in checks:
         figures = (f"{item.largest_error:.1e}", f"{item.mean_error:.1e}", f"{item.agreement:.1%}")
-        table.add_row(item.what, item.against, *figures, "passed" if item.passed else "FAILED")
+        rows.append((item.what, item.against, *figures, "passed" if item.passed else "FAILED"))
         limits = item.limits
         largest = f"{limits.largest_error:.1e}" if math.isfinite(limits.largest_error) else "any"
-        table.add_row("", "needed", largest, f"{limits.mean_error:.1e}", f"{limits.agreement:.1%}", "", style="dim")
-    return table
+        rows.append(("", "needed", largest, f"{limits.mean_error:.1e}", f"{limits.agreement:.1%}", ""))
+    return rows

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from whispertide.cli.arguments import ModelArgument, RevisionOption
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError
 
@@ -20,7 +20,7 @@ def group() -> None:
 @export.command()
 @guarded
 def npu(
-    model: ModelArgument,
+    model: arguments.ModelArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder for the graphs.")],
     precision: Annotated[
         Literal["fp32", "fp16"], typer.Option("--precision", metavar="NAME", help="fp32 or fp16.")
@@ -32,7 +32,7 @@ def npu(
         str,
         typer.Option("--plans", metavar="K,K/K,K", help="Tokens per chunk. One plan or several, separated by slashes."),
     ] = "4,6,5,5,5,5/6,4,5,5,5,5",
-    revision: RevisionOption = None,
+    revision: arguments.Revision = None,
 ) -> ExitCode:
     """Write static ONNX graphs of several decoder steps each, for accelerators that compile graphs (docs/npu.md)."""
     from whispertide.checkpoint import load_checkpoint

@@ -1,22 +1,34 @@
-"""What streaming and offline runs share: the note on the bundled model, the language, putting a transcript in place."""
+"""One run from blocks of audio to a transcript in its place: streamed as by `listen`, or a whole recording offline.
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+What was confirmed before an interrupt or an error is kept as a partial transcript.
+"""
+
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from whispertide.cli.arguments import BUNDLED_MODEL, DEFAULT_MODEL
 from whispertide.cli.bundled import is_bundled_recording
-from whispertide.cli.exit import ExitCode, code_for, say
-from whispertide.cli.live import clock_text
+from whispertide.cli.exit import ExitCode, code_for, say, speaking_through
+from whispertide.cli.interrupt import Interrupts
+from whispertide.cli.live import LiveView, clock_text
+from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
-from whispertide.cli.pump import Heard
+from whispertide.cli.pump import Heard, Pump, Watcher
+from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, choose_view, terminal
+from whispertide.errors import AudioError
 from whispertide.formats.document import Document
 from whispertide.formats.files import get_format, json_line
 from whispertide.options import DecodeOptions
-from whispertide.types import seconds
+from whispertide.types import FloatArray, seconds
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
+    from whispertide.streaming.recipe import Recipe
 
 
 def warn_of_synthetic(transcriber: "Transcriber", inputs: Sequence[str] = ()) -> None:
@@ -28,41 +40,234 @@ def warn_of_synthetic(transcriber: "Transcriber", inputs: Sequence[str] = ()) ->
         )
 
 
-def language_of(transcriber: "Transcriber", options: DecodeOptions, heard: str | None) -> str | None:
-    """The language of the speech: asked for, heard, or the only one there is."""
-    return options.language or heard or (None if transcriber.dims.is_multilingual else "en")
+@dataclass(slots=True)
+class Job(ABC):
+    """One run. `source` names the audio in messages and in JSON; `duration_s` is its length where that is known.
 
-
-@contextmanager
-def opened(target: Target) -> Iterator[Writer]:
-    """A writer that leaves nothing behind unless it was finished."""
-    writer = Writer(target)
-    try:
-        yield writer
-    finally:
-        writer.discard()
-
-
-def save(writer: Writer, target: Target, document: Document, *, whole: bool, as_it_came: Sequence[str]) -> str:
-    """Put the transcript in its place; returns where that is. Formats that were written `as_it_came` are there
-    already.
+    place  of several inputs, before the name on the bar: "2/12 "
+    heard  what there is so far
+    done   samples that were worked off
     """
-    if target.format == "json" and target.shared:
-        writer.write(json_line(document))
-    elif target.format not in as_it_came:
-        writer.write(get_format(target.format).render(document))
-    place = writer.finish(whole=whole)
-    return "standard output" if place is None else str(place)
+
+    transcriber: "Transcriber"
+    options: DecodeOptions
+    target: Target
+    source: str
+    duration_s: float | None = None
+    place: str = ""
+    heard: Heard = field(default_factory=Heard, init=False)
+    done: int = field(default=0, init=False)
+    as_it_comes: ClassVar[Sequence[str]]  # formats that are written while the run goes on
+
+    def run(self, blocks: Iterable[FloatArray]) -> tuple[Document, ExitCode]:
+        """Transcribe `blocks`; afterwards the transcript is in its place, or on standard output.
+
+        Raises `AudioError` where there was no audio, `OutputError`, and whatever the engine raises; what was confirmed
+        before that is kept as a partial transcript.
+        """
+        writer = Writer(self.target)
+        try:
+            try:
+                self.hear(blocks, writer)
+            except Exception:
+                self.heard.interrupted = True
+                if self.heard.segments:
+                    self._save(writer, self.document())
+                raise
+            document = self.document()
+            place = self._save(writer, document)
+        finally:
+            writer.discard()
+        return document, self._conclude(place)
+
+    @abstractmethod
+    def hear(self, blocks: Iterable[FloatArray], writer: Writer) -> None:
+        """Transcribe `blocks` into `heard`; what is written as it comes goes to `writer`."""
+
+    @abstractmethod
+    def document(self) -> Document:
+        """What there is now."""
+
+    @property
+    def language(self) -> str | None:
+        """The language of the speech: asked for, heard, or the only one there is."""
+        only = None if self.transcriber.dims.is_multilingual else "en"
+        return self.options.language or self.heard.language or only
+
+    def _save(self, writer: Writer, document: Document) -> str:
+        """Put the transcript in its place; returns where that is."""
+        form = self.target.format
+        if form == "json" and self.target.shared:
+            writer.write(json_line(document))
+        elif form not in self.as_it_comes:
+            writer.write(get_format(form)(document))
+        place = writer.finish(whole=not self.heard.interrupted)
+        return "standard output" if place is None else str(place)
+
+    def _conclude(self, place: str) -> ExitCode:
+        """Tell how an incomplete run ended; its exit code."""
+        if self.heard.interrupted:
+            of = f" of {clock_text(self.duration_s)}" if self.duration_s else ""
+            say(f"interrupted after {clock_text(seconds(self.done))}{of}; what was confirmed went to {place}")
+            return ExitCode.INTERRUPTED
+        if self.heard.broken is not None:
+            say(f"warning: {self.heard.broken}")
+            say(f"the transcript of the part that could be read is in {place}")
+            return code_for(self.heard.broken)
+        return ExitCode.OK
 
 
-def conclude(heard: Heard, place: str, *, done: int, duration_s: float | None) -> ExitCode:
-    """Tell how an incomplete run ended, after `done` samples, and its exit code."""
-    if heard.interrupted:
-        of = f" of {clock_text(duration_s)}" if duration_s else ""
-        say(f"interrupted after {clock_text(seconds(done))}{of}; what was confirmed went to {place}")
-        return ExitCode.INTERRUPTED
-    if heard.broken is not None:
-        say(f"warning: {heard.broken}")
-        say(f"the transcript of the part that could be read is in {place}")
-        return code_for(heard.broken)
-    return ExitCode.OK
+@dataclass(slots=True, kw_only=True)
+class StreamJob(Job):
+    """With `rest` Ctrl-C is the normal end (a microphone), and what was heard up to then is the whole; see `Pump`."""
+
+    recipe: "Recipe"
+    live: bool
+    rest: Callable[[], FloatArray] | None = None
+    meter: Meter = field(init=False)
+    as_it_comes: ClassVar = ("txt", "jsonl")
+
+    def hear(self, blocks: Iterable[FloatArray], writer: Writer) -> None:
+        """Push `blocks` into a session."""
+        session = self.transcriber.session(self.recipe, options=self.options, live=self.live)
+        if self.live:
+            self.transcriber.warm_up()
+        self.meter = Meter(self.live)
+        pump = Pump(session, self.meter, rest=self.rest, heard=self.heard)
+        try:
+            with self._shown(pump, writer), Interrupts() as interrupts:
+                pump.run(blocks, interrupts)
+        except Exception:
+            pump.close()
+            raise
+        finally:
+            self.done = self.meter.samples
+
+    @contextmanager
+    def _shown(self, pump: Pump, writer: Writer) -> Iterator[None]:
+        """Attach whatever writes and draws during the run."""
+        out, err = terminal(sys.stdout), terminal(sys.stderr)
+        name = choose_view(
+            self.target, live=self.live, out_is_terminal=out is not None, err_is_terminal=err is not None
+        )
+        view: LiveView | ProgressBar | None = None
+        if name == "progress" and err is not None:
+            view = ProgressBar(err, self.place + self.source, self.duration_s)
+        elif name != "none" and (console := out if name == "live on stdout" else err) is not None:
+            view = LiveView(console, pump.meter, self.transcriber.name, self.recipe.name, self.duration_s)
+        watchers: list[Watcher] = [Warnings()] if not isinstance(view, LiveView) else []
+        if self.target.format == "jsonl":
+            watchers.append(EventLines(writer))
+        elif self.target.format == "txt" and not (name == "live on stdout" and self.target.path is None):
+            watchers.append(TextLines(writer))
+        if view is None:
+            pump.watchers = watchers
+            yield
+            return
+        pump.watchers = [*watchers, view.open()]
+        speaker = speaking_through(view.note) if isinstance(view, LiveView) else nullcontext()
+        try:
+            with speaker:
+                yield
+        finally:
+            view.close()
+
+    def document(self) -> Document:
+        """What was confirmed, with the figures of the run."""
+        return Document(
+            tuple(self.heard.segments),
+            language=self.language,
+            duration=self.meter.samples,
+            model=self.transcriber.name,
+            recipe=self.recipe.name,
+            source=self.source,
+            complete=self.heard.complete,
+            metrics=self.meter.summary(),
+        )
+
+
+@dataclass(slots=True)
+class OfflineJob(Job):
+    """`framing` is how windows reach the encoder."""
+
+    framing: str = "pad30"
+    _samples: int = field(default=0, init=False)
+    _began: float = field(default_factory=time.perf_counter, init=False)
+    _first_s: float | None = field(default=None, init=False)
+    _cpu: float = field(default_factory=time.process_time, init=False)
+    as_it_comes: ClassVar = ("txt",)
+
+    def hear(self, blocks: Iterable[FloatArray], writer: Writer) -> None:
+        """Transcribe `blocks`; an interrupt keeps the segments that are done."""
+        from whispertide.api import text_segment
+
+        lines = TextLines(writer) if self.target.format == "txt" else Watcher()
+        with Interrupts() as interrupts, self._bar() as show:
+
+            def progress(done: int, _: int) -> None:
+                self.done = done
+                show(done)
+
+            try:
+                with interrupts.waiting():
+                    for segment in self.transcriber.transcribe_segments(
+                        self._whole(blocks), options=self.options, progress=progress, framing=self.framing
+                    ):
+                        self.heard.language = segment.language
+                        self.heard.segments.append(text_segment(segment))
+                        self._first_s = self._first_s or time.perf_counter() - self._began
+                        lines.lines(self.heard.segments[-1:])
+            except KeyboardInterrupt:
+                self.heard.interrupted = True
+            except AudioError:
+                if not interrupts.pressed:
+                    raise
+            # What comes while the decoder calls back it takes for an error, or for the end, of its input.
+            self.heard.interrupted = self.heard.interrupted or interrupts.pressed
+
+    def _whole(self, blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
+        """`blocks` up to where the audio breaks off: that error is kept, not raised, unless nothing came before it."""
+        try:
+            for block in blocks:
+                self._samples += len(block)
+                yield block
+        except AudioError as error:
+            if self._samples == 0:
+                raise
+            self.heard.broken = error
+        if self._samples == 0:
+            raise AudioError("there is no audio in it: it is empty")
+
+    @contextmanager
+    def _bar(self) -> Iterator[Callable[[int], None]]:
+        """What is told how many samples are done: a bar on standard error where that is a terminal."""
+        console = terminal(sys.stderr)
+        if console is None or (sys.stdout.isatty() and self.target.path is None and self.target.format == "txt"):
+            yield lambda _: None  # the lines that appear are progress enough
+            return
+        bar = ProgressBar(console, self.place + self.source, self.duration_s).open()
+        try:
+            yield lambda done: bar.show(seconds(done), time.perf_counter() - self._began)
+        finally:
+            bar.close()
+
+    def document(self) -> Document:
+        """What was heard, with the figures of the run."""
+        wall = time.perf_counter() - self._began
+        length = seconds(self._samples)
+        return Document(
+            tuple(self.heard.segments),
+            language=self.language,
+            duration=self._samples,
+            model=self.transcriber.name,
+            recipe="offline",
+            source=self.source,
+            complete=self.heard.complete,
+            metrics={
+                "audio_s": length,
+                "wall_s": round(wall, 4),
+                "real_time_factor": round(wall / length, 4) if length else None,
+                "cpu_s": round(time.process_time() - self._cpu, 4),
+                "first_text_s": None if self._first_s is None else round(self._first_s, 4),
+            },
+        )

@@ -1,60 +1,21 @@
 """`whispertide listen`: live captions of a microphone."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from whispertide.cli.arguments import (
-    DEFAULT_MODEL,
-    ExecutorOption,
-    FormatOption,
-    FramingOption,
-    HushOption,
-    LanguageOption,
-    ModelChoice,
-    ModelOption,
-    PrecisionOption,
-    PromptOption,
-    ProviderOption,
-    RecipeOption,
-    RevisionOption,
-    SetOption,
-    StreamChoice,
-    TaskOption,
-    ThreadsOption,
-    VadOption,
-    decode_options,
-    hush_word,
-    recipe_changes,
-)
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.output import Target, plan_targets
-from whispertide.options import DecodeOptions, EngineOptions
-
-if TYPE_CHECKING:
-    from whispertide.streaming.hush import HushWord
-    from whispertide.streaming.recipe import Recipe
+from whispertide.cli.output import plan_targets
 
 NAME = "microphone"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to listen with, and where the transcript goes."""
-
-    device: str | None
-    target: Target
-    model: ModelChoice
-    options: DecodeOptions
-    recipe: "Recipe"
-    vad: bool | None
-    hush: "HushWord | None" = None
-
-
 @guarded
+@arguments.grouped
 def listen(
-    model: ModelOption = DEFAULT_MODEL,
+    *,
+    model: arguments.Model = arguments.DEFAULT_MODEL,
     device: Annotated[
         str | None, typer.Option("--device", "-d", help="Number, or part of the name. Default: the system's.")
     ] = None,
@@ -63,35 +24,32 @@ def listen(
         str | None,
         typer.Option("--output", "-o", metavar="FILE|DIR/", help="Save the transcript to this file at the end."),
     ] = None,
-    form: FormatOption = None,
-    language: LanguageOption = None,
-    task: TaskOption = "transcribe",
-    prompt: PromptOption = "",
-    recipe: RecipeOption = None,
-    changes: SetOption = None,
-    vad: VadOption = None,
-    framing: FramingOption = None,
-    hush: HushOption = None,
-    executor: ExecutorOption = None,
-    precision: PrecisionOption = "int8",
-    provider: ProviderOption = "auto",
-    threads: ThreadsOption = 0,
-    revision: RevisionOption = None,
+    form: arguments.Format = None,
+    text: arguments.Text,
+    stream: arguments.Stream,
+    engine: arguments.Engine,
+    revision: arguments.Revision = None,
 ) -> ExitCode:
     """Transcribe the microphone live. Ctrl-C ends it, shows the last words and saves the transcript."""
     if show_devices:
         return list_devices()
-    word, framed = hush_word(hush, framing)
-    request = Request(
-        device=device,
-        target=plan_targets([NAME], output, form)[0],
-        model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
-        options=decode_options(language, task, prompt),
-        recipe=StreamChoice(recipe, recipe_changes(changes, framed, executor)).resolve(),
-        vad=vad,
-        hush=word,
-    )
-    return run(request)
+    from whispertide.audio import mic
+    from whispertide.cli.job import StreamJob, warn_of_synthetic
+    from whispertide.cli.pump import Arrivals
+
+    word, (target,) = stream.hush_word(), plan_targets([NAME], output, form)
+    options, recipe = arguments.with_code(text), stream.resolve(word)
+    with mic.microphone_blocks(device):
+        pass  # no microphone: say so before a model is loaded, or even downloaded
+    transcriber = arguments.load(model, engine, revision, word)
+    warn_of_synthetic(transcriber)
+    transcriber.warm_up()
+    say(f"{recipe.name} with {transcriber.name}: {transcriber.framed(recipe).why}")
+    with mic.microphone_blocks(device) as blocks:
+        say("listening; press Ctrl-C to end")
+        arrivals = Arrivals(blocks)
+        job = StreamJob(transcriber, options, target, NAME, recipe=recipe, live=True, rest=arrivals.rest)
+        return job.run(arrivals)[1]
 
 
 def list_devices() -> ExitCode:
@@ -106,32 +64,3 @@ def list_devices() -> ExitCode:
         mark = "*" if found.is_default else " "
         typer.echo(f"{mark} {found.index:3d}  {found.name}  ({found.channels} channels, {found.sample_rate} Hz)")
     return ExitCode.OK
-
-
-def run(request: Request) -> ExitCode:
-    """Listen until Ctrl-C."""
-    from whispertide.audio import mic
-    from whispertide.cli.job import warn_of_synthetic
-    from whispertide.cli.pump import Arrivals
-    from whispertide.cli.stream import StreamJob
-
-    with mic.microphone_blocks(request.device):
-        pass  # no microphone: say so before a model is loaded, or even downloaded
-    transcriber = request.model.load(request.hush)
-    warn_of_synthetic(transcriber)
-    transcriber.warm_up()
-    say(f"{request.recipe.name} with {transcriber.name}: {transcriber.framed(request.recipe).why}")
-    with mic.microphone_blocks(request.device) as blocks:
-        say("listening; press Ctrl-C to end")
-        arrivals = Arrivals(blocks)
-        job = StreamJob(
-            transcriber,
-            request.recipe,
-            request.options,
-            request.target,
-            live=True,
-            source=NAME,
-            vad=request.vad,
-            rest=arrivals.rest,
-        )
-        return job.run(arrivals)[1]

@@ -1,11 +1,11 @@
 """The command line: puts the commands together. One file per command; heavy imports happen when a command runs."""
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 
+from whispertide import __version__
 from whispertide.cli.bench import bench
 from whispertide.cli.demo import demo
 from whispertide.cli.doctor import doctor
@@ -18,7 +18,6 @@ from whispertide.cli.profile import profile
 from whispertide.cli.replay import replay
 from whispertide.cli.serve import serve
 from whispertide.cli.train import train
-from whispertide.cli.train_truncation import truncation
 from whispertide.cli.transcribe import transcribe
 
 app = typer.Typer(
@@ -30,28 +29,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
-app.command(epilog=HELP)(transcribe)
-app.command(epilog=HELP)(listen)
-app.command(epilog=HELP)(demo)
-app.command(epilog=HELP)(serve)
-app.command(epilog=HELP)(replay)
-app.add_typer(models, name="models", epilog=HELP)
-train.command(epilog=HELP)(truncation)
-app.add_typer(train, name="train", epilog=HELP)
-app.add_typer(export, name="export", epilog=HELP)
-app.command(epilog=HELP)(doctor)
-app.command(epilog=HELP)(profile)
-app.add_typer(bench, name="bench", epilog=HELP)
+for command in (transcribe, listen, demo, serve, replay, doctor, profile):
+    app.command(epilog=HELP)(command)
+for name, group in {"models": models, "train": train, "export": export, "bench": bench}.items():
+    app.add_typer(group, name=name, epilog=HELP)
 
 
 def _version(wanted: bool) -> None:
-    if not wanted:
-        return
-    try:
-        typer.echo(f"whispertide {version('whispertide')}")
-    except PackageNotFoundError:  # run from a source tree
-        typer.echo("whispertide (not installed)")
-    raise typer.Exit
+    if wanted:
+        typer.echo(f"whispertide {__version__}")
+        raise typer.Exit
 
 
 @app.callback()

@@ -4,16 +4,13 @@ from typing import Annotated
 
 import typer
 
-from whispertide.cli import completion
-from whispertide.cli.arguments import ModelChoice, PrecisionOption, ProviderOption, RevisionOption, ThreadsOption
+from whispertide.cli import arguments, completion
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.options import EngineOptions
 
 models = typer.Typer(help="List, download, find and remove models.", no_args_is_help=True)
 
 NameArgument = Annotated[
-    str,
-    typer.Argument(metavar="MODEL", help="A name such as base.en, or a hub id.", autocompletion=completion.models),
+    str, typer.Argument(metavar="MODEL", help="A name such as base.en, or a hub id.", autocompletion=completion.models)
 ]
 
 
@@ -38,7 +35,7 @@ def list_models() -> ExitCode:
 
 @models.command()
 @guarded
-def pull(name: NameArgument, revision: RevisionOption = None) -> ExitCode:
+def pull(name: NameArgument, revision: arguments.Revision = None) -> ExitCode:
     """Download or update a model, and print its folder."""
     from whispertide.checkpoint import hub
 
@@ -48,7 +45,7 @@ def pull(name: NameArgument, revision: RevisionOption = None) -> ExitCode:
 
 @models.command()
 @guarded
-def path(name: NameArgument, revision: RevisionOption = None) -> ExitCode:
+def path(name: NameArgument, revision: arguments.Revision = None) -> ExitCode:
     """Print the folder of a model that is on this machine."""
     from whispertide.checkpoint import hub
 
@@ -60,7 +57,7 @@ def path(name: NameArgument, revision: RevisionOption = None) -> ExitCode:
 @guarded
 def remove(
     name: NameArgument,
-    revision: RevisionOption = None,
+    revision: arguments.Revision = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> ExitCode:
     """Delete a model from the Hugging Face cache, which other programs share."""
@@ -79,17 +76,12 @@ def remove(
 
 @models.command()
 @guarded
-def preload(
-    name: NameArgument,
-    revision: RevisionOption = None,
-    precision: PrecisionOption = "int8",
-    provider: ProviderOption = "auto",
-    threads: ThreadsOption = 0,
-) -> ExitCode:
+@arguments.grouped
+def preload(name: NameArgument, *, revision: arguments.Revision = None, engine: arguments.Engine) -> ExitCode:
     """Download a model and build its graphs, so that its first use is quick and needs no network."""
     import time
 
     began = time.perf_counter()
-    transcriber = ModelChoice(name, revision, EngineOptions(precision, provider, threads)).load()
-    say(f"{transcriber.name} is ready ({precision}, {time.perf_counter() - began:.1f} s)")
+    transcriber = arguments.load(name, engine, revision)
+    say(f"{transcriber.name} is ready ({engine.precision}, {time.perf_counter() - began:.1f} s)")
     return ExitCode.OK

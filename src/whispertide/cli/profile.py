@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whispertide.cli import completion
-from whispertide.cli.arguments import (
-    BUNDLED_MODEL,
-    ModelChoice,
-    PrecisionOption,
-    ProviderOption,
-    RecipeOption,
-    RevisionOption,
-    SetOption,
-    StreamChoice,
-    ThreadsOption,
-)
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.options import EngineOptions
 
@@ -30,31 +19,27 @@ if TYPE_CHECKING:
 
 
 @guarded
+@arguments.grouped
 def profile(
-    model: Annotated[
-        str,
-        typer.Argument(help="The model to measure; base.en for what `listen` uses.", autocompletion=completion.models),
-    ] = BUNDLED_MODEL,
+    *,
+    model: arguments.MeasuredModel = arguments.BUNDLED_MODEL,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
-    recipe: RecipeOption = None,
-    changes: SetOption = None,
-    precision: PrecisionOption = "int8",
-    provider: ProviderOption = "auto",
-    threads: ThreadsOption = 0,
-    revision: RevisionOption = None,
+    stream: arguments.RecipeOptions,
+    engine: arguments.Engine,
+    revision: arguments.Revision = None,
 ) -> ExitCode:
     """Measure serial and pipelined execution with every split of the threads. `--executor auto` uses the best."""
-    chosen = StreamChoice(recipe, tuple(changes or ())).resolve()
-    measured, place = run(ModelChoice(model, revision, EngineOptions(precision, provider, threads)), chosen)
+    recipe = stream.resolve()
+    measured, place = run(model, engine, revision, recipe)
     if as_json:
-        typer.echo(json.dumps(to_json(measured, chosen), indent=2))
+        typer.echo(json.dumps(to_json(measured, recipe), indent=2))
     else:
-        show(measured, f"rounds of {chosen.name} with {model} ({precision})")
-    say(f"executor=auto uses the best one from now on, with {chosen.name}; kept in {place}")
+        show(measured, f"rounds of {recipe.name} with {model} ({engine.precision})")
+    say(f"executor=auto uses the best one from now on, with {recipe.name}; kept in {place}")
     return ExitCode.OK
 
 
-def run(choice: ModelChoice, recipe: "Recipe") -> "tuple[list[Measured], Path]":
+def run(model: str, engine: EngineOptions, revision: str | None, recipe: "Recipe") -> "tuple[list[Measured], Path]":
     """Measure, and keep what was found; returns it and where it is. Raises what loading the model raises, `GraphError`
     and `OutputError`; after an interrupt nothing is kept.
     """
@@ -66,12 +51,12 @@ def run(choice: ModelChoice, recipe: "Recipe") -> "tuple[list[Measured], Path]":
     from whispertide.model.whisper import load_model
     from whispertide.streaming.allocation import remember
 
-    model = load_model(choice.name, choice.engine, revision=choice.revision, announce=say)
-    framed = Transcriber(model).framed(recipe)
+    loaded = load_model(model, engine, revision=revision, announce=say)
+    framed = Transcriber(loaded).framed(recipe)
     with counting("allocations") as progress:
-        measured = measure_all(model, framed.recipe, bundled_audio(), progress)
+        measured = measure_all(loaded, framed.recipe, bundled_audio(), progress)
     try:
-        return measured, remember(model, recipe.name, measured)
+        return measured, remember(loaded, recipe.name, measured)
     except OSError as error:
         raise OutputError(
             f"cannot keep the measurement in the cache ({error}): make it writable, or set WHISPERTIDE_CACHE to "

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whispertide.audio.file import rechunk
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.meter import Meter
 from whispertide.errors import AudioError
@@ -20,25 +21,12 @@ from whispertide.events import Confirmed, Event, Language, TurnEnd
 from whispertide.formats.document import Segmenter, TextSegment
 from whispertide.types import SAMPLE_RATE, FloatArray
 
+if TYPE_CHECKING:
+    from whispertide.session import Session
+
 LIVE_BLOCK = SAMPLE_RATE // 10  # 0.1 s: how finely audio arrives
 
 _POLL_S = 0.1  # how soon a wait for a microphone notices an interrupt
-
-
-class Pushable(Protocol):
-    """What the loop needs of a session."""
-
-    def push(self, samples: FloatArray) -> list[Event]:
-        """Take audio; return what it led to."""
-
-    def finish(self) -> list[Event]:
-        """The audio is over."""
-
-    def collect(self) -> list[Event]:
-        """What was computed meanwhile led to these."""
-
-    def close(self) -> None:
-        """Nobody waits for what is being computed."""
 
 
 class Watcher:
@@ -75,7 +63,7 @@ class Pump:
     has arrived but was not taken yet, and the session is finished with it.
     """
 
-    session: Pushable
+    session: "Session"
     meter: Meter
     watchers: Sequence[Watcher] = ()
     rest: Callable[[], FloatArray] | None = None
@@ -200,24 +188,6 @@ class Arrivals:
             else:
                 self._over, self._ended = True, part
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
-
-
-def rechunk(blocks: Iterable[FloatArray], size: int) -> Iterator[FloatArray]:
-    """The same audio in blocks of exactly `size` samples; the last may be shorter."""
-    held: list[FloatArray] = []
-    count = 0
-    for block in blocks:
-        held.append(block)
-        count += len(block)
-        if count < size:
-            continue
-        whole = np.concatenate(held)
-        cut = count - count % size
-        for start in range(0, cut, size):
-            yield whole[start : start + size]
-        held, count = [whole[cut:]], count - cut
-    if count:
-        yield np.concatenate(held)
 
 
 def at_full_speed(blocks: Iterable[FloatArray], step: int) -> Iterator[FloatArray]:

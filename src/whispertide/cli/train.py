@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from whispertide.cli.arguments import ModelArgument
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_card import card, curve
+from whispertide.cli.train_causal import causal
 from whispertide.cli.train_fit import export, fit, plot, resume
 from whispertide.cli.train_heads import heads
 from whispertide.cli.train_hush import hush
@@ -37,23 +38,14 @@ def group() -> None:
     """
 
 
-train.command()(prepare)
-train.command()(speech)
-train.command()(fit)
-train.command()(resume)
-train.command()(plot)
-train.command()(export)
-train.command()(card)
-train.command()(curve)
-train.command()(heads)
-train.command()(truncation)
-train.command()(hush)
+for command in (prepare, speech, fit, resume, plot, export, card, curve, heads, truncation, hush, causal):
+    train.command()(command)
 
 
 @train.command()
 @guarded
 def widen(
-    model: ModelArgument,
+    model: arguments.ModelArgument,
     to: Annotated[str, typer.Option("--to", help="The shape to take: base.en, small.en or medium.en.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A new folder for the checkpoint.")],
 ) -> ExitCode:

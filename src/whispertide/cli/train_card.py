@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from whispertide.cli.arguments import ModelArgument, PrecisionOption, ProviderOption, ThreadsOption
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
 from whispertide.errors import OptionError, OutputError
 from whispertide.extras import require
-from whispertide.options import EngineOptions
 
 ManifestOption = Annotated[
     Path | None,
@@ -26,8 +25,10 @@ QuickOption = Annotated[bool, typer.Option("--quick", help="Only a small part of
 
 
 @guarded
+@arguments.grouped
 def card(
-    model: ModelArgument,
+    *,
+    model: arguments.ModelArgument,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE.md", help="The card. Its figures go beside it.")
     ],
@@ -37,9 +38,7 @@ def card(
     manifest: ManifestOption = None,
     quick: QuickOption = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed for the generated sentences and sounds.")] = 0,
-    precision: PrecisionOption = "int8",
-    provider: ProviderOption = "auto",
-    threads: ThreadsOption = 0,
+    engine: arguments.Engine,
 ) -> ExitCode:
     """Measure a checkpoint and write its model card.
 
@@ -54,7 +53,7 @@ def card(
 
     if output.suffix != ".md":
         raise OutputError(f"expected a file that ends with .md; got {output}. The figures go beside it as .json")
-    options = CardOptions(manifest, quick, seed, EngineOptions(precision, provider, threads), output, against)
+    options = CardOptions(manifest, quick, seed, engine, output, against)
     try:
         with counting("recognitions") as advance:
             made = make_card(model, options, announce=say, advance=advance)

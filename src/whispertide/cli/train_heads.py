@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from whispertide.cli.arguments import ModelArgument
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 
 
 @guarded
 def heads(
-    model: ModelArgument,
+    model: arguments.ModelArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the scores; write nothing.")] = False,
 ) -> ExitCode:
     """Choose the attention heads for word times, by the exact word times of synthetic speech.

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whispertide.atomic import replacing
-from whispertide.cli import completion
-from whispertide.cli.arguments import AttachmentOption
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
 from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_device, train_workers
 from whispertide.cli.train_prepare import prepared
@@ -23,22 +22,13 @@ _MINUTES = 30.0  # of synthetic speech
 
 @guarded
 def hush(
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODEL",
-            help="A name such as base.en, a hub id or a folder.",
-            autocompletion=completion.models,
-        ),
-    ],
+    model: arguments.Model,
     data: Annotated[
         list[Path] | None,
         typer.Option("--data", metavar="PATH", help="A manifest, or folders of shards. Default: synthetic speech."),
     ] = None,
     seconds: Annotated[float, typer.Option("--seconds", help="Length of the hush word.")] = 0.5,
-    output: AttachmentOption = None,
+    output: arguments.Attachment = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Updates in all.")] = 1200,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Windows in an update.")] = 8,
     rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 0.01,
@@ -81,7 +71,7 @@ def hush(
     )
     path = output or place(checkpoint, KIND, f"{seconds:g}")
     folder = run or Path(f"hush-{seconds:g}s-{checkpoint.content_hash[:8]}")
-    speech = _speech(data or [], folder)
+    speech = speech_or_synthetic(data or [], folder)
     trainer = open_trainer(load_network(checkpoint), checkpoint.tokenizer, speech, options, folder, where)
     say(f"the run is kept in {folder}")
     if not _train(trainer, train_workers() if workers is None else workers):
@@ -98,7 +88,7 @@ def hush(
     return ExitCode.OK
 
 
-def _speech(data: list[Path], run: Path) -> "Shards":
+def speech_or_synthetic(data: list[Path], run: Path) -> "Shards":
     """The utterances of folders of shards, of manifests, or synthetic ones; the latter two are kept next to the run."""
     from whispertide.lab.training.shards import open_shards
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whispertide.cli.arguments import JobsOption
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def prepare(
     manifest: Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file of JSON lines (docs/training.md).")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the shards.")],
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used.")] = False,
-    jobs: JobsOption = None,
+    jobs: arguments.Jobs = None,
 ) -> ExitCode:
     """Make a folder of shards from recordings and their transcripts, listed in a manifest.
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from whispertide.cli.arguments import JobsOption
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 
 
@@ -21,7 +21,7 @@ def speech(
         int | None,
         typer.Option("--vocabulary", metavar="N", min=1, help="Only the texts' N most frequent words. Default: all."),
     ] = None,
-    jobs: JobsOption = None,
+    jobs: arguments.Jobs = None,
 ) -> ExitCode:
     """Make speech with exact word times by espeak-ng, flite and festival, from the texts of Debian packages.
 

@@ -5,15 +5,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from whispertide.cli.arguments import AttachmentOption, ModelArgument
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
 from whispertide.cli.train_fit import train_device
 
 
 @guarded
 def truncation(
-    model: ModelArgument,
-    output: AttachmentOption = None,
+    model: arguments.ModelArgument,
+    output: arguments.Attachment = None,
     data: Annotated[
         list[Path] | None,
         typer.Option("--data", metavar="DIR", help="Speech with word times, as shards. Default: synthetic speech."),

@@ -1,70 +1,29 @@
 """`whispertide transcribe`: files, or standard input, to transcripts."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from whispertide.cli.arguments import (
-    DEFAULT_MODEL,
-    ExecutorOption,
-    FormatOption,
-    FramingOption,
-    HushOption,
-    LanguageOption,
-    ModelChoice,
-    ModelOption,
-    PrecisionOption,
-    PromptOption,
-    ProviderOption,
-    RecipeOption,
-    RevisionOption,
-    SetOption,
-    StreamChoice,
-    TaskOption,
-    ThreadsOption,
-    VadOption,
-    decode_options,
-    hush_word,
-    recipe_changes,
-)
+from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say
-from whispertide.cli.folder import with_folders_opened
-from whispertide.cli.output import STDIN, Target, plan_targets
-from whispertide.cli.source import PcmFormat, Source
+from whispertide.cli.output import STDIN, plan_targets
+from whispertide.cli.source import PcmFormat, Source, with_folders_opened
 from whispertide.errors import AudioError, OptionError
-from whispertide.options import DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
-    from whispertide.api import Transcriber
-    from whispertide.streaming.hush import HushWord
     from whispertide.streaming.recipe import Recipe
+    from whispertide.types import FloatArray
 
-Pace = Literal["max", "live"]
-SampleFormat = Literal["u8", "s16le", "s32le", "f32le"]
-
-_INPUT = "Raw PCM on standard input"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is to be transcribed, how, and where to. `recipe` None: offline, with windows framed as `framing` says."""
-
-    sources: tuple[Source, ...]
-    targets: tuple[Target, ...]
-    model: ModelChoice
-    options: DecodeOptions
-    recipe: "Recipe | None"
-    vad: bool | None
-    live: bool
-    framing: str = "pad30"
-    hush: "HushWord | None" = None
+_pcm = partial(typer.Option, rich_help_panel="Raw PCM on standard input")
 
 
 @guarded
+@arguments.grouped
 def transcribe(
+    *,
     files: Annotated[
         list[str],
         typer.Argument(
@@ -72,65 +31,63 @@ def transcribe(
             help="Audio or video files of any kind; a folder: those in it, not deeper; -: standard input.",
         ),
     ],
-    model: ModelOption = DEFAULT_MODEL,
+    model: arguments.Model = arguments.DEFAULT_MODEL,
     output: Annotated[
         str | None,
         typer.Option(
             "--output", "-o", metavar="FILE|DIR/", help="Default: standard output. Several files need a folder."
         ),
     ] = None,
-    form: FormatOption = None,
-    language: LanguageOption = None,
-    task: TaskOption = "transcribe",
-    prompt: PromptOption = "",
-    recipe: RecipeOption = None,
-    changes: SetOption = None,
+    form: arguments.Format = None,
+    text: arguments.Text,
+    stream: arguments.Stream,
     pace: Annotated[
-        Pace | None,
+        Literal["max", "live"] | None,
         typer.Option(
             "--pace",
             help="max (default): as fast as it goes; live: at the speed of speech.",
             rich_help_panel="Streaming",
         ),
     ] = None,
-    vad: VadOption = None,
-    framing: FramingOption = None,
-    hush: HushOption = None,
-    executor: ExecutorOption = None,
-    precision: PrecisionOption = "int8",
-    provider: ProviderOption = "auto",
-    threads: ThreadsOption = 0,
-    revision: RevisionOption = None,
-    rate: Annotated[
-        int | None,
-        typer.Option("--rate", min=1, help="Samples per second. Without it - is a file.", rich_help_panel=_INPUT),
-    ] = None,
-    channels: Annotated[int, typer.Option("--channels", min=1, rich_help_panel=_INPUT)] = 1,
-    sample_format: Annotated[SampleFormat, typer.Option("--sample-format", rich_help_panel=_INPUT)] = "s16le",
+    engine: arguments.Engine,
+    revision: arguments.Revision = None,
+    rate: Annotated[int | None, _pcm("--rate", min=1, help="Samples per second. Without it - is a file.")] = None,
+    channels: Annotated[int, _pcm("--channels", min=1)] = 1,
+    sample_format: Annotated[Literal["u8", "s16le", "s32le", "f32le"], _pcm("--sample-format")] = "s16le",
 ) -> ExitCode:
     """Transcribe audio files, each as a whole. Only the transcript goes to standard output; the rest to standard error.
 
     With --recipe, --set, --pace, --vad or --executor the audio is streamed instead, as from a microphone.
     """
-    pcm = None if rate is None else PcmFormat(rate, channels, sample_format)
-    names = with_folders_opened(files)
+    from whispertide.cli.job import Job, OfflineJob, StreamJob, warn_of_synthetic
+
+    pcm, names = None if rate is None else PcmFormat(rate, channels, sample_format), with_folders_opened(files)
     # A folder gives a folder, also where it holds one recording, or is yet to be made.
     folder = output if output is None or names == files or Path(output).suffix else f"{output}/"
     _check_usage(names, pcm)
-    streams = any(choice is not None for choice in (recipe, changes, pace, vad, executor))
-    word, framed = hush_word(hush, framing)
-    request = Request(
-        sources=tuple(Source(name, pcm) for name in names),
-        targets=tuple(plan_targets(names, folder, form)),
-        model=ModelChoice(model, revision, EngineOptions(precision, provider, threads)),
-        options=decode_options(language, task, prompt),
-        recipe=StreamChoice(recipe, recipe_changes(changes, framed, executor)).resolve() if streams else None,
-        vad=vad,
-        live=pace == "live",
-        framing="hush" if word else framing or "pad30",
-        hush=word,
-    )
-    return run(request)
+    word = stream.hush_word()
+    sources, targets = [Source(name, pcm) for name in names], plan_targets(names, folder, form)
+    options, live = arguments.with_code(text), pace == "live"
+    recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
+    durations, codes = _probed(sources)  # before a model is loaded, or even downloaded
+    if durations:
+        transcriber = arguments.load(model, engine, revision, word)
+        warn_of_synthetic(transcriber, names)
+    for number, duration_s in durations.items():
+        source = sources[number]
+        place = f"{number + 1}/{len(names)} " if len(names) > 1 else ""
+        about = (transcriber, options, targets[number], source.label, duration_s, place)
+        try:
+            if recipe is None:
+                job: Job = OfflineJob(*about, framing="hush" if word else stream.framing or "pad30")
+            else:
+                job = StreamJob(*about, recipe=recipe, live=live)
+            codes[number] = job.run(_blocks(source, recipe, live=live))[1]
+        except AudioError as error:
+            codes[number] = report(error, about=source.label)
+        if codes[number] is ExitCode.INTERRUPTED:
+            break
+    return _told(sources, codes)
 
 
 def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
@@ -142,65 +99,35 @@ def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
         raise OptionError("standard input can be read once; expected one - among the files")
 
 
-def run(request: Request) -> ExitCode:
-    """Do it; what cannot be used is reported, and the other files are still transcribed."""
-    codes: dict[int, ExitCode] = {}
+def _probed(sources: Sequence[Source]) -> tuple[dict[int, float | None], dict[int, ExitCode]]:
+    """How long those are that can be used, by their numbers, and the exit codes of the others, which are reported."""
     durations: dict[int, float | None] = {}
-    for number, source in enumerate(request.sources):  # before a model is loaded, or even downloaded
+    codes: dict[int, ExitCode] = {}
+    for number, source in enumerate(sources):
         try:
             durations[number] = source.probe()
         except AudioError as error:
             codes[number] = report(error)
-    if not durations:
-        return _told(request.sources, codes)
-    transcriber = request.model.load(request.hush)
-    from whispertide.cli.job import warn_of_synthetic
-
-    warn_of_synthetic(transcriber, [source.name for source in request.sources])
-    for number, duration_s in durations.items():
-        codes[number] = _run_one(request, transcriber, number, duration_s)
-        if codes[number] is ExitCode.INTERRUPTED:
-            break
-    return _told(request.sources, codes)
+    return durations, codes
 
 
-def _told(sources: Sequence[Source], codes: dict[int, ExitCode]) -> ExitCode:
+def _blocks(source: Source, recipe: "Recipe | None", *, live: bool) -> "Iterable[FloatArray]":
+    """The audio of a source; where it is streamed, at the pace and in the portions of that."""
+    from whispertide.cli.pump import Arrivals, at_full_speed, at_live_pace
+    from whispertide.types import to_samples
+
+    blocks = source.blocks()
+    if recipe is None:
+        return blocks
+    if not live:
+        return at_full_speed(blocks, to_samples(recipe.schedule.step_s))
+    return Arrivals(blocks) if source.is_pipe else at_live_pace(blocks)
+
+
+def _told(sources: Sequence[Source], codes: Mapping[int, ExitCode]) -> ExitCode:
     """One code for all; of several inputs, those that came to nothing are named once more at the end."""
     fine = (ExitCode.OK, ExitCode.TRUNCATED, ExitCode.INTERRUPTED)
     bad = [sources[number].label for number in sorted(codes) if codes[number] not in fine]
     if bad and len(sources) > 1:
         say(f"{len(bad)} of {len(sources)} inputs could not be transcribed: {', '.join(bad)}")
     return combine([codes[number] for number in sorted(codes)])
-
-
-def _run_one(request: Request, transcriber: "Transcriber", number: int, duration_s: float | None) -> ExitCode:
-    from whispertide.cli.offline import OfflineJob
-    from whispertide.cli.pump import Arrivals, at_full_speed, at_live_pace
-    from whispertide.cli.stream import StreamJob
-    from whispertide.types import to_samples
-
-    source, target, count = request.sources[number], request.targets[number], len(request.sources)
-    place = f"{number + 1}/{count} " if count > 1 else ""
-    try:
-        if request.recipe is None:
-            job = OfflineJob(transcriber, request.options, target, source.label, duration_s, request.framing, place)
-            return job.run(source.blocks())[1]
-        blocks = source.blocks()
-        if not request.live:
-            blocks = at_full_speed(blocks, to_samples(request.recipe.schedule.step_s))
-        else:
-            blocks = iter(Arrivals(blocks)) if source.is_pipe else at_live_pace(blocks)
-        stream = StreamJob(
-            transcriber,
-            request.recipe,
-            request.options,
-            target,
-            live=request.live,
-            source=source.label,
-            vad=request.vad,
-            duration_s=duration_s,
-            place=place,
-        )
-        return stream.run(blocks)[1]
-    except AudioError as error:
-        return report(error, about=source.label)

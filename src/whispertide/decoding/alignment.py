@@ -294,12 +294,7 @@ def within(
 
 
 def place_words(
-    timings: Sequence[WordTiming],
-    segments: Sequence[TimedSegment],
-    *,
-    eot: int,
-    offset: int = 0,
-    last_speech: int = 0,
+    timings: Sequence[WordTiming], segments: Sequence[TimedSegment], *, eot: int, offset: int = 0, last_speech: int = 0
 ) -> list[SpokenSegment]:
     """Give each segment its words, with all repairs, in absolute samples.
 

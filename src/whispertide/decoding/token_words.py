@@ -135,11 +135,7 @@ def _attended(
         end = max(int(frames[stop - 1]) + 1, start)
         timings.append(
             WordTiming(
-                text,
-                tuple(tokens),
-                start * FRAME_SAMPLES,
-                end * FRAME_SAMPLES,
-                float(probabilities[done:stop].mean()),
+                text, tuple(tokens), start * FRAME_SAMPLES, end * FRAME_SAMPLES, float(probabilities[done:stop].mean())
             )
         )
         done, least = stop, start

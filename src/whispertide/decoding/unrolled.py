@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from whispertide.decoding.beam import GREEDY
+from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.end import End
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.decoding.accept import Accept
+from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
 from whispertide.decoding.alignment import SpokenSegment, locate_words, place_words, within
-from whispertide.decoding.beam import GREEDY, Beam
 from whispertide.decoding.draft import Draft
 from whispertide.decoding.fallback import compression_ratio, decode_with_fallback
 from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import Rules, build_rules
-from whispertide.decoding.sampling import Sampling
 from whispertide.decoding.search import Guard, Steps, StopReason, run_search
 from whispertide.decoding.segments import Segmentation, TimedSegment, split_segments
 from whispertide.decoding.token_search import TokenSearch

@@ -1,7 +1,16 @@
-"""Which arithmetic each precision means for the linear layers; in "fp16" everything else is in half precision too."""
+"""Which arithmetic each precision means for the linear layers; in "fp16" everything else is in half precision too.
+
+x86 without VNNI adds two 8-bit products in 16 bits when weights are signed (VPMADDUBSW, on AVX2 machines), which
+saturates. There the weights must be stored unsigned, which is exact and a little slower (ONNX Runtime documentation,
+"Quantize ONNX models", section on U8S8). The check multiplies, so it asks the machine itself rather than a list of CPU
+flags.
+"""
+
+from functools import cache
+
+import numpy as np
 
 from whispertide.graphs.builder import LinearKind
-from whispertide.graphs.saturation import signed_weights_saturate
 from whispertide.options import Precision
 
 # "int8" quantises activations too, per tensor; "int8-weights" only the weights, per block (docs/engine.md).
@@ -14,6 +23,32 @@ _LINEAR: dict[Precision, LinearKind] = {
 
 
 def linear_kind(precision: Precision) -> LinearKind:
-    """That of a precision; the weights of "int8" are unsigned where signed ones saturate (`saturation`)."""
+    """That of a precision; the weights of "int8" are unsigned where signed ones saturate."""
     unsigned = precision == "int8" and signed_weights_saturate()
     return "dynamic-uint8" if unsigned else _LINEAR[precision]
+
+
+_SIZE = 64
+
+
+@cache
+def signed_weights_saturate() -> bool:
+    """Whether the CPU provider's dynamic int8 product of large values with signed weights comes out too small."""
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+
+    weight = np.full((_SIZE, _SIZE), 127, np.int8)
+    graph = helper.make_graph(
+        [helper.make_node("DynamicQuantizeMatMul", ["x", "weight", "scale"], ["product"], domain="com.microsoft")],
+        "saturation",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, _SIZE])],
+        [helper.make_tensor_value_info("product", TensorProto.FLOAT, [1, _SIZE])],
+        [numpy_helper.from_array(weight, "weight"), numpy_helper.from_array(np.ones(_SIZE, np.float32), "scale")],
+    )
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # else it binds a thread to each core, and complains of those it may not use
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    product = session.run(None, {"x": np.ones((1, _SIZE), np.float32)})[0]
+    return bool(product.min() < 0.99 * 127 * _SIZE)

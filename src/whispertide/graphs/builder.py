@@ -183,7 +183,10 @@ class GraphBuilder:
             return self.node("DynamicQuantizeMatMul", value, *packed, zero, *tail, domain=CONTRIB)
         if kind == "block-int8":
             packed = self.block_int8(name, weight, block)
-            return self._matmul_blocks(value, name, packed, weight.shape, bias, block)
+            # inputs 4 and 5 (zero points, group index) stay at their defaults: symmetric, in order
+            tail = ["", "", self.weight(f"{name}.bias", bias)] if bias is not None else []
+            shape = {"K": weight.shape[1], "N": weight.shape[0], "bits": 8, "block_size": block, "accuracy_level": 4}
+            return self.node("MatMulNBits", value, *packed, *tail, domain=CONTRIB, **shape)
         product = self.node("MatMul", value, self.weight(f"{name}.t", weight.T))
         return self.node("Add", product, self.weight(f"{name}.bias", bias)) if bias is not None else product
 
@@ -201,31 +204,6 @@ class GraphBuilder:
         """Store a weight [out, in] as blocks of 8 bits: names of data [out, blocks, block] and scales [out, blocks]."""
         data, scales = blockwise_int8(weight, block)
         return self.weight(f"{name}.blocks{block}", data), self.weight(f"{name}.scales{block}", scales)
-
-    def _matmul_blocks(
-        self,
-        value: str,
-        name: str,
-        packed: tuple[str, str],
-        shape: tuple[int, ...],
-        bias: np.ndarray[Any, Any] | None,
-        block: int,
-    ) -> str:
-        rows, columns = shape
-        # inputs 4 and 5 (zero points, group index) stay at their defaults: symmetric, in order
-        tail = ["", "", self.weight(f"{name}.bias", bias)] if bias is not None else []
-        return self.node(
-            "MatMulNBits",
-            value,
-            *packed,
-            *tail,
-            domain=CONTRIB,
-            K=columns,
-            N=rows,
-            bits=8,
-            block_size=block,
-            accuracy_level=4,
-        )
 
     # -- result ------------------------------------------------------------------------------------------------------
 

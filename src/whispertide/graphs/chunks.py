@@ -178,9 +178,7 @@ def read_manifest(folder: Path) -> Manifest:
         if content["format"] != FORMAT:
             raise GraphError(f"expected format {FORMAT} in {path}; got {content['format']}: export the model again")
         layout = UnrolledLayout(
-            content["start_tokens"],
-            tuple(tuple(plan) for plan in content["plans"]),
-            tuple(content["buckets_s"]),
+            content["start_tokens"], tuple(tuple(plan) for plan in content["plans"]), tuple(content["buckets_s"])
         )
         return Manifest(
             content["model"], content["content_hash"], content["precision"], layout, content["shape"], content

@@ -14,6 +14,7 @@ block-diagonal and block-causal encoders are all a matter of that input.
     cross_v.<l>     [batch, heads, frames, 64]
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from onnx import TensorProto
@@ -37,7 +38,15 @@ def build(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
 
 
 class EncoderGraph:
-    """Builds the encoder of one checkpoint with a given arithmetic of its linear layers."""
+    """Builds the encoder of one checkpoint with a given arithmetic of its linear layers.
+
+    `frames` are those of a window in encoder frames, a number or the name of a dynamic dimension, as is `batch`.
+    """
+
+    batch: int | str = "batch"
+    frames: int | str = "frames"
+    mel_frames: int | str = "mel_frames"
+    bias_shape: Sequence[int | str] = ("bias_batch", "bias_heads", "frames", "frames")
 
     def __init__(self, checkpoint: Checkpoint, builder: GraphBuilder, kind: LinearKind, *, masked: bool) -> None:
         self.dims = checkpoint.dims
@@ -49,50 +58,37 @@ class EncoderGraph:
     def build(self) -> GraphBuilder:
         """Add the whole encoder to the builder."""
         graph, dims = self.graph, self.dims
-        mel = graph.float_input("mel", ["batch", dims.n_mels, "mel_frames"])
-        positions = graph.input("positions", TensorProto.INT64, ["frames"])
-        shape = ["bias_batch", "bias_heads", "frames", "frames"]
-        bias = graph.float_input("attention_bias", shape) if self.masked else ""
-
-        hidden = self._stem(mel, positions)
+        mel = graph.float_input("mel", [self.batch, dims.n_mels, self.mel_frames])
+        positions = self._positions()
+        bias = graph.float_input("attention_bias", self.bias_shape) if self.masked else ""
+        hidden = graph.node("Add", graph.transpose(self._stem(mel), 0, 2, 1), positions)
         for layer in range(dims.n_audio_layer):
-            hidden = self._block(hidden, f"encoder.layers.{layer}", bias)
-        self._outputs(self.layers.norm(hidden, "encoder.layer_norm"))
+            name = f"encoder.layers.{layer}"
+            normed = self.layers.norm(hidden, f"{name}.self_attn_layer_norm")
+            mixed = self._attention(layer, *self.layers.queries_keys_values(normed, f"{name}.self_attn"), bias)
+            attended = self.layers.linear(mixed, f"{name}.self_attn.out_proj")
+            hidden = self.layers.mlp(self.layers.residual(hidden, attended), name)
+        hidden = self.layers.norm(hidden, "encoder.layer_norm")
+        graph.float_output(hidden, "hidden", [self.batch, self.frames, dims.n_audio_state])
+        heads, size = dims.n_text_head, dims.n_text_state // dims.n_text_head
+        for layer in range(dims.n_text_layer):
+            keys, values = self.layers.cross_keys_values(hidden, layer)
+            graph.float_output(keys, f"cross_k.{layer}", [self.batch, heads, size, self.frames])
+            graph.float_output(values, f"cross_v.{layer}", [self.batch, heads, self.frames, size])
         return graph
 
-    def _outputs(self, hidden: str) -> None:
-        self.graph.float_output(hidden, "hidden", ["batch", "frames", self.dims.n_audio_state])
-        self._cross_attention(hidden)
+    def _stem(self, mel: str) -> str:
+        """The two convolutions."""
+        value = self.graph.gelu(self.layers.conv(mel, "encoder.conv1", stride=1))
+        return self.graph.gelu(self.layers.conv(value, "encoder.conv2", stride=2))
 
-    def _stem(self, mel: str, positions: str) -> str:
-        graph = self.graph
-        value = graph.gelu(self.layers.conv(mel, "encoder.conv1", stride=1))
-        return self._placed(graph.gelu(self.layers.conv(value, "encoder.conv2", stride=2)), positions)
+    def _positions(self) -> str:
+        """The rows of the position table that are added to the frames."""
+        positions = self.graph.input("positions", TensorProto.INT64, [self.frames])
+        table = self.graph.weight("encoder.embed_positions", self.tensors.get("encoder.embed_positions.weight"))
+        return self.graph.node("Gather", table, positions, axis=0)
 
-    def _placed(self, value: str, positions: str) -> str:
-        """Columns as rows, with the positions of these frames."""
-        graph = self.graph
-        value = graph.transpose(value, 0, 2, 1)
-        table = graph.weight("encoder.embed_positions", self.tensors.get("encoder.embed_positions.weight"))
-        return graph.node("Add", value, graph.node("Gather", table, positions, axis=0))
-
-    def _block(self, hidden: str, name: str, bias: str) -> str:
-        layers = self.layers
-        attended = self._self_attention(layers.norm(hidden, f"{name}.self_attn_layer_norm"), f"{name}.self_attn", bias)
-        return layers.mlp(layers.residual(hidden, attended), name)
-
-    def _self_attention(self, value: str, name: str, bias: str) -> str:
-        query, key, content = self.layers.queries_keys_values(value, name)
+    def _attention(self, layer: int, query: str, key: str, content: str, bias: str) -> str:
         optional = ["", "", bias] if bias else []
-        mixed = self.graph.node(
-            "MultiHeadAttention", query, key, content, *optional, domain=CONTRIB, num_heads=self.dims.n_audio_head
-        )
-        return self.layers.linear(mixed, f"{name}.out_proj")
-
-    def _cross_attention(self, hidden: str) -> None:
-        graph, heads = self.graph, self.dims.n_text_head
-        size = self.dims.n_text_state // heads
-        for layer in range(self.dims.n_text_layer):
-            keys, values = self.layers.cross_keys_values(hidden, layer)
-            graph.float_output(keys, f"cross_k.{layer}", ["batch", heads, size, "frames"])
-            graph.float_output(values, f"cross_v.{layer}", ["batch", heads, "frames", size])
+        heads = self.dims.n_audio_head
+        return self.graph.node("MultiHeadAttention", query, key, content, *optional, domain=CONTRIB, num_heads=heads)

@@ -21,8 +21,6 @@ already, so a piece costs the same however long the stream is.
 
 from pathlib import Path
 
-from onnx import TensorProto
-
 from whispertide.checkpoint import Checkpoint
 from whispertide.graphs.arithmetic import linear_kind
 from whispertide.graphs.builder import GraphBuilder, WeightFile
@@ -40,48 +38,29 @@ def build(checkpoint: Checkpoint, precision: Precision, folder: Path) -> None:
 class IncrementalGraph(EncoderGraph):
     """The encoder with its past as an input."""
 
-    def build(self) -> GraphBuilder:
-        """Add the whole encoder to the builder."""
-        graph, dims = self.graph, self.dims
-        mel = graph.float_input("mel", [1, dims.n_mels, "columns"])
-        self.kept = graph.float_input("kept", [1, 1, "inner_columns"])
-        positions = graph.input("positions", TensorProto.INT64, ["frames"])
-        bias = graph.float_input("attention_bias", [1, 1, "frames", "total"])
-        hidden = self._stem(mel, positions)
-        for layer in range(dims.n_audio_layer):
-            hidden = self._block(hidden, f"encoder.layers.{layer}", bias)
-        self._outputs(self.layers.norm(hidden, "encoder.layer_norm"))
-        return graph
+    batch, mel_frames = 1, "columns"
+    bias_shape = (1, 1, "frames", "total")
 
-    def _stem(self, mel: str, positions: str) -> str:
+    def _stem(self, mel: str) -> str:
         graph = self.graph
-        value = graph.gelu(self.layers.conv(mel, "encoder.conv1", stride=1, padding=0))
-        value = graph.node("Mul", value, self.kept)
-        value = graph.gelu(self.layers.conv(value, "encoder.conv2", stride=2, padding=0))
-        return self._placed(value, positions)
+        kept = graph.float_input("kept", [1, 1, "inner_columns"])
+        value = graph.node("Mul", graph.gelu(self.layers.conv(mel, "encoder.conv1", stride=1, padding=0)), kept)
+        return graph.gelu(self.layers.conv(value, "encoder.conv2", stride=2, padding=0))
 
-    def _self_attention(self, value: str, name: str, bias: str) -> str:
+    def _attention(self, layer: int, query: str, key: str, content: str, bias: str) -> str:
         """Written out, in two parts: what was heard before, and the piece itself."""
-        graph, dims = self.graph, self.dims
-        heads, layer = dims.n_audio_head, name.split(".")[2]
-        size = dims.n_audio_state // heads
-        query, key, content = (
-            graph.split_heads(part, heads, size, 0, 2, 1, 3) for part in self.layers.queries_keys_values(value, name)
-        )
+        graph, heads = self.graph, self.dims.n_audio_head
+        size = self.dims.n_audio_state // heads
+        query, key, content = (graph.split_heads(part, heads, size, 0, 2, 1, 3) for part in (query, key, content))
         query = graph.node("Mul", query, graph.scalar(size**-0.5))
         past_key, past_content = (
             graph.float_input(f"past_{which}.{layer}", [1, heads, "past", size]) for which in "kv"
         )
         scores = [graph.node("MatMul", query, graph.transpose(keys, 0, 1, 3, 2)) for keys in (past_key, key)]
-        joined = graph.node("Add", graph.node("Concat", *scores, axis=-1), bias)
-        weights = graph.node("Softmax", joined, axis=-1)
-        past = graph.node("Shape", past_key, start=2, end=3)
-        new = graph.node("Shape", key, start=2, end=3)
-        parts = graph.nodes("Split", weights, graph.node("Concat", past, new, axis=0), outputs=2, axis=-1)
-        mixed = [
-            graph.node("MatMul", part, values) for part, values in zip(parts, (past_content, content), strict=True)
-        ]
+        weights = graph.node("Softmax", graph.node("Add", graph.node("Concat", *scores, axis=-1), bias), axis=-1)
+        lengths = [graph.node("Shape", keys, start=2, end=3) for keys in (past_key, key)]
+        parts = graph.nodes("Split", weights, graph.node("Concat", *lengths, axis=0), outputs=2, axis=-1)
+        mixed = [graph.node("MatMul", part, of) for part, of in zip(parts, (past_content, content), strict=True)]
         for which, tensor in (("k", key), ("v", content)):
             graph.float_output(tensor, f"new_{which}.{layer}", [1, heads, "frames", size])
-        heard = graph.transpose(graph.node("Add", *mixed), 0, 2, 1, 3)
-        return self.layers.linear(graph.reshape(heard, 0, 0, -1), f"{name}.out_proj")
+        return graph.reshape(graph.transpose(graph.node("Add", *mixed), 0, 2, 1, 3), 0, 0, -1)

@@ -4,11 +4,21 @@ Knows nothing of Whisper. Attention is written out, because the fused kinds are 
 are on the list of ONNX Runtime's QNN provider (its documentation, "Supported ONNX operators").
 """
 
+from collections.abc import Sequence
+
 from whispertide.graphs.builder import GraphBuilder
 
 
 class PortableBuilder(GraphBuilder):
     """Writes static graphs of standard operators. Floats go in and out in the graph's own type, without casts."""
+
+    def float_input(self, name: str, shape: Sequence[int | str]) -> str:
+        """Declare an input of the graph's own float type."""
+        return self.input(name, self.float_type, shape)
+
+    def float_output(self, value: str, name: str, shape: Sequence[int | str]) -> None:
+        """Declare an output of the graph's own float type."""
+        self.output(value, name, self.float_type, shape)
 
     def gelu(self, value: str) -> str:
         """The exact (erf) GELU, standard since opset 20."""

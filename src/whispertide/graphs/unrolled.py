@@ -57,8 +57,8 @@ class UnrolledGraph:
         graph, chunk, dims = self.graph, self.chunk, self.dims
         self.forced = graph.input("forced", TensorProto.INT32, [1, chunk.length])
         self.rule = graph.input("rule", TensorProto.INT32, [chunk.steps])
-        self.suppress = graph.input("suppress", graph.float_type, [2, dims.n_vocab])
-        self.cross_bias = graph.input("cross_bias", graph.float_type, [1, 1, 1, self.frames])
+        self.suppress = graph.float_input("suppress", [2, dims.n_vocab])
+        self.cross_bias = graph.float_input("cross_bias", [1, 1, 1, self.frames])
         embedding = self.tensors.get("decoder.embed_tokens.weight")
         self.vocabulary = graph.weight("decoder.embed_tokens.t", embedding.T)
         self._caches()
@@ -89,10 +89,10 @@ class UnrolledGraph:
         for layer in range(self.dims.n_text_layer):
             for which in "kv":
                 name = f"past_{which}.{layer}"
-                graph.input(name, graph.float_type, [1, self.heads, past, self.size])
+                graph.float_input(name, [1, self.heads, past, self.size])
                 self.cache[f"{which}.{layer}"] = name
-            graph.input(f"cross_k.{layer}", graph.float_type, [1, self.heads, self.size, self.frames])
-            graph.input(f"cross_v.{layer}", graph.float_type, [1, self.heads, self.frames, self.size])
+            graph.float_input(f"cross_k.{layer}", [1, self.heads, self.size, self.frames])
+            graph.float_input(f"cross_v.{layer}", [1, self.heads, self.frames, self.size])
 
     def _grow(self, name: str, new: str, first: int) -> str:
         """The keys or values `name` with those of new tokens, from place `first` of the chunk on."""

@@ -8,9 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whispertide.errors import OptionError
+from whispertide.model.engine import EncoderState
 from whispertide.model.installed import is_accelerated
 from whispertide.model.runtime import choose_provider, thread_count
 from whispertide.options import DecodeOptions
@@ -50,9 +51,11 @@ class _Recorder:
     executor: Executor
     rounds: list[Recorded] = field(default_factory=list)
 
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
+    ) -> RoundResult[Any]:
         began = time.perf_counter()
-        result = self.executor.run(plan, audio, options)
+        result = self.executor.run(plan, audio, options, state)
         self.rounds.append(Recorded(plan, audio, options, time.perf_counter() - began))
         return result
 

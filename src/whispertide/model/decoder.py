@@ -5,9 +5,8 @@ several searches side by side.
 """
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -151,10 +150,6 @@ class DecoderState:
     def length(self) -> int:
         """Positions in the cache."""
         return self.cache.length
-
-    def fork(self) -> Self:
-        """A state that goes its own way from here; nothing is copied."""
-        return copy(self)
 
     def move(self, decoder: Decoder) -> None:
         """Go on in another session of the same model; nothing is copied."""

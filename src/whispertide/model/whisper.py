@@ -1,8 +1,10 @@
 """One Whisper model, ready to run: a checkpoint, and the engine that computes it."""
 
 from collections.abc import Callable
+from functools import cached_property
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
+from whispertide.checkpoint.causal import CausalAdapter, merged
 from whispertide.graphs.contract import DECODER, ENCODER
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Engine
@@ -29,6 +31,16 @@ class WhisperModel:
         """The same model in an engine of its own. Raises what `open_engine` raises."""
         return WhisperModel(self.checkpoint, open_engine(self.checkpoint, options))
 
+    @cached_property
+    def causal(self) -> "WhisperModel":
+        """The same model with its causal adapter, in an engine of its own, for streams (`incremental`).
+
+        Raises `CheckpointNotFoundError` where there is none, `CheckpointError` where it is damaged or another model's,
+        and what `open_engine` raises.
+        """
+        checkpoint = merged(self.checkpoint, CausalAdapter.beside(self.checkpoint))
+        return WhisperModel(checkpoint, open_engine(checkpoint, self.options))
+
     @property
     def content_hash(self) -> str:
         """The checkpoint's hash over shape and weights: equal hashes, equal networks."""
@@ -48,11 +60,7 @@ def open_engine(checkpoint: Checkpoint, options: EngineOptions, announce: Announ
 
 
 def load_model(
-    name: str,
-    options: EngineOptions | None = None,
-    *,
-    revision: str | None = None,
-    announce: Announce | None = None,
+    name: str, options: EngineOptions | None = None, *, revision: str | None = None, announce: Announce | None = None
 ) -> WhisperModel:
     """Load a model by short name, hub id, folder or `.pt` file, in the engine that `options` name.
 

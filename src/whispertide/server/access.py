@@ -1,4 +1,6 @@
-"""Who may connect: API keys, and the web pages that a browser may connect from. No I/O but reading a file of keys."""
+"""Who may connect: API keys, the web pages that a browser may connect from, how often an address comes, and how many
+connections there are. No I/O but reading a file of keys.
+"""
 
 import base64
 import contextlib
@@ -8,17 +10,20 @@ import ipaddress
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from whispertide.errors import OptionError
-from whispertide.server.options import Access
+from whispertide.server.http_error import HttpError
+from whispertide.server.options import Access, Limits
 
 MIN_KEY = 8
-PASS_PREFIX = "ek_"
-_PASSES = 10_000
+TEMPORARY_PREFIX = "ek_"
+_TEMPORARY = 10_000  # keys that are remembered
+_ADDRESSES = 10_000  # remembered; beyond it the one that came longest ago is forgotten
 # Where the clients of the protocols that are spoken here put their key, apart from `Authorization`.
 _HEADERS = ("x-api-key", "api-key")
 _PARAMETERS = ("api_key", "token", "key")
@@ -75,8 +80,8 @@ def _decoded(text: str) -> Iterable[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """A key for a short time, made for whoever should not see the real one.
+class TemporaryKey:
+    """What a key for a short time opens, made for whoever should not see the real one.
 
     protocol  the one whose connections it opens, by name
     message   as if they had sent it first
@@ -92,19 +97,19 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class _Issued:
-    """A pass that somebody has."""
+    """A temporary key that somebody has."""
 
-    what: Pass
+    what: TemporaryKey
     owner: str
     until: float
 
 
-class Gatekeeper:
-    """Compares keys in constant time, and origins. Passes are forgotten when their time is over."""
+class Authenticator:
+    """Compares keys in constant time, and origins. Temporary keys are forgotten when their time is over."""
 
     def __init__(self, access: Access, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._passes: dict[bytes, _Issued] = {}
+        self._issued: dict[bytes, _Issued] = {}
         self._hashes = tuple(_digest(key) for key in access.keys)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in access.origins)
 
@@ -113,26 +118,26 @@ class Gatekeeper:
         """Whether no key is asked for."""
         return not self._hashes
 
-    def issue(self, owner: str, what: Pass, valid_s: float) -> tuple[str, float]:
-        """The key of a new pass, and until when it is one (seconds since 1970).
+    def issue(self, owner: str, what: TemporaryKey, valid_s: float) -> tuple[str, float]:
+        """A new temporary key, and until when it is one (seconds since 1970).
 
         The oldest give way where there are too many.
         """
         now = self._clock()
-        self._passes = {digest: one for digest, one in self._passes.items() if one.until > now}
-        while len(self._passes) >= _PASSES:
-            del self._passes[next(iter(self._passes))]
-        key = PASS_PREFIX + secrets.token_urlsafe(24)
-        self._passes[_digest(key)] = _Issued(what, owner, now + valid_s)
+        self._issued = {digest: one for digest, one in self._issued.items() if one.until > now}
+        while len(self._issued) >= _TEMPORARY:
+            del self._issued[next(iter(self._issued))]
+        key = TEMPORARY_PREFIX + secrets.token_urlsafe(24)
+        self._issued[_digest(key)] = _Issued(what, owner, now + valid_s)
         return key, now + valid_s
 
-    def redeem(self, offered: Iterable[str], protocol: str) -> tuple[Pass, str] | None:
-        """The pass for this protocol that somebody offers, if any, and whose it is."""
+    def redeem(self, offered: Iterable[str], protocol: str) -> tuple[TemporaryKey, str] | None:
+        """What the temporary key for this protocol opens that somebody offers, if any does, and whose it is."""
         for key in offered:
-            found = self._passes.get(_digest(key)) if key.startswith(PASS_PREFIX) else None
+            found = self._issued.get(_digest(key)) if key.startswith(TEMPORARY_PREFIX) else None
             if found is not None and found.until > self._clock() and found.what.protocol == protocol:
                 if found.what.once:
-                    del self._passes[_digest(key)]
+                    del self._issued[_digest(key)]
                 return found.what, found.owner
         return None
 
@@ -179,6 +184,95 @@ class Gatekeeper:
             return same and (not self.is_open or _is_own_name(page.hostname or ""))
         except ValueError:
             return False
+
+
+@dataclass(slots=True)
+class Throttle:
+    """At most `per_minute` from each address, on average; a minute's worth may come at once. 0 = any number."""
+
+    per_minute: int
+    clock: Callable[[], float] = time.monotonic
+    _seen: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+
+    def admits(self, address: str) -> bool:
+        """Count a request from this address."""
+        if not self.per_minute:
+            return True
+        now = self.clock()
+        tokens, before = self._seen.pop(address, (float(self.per_minute), now))
+        tokens = min(tokens + (now - before) * self.per_minute / 60, self.per_minute)
+        self._seen[address] = (tokens - 1 if tokens >= 1 else tokens, now)
+        if len(self._seen) > _ADDRESSES:
+            self._seen.popitem(last=False)
+        return tokens >= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Somebody who may connect, and what their key says.
+
+    `message_first` is as if they had sent it first; `limit_s` is the most audio of a session that they may have.
+    """
+
+    owner: str = ""
+    message_first: str = ""
+    limit_s: float = math.inf
+
+
+class AccessControl:
+    """Decides about everybody who comes, by HTTP or WebSocket."""
+
+    def __init__(self, authenticator: Authenticator, limits: Limits) -> None:
+        self.authenticator = authenticator
+        self.throttle = Throttle(limits.requests)
+        self.connections = 0
+        self._limit = limits.connections
+
+    def check(
+        self,
+        headers: Mapping[str, str],
+        query: Mapping[str, str],
+        subprotocols: Sequence[str] = (),
+        address: str = "",
+        *,
+        protocol: str = "",
+    ) -> Admitted:
+        """`headers` have lower-case names; `protocol` is that of a WebSocket, and empty for plain HTTP.
+
+        The origin is checked for all that a page could do unseen. Raises `HttpError`.
+        """
+        known, host, origin = self.authenticator, headers.get("host"), headers.get("origin")
+        if not self.throttle.admits(address):
+            message = f"expected at most {self.throttle.per_minute} requests a minute; got more. Wait a while"
+            raise HttpError(429, message, {"retry-after": "60"}, code="too_fast")
+        if not known.allows_host(host):
+            message = f"expected to be called by address or as localhost; got {host}: "
+            raise HttpError(
+                403, f"{message}the server can allow the name with --origin, or ask for API keys", code="host"
+            )
+        if not known.allows_origin(origin, host):
+            message = f"pages from {origin} may not connect; start the server with --origin to allow them"
+            raise HttpError(403, message, code="origin")
+        offered = list(offered_keys(headers, query, subprotocols))
+        if protocol and self.connections >= self._limit:
+            message = f"expected at most {self._limit} connections at once; all are taken. Try later"
+            raise HttpError(503, message, {"retry-after": "5"}, code="overloaded")
+        if protocol and (found := known.redeem(offered, protocol)) is not None:
+            what, owner = found
+            return Admitted(owner, what.message, what.limit_s)
+        if (name := known.owner(offered)) is not None:
+            return Admitted(name)
+        message = "expected a valid API key, for example in the header `Authorization: Bearer KEY`"
+        raise HttpError(401, message, {"www-authenticate": "Bearer"}, code="key")
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[None]:
+        """Count a connection while it lasts."""
+        self.connections += 1
+        try:
+            yield
+        finally:
+            self.connections -= 1
 
 
 def is_loopback(host: str) -> bool:

@@ -20,15 +20,15 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from whispertide.server.access import Gatekeeper
+from whispertide.server.access import AccessControl, Authenticator
+from whispertide.server.http_error import HttpError, answer
 from whispertide.server.hub import Hub
-from whispertide.server.openapi import PAGE, document
-from whispertide.server.passes import Passes
+from whispertide.server.openapi import document, page
 from whispertide.server.protocols import ROUTES
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.native import NativeProtocol
 from whispertide.server.rest import Rest
-from whispertide.server.throttle import Door
+from whispertide.server.temporary_keys import TemporaryKeys
 from whispertide.server.websocket import refuse, serve_websocket
 
 WEB = Path(__file__).parent / "web"
@@ -49,8 +49,9 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def make_app(hub: Hub) -> Starlette:
     """The ASGI application around a hub; it starts and stops the hub."""
-    door = Door(Gatekeeper(hub.options.access), hub.options.limits)
-    rest, passes = Rest(hub), Passes(door, hub.options.limits.stall_s)
+    access = AccessControl(Authenticator(hub.options.access), hub.options.limits)
+    rest, keys = Rest(hub), TemporaryKeys(access, hub.options.limits.stall_s)
+    description = document(hub.info.version, keyed=not access.authenticator.is_open)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -61,41 +62,44 @@ def make_app(hub: Hub) -> Starlette:
     routes: list[BaseRoute] = [
         Route("/healthz", _health),
         Route("/readyz", _ready(hub)),
-        Route("/metrics", _guarded(door, _metrics(hub))),
-        Route("/openapi.json", _openapi(hub, keyed=not door.gatekeeper.is_open)),
-        Route("/docs", _docs),
-        Route("/v1/models", _guarded(door, rest.models)),
-        Route("/v1/models/{model:path}", _guarded(door, rest.models)),
-        Route("/v1/audio/transcriptions", _guarded(door, rest.transcriptions), methods=["POST"]),
-        Route("/v1/audio/translations", _guarded(door, rest.translations), methods=["POST"]),
-        Route("/v1/realtime/client_secrets", _guarded(door, passes.client_secrets), methods=["POST"]),
-        Route("/v1/realtime/transcription_sessions", _guarded(door, passes.transcription_sessions), methods=["POST"]),
-        Route("/v3/token", _guarded(door, passes.token)),
-        *(WebSocketRoute(path, _socket(hub, door, protocol)) for path, protocol in PROTOCOLS.items()),
+        Route("/metrics", _guarded(access, _metrics(hub))),
+        Route("/openapi.json", _fixed(JSONResponse(description))),
+        Route("/docs", _fixed(HTMLResponse(page(description)))),
+        Route("/v1/models", _guarded(access, rest.models)),
+        Route("/v1/models/{model:path}", _guarded(access, rest.models)),
+        Route("/v1/audio/transcriptions", _guarded(access, rest.transcriptions), methods=["POST"]),
+        Route("/v1/audio/translations", _guarded(access, rest.translations), methods=["POST"]),
+        Route("/v1/realtime/client_secrets", _guarded(access, keys.client_secrets), methods=["POST"]),
+        Route("/v1/realtime/transcription_sessions", _guarded(access, keys.transcription_sessions), methods=["POST"]),
+        Route("/v3/token", _guarded(access, keys.token)),
+        *(WebSocketRoute(path, _socket(hub, access, protocol)) for path, protocol in PROTOCOLS.items()),
     ]
     routes.append(WebSocketRoute("/{path:path}", _nothing_here))
     if WEB.is_dir():
         routes.append(Mount("/", StaticFiles(directory=WEB, html=True)))
-    return Starlette(routes=routes, lifespan=lifespan, middleware=[Middleware(_Headers)])
+    middleware, handlers = [Middleware(_Headers)], {HttpError: answer}
+    return Starlette(routes=routes, lifespan=lifespan, middleware=middleware, exception_handlers=handlers)
 
 
-def _guarded(door: Door, endpoint: Endpoint) -> Endpoint:
+def _guarded(access: AccessControl, endpoint: Endpoint) -> Endpoint:
     async def guarded(request: Request) -> Response:
-        headers = dict(request.headers)
         address = request.client.host if request.client else ""
-        verdict = door.check(headers, dict(request.query_params), (), address)
-        if verdict.status is not None:
-            error = {"message": verdict.message, "type": "invalid_request_error", "param": None, "code": verdict.reason}
-            return JSONResponse({"error": error}, verdict.status, dict(verdict.headers))
-        request.state.owner = verdict.owner
+        request.state.owner = access.check(dict(request.headers), dict(request.query_params), (), address).owner
         return await endpoint(request)
 
     return guarded
 
 
-def _socket(hub: Hub, door: Door, protocol: type[WireProtocol]) -> Callable[[WebSocket], Awaitable[None]]:
+def _fixed(response: Response) -> Endpoint:
+    async def fixed(_: Request) -> Response:
+        return response
+
+    return fixed
+
+
+def _socket(hub: Hub, access: AccessControl, protocol: type[WireProtocol]) -> Callable[[WebSocket], Awaitable[None]]:
     async def socket(websocket: WebSocket) -> None:
-        await serve_websocket(websocket, hub, door, protocol)
+        await serve_websocket(websocket, hub, access, protocol)
 
     return socket
 
@@ -112,14 +116,15 @@ async def _health(_: Request) -> Response:
 def _ready(hub: Hub) -> Endpoint:
     async def ready(_: Request) -> Response:
         """New sessions are welcome."""
-        if hub.draining:
-            return JSONResponse({"status": "draining"}, 503)
-        if hub.keeper is not None and hub.keeper.failing:
-            return JSONResponse({"status": "journal cannot be written"}, 503)
-        if hub.full:
-            return JSONResponse({"status": "full"}, 503)
-        if hub.load.overloaded:
-            return JSONResponse({"status": "overloaded"}, 503)
+        reasons = {
+            "draining": hub.draining,
+            "journal cannot be written": hub.journal is not None and hub.journal.failing,
+            "full": hub.full,
+            "overloaded": hub.load.overloaded,
+        }
+        for reason, holds in reasons.items():
+            if holds:
+                return JSONResponse({"status": reason}, 503)
         return JSONResponse({"status": "ready"})
 
     return ready
@@ -130,19 +135,6 @@ def _metrics(hub: Hub) -> Endpoint:
         return Response(hub.metrics.render(), media_type=hub.metrics.content_type)
 
     return metrics
-
-
-def _openapi(hub: Hub, *, keyed: bool) -> Endpoint:
-    description = document(hub.info.version, keyed=keyed)
-
-    async def openapi(_: Request) -> Response:
-        return JSONResponse(description)
-
-    return openapi
-
-
-async def _docs(_: Request) -> Response:
-    return HTMLResponse(PAGE)
 
 
 class _Headers:

@@ -5,26 +5,17 @@ from collections.abc import AsyncGenerator
 
 from starlette.types import Message, Receive
 
+from whispertide.server.http_error import HttpError
+
 _LEAST_RATE = 4096  # bytes per second, on average: whoever sends more slowly wants to keep the server waiting
 
 
-class TooLargeError(Exception):
-    """The body is larger than it may be."""
+def limited(receive: Receive, limit: int, stall_s: float, expected: str) -> Receive:
+    """`receive` for a body of at most `limit` bytes (what is `expected`, in words) that comes without pauses.
 
-
-class TooSlowError(Exception):
-    """The body comes more slowly than it may."""
-
-
-class GoneError(Exception):
-    """The client left before the body was whole."""
-
-
-def limited(receive: Receive, limit: int, stall_s: float) -> Receive:
-    """`receive` for a body of at most `limit` bytes that comes without pauses.
-
-    Raises `TooLargeError`, and `TooSlowError` for a pause of `stall_s` or a slow body.
+    Raises `HttpError` for a larger body, one that pauses for `stall_s`, and one that is slow all the time.
     """
+    too_slow = HttpError(408, "expected the request to arrive without pauses", {"connection": "close"})
     total, began = 0, None
 
     async def checked() -> Message:
@@ -35,23 +26,23 @@ def limited(receive: Receive, limit: int, stall_s: float) -> Receive:
             async with asyncio.timeout(stall_s):
                 message = await receive()
         except TimeoutError:
-            raise TooSlowError from None
+            raise too_slow from None
         total += len(message.get("body", b""))
         if total > limit:
-            raise TooLargeError
+            raise HttpError(413, f"expected {expected}; got more")
         if now - began > stall_s + total / _LEAST_RATE:
-            raise TooSlowError
+            raise too_slow
         return message
 
     return checked
 
 
 async def pieces(receive: Receive) -> AsyncGenerator[bytes, None]:
-    """The body that `receive` gives. Raises `GoneError`, and what `receive` does."""
+    """The body that `receive` gives. Raises `HttpError` for one that is cut off, and what `receive` does."""
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise GoneError
+            raise HttpError(400, "expected the whole request; the client left early")
         yield message.get("body", b"")
         if not message.get("more_body"):
             return

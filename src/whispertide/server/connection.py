@@ -17,33 +17,14 @@ from typing import Protocol
 from whispertide.events import Event
 from whispertide.server.hub import Hub, RefusedError
 from whispertide.server.live import LiveSession, is_last
-from whispertide.server.protocols.base import (
-    CLOSE_CODES,
-    Abandon,
-    Ack,
-    Action,
-    Audio,
-    Clear,
-    Close,
-    Configure,
-    Finish,
-    Flush,
-    Problem,
-    ProblemKind,
-    ProtocolError,
-    Reply,
-    Resume,
-    Start,
-    Started,
-    WireProtocol,
-)
+from whispertide.server.protocols import base
 from whispertide.types import SAMPLE_RATE
 
 log = logging.getLogger("whispertide.server")
 
 _BATCH = 256  # entries handed to a protocol at once
 _QUEUED = 2**20  # bytes of replies that may wait before events are held back
-_FAREWELL_S = 2.0  # for the last words to a client that may not read them
+_CLOSING_S = 2.0  # for the last words to a client that may not read them
 _BURST_S = 4.0  # messages of that many seconds may come at once
 _SHOWN = 500  # characters of what is told about a problem: it may quote the client
 _ROOM_S = 0.02  # how often a reader that waits looks whether there is room
@@ -73,18 +54,18 @@ class Transport(Protocol):
 class Connection:
     """Runs one `WireProtocol` on one transport, for whoever holds the API key called `owner`."""
 
-    def __init__(self, hub: Hub, protocol: WireProtocol, transport: Transport, owner: str) -> None:
+    def __init__(self, hub: Hub, protocol: base.WireProtocol, transport: Transport, owner: str) -> None:
         self.hub = hub
         self.protocol = protocol
         self.transport = transport
         self.owner = owner
         self.live: LiveSession | None = None
-        self._replies: deque[Reply | Close] = deque()
+        self._replies: deque[base.Reply | base.Close] = deque()
         self._queued = 0
         self._closing = False  # a `Close` is among the replies: nothing follows it
-        self._started: Started | None = None  # not told yet
+        self._started: base.Started | None = None  # not told yet
         self._told = 0  # samples that the protocol was last told are accepted
-        self._complained: set[ProblemKind] = set()
+        self._complained: set[base.ProblemKind] = set()
         self._awake = asyncio.Event()
         self._tokens = float(_BURST_S * hub.options.limits.messages)
         self._tokens_at = 0.0
@@ -116,21 +97,21 @@ class Connection:
             for result in results:
                 if isinstance(result, Exception) and not isinstance(result, GoneError):
                     log.error("connection failed", exc_info=result)
-                    await self.transport.close(CLOSE_CODES["internal"], "the server made a mistake")
+                    await self.transport.close(base.CLOSE_CODES["internal"], "the server made a mistake")
 
     def shut_down(self) -> None:
         """The server stops: say so and close, after what is to be said anyway."""
         self.problem("shutdown", "the server is stopping; connect again in a moment", fatal=True)
 
-    def problem(self, kind: ProblemKind, message: str, *, fatal: bool) -> None:
+    def problem(self, kind: base.ProblemKind, message: str, *, fatal: bool) -> None:
         """Tell the client; close if that is fatal."""
         if self._closing:
             return
         message = message if len(message) <= _SHOWN else message[: _SHOWN - 3] + "..."
         log.info("problem", extra={"kind": kind, "protocol": self.protocol.name, "problem": message, "fatal": fatal})
-        self._perform(self.protocol.problem(Problem(kind, message, fatal)))
+        self._perform(self.protocol.problem(base.Problem(kind, message, fatal)))
         if fatal:
-            self._perform((Close(CLOSE_CODES[kind], message),))
+            self._perform((base.Close(base.CLOSE_CODES[kind], message),))
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -162,7 +143,7 @@ class Connection:
         """Carry out a message. All that is no audio counts against the rate, also what is no message at all."""
         try:
             actions = list(self.protocol.receive(message))
-        except ProtocolError as error:
+        except base.ProtocolError as error:
             if self._may_speak(1):
                 self.problem("bad_request", str(error), fatal=error.fatal)
             return
@@ -170,7 +151,9 @@ class Connection:
             log.exception("protocol failed", extra={"protocol": self.protocol.name})
             self.problem("internal", "the server made a mistake with this message", fatal=True)
             return
-        if self._may_speak(max(isinstance(message, str), sum(not isinstance(action, Audio) for action in actions))):
+        if self._may_speak(
+            max(isinstance(message, str), sum(not isinstance(action, base.Audio) for action in actions))
+        ):
             self._perform(actions)
 
     def _may_speak(self, messages: int) -> bool:
@@ -198,31 +181,31 @@ class Connection:
 
     # --- actions -----------------------------------------------------------------------------------------------------
 
-    def _perform(self, actions: Iterable[Action]) -> None:
+    def _perform(self, actions: Iterable[base.Action]) -> None:
         for action in actions:
             if self._closing:
                 return
             match action:
-                case Reply(message):
+                case base.Reply(message):
                     self._replies.append(action)
                     self._queued += len(message)
-                case Close():
+                case base.Close():
                     self._replies.append(action)
                     self._closing = True
-                case Start() | Resume():
+                case base.Start() | base.Resume():
                     self._begin(action)
-                case Abandon():
+                case base.Abandon():
                     self._abandon()
                 case _:
                     self._command(action)
         self._awake.set()
 
-    def _begin(self, action: Start | Resume) -> None:
+    def _begin(self, action: base.Start | base.Resume) -> None:
         if self.live is not None:
             self.problem("bad_request", "expected one session at a time; one is open already", fatal=True)
             return
         try:
-            if isinstance(action, Start):
+            if isinstance(action, base.Start):
                 live, started = self.hub.open(
                     action.settings,
                     self.owner,
@@ -236,7 +219,7 @@ class Connection:
             self.problem(error.kind, str(error), fatal=True)
             return
         if live.wake is not None:  # the connection before is dead and does not know it yet
-            self.hub.evict(live)
+            self.hub.detach(live)
         self.live = live
         self._complained.clear()
         live.wake = self._awake.set
@@ -255,12 +238,12 @@ class Connection:
         self._started, self._told = None, live.safe
         self._perform(self.protocol.started(replace(started, received=live.safe)))
 
-    def _command(self, action: Audio | Configure | Clear | Flush | Finish | Ack) -> None:
+    def _command(self, action: base.Audio | base.Configure | base.Clear | base.Flush | base.Finish | base.Ack) -> None:
         if self.live is None:
             self.problem("bad_request", "expected a session to be open; none is", fatal=False)
-        elif isinstance(action, Ack):
+        elif isinstance(action, base.Ack):
             self.hub.acknowledge(self.live, action.seq)
-        elif not isinstance(action, Audio) or len(action.samples):
+        elif not isinstance(action, base.Audio) or len(action.samples):
             found = self.hub.put(self.live, action)
             if found is not None and found.kind not in self._complained:
                 self._complained.add(found.kind)  # once, not for every message that follows
@@ -281,7 +264,7 @@ class Connection:
                 await self._awake.wait()
                 continue
             reply = self._replies.popleft()
-            if isinstance(reply, Close):
+            if isinstance(reply, base.Close):
                 await self.transport.close(reply.code, reply.reason)
                 return
             self._queued -= len(reply.message)
@@ -290,7 +273,7 @@ class Connection:
                     await self.transport.send(reply.message)
             except TimeoutError:
                 self.hub.metrics.refused.labels("too_slow").inc()
-                await self.transport.close(CLOSE_CODES["too_slow"], "expected the client to read what it is sent")
+                await self.transport.close(base.CLOSE_CODES["too_slow"], "expected the client to read what it is sent")
                 return
 
     def _hand_over(self) -> None:
@@ -318,15 +301,15 @@ class Connection:
             if not self.protocol.resumable:
                 live.outbox.forget_sent()
             if over:
-                self._over(live)
+                self._leave(live)
                 return
 
     def _tell(self, events: list[Event]) -> None:
         if events:
             self._perform(self.protocol.events(events))
 
-    def _over(self, live: LiveSession) -> None:
-        """The session's last event was handed over. A client that may come back might not get it."""
+    def _leave(self, live: LiveSession) -> None:
+        """This connection is done with the session; whoever may come back might not have all of it."""
         if self.protocol.resumable:
             self.hub.park(live)
         else:
@@ -342,20 +325,16 @@ class Connection:
         while self.live is not None and not writer.done():
             await asyncio.wait((writer,), timeout=_ROOM_S)
         if not self._closing:
-            self._perform((Close(),))
-        await asyncio.wait((writer,), timeout=_FAREWELL_S)
+            self._perform((base.Close(),))
+        await asyncio.wait((writer,), timeout=_CLOSING_S)
 
     def _let_go(self) -> None:
         live, self.live = self.live, None
-        if live is None or live.wake != self._awake.set:
-            return
-        if self.protocol.resumable:
-            self.hub.park(live)
-        else:
-            self.hub.drop(live)
+        if live is not None and live.wake == self._awake.set:
+            self._leave(live)
 
-    def take_away(self, live: LiveSession) -> None:
+    def detach(self, live: LiveSession) -> None:
         """The session's client has come back on another connection: this one is dead."""
         if self.live is live:
             self.live = None
-            self._perform((Close(4001, "the session was resumed on another connection"),))
+            self._perform((base.Close(4001, "the session was resumed on another connection"),))

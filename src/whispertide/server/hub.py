@@ -15,23 +15,13 @@ from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import Confirmed, Error, Event, Unheard
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
-from whispertide.server.live import Command, LiveSession, Witness
+from whispertide.server.journal import Journal
+from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import EventsGoneError, Outbox
-from whispertide.server.protocols.base import (
-    Audio,
-    Finish,
-    ModelInfo,
-    Problem,
-    ProblemKind,
-    RecipeInfo,
-    Resume,
-    ServerInfo,
-    Settings,
-    Started,
-)
+from whispertide.server.protocols import base
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import ABOUT, RECIPES, get_recipe
@@ -48,33 +38,9 @@ _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would 
 class RefusedError(Exception):
     """A session cannot be had; `kind` is for the protocol, the message for the client."""
 
-    def __init__(self, kind: ProblemKind, message: str) -> None:
+    def __init__(self, kind: base.ProblemKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
-
-
-class Keeper(Witness, Protocol):
-    """Keeps sessions beyond the life of the process (`journal.Journal`)."""
-
-    @property
-    def failing(self) -> bool:
-        """Whether it cannot write at present; sessions that are kept wait until it can."""
-
-    def opened(self, live: LiveSession, settings: Settings) -> Witness:
-        """A session begins; what is returned learns of its steps."""
-
-    def put(self, live: LiveSession, command: Command) -> None:
-        """A command came in; sets `live.safe` once it is kept."""
-
-    def acknowledged(self, live: LiveSession, seq: int) -> None:
-        """The client has the events up to `seq`."""
-
-
-class Recorder(Protocol):
-    """Stores sessions for later (`record.Recorder`)."""
-
-    def opened(self, live: LiveSession, settings: Settings) -> Witness:
-        """A session begins; what is returned learns of its steps."""
 
 
 class Client(Protocol):
@@ -83,7 +49,7 @@ class Client(Protocol):
     def shut_down(self) -> None:
         """Say that the server stops, and close."""
 
-    def take_away(self, live: LiveSession) -> None:
+    def detach(self, live: LiveSession) -> None:
         """Close if this is the session of that connection: its client is elsewhere."""
 
 
@@ -97,8 +63,8 @@ class Hub:
         options: ServerOptions,
         *,
         version: str = "",
-        keeper: Keeper | None = None,
-        recorder: Recorder | None = None,
+        journal: Journal | None = None,
+        record: Callable[[LiveSession, base.Settings], Observer] | None = None,
     ) -> None:
         if not models:
             raise OptionError("expected at least one model to serve; got none")
@@ -110,13 +76,13 @@ class Hub:
         self.sessions: dict[str, LiveSession] = {}
         self.connections: set[Client] = set()
         self.draining = False
-        self.keeper = keeper
-        self.recorder = recorder
+        self.journal = journal
+        self.record = record
         self.load = Load(enabled=options.work.degrade)
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
-        self.info = ServerInfo(
-            models=tuple(ModelInfo(name, _languages(model), model.caution) for name, model in self.models.items()),
-            recipes=tuple(RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(recipe, self.models)),
+        self.info = base.ServerInfo(
+            models=tuple(base.ModelInfo(name, _languages(model), model.caution) for name, model in self.models.items()),
+            recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered(recipe, self.models)),
             recipe=recipe.name,
             version=version,
             limit_s=options.limits.session_s,
@@ -136,15 +102,15 @@ class Hub:
             self._sweeper.cancel()
         await self.scheduler.stop()
         for live in self.sessions.values():
-            for witness in live.witnesses:
-                if witness is not self.keeper:  # its sessions may go on after a restart
-                    witness.closed(live)
+            for observer in live.observers:
+                if observer is not self.journal:  # its sessions may go on after a restart
+                    observer.closed(live)
 
     # --- for connections ---------------------------------------------------------------------------------------------
 
     def open(
-        self, settings: Settings, owner: str, protocol: str, *, resumable: bool = False, limit_s: float = math.inf
-    ) -> tuple[LiveSession, Started]:
+        self, settings: base.Settings, owner: str, protocol: str, *, resumable: bool = False, limit_s: float = math.inf
+    ) -> tuple[LiveSession, base.Started]:
         """A new session, in the journal if its client may come back. Raises `RefusedError`.
 
         `limit_s` is how long this client's may get, if that is less than any may.
@@ -159,8 +125,8 @@ class Hub:
         except (WhispertideError, TypeError) as error:
             raise self._refused("bad_setting", str(error)) from error
         live.limit_s = min(live.limit_s, limit_s)
-        keepers = (self.recorder, self.keeper if resumable else None)
-        live.witnesses = tuple(keeper.opened(live, settings) for keeper in keepers if keeper is not None)
+        told = (self.record, self.journal.opened if resumable and self.journal is not None else None)
+        live.observers = tuple(opened(live, settings) for opened in told if opened is not None)
         self.sessions[identity] = live
         self.metrics.opened.labels(protocol).inc()
         self._count()
@@ -168,7 +134,13 @@ class Hub:
         return live, self._started(live, resumed=False)
 
     def build(
-        self, identity: str, owner: str, model: str, settings: Settings, protocol: str, recipe: Recipe | None = None
+        self,
+        identity: str,
+        owner: str,
+        model: str,
+        settings: base.Settings,
+        protocol: str,
+        recipe: Recipe | None = None,
     ) -> LiveSession:
         """A session that nobody knows of yet; `recipe` if it is not to be chosen anew by the settings.
 
@@ -182,7 +154,7 @@ class Hub:
             identity, owner, model, session, options, protocol, outbox, languages=languages, limit_s=limits.session_s
         )
 
-    def resume(self, wanted: Resume, owner: str) -> tuple[LiveSession, Started]:
+    def resume(self, wanted: base.Resume, owner: str) -> tuple[LiveSession, base.Started]:
         """The session that a client left. Raises `RefusedError`, with the same words for none and for another's.
 
         It needs a place like a new one; while there is none, it goes on waiting for its client.
@@ -208,31 +180,32 @@ class Hub:
         log.info("session resumed", extra={"session": live.id, "last_seq": wanted.last_seq})
         return live, self._started(live, resumed=True)
 
-    def put(self, live: LiveSession, command: Command) -> Problem | None:
+    def put(self, live: LiveSession, command: Command) -> base.Problem | None:
         """A client's command; returns what there is to say against it.
 
         Audio beyond the session's longest length is cut off, and the session finished.
         """
         if live.finishing or live.ended:
-            if isinstance(command, Finish) or self.draining:
+            if isinstance(command, base.Finish) or self.draining:
                 return None
-            return Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
-        if isinstance(command, Audio):
-            limit = live.limit_s
-            room = to_samples(limit) - live.accepted
+            return base.Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
+        if isinstance(command, base.Audio):
+            room = to_samples(live.limit_s) - live.accepted
             self.metrics.audio.inc(seconds(min(len(command.samples), room)))
             if len(command.samples) > room:
-                self._put(live, Audio(command.samples[:room]))
-                self._put(live, Finish())
-                return Problem("too_long", f"expected at most {limit:g} s of audio in a session; got more", fatal=False)
+                self._put(live, base.Audio(command.samples[:room]))
+                self._put(live, base.Finish())
+                return base.Problem(
+                    "too_long", f"expected at most {live.limit_s:g} s of audio in a session; got more", fatal=False
+                )
         self._put(live, command)
         return None
 
     def acknowledge(self, live: LiveSession, seq: int) -> None:
         """The client has the events up to `seq`."""
         live.outbox.acknowledge(seq)
-        if self.keeper is not None:
-            self.keeper.acknowledged(live, seq)
+        if self.journal is not None:
+            self.journal.acknowledged(live, seq)
 
     def park(self, live: LiveSession) -> None:
         """The client is gone; the session waits for it."""
@@ -247,10 +220,10 @@ class Hub:
         self._count()
         log.info("session parked", extra={"session": live.id})
 
-    def evict(self, live: LiveSession) -> None:
+    def detach(self, live: LiveSession) -> None:
         """Take a session away from the connection that has it."""
         for connection in list(self.connections):
-            connection.take_away(live)
+            connection.detach(live)
 
     def drop(self, live: LiveSession) -> None:
         """Forget a session."""
@@ -271,7 +244,7 @@ class Hub:
         most = to_samples(self.options.limits.inbox_s)
         return max(live.waiting, live.accepted - live.safe) < most and live.outbox.waiting < live.outbox.limit // 2
 
-    def adopt(self, live: LiveSession) -> None:
+    def restore(self, live: LiveSession) -> None:
         """A session from an earlier life of the server: it goes on, and waits for its client."""
         self.sessions[live.id] = live
         self.park(live)
@@ -285,10 +258,10 @@ class Hub:
         """
         self.draining = True
         for live in self.sessions.values():
-            if self.keeper in live.witnesses:
+            if self.journal in live.observers:
                 self.scheduler.suspend(live)
             elif not live.finishing:
-                self._put(live, Finish())
+                self._put(live, base.Finish())
 
     @property
     def busy(self) -> bool:
@@ -310,8 +283,8 @@ class Hub:
 
     def _put(self, live: LiveSession, command: Command) -> None:
         live.put(command)
-        if self.keeper is not None:
-            self.keeper.put(live, command)
+        if self.journal is not None:
+            self.journal.put(live, command)
         else:
             live.safe = live.accepted
         self.scheduler.wake(live)
@@ -330,11 +303,11 @@ class Hub:
         if sum(live.parked_at is None for live in self._of(owner)) >= most:
             raise self._refused("overloaded", f"expected at most {most} sessions at once with one API key; try later")
 
-    def _refused(self, kind: ProblemKind, message: str) -> RefusedError:
+    def _refused(self, kind: base.ProblemKind, message: str) -> RefusedError:
         self.metrics.refused.labels(kind).inc()
         return RefusedError(kind, message)
 
-    def _model(self, settings: Settings) -> str:
+    def _model(self, settings: base.Settings) -> str:
         name = settings.model
         if name in self.models:
             return name
@@ -342,7 +315,7 @@ class Hub:
             raise self._refused("bad_setting", f"expected a model among {', '.join(self.models)}; got {name!r}")
         return next(iter(self.models))
 
-    def _choices(self, settings: Settings) -> tuple[Recipe, DecodeOptions]:
+    def _choices(self, settings: base.Settings) -> tuple[Recipe, DecodeOptions]:
         name = settings.recipe
         recipe = self.recipe if name is None or name == self.recipe.name else get_recipe(name)
         check_prompt(settings.prompt)
@@ -351,8 +324,8 @@ class Hub:
         check_executor(recipe)
         return recipe, DecodeOptions(language=settings.language, task=settings.task, prompt=settings.prompt)
 
-    def _started(self, live: LiveSession, *, resumed: bool) -> Started:
-        return Started(
+    def _started(self, live: LiveSession, *, resumed: bool) -> base.Started:
+        return base.Started(
             session=live.id,
             model=live.model,
             recipe=live.asked_recipe.name,
@@ -399,8 +372,8 @@ class Hub:
                 log.info("confirmed", extra={"session": live.id, "text": join_words(event.words)})
 
     def _forget(self, live: LiveSession) -> None:
-        for witness in live.witnesses:
-            witness.closed(live)
+        for observer in live.observers:
+            observer.closed(live)
 
     def _count(self) -> None:
         self.metrics.sessions.set(len(self.sessions))

@@ -59,8 +59,11 @@ CREATE TABLE IF NOT EXISTS states (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY, number INTEGER);
 """
-_EMPTY = "BEGIN; DELETE FROM sessions; DELETE FROM commands; DELETE FROM entries; DELETE FROM states; COMMIT;"
+_SESSIONS = {"sessions": "id", "commands": "session", "entries": "session", "states": "session"}  # and where its id is
 _MARKED = "INSERT OR REPLACE INTO mark VALUES (0, ?)"  # the transaction's number
+
+
+_Statement = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class Kept:
 class _Job:
     """Something to write, and what to do once it is there."""
 
-    statements: list[tuple[str, tuple[Any, ...]]]
+    statements: list[_Statement]
     then: Callable[[bool], None]
 
 
@@ -166,7 +169,7 @@ class Journal:
         told = self._watermark.read()
         if any_session and (told is None or found < told):
             log.error("the journal is older than what clients were told; its sessions cannot go on")
-            database.executescript(_EMPTY)
+            database.executescript(f"BEGIN; {' '.join(f'DELETE FROM {table};' for table in _SESSIONS)} COMMIT;")
         self._number = max(found, told or 0)
         self._watermark.write(self._number)
 
@@ -182,14 +185,8 @@ class Journal:
     def opened(self, live: LiveSession, settings: Settings) -> "Journal":
         """A session begins."""
         self._known[live.id] = _Known()
-        values = (
-            live.id,
-            live.owner,
-            live.model,
-            live.protocol,
-            json.dumps(as_plain(settings), default=dict),
-            time.time(),
-        )
+        plain = json.dumps(as_plain(settings), default=dict)
+        values = (live.id, live.owner, live.model, live.protocol, plain, time.time())
         self._submit([("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)])
         return self
 
@@ -248,13 +245,13 @@ class Journal:
         if self._known.pop(live.id, None) is not None:
             self._submit(_forget(live.id))
 
-    def _state(self, live: LiveSession, entries: Sequence[Entry]) -> list[tuple[str, tuple[Any, ...]]]:
+    def _state(self, live: LiveSession, entries: Sequence[Entry]) -> list[_Statement]:
         state = live.session.snapshot()
         needed, seq = state.buffer.start, live.outbox.next_seq - 1
         data = (state, len(state.buffer), live.asked_recipe, live.asked_options)
         state.buffer = AudioBuffer(start=needed)  # the audio is among the commands
         state.forget()  # the rest is with the client
-        rows: list[tuple[str, tuple[Any, ...]]] = []
+        rows: list[_Statement] = []
         for entry in entries:
             text = json.dumps(to_dict(entry) if isinstance(entry, Event) else entry)
             number = entry.seq if isinstance(entry, Event) else seq
@@ -268,9 +265,7 @@ class Journal:
 
     # --- the writing thread ------------------------------------------------------------------------------------------
 
-    def _submit(
-        self, statements: list[tuple[str, tuple[Any, ...]]], then: Callable[[bool], None] = lambda _: None
-    ) -> None:
+    def _submit(self, statements: list[_Statement], then: Callable[[bool], None] = lambda _: None) -> None:
         self._jobs.put(_Job(statements, then))
 
     def _write(self) -> None:
@@ -375,16 +370,8 @@ class Journal:
         )
 
 
-def _forget(session: str) -> list[tuple[str, tuple[Any, ...]]]:
-    return [
-        (f"DELETE FROM {table} WHERE {column} = ?", (session,))
-        for table, column in (
-            ("sessions", "id"),
-            ("commands", "session"),
-            ("entries", "session"),
-            ("states", "session"),
-        )
-    ]
+def _forget(session: str) -> list[_Statement]:
+    return [(f"DELETE FROM {table} WHERE {column} = ?", (session,)) for table, column in _SESSIONS.items()]
 
 
 def _entry(data: Any) -> Entry:

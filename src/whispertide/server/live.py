@@ -23,13 +23,12 @@ from whispertide.server.outbox import Entry, Outbox
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
 from whispertide.session import Session
 from whispertide.streaming.recipe import Recipe, divided
-from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.schedule import ON_TIME, Lateness
 from whispertide.types import to_samples
 
 log = logging.getLogger("whispertide.server")
 
 Command = Audio | Configure | Clear | Flush | Finish
-_RETRIES = 1  # a graph that fails once may have been short of memory for a moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Step:
     kept: "tuple[Future[None], ...]" = ()  # nobody learns of the step before these are done
 
 
-class Witness(Protocol):
+class Observer(Protocol):
     """Is told in the worker thread what a session took and said, before anybody else learns of it."""
 
     def step(self, live: "LiveSession", taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
@@ -74,7 +73,7 @@ class LiveSession:
     outbox: Outbox = field(default_factory=Outbox)
     languages: tuple[str, ...] = ()  # that the model writes
     limit_s: float = math.inf  # of audio
-    witnesses: tuple[Witness, ...] = ()
+    observers: tuple[Observer, ...] = ()
     wake: Callable[[], None] | None = None
     inbox: deque[Command] = field(default_factory=deque)
     accepted: int = 0
@@ -91,7 +90,7 @@ class LiveSession:
     asked_recipe: Recipe = field(init=False)  # what the client asked for, before quality was lowered
     _pending: Flush | Finish | None = None
     _lowered: int = 0  # by the recipe's policy
-    _told: tuple[int, int] = (0, 0)  # quality level and lateness, in multiples of `lag_s`, of the last `Lag`
+    _lateness: Lateness = ON_TIME
 
     def __post_init__(self) -> None:
         self.asked_recipe = self.session.recipe
@@ -129,7 +128,7 @@ class LiveSession:
             entries += self._fail("the server made a mistake. Confirmed text stays. Start another session")
         self.commands += len(taken)
         numbered = self._numbered(entries)
-        told = [witness.step(self, taken, numbered) for witness in self.witnesses]
+        told = [observer.step(self, taken, numbered) for observer in self.observers]
         self.session.forget()  # from here on it is with the client
         self.ended = self.ended or self.session.ended
         more = not self.ended and (result.more or bool(self.inbox))
@@ -174,32 +173,21 @@ class LiveSession:
         self.level = level
 
     def _round(self, entries: list[Entry]) -> Step:
-        session = self.session
-        plan = session.due()
-        entries += self._without_lag(session.drain())
+        began = time.perf_counter()
+        try:
+            plan = self.session.step()
+        except WhispertideError:  # a graph may have been short of memory for a moment
+            plan = self.session.step()
+        finally:
+            entries += self._without_lag(self.session.drain())
         if plan is None:
             if isinstance(self._pending, Flush):
                 entries.append("flushed")
             self._pending = None
             return Step(more=bool(self.inbox))
-        began = time.perf_counter()
-        self._compute(plan, entries)
         behind = 0 if plan.is_last else self.accepted - plan.window.end
         entries += self._lag(plan.window.end, behind)
         return Step(more=True, rounds=1, round_s=time.perf_counter() - began, behind=behind)
-
-    def _compute(self, plan: RoundPlan, entries: list[Entry]) -> None:
-        session, executor = self.session, self.session.executor
-        assert executor is not None
-        for attempt in range(_RETRIES + 1):
-            try:
-                result = executor.run(plan, session.window(plan), session.options)
-                break
-            except WhispertideError:
-                if attempt == _RETRIES:
-                    session.retract(plan)
-                    raise
-        entries += self._without_lag(session.apply(result))
 
     def _without_lag(self, events: list[Event]) -> list[Event]:
         """The engine knows only the audio that it was given; how late the server is, `_lag` tells.
@@ -215,15 +203,11 @@ class LiveSession:
     def _lag(self, at: int, behind: int) -> list[Event]:
         """Say when the quality changed, when the lateness passes another `lag_s`, and when it is well below again."""
         limit = to_samples(self.asked_recipe.schedule.lag_s)
-        level, steps = self._told
-        now = behind // limit
-        if now == 0 and steps > 0 and behind > limit // 2:
-            now = steps
-        lowered = max(self.level, self._lowered)
-        if (lowered, now) == (level, steps):
+        now = self._lateness.after(behind, max(self.level, self._lowered), limit)
+        if now == self._lateness:
             return []
-        self._told = (lowered, now)
-        return [Lag(0, at, behind=behind, level=lowered)]
+        self._lateness = now
+        return [Lag(0, at, behind=behind, level=now.lowered)]
 
     def _fail(self, message: str) -> list[Event]:
         if self.session.ended:

@@ -13,6 +13,16 @@ def _at_least(least: float, **values: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen. `certificate` and `key` are files in PEM format; without them there is no TLS."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """What clients may take. Times in seconds, sizes in bytes.
 

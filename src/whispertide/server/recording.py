@@ -1,30 +1,155 @@
-"""Recorded sessions run again: the same audio, commands and round boundaries, or another recipe over the same audio.
+"""Recorded sessions: what came in, what was said, and where the rounds ended, one folder a session; and run again.
 
-Reads what `record` wrote. With the boundaries of the recording the result is what was said then, as far as the same
-model at the same precision gives the same numbers.
+    audio.wav       the audio as the engine got it: 16 kHz, mono, 16 bit
+    events.jsonl    the events as they were sent
+    session.json    settings, model, and in order the commands and round boundaries that a replay needs
+
+Recordings contain what people said. They are made only if the server was told to, in a folder of its own. With the
+boundaries of the recording a replay says what was said then, as far as the same model at the same precision gives the
+same numbers; another recipe may hear the same audio.
 """
 
 import json
+import logging
+import time
 import wave
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from whispertide.api import Transcriber
-from whispertide.audio.pcm import to_float
-from whispertide.errors import AudioFileError, OptionError, TranscriptError
-from whispertide.events import Confirmed, Event, from_dict
+from whispertide.atomic import write_text
+from whispertide.audio.file import load_audio
+from whispertide.audio.pcm import to_int16
+from whispertide.errors import AudioError, OptionError, TranscriptError
+from whispertide.events import Confirmed, Event, from_dict, to_dict
 from whispertide.options import DecodeOptions
+from whispertide.server.live import Command, LiveSession, is_last
 from whispertide.server.load import settings_at
-from whispertide.server.protocols.base import Settings
+from whispertide.server.outbox import Entry
+from whispertide.server.protocols.base import Audio, Configure, Settings, as_plain
 from whispertide.session import Gate, Session
 from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.recipes import make_gate
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
+
+log = logging.getLogger("whispertide.server")
+
+
+class Recorder:
+    """Makes a folder for every session. Raises `OptionError` if the folder of folders cannot be used."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise OptionError(f"expected a folder for recordings; cannot use {folder}: {error}") from error
+
+    def opened(self, live: LiveSession, settings: Settings) -> "SessionRecording":
+        """Record this session."""
+        name = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + live.id[:8]
+        about = {"session": live.id, "protocol": live.protocol, "model": live.model, "settings": as_plain(settings)}
+        return SessionRecording(self.folder / name, about)
+
+
+@dataclass(slots=True)
+class SessionRecording:
+    """One session being recorded; called from one worker thread at a time. A full disk ends it, not the session."""
+
+    folder: Path
+    about: dict[str, Any]
+    commands: list[dict[str, Any]] = field(default_factory=list)
+    boundaries: list[int] = field(default_factory=list)  # with `loads`: of all rounds; the session forgets them
+    loads: list[int] = field(default_factory=list)
+    samples: int = 0
+    level: int = 0
+    _audio: wave.Wave_write | None = None
+    _events: TextIO | None = None
+    _failed: bool = False
+
+    def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> None:
+        """Write what the session took and said."""
+        if self._failed:
+            return
+        self.boundaries += live.session.boundaries
+        self.loads += live.session.loads
+        try:
+            self._write(live, taken, entries)
+        except OSError as error:
+            self._failed = True
+            log.error("recording failed", extra={"session": live.id, "problem": str(error)})
+
+    def closed(self, live: LiveSession) -> None:
+        """The session is over; without its `End` if its client left it."""
+        if self._audio is not None or self._events is not None:
+            try:
+                self._describe(live)
+                self._close()
+            except OSError as error:
+                log.error("recording failed", extra={"session": live.id, "problem": str(error)})
+
+    def _write(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> None:
+        if live.level != self.level:
+            self.level = live.level
+            self.commands.append({"command": "level", "at": self.samples, "value": live.level})
+        for command in taken:
+            if isinstance(command, Audio):
+                self._append(command)
+            else:
+                self.commands.append(_described(command, self.samples))
+        for entry in entries:
+            if isinstance(entry, Event):
+                self._line(entry)
+        if any(is_last(entry) for entry in entries) or (entries and self.folder.exists()):
+            self._describe(live)
+        if any(is_last(entry) for entry in entries):
+            self._close()
+
+    def _append(self, command: Audio) -> None:
+        if self._audio is None:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._audio = wave.open(str(self.folder / "audio.wav"), "wb")  # noqa: SIM115
+            self._audio.setnchannels(1)
+            self._audio.setsampwidth(2)
+            self._audio.setframerate(SAMPLE_RATE)
+        scaled = to_int16(command.samples).astype("<i2")
+        self._audio.writeframes(scaled.tobytes())  # the header is brought up to date with every call
+        self.samples += len(scaled)
+
+    def _line(self, event: Event) -> None:
+        if self._events is None:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._events = (self.folder / "events.jsonl").open("w", encoding="utf-8")
+        self._events.write(json.dumps(to_dict(event), ensure_ascii=False) + "\n")
+        self._events.flush()
+
+    def _describe(self, live: LiveSession) -> None:
+        about = {
+            **self.about,
+            "recipe": {"name": live.asked_recipe.name, **live.asked_recipe.settings()},
+            "boundaries": self.boundaries,
+            "loads": self.loads,
+            "commands": self.commands,
+            "samples": self.samples,
+        }
+        write_text(self.folder / "session.json", json.dumps(about, indent=1, default=dict))
+
+    def _close(self) -> None:
+        for file in (self._audio, self._events):
+            if file is not None:
+                file.close()
+        self._audio = self._events = None
+
+
+def _described(command: Command, at: int) -> dict[str, Any]:
+    changes = {"value": dict(command.changes)} if isinstance(command, Configure) else {}
+    return {"command": type(command).__name__.lower(), "at": at, **changes}
+
 
 _BLOCK = SAMPLE_RATE // 10
 
@@ -69,9 +194,9 @@ def find_recordings(folders: Iterable[Path]) -> list[Path]:
 
 
 def read_recording(folder: Path) -> Recording:
-    """Raises `TranscriptError` for a recording that is damaged, `AudioFileError` if its audio is."""
+    """Raises `TranscriptError` for a recording that is damaged, `AudioError` if its audio is."""
     try:
-        about = json.loads((folder / "session.json").read_text("utf-8"))
+        audio, about = folder / "audio.wav", json.loads((folder / "session.json").read_text("utf-8"))
         events = [from_dict(json.loads(line)) for line in _lines(folder / "events.jsonl")]
         return Recording(
             model=str(about["model"]),
@@ -80,12 +205,12 @@ def read_recording(folder: Path) -> Recording:
             boundaries=tuple(about["boundaries"]),
             loads=tuple(about.get("loads", ())),  # older recordings have none
             commands=tuple((item["command"], item["at"], item.get("value")) for item in about["commands"]),
-            samples=_samples(folder / "audio.wav"),
+            samples=load_audio(audio) if audio.is_file() else np.zeros(0, np.float32),
             text=_text(events),
         )
+    except AudioError:
+        raise
     except (OSError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, AudioFileError):
-            raise
         raise TranscriptError(f"expected a recording of `whispertide serve --record`; {folder}: {error}") from error
 
 
@@ -97,8 +222,7 @@ def replay_recording(
     Raises what a session raises.
     """
     session = _session(recording, transcriber, recipe, gate)
-    replayed = _Replay(recording, session, faithful=recipe is None)
-    return replayed.run()
+    return _Replay(recording, session, faithful=recipe is None).run()
 
 
 class _Replay:
@@ -162,19 +286,6 @@ def _options(settings: Settings) -> DecodeOptions:
 
 def _lines(path: Path) -> Sequence[str]:
     return path.read_text("utf-8").removesuffix("\n").split("\n") if path.is_file() else ()
-
-
-def _samples(path: Path) -> FloatArray:
-    if not path.is_file():
-        return np.zeros(0, np.float32)
-    try:
-        with wave.open(str(path), "rb") as file:
-            if (file.getnchannels(), file.getsampwidth(), file.getframerate()) != (1, 2, SAMPLE_RATE):
-                raise AudioFileError(f"{path}: expected 16-bit mono audio at {SAMPLE_RATE} Hz, as it was recorded")
-            data = file.readframes(file.getnframes())
-    except (wave.Error, EOFError) as error:
-        raise AudioFileError(f"{path}: expected audio as it was recorded; {error}") from error
-    return to_float(np.frombuffer(data, "<i2"))
 
 
 def _text(events: Iterable[Event]) -> str:

@@ -11,9 +11,9 @@ import json
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -21,18 +21,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from whispertide.api import text_segment
 from whispertide.checkpoint.languages import LANGUAGES
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, OptionError, WhispertideError
-from whispertide.formats.document import Document, TextSegment
+from whispertide.formats.document import Document
 from whispertide.formats.files import get_format
 from whispertide.options import DecodeOptions, Task
-from whispertide.server.bodies import GoneError, TooLargeError, TooSlowError, limited, pieces
+from whispertide.server.bodies import limited, pieces
+from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
+from whispertide.server.protocols import base, messages
 from whispertide.server.uploads import BusyError, Job, TooLongError, Uploads, joined
 from whispertide.types import HOP_LENGTH, N_SAMPLES, seconds, to_samples
 
-T = TypeVar("T")
 log = logging.getLogger("whispertide.server")
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
@@ -68,7 +70,9 @@ class Rest:
         if name is None:
             return JSONResponse({"object": "list", "data": known})
         found = [entry for entry in known if entry["id"] == name]
-        return JSONResponse(found[0]) if found else _error(404, f"expected one of the models served; got {name!r}")
+        if not found:
+            raise HttpError(404, f"expected one of the models served; got {name!r}")
+        return JSONResponse(found[0])
 
     async def transcriptions(self, request: Request) -> Response:
         """`POST /v1/audio/transcriptions`."""
@@ -79,57 +83,64 @@ class Rest:
         return await self._answer(request, "translate")
 
     async def _answer(self, request: Request, task: Task) -> Response:
-        limits = self.hub.options.limits
         if self.hub.draining:
-            return _error(503, "the server is stopping; try again in a moment", {"retry-after": "5"})
+            raise HttpError(503, "the server is stopping; try again in a moment", {"retry-after": "5"})
+        async with contextlib.AsyncExitStack() as stack:
+            form = await self._received(request)
+            stack.push_async_callback(form.close)
+            try:
+                wanted = self._wanted(form, task)
+            except (OptionError, base.ProtocolError) as error:
+                raise HttpError(400, str(error)) from error
+            job = Job(self.hub.models[wanted.model], wanted.file, wanted.options, self.hub.options.limits.upload_s)
+            if wanted.stream:
+                streamed = self._streamed(job, _party(request))
+                return _Held(streamed, stack.pop_all())  # the file is read while the answer is sent
+            segments = await self._heard(request, job)
+        headers = {"x-whispertide-warning": json.dumps(job.warning)} if job.warning else {}
+        return _rendered(wanted, job, segments, task, headers)
+
+    async def _received(self, request: Request) -> FormData:
+        """The form with the file. Raises `HttpError`."""
+        limits = self.hub.options.limits
+        expected = f"a file of at most {limits.upload} bytes"
+        receive = limited(request.receive, limits.upload + _OVERHEAD, limits.stall_s, expected)
         try:
             with self.uploads.receiving(_party(request)):
-                form = await _form(request, limited(request.receive, limits.upload + _OVERHEAD, limits.stall_s))
+                return await _form(request, receive)
         except BusyError as error:
-            self.hub.metrics.uploads.labels("refused").inc()
-            return _error(429, str(error), {"retry-after": "10"})
-        except TooLargeError:
-            return _error(413, f"expected a file of at most {limits.upload} bytes; got a larger one")
-        except TooSlowError:
-            return _error(408, "expected the file to arrive without pauses", {"connection": "close"})
-        except GoneError:
-            return _error(400, "expected the whole file; the client left early")
+            raise self._failed(error, "refused") from error
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             log.error("no room for uploads", extra={"problem": str(error)})
-            return _error(507, "the server has no room for the file at present; try later", {"retry-after": "60"})
+            headers = {"retry-after": "60"}
+            raise HttpError(507, "the server has no room for the file at present; try later", headers) from error
         except (MultiPartException, ValueError) as error:
-            return _error(400, f"expected a multipart form with a file; {getattr(error, 'message', error)}")
-        async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(form.close)
-            return await self._transcribe(request, form, task, stack)
+            reason = getattr(error, "message", error)
+            raise HttpError(400, f"expected a multipart form with a file; {reason}") from error
 
-    async def _transcribe(
-        self, request: Request, form: FormData, task: Task, stack: contextlib.AsyncExitStack
-    ) -> Response:
+    async def _heard(self, request: Request, job: Job) -> list[OfflineSegment]:
+        """All segments. Raises `HttpError`; a file whose client leaves is not transcribed further."""
+
+        async def collected() -> list[OfflineSegment]:
+            async with contextlib.aclosing(self.uploads.run(job, _party(request))) as running:
+                return [segment async for segment in running]
+
+        task, left = asyncio.create_task(collected()), asyncio.create_task(_left(request))
         try:
-            wanted = self._wanted(form, task)
-        except OptionError as error:
-            return _error(400, str(error))
-        job = Job(self.hub.models[wanted.model], wanted.file, wanted.options, self.hub.options.limits.upload_s)
-        if wanted.stream:
-            streamed = self._streamed(job, _party(request))
-            return _Held(streamed, stack.pop_all())  # the file is read while the answer is sent
-        try:
-            segments = await _while_there(request, self._segments(job, _party(request)))
-        except GoneError:
-            self.hub.metrics.uploads.labels("left").inc()
-            return _error(400, "expected the client to wait for the answer; it left")
-        except Exception as error:
-            return self._failed(error)
+            await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                self.hub.metrics.uploads.labels("left").inc()
+                raise HttpError(400, "expected the client to wait for the answer; it left")
+            if error := task.exception():
+                raise self._failed(error) from error
+        finally:
+            for one in (task, left):
+                one.cancel()
+            await asyncio.gather(task, left, return_exceptions=True)
         self.hub.metrics.uploads.labels("done").inc()
-        headers = {"x-whispertide-warning": json.dumps(job.warning)} if job.warning else {}
-        return _rendered(wanted, job, segments, task, headers)
-
-    async def _segments(self, job: Job, party: str) -> list[OfflineSegment]:
-        async with contextlib.aclosing(self.uploads.run(job, party)) as running:
-            return [segment async for segment in running]
+        return task.result()
 
     async def _streamed(self, job: Job, party: str) -> AsyncIterator[str]:
         segments: list[OfflineSegment] = []
@@ -140,28 +151,27 @@ class Rest:
                     segments.append(segment)
                     yield _sse({"type": "transcript.text.delta", "delta": text})
         except Exception as error:
-            response = self._failed(error)
-            yield _sse({"type": "error", **json.loads(bytes(response.body))})
+            yield _sse({"type": "error", **self._failed(error).body})
             return
         self.hub.metrics.uploads.labels("done").inc()
         warning = {"warning": job.warning} if job.warning else {}
         yield _sse({"type": "transcript.text.done", "text": joined(segments), "usage": _usage(job), **warning})
 
-    def _failed(self, error: Exception) -> Response:
-        """An error of the audio is the client's, any other ours."""
-        self.hub.metrics.uploads.labels("failed").inc()
+    def _failed(self, error: BaseException, outcome: str = "failed") -> HttpError:
+        """What to answer: an error of the audio is the client's, any other ours."""
+        self.hub.metrics.uploads.labels(outcome).inc()
         match error:
             case BusyError():
-                return _error(429, str(error), {"retry-after": "10"})
+                return HttpError(429, str(error), {"retry-after": "10"})
             case TooLongError():
-                return _error(413, str(error))
+                return HttpError(413, str(error))
             case AudioError() | OptionError():
-                return _error(400, str(error))
+                return HttpError(400, str(error))
             case WhispertideError():
                 log.error("upload failed", extra={"problem": str(error)})
-                return _error(500, str(error))
+                return HttpError(500, str(error))
         log.error("upload failed", exc_info=error)
-        return _error(500, "the server made a mistake with this file")
+        return HttpError(500, "the server made a mistake with this file")
 
     def _wanted(self, form: FormData, task: Task) -> Wanted:
         file = form.get("file")
@@ -185,12 +195,12 @@ class Rest:
             language=transcriber.tokenizer.language(language) if language else None,
             task=task,
             prompt=texts.get("prompt", ""),
-            temperatures=_temperatures(texts.get("temperature", "")),
+            temperatures=_temperatures(texts),
             word_timestamps="word" in granularities or format_ in ("srt", "vtt"),
         )
         if task == "translate" and not transcriber.dims.is_multilingual:
             raise OptionError("an English-only model cannot translate; serve a multilingual model such as 'base'")
-        return Wanted(file.file, model, format_, granularities, _switch(texts.get("stream", "")), options)
+        return Wanted(file.file, model, format_, granularities, messages.switch(texts, "stream"), options)
 
 
 def _party(request: Request) -> str:
@@ -199,41 +209,17 @@ def _party(request: Request) -> str:
     return getattr(request.state, "owner", "") or address
 
 
-async def _while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is cancelled when the client leaves. Then raises `GoneError`."""
-    task = asyncio.create_task(work)
-    left = asyncio.create_task(_left(request))
-    try:
-        await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise GoneError
-        return task.result()
-    finally:
-        for one in (task, left):
-            one.cancel()
-        await asyncio.gather(task, left, return_exceptions=True)
-
-
 async def _left(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _temperatures(text: str) -> tuple[float, ...]:
+def _temperatures(texts: Mapping[str, str]) -> tuple[float, ...]:
     """0 and nothing mean Whisper's own: 0 first, higher where that fails."""
-    try:
-        value = float(text or 0)
-    except ValueError:
-        raise OptionError(f"expected temperature to be a number; got {text!r}") from None
+    value = messages.number(texts, "temperature") or 0.0
     if not 0 <= value <= 1:
-        raise OptionError(f"expected a temperature between 0 and 1; got {text}")
+        raise OptionError(f"expected a temperature between 0 and 1; got {value:g}")
     return (value,) if value else DecodeOptions().temperatures
-
-
-def _switch(text: str) -> bool:
-    if text.lower() not in ("", "true", "false", "1", "0"):
-        raise OptionError(f"expected stream to be true or false; got {text!r}")
-    return text.lower() in ("true", "1")
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------
@@ -250,12 +236,9 @@ def _rendered(
             return JSONResponse(_verbose(wanted, job, segments, task), headers=dict(headers))
         case "text":
             return PlainTextResponse(text + "\n", headers=dict(headers))
-    document = Document(
-        tuple(TextSegment(item.span.start, item.span.end, item.text, item.words) for item in segments),
-        duration=job.samples,
-    )
+    document = Document(tuple(map(text_segment, segments)), duration=job.samples)
     kind = "text/vtt" if wanted.format == "vtt" else "application/x-subrip"
-    return Response(get_format(wanted.format).render(document), media_type=kind, headers=dict(headers))
+    return Response(get_format(wanted.format)(document), media_type=kind, headers=dict(headers))
 
 
 def _verbose(wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task: Task) -> dict[str, Any]:
@@ -308,13 +291,6 @@ def _model(name: str) -> dict[str, Any]:
 
 def _sse(data: Mapping[str, Any]) -> str:
     return f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
-
-
-def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """OpenAI's shape of an error."""
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    body = {"error": {"message": message, "type": kind, "param": None, "code": None}}
-    return JSONResponse(body, status, dict(headers or {}))
 
 
 # --- the form --------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def resume_journal(hub: Hub, journal: Journal) -> int:
             log.warning("session cannot be resumed", extra={"session": kept.id, "problem": str(error)})
             journal.discard(kept.id)
             continue
-        hub.adopt(live)
+        hub.restore(live)
         log.info("session restored", extra={"session": kept.id, "audio_s": seconds(kept.samples)})
         count += 1
     return count
@@ -41,7 +41,7 @@ def _rebuilt(hub: Hub, journal: Journal, kept: Kept) -> LiveSession:
     live.outbox.next_seq = kept.next_seq
     live.outbox.add(kept.entries)
     live.commands = kept.taken
-    live.witnesses = (journal,)
+    live.observers = (journal,)
     later = sum(len(command.samples) for command in kept.later if isinstance(command, Audio))
     live.accepted = live.taken = kept.samples - later
     for command in kept.later:

@@ -38,11 +38,6 @@ class Scheduler:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="round")
         self._ticker: asyncio.Task[None] | None = None
 
-    @property
-    def queued(self) -> int:
-        """Sessions that wait for a worker."""
-        return len(self._queue)
-
     def start(self) -> None:
         """Begin; needs a running event loop."""
         self._loop = asyncio.get_running_loop()

@@ -11,15 +11,13 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import Any
 
 import uvicorn
 
+from whispertide import __version__
 from whispertide.api import Transcriber
 from whispertide.errors import AddressError
 from whispertide.model.batched import BatchedEngine
@@ -28,13 +26,13 @@ from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
 from whispertide.server.listening import BACKLOG, HANDSHAKE_S, Admission, Listener, listen, raise_file_limit
-from whispertide.server.options import ServerOptions
+from whispertide.server.options import Address, ServerOptions
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
-from whispertide.server.record import Recorder
+from whispertide.server.recording import Recorder
 from whispertide.server.restore import resume_journal
-from whispertide.server.sockets import ThriftyWebSockets, check_hooks, patient
+from whispertide.server.sockets import BoundedWebSockets, check_hooks, http_with_deadlines
 from whispertide.server.tcp import TcpListener
 from whispertide.streaming.recipe import Recipe
 
@@ -44,16 +42,6 @@ _POLL_S = 0.02
 _PING_S = 20.0
 _GRACE_S = 5
 _PLAIN = 256  # connections by HTTP, next to those of live sessions
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen. `certificate` and `key` are files in PEM format; without them there is no TLS."""
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    certificate: Path | None = None
-    key: Path | None = None
 
 
 def batched(transcriber: Transcriber, *, most: int, lanes: int) -> Transcriber:
@@ -84,8 +72,8 @@ class Server(uvicorn.Server):
             ssl_keyfile=address.key,
             loop="asyncio",  # others accept connections by themselves (`listening`)
             backlog=BACKLOG,
-            http=patient(limits.stall_s),
-            ws=ThriftyWebSockets,
+            http=http_with_deadlines(limits.stall_s),
+            ws=BoundedWebSockets,
             ws_max_size=limits.message,
             ws_ping_interval=_PING_S,
             # A client that is being read slowly cannot answer in time: `Limits.idle_s` finds those that are dead.
@@ -176,11 +164,11 @@ def assemble(
     Raises `OptionError` for a journal or a folder of recordings that cannot be used.
     """
     journal = Journal(options.journal) if options.journal else None
-    recorder = Recorder(options.record) if options.record else None
+    record = Recorder(options.record).opened if options.record else None
     work = options.work
     if work.batch > 1:
         models = {name: batched(model, most=work.batch, lanes=work.workers) for name, model in models.items()}
-    hub = Hub(models, recipe, options, version=_version(), keeper=journal, recorder=recorder)
+    hub = Hub(models, recipe, options, version=__version__, journal=journal, record=record)
     if journal is None:
         return hub, lambda: None
     hub.at_start = partial(resume_journal, hub, journal)
@@ -195,13 +183,6 @@ _OVER_TCP: Mapping[str, type[WireProtocol]] = MappingProxyType(
 def tcp_listeners(hub: Hub, host: str, ports: Mapping[str, int | None], *, trusted: bool = False) -> list[TcpListener]:
     """A listener for every protocol over TCP (by name) that has a port; for `trusted` see `TcpListener`."""
     return [TcpListener(hub, _OVER_TCP[name], host, port, trusted) for name, port in ports.items() if port is not None]
-
-
-def _version() -> str:
-    try:
-        return version("whispertide")
-    except PackageNotFoundError:  # run from a source tree
-        return ""
 
 
 async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:

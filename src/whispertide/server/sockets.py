@@ -42,7 +42,7 @@ def check_hooks(hooks: dict[type, tuple[str, ...]] = _HOOKS) -> None:
         )
 
 
-def patient(stall_s: float) -> type[asyncio.Protocol]:
+def http_with_deadlines(stall_s: float) -> type[asyncio.Protocol]:
     """uvicorn's HTTP protocol with limits on how long a client may take to send the head of a request or to read an
     answer.
 
@@ -50,7 +50,7 @@ def patient(stall_s: float) -> type[asyncio.Protocol]:
     may be is `listening`'s affair.
     """
 
-    class Patient(H11Protocol):
+    class HttpWithDeadlines(H11Protocol):
         _head_timer: asyncio.TimerHandle | None = None
         _read_timer: asyncio.TimerHandle | None = None
         _upgraded = False
@@ -109,13 +109,13 @@ def patient(stall_s: float) -> type[asyncio.Protocol]:
             if self.cycle is None or self.cycle.response_complete:
                 self.transport.close()
 
-    return Patient
+    return HttpWithDeadlines
 
 
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
-class ThriftyWebSockets(WebSocketsSansIOProtocol):
+class BoundedWebSockets(WebSocketsSansIOProtocol):
     """uvicorn's WebSockets, with less patience for clients that do not answer a close frame, and less memory for
     those that send many pings or fragments.
     """

@@ -18,11 +18,11 @@ import socket
 import time
 from dataclasses import dataclass, field
 
+from whispertide.server.access import Throttle
 from whispertide.server.connection import Connection, GoneError
 from whispertide.server.hub import Hub
 from whispertide.server.listening import BACKLOG, Admission, listen
 from whispertide.server.protocols.base import Opening, ProtocolError, WireProtocol
-from whispertide.server.throttle import Throttle
 
 log = logging.getLogger("whispertide.server")
 

@@ -9,6 +9,8 @@ import os
 import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import BinaryIO
 
 from whispertide.api import Transcriber
@@ -42,39 +44,16 @@ class Job:
         self._limit_s = limit_s
         self._stop = threading.Event()
 
-    async def segments(self) -> AsyncGenerator[OfflineSegment, None]:
+    async def segments(self, thread: Executor) -> AsyncGenerator[OfflineSegment, None]:
         """The segments as they are done. Raises what `Transcriber.transcribe_segments` does, and `TooLongError`."""
-        loop = asyncio.get_running_loop()
-        queue: asyncio.Queue[OfflineSegment | BaseException | None] = asyncio.Queue()
-
-        def put(item: OfflineSegment | BaseException | None) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is gone: the server stops
-                loop.call_soon_threadsafe(queue.put_nowait, item)
-
-        def work() -> None:
-            _lower_priority()
-            try:
-                for segment in self._segments():
-                    put(segment)
-                    if self._stop.is_set():
-                        break
-                put(None)
-            except BaseException as error:
-                put(error)
-
-        thread = threading.Thread(target=work, name="upload", daemon=True)
-        thread.start()
+        found = self.transcriber.transcribe_segments(self._blocks(), options=self._options)
+        step = partial(asyncio.get_running_loop().run_in_executor, thread)
         try:
-            while (item := await queue.get()) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
+            while (segment := await step(next, found, None)) is not None:
+                yield segment
         finally:
             self._stop.set()
-            await asyncio.to_thread(thread.join)
-
-    def _segments(self) -> Iterator[OfflineSegment]:
-        return self.transcriber.transcribe_segments(self._blocks(), options=self._options)
+            await step(int)  # what was under way has ended
 
     def _blocks(self) -> Iterator[FloatArray]:
         """The audio, up to where it is whole."""
@@ -110,6 +89,7 @@ class Uploads:
         self._arriving: Counter[str] = Counter()
         self._most = most
         self._turn = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="upload", initializer=_lower_priority)
         self._lines: dict[str, asyncio.Lock] = {}
 
     @contextlib.contextmanager
@@ -124,7 +104,7 @@ class Uploads:
         with self._counted(self.waiting, party, self._most):
             line = self._lines.setdefault(party, asyncio.Lock())
             try:
-                async with line, self._turn, contextlib.aclosing(job.segments()) as segments:
+                async with line, self._turn, contextlib.aclosing(job.segments(self._thread)) as segments:
                     async for segment in segments:
                         yield segment
             finally:

@@ -10,10 +10,11 @@ from dataclasses import replace
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from whispertide.server.access import AccessControl
 from whispertide.server.connection import Connection, GoneError, MessageTooLargeError
+from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import Opening, ProtocolError, WireProtocol
-from whispertide.server.throttle import Door
 
 _REASON = 123  # bytes of a close frame's reason (RFC 6455, section 5.5)
 _CLOSE_S = 2.0
@@ -60,19 +61,20 @@ class WebSocketTransport:
                     await self._socket.close(code, text)
 
 
-async def serve_websocket(socket: WebSocket, hub: Hub, door: Door, protocol: type[WireProtocol]) -> None:
+async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, protocol: type[WireProtocol]) -> None:
     """Check who comes, greet them in their protocol and stay until the end."""
     query = dict(socket.query_params)
     subprotocols = tuple(socket.scope.get("subprotocols") or ())
     headers = {name: value for name, value in socket.headers.items() if name.isascii()}
     address = socket.client.host if socket.client else ""
-    verdict = door.check(headers, query, subprotocols, address, protocol=protocol.name)
-    if verdict.status is not None:
-        hub.metrics.refused.labels(verdict.reason).inc()
-        await refuse(socket, verdict.status, verdict.message, verdict.headers)
+    try:
+        admitted = access.check(headers, query, subprotocols, address, protocol=protocol.name)
+    except HttpError as error:
+        hub.metrics.refused.labels(error.code).inc()
+        await refuse(socket, error.status, error.message, error.headers)
         return
     opening = Opening(
-        replace(hub.info, limit_s=min(hub.info.limit_s, verdict.limit_s)),
+        replace(hub.info, limit_s=min(hub.info.limit_s, admitted.limit_s)),
         secrets.token_urlsafe(16),
         path=socket.url.path,
         query=query,
@@ -87,10 +89,10 @@ async def serve_websocket(socket: WebSocket, hub: Hub, door: Door, protocol: typ
         hub.metrics.refused.labels("bad_request").inc()
         await refuse(socket, 400, str(error), {})
         return
-    with door.entered():
+    with access.connected():
         await socket.accept(conversation.subprotocol)
         transport = WebSocketTransport(socket, hub.options.limits.message)
-        await Connection(hub, conversation, transport, verdict.owner).run(verdict.message_first)
+        await Connection(hub, conversation, transport, admitted.owner).run(admitted.message_first)
 
 
 async def refuse(socket: WebSocket, status: int, message: str, headers: Mapping[str, str]) -> None:

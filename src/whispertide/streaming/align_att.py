@@ -16,13 +16,14 @@ from whispertide.decoding.frontier import Frontier
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Watch
+from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.attending import Attending, frames
 from whispertide.streaming.choice import check_range, setting
 from whispertide.streaming.doubt import waits
 from whispertide.streaming.local_agreement import normalise
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, cut_loops
-from whispertide.streaming.round import Commit, Listened, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, to_samples
@@ -68,6 +69,7 @@ class AlignAtt(Attending):
     """
 
     kind: ClassVar[str] = "align-att"
+    streams: ClassVar[bool] = False
     overlaps: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled", "verified")
 
@@ -173,8 +175,8 @@ class AlignAtt(Attending):
             back=frames(self.backward_s) or None,
             floor=self.attention_floor,
         )
-        listen = replace(
-            self.listening(search),
+        hearing = replace(
+            self.hearing(search),
             must_speak=self.must_speak,
             rescue=self.rescue_logprob or None,
             rescue_beam=self.rescue_beam,
@@ -188,12 +190,12 @@ class AlignAtt(Attending):
         return RoundPlan(
             round_id,
             window,
+            hearing,
             prompt=state.context if self.context_tokens else "",
             prefix=tuple(token for word in state.words for token in word.tokens),
             reference=Reference.exactly(guess) if guess and search.hypotheses == 1 and search.reuse else None,
             is_last=is_last,
             level=level,
-            listen=listen,
         )
 
     def _again(self, rule: Frontier, is_last: bool) -> tuple[Watch, ...] | None:
@@ -210,10 +212,10 @@ class AlignAtt(Attending):
         shed = to_samples(self.shed_s)
         return sum(load > bound for bound in (shed // 2, shed, 2 * shed)) if shed else 0
 
-    def apply(self, state: AlignAttState, result: RoundResult) -> Commit:
+    def apply(self, state: AlignAttState, result: RoundResult[HeardWords]) -> Commit:
         """Confirm what stands before the frontier (everything, in the last round), then bound the window."""
         end, is_last = result.plan.window.end, result.plan.is_last
-        heard = result.listened
+        heard = result.heard
         rewound = heard is not None and heard.halt is not None and heard.halt.reason == "rewind"
         confirmed: list[TokenWord] = []
         if rewound:
@@ -234,7 +236,7 @@ class AlignAtt(Attending):
 
     # --- which words --------------------------------------------------------------------------------------------------
 
-    def _take(self, state: AlignAttState, heard: Listened, is_last: bool) -> list[TokenWord]:
+    def _take(self, state: AlignAttState, heard: HeardWords, is_last: bool) -> list[TokenWord]:
         """The words that are confirmed now; the others become the guess."""
         words = [word for word in heard.words if word.word.text.strip()]
         firm = len(words) if is_last else sum(bool(word.word.text.strip()) for word in heard.words[: heard.firm])
@@ -249,7 +251,7 @@ class AlignAtt(Attending):
         state.guess = tuple(words[firm:])
         return confirmed
 
-    def _holds(self, word: TokenWord, heard: Listened, state: AlignAttState, *, is_newest: bool) -> bool:
+    def _holds(self, word: TokenWord, heard: HeardWords, state: AlignAttState, *, is_newest: bool) -> bool:
         """Whether the last firm word may still be spoken."""
         if heard.word_ended is False:
             return True

@@ -6,8 +6,8 @@ from whispertide.decoding.backward_shift import BackwardShift, ShiftRow
 from whispertide.decoding.token_words import WordTimes
 from whispertide.errors import OptionError
 from whispertide.streaming.choice import Choice, setting
-from whispertide.streaming.round import Listening
 from whispertide.streaming.searches import Search
+from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, to_samples
 
 FRAMES_PER_S = SAMPLE_RATE // FRAME_SAMPLES
@@ -73,9 +73,9 @@ class Attending(Choice):
             search_from=frames(self.shift_from_s),
         )
 
-    def listening(self, search: Search) -> Listening:
-        """How rounds are decoded, but for what watches them."""
-        return Listening(
+    def hearing(self, search: Search) -> SinglePass:
+        """How rounds are heard, but for what watches them."""
+        return SinglePass(
             least=to_samples(self.least_s),
             silence=to_samples(self.silence_s),
             no_speech=self.no_speech,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from whispertide.checkpoint import Checkpoint
+from whispertide.checkpoint.causal import KIND, CausalCheckpoint
 from whispertide.errors import OptionError
 from whispertide.features import RAW_SILENCE, block_ends, causal_block, raw_columns
 from whispertide.graphs.contract import masked_value
@@ -35,6 +37,7 @@ class Blocks(Framing):
     """Blocks of a stream, each encoded once, for a checkpoint with a causal adapter."""
 
     kind: ClassVar[str] = "blocks"
+    streams: ClassVar[bool] = True
     block_s: float = setting(0.1, "seconds of audio that are encoded at once, a multiple of 0.02", least=0.04, most=1.0)
     first_s: float = setting(0.6, "seconds of the first block of a stream, a multiple of 0.02", least=0.04, most=2.0)
 
@@ -46,6 +49,19 @@ class Blocks(Framing):
                 raise OptionError(
                     f"expected {name} to be a multiple of {FRAME_S} s, one frame of the encoder; got {value}"
                 )
+
+    def check_adapter(self, checkpoint: Checkpoint) -> None:
+        """Raise `OptionError` where the checkpoint's causal adapter was trained for other blocks."""
+        if not isinstance(checkpoint, CausalCheckpoint):
+            return
+        adapter = checkpoint.adapter
+        if adapter.block not in (0, self.block):
+            trained = adapter.block * FRAME_S
+            raise OptionError(
+                f"expected block_s={trained:g}, for which the causal adapter of {checkpoint.name} was trained; got "
+                f"{self.block_s:g}: choose that, or train one with `{KIND.command.format(model=checkpoint.argument)} "
+                f"--chunk {self.block_s:g}`"
+            )
 
     @property
     def block(self) -> int:

@@ -27,7 +27,7 @@ from whispertide.streaming.choice import Choice, setting
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
+    from whispertide.model.engine import Encoded, EncoderState
     from whispertide.model.whisper import WhisperModel
 
 SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
@@ -36,13 +36,27 @@ BUCKETS = tuple(s * SAMPLE_RATE // FRAME_SAMPLES for s in (3, 4, 5, 6, 30))  # e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framing(Choice):
-    """How a window becomes encoder input. `fixed`: its windows have lengths for which static graphs exist."""
+    """How a window becomes encoder input.
+
+    fixed    its windows have lengths for which static graphs exist
+    streams  it takes a stream that only grows (`blocks`), for policies that hear one
+    """
 
     fixed: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """Encode one window of normalised log-mel [n_mels, frames]; `taps`: layers whose output is wanted too."""
         raise NotImplementedError
+
+    def after(
+        self, model: "WhisperModel", mel: FloatArray, state: "EncoderState | None", *, taps: Sequence[int] = ()
+    ) -> "Encoded":
+        """Encode a window with what the round before left, and leave something for the next in `Encoded.state`.
+
+        Here every window stands alone.
+        """
+        return self(model, mel, taps=taps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,13 @@ from typing import ClassVar
 
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
+from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.attending import Attending, frames
 from whispertide.streaming.choice import check_range, setting
 from whispertide.streaming.local_agreement import normalise
 from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, cut_loops
-from whispertide.streaming.round import Commit, Listened, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN
 from whispertide.types import CHUNK_SECONDS, Span, Word, to_samples
@@ -60,6 +61,7 @@ class Grounded(Attending):
     """The policy. In the last round nothing ends the decode near the end."""
 
     kind: ClassVar[str] = "grounded"
+    streams: ClassVar[bool] = False
     overlaps: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled")
 
@@ -112,21 +114,21 @@ class Grounded(Attending):
         return RoundPlan(
             round_id,
             Span(state.start, frontier),
-            prefix=tuple(token for word in state.prefix for token in word.tokens),
-            is_last=is_last,
-            listen=replace(
-                self.listening(search),
+            replace(
+                self.hearing(search),
                 real_end=self.real_end,
                 same_token=self.same_token,
                 watch=(watch,),
                 retry=again,
                 unheard_from=_heard_to(state) if is_last else None,
             ),
+            prefix=tuple(token for word in state.prefix for token in word.tokens),
+            is_last=is_last,
         )
 
-    def apply(self, state: GroundedState, result: RoundResult) -> Commit:
+    def apply(self, state: GroundedState, result: RoundResult[HeardWords]) -> Commit:
         """Confirm what is certain (everything, in the last round), and choose what to carry over."""
-        window, heard = result.plan.window, result.listened
+        window, heard = result.plan.window, result.heard
         words = self._words(state, heard)
         state.halt, state.halt_at = _backward(heard), state.start
         if result.plan.is_last:
@@ -149,7 +151,7 @@ class Grounded(Attending):
 
     # --- which words --------------------------------------------------------------------------------------------------
 
-    def _words(self, state: GroundedState, heard: Listened | None) -> list[TokenWord]:
+    def _words(self, state: GroundedState, heard: HeardWords | None) -> list[TokenWord]:
         """What was heard after the carried word, without what is confirmed already and without loops."""
         if heard is None:
             return []
@@ -210,7 +212,7 @@ def _heard_to(state: GroundedState) -> int:
     return state.prefix[-1].end if state.prefix else state.start
 
 
-def _backward(heard: Listened | None) -> Halt | None:
+def _backward(heard: HeardWords | None) -> Halt | None:
     """Where the decode shifted backward; a repeated decode starts anew."""
     if heard is None or heard.retried or heard.halt is None or heard.halt.reason != "backward-shift":
         return None

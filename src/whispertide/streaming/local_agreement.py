@@ -27,6 +27,7 @@ from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut, segment_cut, sentence_cut
+from whispertide.streaming.whole_window import HeardSegment, HeardSegments, WholeWindow
 from whispertide.types import CHUNK_SECONDS, Span, Word, to_samples
 
 Compare = Literal["normalised", "exact"]
@@ -76,6 +77,7 @@ class LocalAgreement(Choice):
     """The policy; see the module for the rules. Whole hypotheses are compared, so nothing watches a decode."""
 
     kind: ClassVar[str] = "local-agreement"
+    streams: ClassVar[bool] = False
     overlaps: ClassVar[bool] = True
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified")
 
@@ -141,12 +143,10 @@ class LocalAgreement(Choice):
         """The whole window again, up to `frontier`."""
         window = Span(state.start, frontier)
         reference = self.reference(state, search)
-        reread = self.reread or is_last
-        return RoundPlan(
-            round_id, window, prompt=self.prompt(state), reference=reference, is_last=is_last, reread=reread
-        )
+        hearing = WholeWindow(reread=self.reread or is_last)
+        return RoundPlan(round_id, window, hearing, self.prompt(state), reference=reference, is_last=is_last)
 
-    def apply(self, state: AgreementState, result: RoundResult) -> Commit:
+    def apply(self, state: AgreementState, result: RoundResult[HeardSegments]) -> Commit:
         """Confirm what the rounds agree on (everything, in the last round), then cut the window if it got long."""
         fresh = self._fresh(state, result)
         words = fresh.words
@@ -193,17 +193,17 @@ class LocalAgreement(Choice):
     def _key(self, text: str) -> str:
         return normalise(text) if self.compare == "normalised" else text
 
-    def _fresh(self, state: AgreementState, result: RoundResult) -> Guarded:
+    def _fresh(self, state: AgreementState, result: RoundResult[HeardSegments]) -> Guarded:
         """The words of the result that are not confirmed yet, loops cut down."""
         heard = [
             word
-            for segment in result.segments
+            for segment in _segments(result)
             if not segment.no_speech_prob > self.no_speech  # nan = not asked for
             for word in segment.words
             if word.text.strip()
         ]
-        if heard:
-            state.heard = Reference(result.tokens, result.plan.window.start, tuple(heard))
+        if heard and result.heard is not None:
+            state.heard = Reference(result.heard.tokens, result.plan.window.start, tuple(heard))
         window_start = result.plan.window.start
         again = [kept.word for kept in state.confirmed if kept.word.lies_behind(window_start)]
         if self.boundary == "time":
@@ -253,12 +253,12 @@ class LocalAgreement(Choice):
             length += 0 if word.lies_behind(state.start) else len(word.text)
         del state.confirmed[: max(needed, 0)]
 
-    def _trim(self, state: AgreementState, result: RoundResult) -> None:
+    def _trim(self, state: AgreementState, result: RoundResult[HeardSegments]) -> None:
         """Cut at a confirmed segment or sentence end, if the window is longer than `trim`."""
         if not state.confirmed or result.plan.window.end - state.start <= to_samples(self.trim_s):
             return
         if self.trim == "segment":
-            self._cut(state, segment_cut(result.segments, state.last_time))
+            self._cut(state, segment_cut(_segments(result), state.last_time))
         else:
             self._cut(state, sentence_cut([kept.word for kept in state.confirmed]))
 
@@ -268,14 +268,14 @@ class LocalAgreement(Choice):
             anchor = state.confirmed[-1].word.start - MARGIN
             state.start = max(state.start, align_down(min(to, anchor)))
 
-    def _make_room(self, state: AgreementState, result: RoundResult, fresh: Guarded, agreed: int) -> int:
+    def _make_room(self, state: AgreementState, result: RoundResult[HeardSegments], fresh: Guarded, agreed: int) -> int:
         """The window is full: cut at what is confirmed, else confirm more. Returns how many of `fresh` are
         confirmed.
         """
         end = result.plan.window.end
         least = self.hard_cap // 8
         if state.confirmed:
-            self._cut(state, segment_cut(result.segments, state.last_time))
+            self._cut(state, segment_cut(_segments(result), state.last_time))
             if end - state.start > self.hard_cap - least:
                 self._cut(state, state.last_time)
         if end - state.start <= self.hard_cap - least:
@@ -285,3 +285,7 @@ class LocalAgreement(Choice):
         self._confirm(state, fresh, agreed, agreed + forced.confirm)
         state.start = max(state.start, align_down(forced.cut))
         return agreed + forced.confirm
+
+
+def _segments(result: RoundResult[HeardSegments]) -> tuple[HeardSegment, ...]:
+    return result.heard.segments if result.heard is not None else ()

@@ -12,14 +12,16 @@ Knows threads; knows no policy and no session.
 import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from whispertide.decoding.reference import Reference
+from whispertide.model.engine import EncoderState
 from whispertide.model.exchanged import ExchangedEngine
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.streaming.stages import Exchangeable, Staged
+from whispertide.streaming.stages import Exchangeable, Pending, Staged
 from whispertide.types import FloatArray
 
 
@@ -32,21 +34,29 @@ class Exchange:
 
 
 class PipelinedRound:
-    """A round on its way through the stages, after the round `before` it. Satisfies `stages.Pending`."""
+    """A round on its way through the stages, after the round `before` it, whosever that is. Satisfies `stages.Pending`.
+
+    `after` is the round before it of the same session, if that is under way; its encoder state is known once it has
+    left the first stage, and that is before this one gets there.
+    """
 
     def __init__(
         self,
         plan: RoundPlan,
         audio: FloatArray,
         options: DecodeOptions,
+        state: EncoderState | None = None,
+        after: "PipelinedRound | None" = None,
         before: "PipelinedRound | None" = None,
     ) -> None:
         self.plan = plan
+        self.state = state  # of the encoder: before the first stage what that goes on from, then what it leaves
+        self._after = after
         self._audio = audio
         self._options = options
         self._guards = (_Cancellation(self),)
         self._before = before
-        self._outcome: Future[RoundResult] = Future()
+        self._outcome: Future[RoundResult[Any]] = Future()
         self._cancelled = threading.Event()
         self._first_is_free = threading.Event()
         self._second_is_free = threading.Event()
@@ -56,7 +66,7 @@ class PipelinedRound:
         """Whether `result` returns, or raises, at once."""
         return self._outcome.done()
 
-    def result(self) -> RoundResult:
+    def result(self) -> RoundResult[Any]:
         """Wait for it. Raises what a stage raised, `CancelledError` after `cancel`."""
         return self._outcome.result()
 
@@ -75,16 +85,27 @@ class PipelinedRound:
             if self._before is not None:
                 self._before._first_is_free.wait()
             self.check()
-            opening = stages.encode(self.plan, self._audio)
+            if self._after is not None:
+                self.state = self._after.encoded_to()
+            opened = stages.encode(self.plan, self._audio, self.state)
+            if opened is not None:
+                self.state = opened.encoded.state
             decoding = self._decoding(stages, exchange)
             self.check()
-            self._outcome.set_result(decoding.decode(self.plan, opening, self._options, self._guards))
+            found = decoding.decode(self.plan, opened, self._options, self._guards)
+            self._outcome.set_result(replace(found, state=self.state))
         except BaseException as error:  # it belongs to whoever waits for the result
             self._outcome.set_exception(error)
         finally:
             self._leave_first()
             self._second_is_free.set()
-            self._before = None
+            self._before = self._after = None
+
+    def encoded_to(self) -> EncoderState | None:
+        """What the encoder has left of it, once the first stage is done. Raises `CancelledError` where that failed."""
+        if self._outcome.done() and self._outcome.exception() is not None:
+            raise CancelledError
+        return self.state
 
     def _decoding(self, stages: Staged, exchange: Exchange | None) -> Staged:
         """What decodes the round: the second worker, or the first until it hands over."""
@@ -131,16 +152,26 @@ class PipelinedExecutor:
         self._newest: PipelinedRound | None = None
         self._lock = threading.Lock()
 
-    def begin(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> PipelinedRound:
+    def begin(
+        self,
+        plan: RoundPlan,
+        audio: FloatArray,
+        options: DecodeOptions,
+        state: EncoderState | None = None,
+        after: Pending | None = None,
+    ) -> PipelinedRound:
         """Begin to hear `audio` ([len(plan.window)] samples, not to be written to); returns at once."""
+        of_session = after if isinstance(after, PipelinedRound) else None
         with self._lock:
-            begun = self._newest = PipelinedRound(plan, audio, options, self._newest)
+            begun = self._newest = PipelinedRound(plan, audio, options, state, of_session, self._newest)
         threading.Thread(target=begun.run, args=(self.stages, self.exchange), name="round").start()
         return begun
 
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
+    ) -> RoundResult[Any]:
         """The same, waiting for the result: nothing overlaps with other rounds of this caller."""
-        begun = self.begin(plan, audio, options)
+        begun = self.begin(plan, audio, options, state)
         try:
             return begun.result()
         except BaseException:  # also an interrupt: nobody will ask again

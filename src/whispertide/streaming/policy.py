@@ -6,6 +6,7 @@ methods: neither has to import this module.
 
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
@@ -30,6 +31,7 @@ class Policy(Protocol[State]):
     utterances. Plans may be made while earlier ones are still in flight; results come back in the order of the plans.
     It is a value, and a choice of a recipe (`choice.Choice`).
 
+    streams     whether its windows are one stream that only grows, for a causal encoder
     overlaps    whether a round may be planned while the one before it is decoded
     searches    the searches that can do what its plans ask for
     usual_s     how long windows usually get at most, without what is new, in seconds
@@ -38,6 +40,7 @@ class Policy(Protocol[State]):
     """
 
     kind: ClassVar[str]
+    streams: ClassVar[bool]
     overlaps: ClassVar[bool]
     searches: ClassVar[tuple[str, ...]]
 
@@ -68,7 +71,7 @@ class Policy(Protocol[State]):
         `load` is how much of the step to it is owed to computing, in samples (`schedule.Schedule.load`).
         """
 
-    def apply(self, state: State, result: RoundResult) -> Commit:
+    def apply(self, state: State, result: RoundResult[Any]) -> Commit:
         """Judge a result and update the state. The last round of an utterance leaves no hypothesis."""
 
 
@@ -78,8 +81,10 @@ AnyPolicy = Policy[Any]
 class Executor(Protocol):
     """Computes rounds. It may be shared by many sessions, so all that concerns one session comes with the call."""
 
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> RoundResult:
-        """Hear `audio` ([len(plan.window)] samples: those of the window).
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
+    ) -> RoundResult[Any]:
+        """Hear `audio` ([len(plan.window)] samples: those of the window), the encoder going on from `state`.
 
         Times in the result are absolute and lie within the window. `options.beam` is 1 for greedy. The window may be
         shorter than anything the model was made for, down to one sample.

@@ -15,6 +15,7 @@ from typing import Any, get_args
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.choice import Choice, field_types, parse_value
 from whispertide.streaming.executors import Auto, Pipelined, Serial
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30
@@ -23,6 +24,7 @@ from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Unrolled, Verified
+from whispertide.streaming.stable import Stable
 
 
 def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
@@ -32,9 +34,9 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 # Axis -> name -> choice. A new one is a line here; one that is only used as a value needs none.
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive),
-    "framing": _named(Pad30, Bare, Buckets, Hush, Open),
+    "framing": _named(Pad30, Bare, Buckets, Hush, Open, Blocks),
     "search": _named(Greedy, Beam, Unrolled, Pruned, Verified),
-    "policy": _named(LocalAgreement, AlignAtt, Grounded),
+    "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable),
     "executor": _named(Serial, Pipelined, Auto),
 }
 
@@ -65,6 +67,11 @@ class Recipe:
             raise OptionError(
                 f"expected search={' or '.join(policy.searches)} with policy={policy.kind}; got search={search.kind}. "
                 "A search that follows what the last round heard needs rounds that hear the same audio again"
+            )
+        if policy.streams != self.framing.streams:
+            raise OptionError(
+                f"expected framing=blocks with policy=stable, and with no other; got framing={self.framing.kind} with "
+                f"policy={policy.kind}. Blocks are pieces of one stream, which a causal encoder hears"
             )
         if search.kind == "unrolled" and not self.framing.fixed:
             raise OptionError(

@@ -1,97 +1,78 @@
 """One round of streaming: what is planned, what came out, what is committed.
 
-A *plan* says which audio to decode and with what text around it; an executor turns it into a *result*; the policy
+A *plan* says which audio to hear, how, and with what text around it; an executor turns it into a *result*; the policy
 turns the result into a *commit*. All three are values: they can be recorded, replayed, sent to another thread or
 another machine. Times are absolute samples.
+
+How a window is heard is a value of its own, a `Hearing`, which knows its two stages and what they give: a whole window
+as Whisper transcribes a recording (`whole_window`), or in one decode that its attention watches (`single_pass`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Protocol, TypeVar
 
 from whispertide.decoding.longform import Cost, Stage
 from whispertide.decoding.reference import Reference
-from whispertide.decoding.search import StopReason
-from whispertide.decoding.token_words import TokenWord, WordTimes
-from whispertide.decoding.watch import Halt, Watch
+from whispertide.decoding.search import Guard
 from whispertide.events import RoundStats
-from whispertide.types import FRAME_SAMPLES, Span, Word
+from whispertide.model.engine import Encoded, EncoderState
+from whispertide.options import DecodeOptions
+from whispertide.streaming.equipment import Equipment
+from whispertide.types import FRAME_SAMPLES, FloatArray, Span, Word
 
-Purpose = Literal["full", "pilot"]
+Heard_co = TypeVar("Heard_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """How a round is decoded in one pass, without timestamps, watched by its own attention (`single_pass`).
+class Opened(Protocol):
+    """What the first stage of a round leaves to the second."""
 
-    watch           guards of the attention
-    least           samples: a shorter window is not decoded unless it is the last
-    silence         samples of silence after the last window, so that its text may end
-    must_speak      the decode may not begin with its end (SimulStreaming)
-    real_end        whether end of text ends it; else the second-best token is taken (NPUsper's code)
-    no_speech       a window whose no-speech probability is higher is taken for silence
-    loop_guard      end a decode that repeats itself
-    same_token      so many copies of one token in a row end a decode too, and are dropped; 0: no number does
-    max_tokens      the most that is decoded
-    context_tokens  the most that is shown of the text before the window, the user's prompt included
-    static_prompt   the user's prompt always stays in front of that; else it scrolls away with what is said
-    times           how words are timed; `heads_first`: the heads are averaged before anything else (NPUsper)
-    detect_end      ask the word-truncation detector, if there is one, about the last word
-    retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
-    again           if attention shifts backward, hear the window once more, watched by these alone: padded to 30 s, or
-                    bare where it was padded; None: what stands before the shift is all that was heard
-    unheard_from    earlier rounds have heard the audio up to this sample; where a guard of the attention stops more
-                    than `UNHEARD` before the end of the window, it is decoded again unwatched; None: never
-    rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
-    unrolled        search greedily in static graphs of several steps each, as far as these hold the text
-    keep_attention  put the attention into the result
-    """
+    @property
+    def encoded(self) -> Encoded:
+        """The audio; with a state, where the next round's audio is encoded after it."""
 
-    watch: tuple[Watch, ...] = ()
-    least: int = 0
-    silence: int = 0
-    must_speak: bool = False
-    real_end: bool = True
-    no_speech: float = 1.0
-    loop_guard: bool = True
-    same_token: int = 0
-    max_tokens: int = 224
-    context_tokens: int = 223
-    static_prompt: bool = True
-    times: WordTimes = "dtw"
-    heads_first: bool = False
-    detect_end: bool = False
-    retry: Halt | None = None
-    again: tuple[Watch, ...] | None = None
-    unheard_from: int | None = None
-    rescue: float | None = None
-    rescue_beam: int = 5
-    unrolled: bool = False
-    keep_attention: bool = False
+
+class Hearing(Protocol):
+    """How a window is heard, in two stages, which may run in two threads and overlap with those of other rounds."""
+
+    def encode(
+        self, equipment: Equipment, plan: "RoundPlan", audio: FloatArray, state: EncoderState | None
+    ) -> Opened | None:
+        """The first stage: `audio` ([len(plan.window)] samples) into the encoder, after what left `state`.
+
+        None: there is too little to hear anything. Raises `GraphError` where the model fails.
+        """
+
+    def decode(
+        self,
+        equipment: Equipment,
+        plan: "RoundPlan",
+        opened: Any,
+        options: DecodeOptions,
+        guards: Sequence[Guard] = (),
+    ) -> "RoundResult[Any]":
+        """The second stage, of what the first one left. Raises `GraphError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
     """One round to run. `window.start` is a multiple of 320 samples (one encoder frame).
 
+    hearing  how the window is heard
     prompt   text that was said before the window (Whisper's previous-text context)
     prefix   tokens forced at the start of the transcript of this window
     is_last  no audio follows in this utterance: margins and hold-backs are off
     level    declared steps by which quality is lowered in this round, because the machine is late
-    reread   where the window is one segment without an end, what is after its last word is a window of its own
-    listen   None: hear the window as Whisper transcribes a recording; else in one pass, as this says
     """
 
     id: int
     window: Span
-    purpose: Purpose = "full"
+    hearing: Hearing
     prompt: str = ""
     prefix: tuple[int, ...] = ()
     reference: Reference | None = None
     is_last: bool = False
     level: int = 0
-    reread: bool = True
-    listen: Listening | None = None
 
     def __post_init__(self) -> None:
         if self.window.start % FRAME_SAMPLES:
@@ -99,62 +80,21 @@ class RoundPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """One segment of a result: words with absolute times, and Whisper's confidence in it."""
-
-    span: Span
-    words: tuple[Word, ...]
-    no_speech_prob: float = 0.0
-    avg_logprob: float = 0.0
-    compression_ratio: float = 1.0
-    tokens: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Listened:
-    """What one pass over a window heard.
-
-    words       after the forced prefix, in order
-    firm        how many of them the guards let stand; the others are a guess
-    halt        what ended the decode, if a guard of the attention did
-    last_frame  what the last token attended to, in frames from the window's start; None if nobody looked
-    frames      frames with real audio
-    word_ended  whether the last firm word is known to have ended (True) or to go on (False)
-    retried     whether the window was heard once more, padded to 30 s
-    """
-
-    words: tuple[TokenWord, ...] = ()
-    firm: int = 0
-    halt: Halt | None = None
-    last_frame: int | None = None
-    frames: int = 0
-    word_ended: bool | None = None
-    retried: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RoundResult:
+class RoundResult(Generic[Heard_co]):
     """What a round heard, and what each graph stage of it cost.
 
-    `language` is what a multilingual model wrote in; None where there is only English. `listened` is what a plan that
-    listens asks for; `attention` then is [heads, queries, frames] if it asked for that too.
+    heard     what the plan's hearing gives; None: there was too little audio
+    language  what a multilingual model wrote in; None where there is only English
+    state     what the encoder carries to the next round of the utterance
     """
 
     plan: RoundPlan
-    segments: tuple[Heard, ...]
-    tokens: tuple[int, ...] = ()
-    stop: StopReason = "end_of_text"
-    listened: Listened | None = None
-    attention: Any = field(default=None, compare=False, repr=False)
+    heard: Heard_co | None = None
     language: str | None = None
     language_probability: float = 1.0
     costs: tuple[Cost, ...] = ()
     stats: RoundStats = field(default_factory=RoundStats)
-
-    @property
-    def words(self) -> tuple[Word, ...]:
-        """The words of all segments."""
-        return tuple(word for segment in self.segments for word in segment.words)
+    state: EncoderState | None = None
 
 
 @dataclass(frozen=True, slots=True)

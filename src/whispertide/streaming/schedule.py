@@ -35,6 +35,24 @@ class Schedule(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """What was last said of how late a stream is: by how many times `lag_s`, and how many steps of quality it cost."""
+
+    steps: int = 0
+    lowered: int = 0
+
+    def after(self, behind: int, lowered: int, limit: int) -> "Lateness":
+        """What is to be said where so many samples wait; below half of `limit` a stream is on time again."""
+        steps = behind // limit
+        if steps == 0 < self.steps and behind > limit // 2:
+            steps = self.steps
+        return Lateness(steps, lowered)
+
+
+ON_TIME = Lateness()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds(Choice):
     """When rounds start, as a recipe says it. What it says of the voice gate and of lateness holds for every kind."""

@@ -22,7 +22,7 @@ from whispertide.streaming.policy import align_down
 from whispertide.streaming.repetition import CONTEXT, cut_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
-from whispertide.streaming.stable_beam import StableBeam, StableHeard
+from whispertide.streaming.stable_beam import HeardStream, StableBeam
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, to_samples
 
@@ -56,6 +56,7 @@ class Stable(Choice):
     """The policy. It needs a checkpoint that was trained to hear no later audio (`whispertide train causal`)."""
 
     kind: ClassVar[str] = "stable"
+    streams: ClassVar[bool] = True
     overlaps: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
@@ -94,15 +95,15 @@ class Stable(Choice):
         return RoundPlan(
             round_id,
             Span(state.start, frontier),
+            StableBeam(state.hypotheses, self.last, self.rule, self.most_tokens, self.loop_guard),
             prefix=tuple(token for word in state.words for token in word.tokens),
             is_last=is_last,
-            hearing=StableBeam(earlier=state.hypotheses, last=self.last, rule=self.rule, most_tokens=self.most_tokens),
         )
 
-    def apply(self, state: StableState, result: RoundResult) -> Commit:
+    def apply(self, state: StableState, result: RoundResult[HeardStream]) -> Commit:
         """Confirm what has settled (everything, in the last round); make room where the stream is full."""
         end, is_last = result.plan.window.end, result.plan.is_last
-        if isinstance(result.heard, StableHeard):
+        if result.heard is not None:
             self._take(state, result.heard, end)
         settled = len(state.guess) if is_last else self._settled(state, end)
         confirmed = self._confirm(state, settled)
@@ -116,7 +117,7 @@ class Stable(Choice):
 
     # --- which words --------------------------------------------------------------------------------------------------
 
-    def _take(self, state: StableState, heard: StableHeard, end: int) -> None:
+    def _take(self, state: StableState, heard: HeardStream, end: int) -> None:
         """What the round found replaces what was there; a token that was there already keeps its age."""
         before, now = _tokens(state.hypotheses), _tokens(heard.hypotheses)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))
@@ -160,8 +161,7 @@ class Stable(Choice):
             forced = self._confirm(state, cut.confirm)
             start = max(self._carried_from(state), align_down(cut.cut)) if forced else align_down(cut.cut)
         words = tuple(word for word in state.words if word.start >= start)
-        return_state = StableState(start, words)
-        state.start, state.words = return_state.start, return_state.words
+        state.start, state.words = start, words
         state.hypotheses, state.found_at, state.guess = (), (), ()
         return forced
 

@@ -1,59 +1,33 @@
-"""A round in two stages, and rounds that are under way: what stands between a session and whoever computes.
+"""Rounds in two stages, and rounds under way: what stands between a session and whoever computes.
 
-The first stage makes an `Opening` of the round's audio, the second turns it into a result. An executor that is `Staged`
-can do both at once or leave each to a worker of its own (`streaming.pipelined`). A session does not care: it begins a
-round and asks for its result later. Nothing here starts a thread.
+An executor that is `Staged` can do both stages at once or leave each to a worker of its own (`streaming.pipelined`). A
+session does not care: it begins a round and asks for its result later. Nothing here starts a thread.
 """
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from whispertide.decoding.longform import Cost, Features
 from whispertide.decoding.search import Guard
+from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """What the first stage leaves to the second: the features of the round, and its first window encoded.
-
-    `hushed` says whether a hush word is after that window.
-    """
-
-    features: Features
-    encoded: "Encoded"
-    cost: Cost
-    hushed: bool
-
-    @classmethod
-    def of(cls, features: Features, frames: int, encode: "Callable[[FloatArray], Encoded]") -> "Opening":
-        """Encode the first `frames` mel frames, and note what that took."""
-        mel = features.followed(0, frames)
-        began = time.perf_counter()
-        encoded = encode(mel)
-        return cls(
-            features, encoded, Cost("encode", time.perf_counter() - began, frames=encoded.frames), mel.shape[1] > frames
-        )
-
-
 class Staged(Protocol):
-    """Computes a round in two stages, which may run in two threads and overlap with those of other rounds."""
+    """Computes a round in the two stages of its hearing; they may run in two threads and overlap with other rounds."""
 
-    def encode(self, plan: RoundPlan, audio: FloatArray) -> Opening | None:
+    def encode(self, plan: RoundPlan, audio: FloatArray, state: EncoderState | None) -> Opened | None:
         """The first stage; None: there is too little audio to hear anything. Raises `GraphError`."""
 
     def decode(
-        self, plan: RoundPlan, opening: Opening | None, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult:
+        self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult[Any]:
         """The second stage. Raises `GraphError`."""
 
 
@@ -61,7 +35,9 @@ class Staged(Protocol):
 class Exchangeable(Staged, Protocol):
     """Stages whose decode may change workers (`model.exchanged`)."""
 
-    model: "WhisperModel"
+    @property
+    def model(self) -> "WhisperModel":
+        """What decodes."""
 
     def decoding_with(self, model: "WhisperModel") -> Staged:
         """The same stages, but `model` decodes."""
@@ -78,7 +54,7 @@ class Pending(Protocol):
     def done(self) -> bool:
         """Whether `result` returns, or raises, at once."""
 
-    def result(self) -> RoundResult:
+    def result(self) -> RoundResult[Any]:
         """Wait for it. Raises what its computation raised."""
 
     def cancel(self) -> None:
@@ -91,15 +67,24 @@ class Overlapping(Protocol):
 
     depth: int
 
-    def begin(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> Pending:
-        """Like `Executor.run`, without waiting for the result."""
+    def begin(
+        self,
+        plan: RoundPlan,
+        audio: FloatArray,
+        options: DecodeOptions,
+        state: EncoderState | None = None,
+        after: Pending | None = None,
+    ) -> Pending:
+        """Like `Executor.run`, without waiting for the result. `after` is the round before, if that is under way still:
+        then the encoder goes on from where that one leaves it, and not from `state`.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
     """A round whose result is there. Satisfies `Pending`."""
 
-    found: RoundResult
+    found: RoundResult[Any]
 
     @property
     def plan(self) -> RoundPlan:
@@ -111,7 +96,7 @@ class Ready:
         """Always."""
         return True
 
-    def result(self) -> RoundResult:
+    def result(self) -> RoundResult[Any]:
         """The result."""
         return self.found
 
@@ -119,11 +104,18 @@ class Ready:
         """Nothing is left to stop."""
 
 
-def begin(executor: Executor, plan: RoundPlan, audio: FloatArray, options: DecodeOptions) -> Pending:
-    """Begin a round; an executor that does not overlap computes it now."""
+def begin(
+    executor: Executor,
+    plan: RoundPlan,
+    audio: FloatArray,
+    options: DecodeOptions,
+    state: EncoderState | None = None,
+    after: Pending | None = None,
+) -> Pending:
+    """Begin a round (`Overlapping.begin`); an executor that does not overlap computes it now."""
     if isinstance(executor, Overlapping):
-        return executor.begin(plan, audio, options)
-    return Ready(executor.run(plan, audio, options))
+        return executor.begin(plan, audio, options, state, after)
+    return Ready(executor.run(plan, audio, options, state))
 
 
 def depth_of(executor: Executor | None) -> int:

@@ -7,7 +7,7 @@ nothing gets confirmed must not outgrow the 30 s that Whisper can hear.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whispertide.streaming.round import Heard
+from whispertide.streaming.whole_window import HeardSegment
 from whispertide.types import SAMPLE_RATE, Span, Word
 
 MARGIN = SAMPLE_RATE // 10  # a word's start is known to about 0.1 s
@@ -15,7 +15,7 @@ SENTENCE_ENDS = (".", "?", "!", "…", "。", "？", "！")
 CLOSING = "\"'”’»)]"
 
 
-def segment_cut(segments: Sequence[Heard], last_time: int) -> int | None:
+def segment_cut(segments: Sequence[HeardSegment], last_time: int) -> int | None:
     """The end of the last segment but one; earlier segments while that is after the confirmed words' end `last_time`.
 
     None if no segment but the last one heard is confirmed to its end (`OnlineASRProcessor.chunk_completed_segment`).

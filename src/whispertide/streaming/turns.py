@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.errors import SessionError
 from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unheard
+from whispertide.model.engine import EncoderState
 from whispertide.streaming.policy import AnyPolicy, align_down
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
@@ -38,6 +39,7 @@ class Utterance:
     spoken     whether any of its words is confirmed
     spent      how long the newest round that came back was computed, in samples; 0 where audio does not come live
     due_at     how much audio there was when its next round came due; None: it has not yet
+    encoder    what the encoder carries from the newest round that came back to the next
     """
 
     start: int
@@ -51,6 +53,7 @@ class Utterance:
     spoken: bool = False
     spent: int = 0
     due_at: int | None = None
+    encoder: EncoderState | None = None
 
     def copy(self) -> "Utterance":
         """An independent copy."""
@@ -176,7 +179,7 @@ class Turns:
                 return plan
         return None
 
-    def take(self, result: RoundResult) -> tuple[Flight, Commit] | None:
+    def take(self, result: RoundResult[Any]) -> tuple[Flight, Commit] | None:
         """The policy's verdict on the oldest round in flight; call `land` next. None if the round no longer matters.
 
         Raises `SessionError` if another round is older.
@@ -191,7 +194,7 @@ class Turns:
         utterance = state.utterance
         assert utterance is not None
         commit = self.policy.apply(utterance.policy, result)
-        utterance.keep_from = commit.keep_from
+        utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         utterance.spoken = utterance.spoken or bool(commit.confirmed)
         if self._live:
             stats = result.stats

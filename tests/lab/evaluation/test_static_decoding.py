@@ -19,6 +19,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> list[Decoding]:
     return contenders(load_checkpoint("nano.en"), folder, EngineOptions(precision="fp32", threads=1))[0]
 
 
+@pytest.mark.slow
 def test_all_ways_find_the_same_tokens(ways: list[Decoding]) -> None:
     expected = ways[-1].decode(12)
     assert len(expected) == 11, "what two fed tokens begin is answered after the second"
@@ -31,6 +32,7 @@ def test_all_ways_find_the_same_tokens(ways: list[Decoding]) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_another_answer_voids_the_comparison(ways: list[Decoding]) -> None:
     liar: Any = SimpleNamespace(name="liar", decode=lambda fed: [1] * fed)
     with pytest.raises(GraphError, match=r"expected liar to find the tokens that unrolled finds"):

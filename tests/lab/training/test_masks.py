@@ -53,6 +53,11 @@ RULES = {
         masks.block_diagonal(FRAMES, 5),
         lambda row, column: column // 5 == row // 5,
     ),
+    "block-causal, the first block longer": (
+        masks.block_causal(FRAMES, 2, 5),
+        lambda row, column: column < next(end for end in (5, 7, 9, 11, 13) if row < end),
+    ),
+    "causal, frame by frame": (masks.block_causal(FRAMES, 1, 1), lambda row, column: column <= row),
 }
 
 

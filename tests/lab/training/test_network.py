@@ -44,7 +44,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """A checkpoint with random weights and the `transformers` module with the same."""
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(random_models.SHAPES, "nano.en", (80, 256, 4, 4, 4, 51864))
+        patch.setitem(random_models.SHAPES, "nano.en", (80, 128, 2, 2, 2, 51864))
         model = random_models.random_model(request.param, tmp_path_factory.mktemp("random"))
     return model.checkpoint, model.module
 

@@ -1,6 +1,7 @@
 """The torch engine computes what the graphs compute, alone and hand in hand with them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from whispertide.streaming.allocation import Allocation, Place
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import FloatArray, Span
 
 TOLERANCE = 2e-4  # of values about 1, fp32 on both sides
@@ -181,11 +183,11 @@ def test_encoding_here_and_decoding_there(graphs: WhisperModel, audio: FloatArra
     """The division of WhisperFlow's section 4, with the processor in the accelerator's place."""
     recipe = get_recipe("whisper-streaming").replace(executor="pipelined")
     allocation = Allocation(Place("torch", 1, "fp32"), Place("cpu", 1))
-    plan, options = RoundPlan(0, Span(0, len(audio))), DecodeOptions()
-    found = make_executor(graphs, recipe, allocation=allocation).run(plan, audio, options)
-    expected = make_executor(graphs, recipe.replace(executor="serial")).run(plan, audio, options)
-    assert [word.text for word in found.words] == [word.text for word in expected.words]
-    assert found.words
+    plan, options = RoundPlan(0, Span(0, len(audio)), WholeWindow()), DecodeOptions()
+    found: Any = make_executor(graphs, recipe, allocation=allocation).run(plan, audio, options)
+    expected: Any = make_executor(graphs, recipe.replace(executor="serial")).run(plan, audio, options)
+    assert [word.text for word in found.heard.words] == [word.text for word in expected.heard.words]
+    assert found.heard.words
 
 
 def test_it_is_found_by_its_name() -> None:

@@ -104,6 +104,7 @@ def repeated(hidden: FloatArray, wide: Path) -> FloatArray:
     return np.tile(hidden, (1, copies))
 
 
+@pytest.mark.slow
 def test_same_function_in_our_engine(wide: Path, narrow_result: Computed, tmp_path: Path) -> None:
     found = ours(load_checkpoint(wide), tmp_path)
     assert relative_error(found.hidden, repeated(narrow_result.hidden, wide)) <= TOLERANCE

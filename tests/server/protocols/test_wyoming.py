@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from whispertide.events import Confirmed, Error, Language
 from whispertide.server.protocols.base import Audio, Close, Configure, Finish, Flush, Problem, Start
-from whispertide.server.protocols.wyoming import WyomingProtocol
-from whispertide.server.protocols.wyoming_frames import Frame, FrameReader, encode
+from whispertide.server.protocols.wyoming import Frame, FrameReader, WyomingProtocol, encode
 from whispertide.types import SAMPLE_RATE, Word
 from wire_conversation import Conversation, opening, quick, said
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.errors import OptionError
-from whispertide.server.protocols.wyoming_frames import MAX_LINE, Frame, FrameReader, encode
+from whispertide.server.protocols.wyoming import MAX_LINE, Frame, FrameReader, encode
 from wire_conversation import quick
 
 DATA: st.SearchStrategy[dict[str, Any]] = st.dictionaries(

@@ -107,7 +107,7 @@ def served() -> Iterator[Served]:
 
     async def serve() -> None:
         options = ServerOptions(Limits(stall_s=600.0), Work(workers=1, batch=1, degrade=False))
-        served.hub = Hub({"nano.en": served.model}, RECIPE, options, recorder=served.watcher)
+        served.hub = Hub({"nano.en": served.model}, RECIPE, options, record=served.watcher.opened)
         served.call = asyncio.get_running_loop().call_soon_threadsafe
         async with running(served.hub) as server:
             served.wire = Wire(server.port)
@@ -205,7 +205,7 @@ def test_the_microphone_and_the_text_that_is_downloaded(tab: Page, served: Serve
 
     tab.click("#save")
     tab.click("[data-format=txt]")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (found := list(tmp_path.glob("*.txt"))) and time.monotonic() < deadline:
         time.sleep(0.1)
     (downloaded,) = found

@@ -48,9 +48,9 @@ class AlignedErrors:
 
 def aligned_errors(utterance: Utterance, trace: Trace, chunk_s: float, language: str = "en") -> AlignedErrors:
     """Those of one utterance with exact word times, at every multiple of `chunk_s` within its audio."""
-    keys = [(normalise_word(word.text, language), word.end) for word in utterance.words]
-    reference = [key for key, _ in keys if key]
-    ends = np.array([seconds(end) for key, end in keys if key])
+    timed = [(normalise_word(word.text, language), word.end) for word in utterance.words if word.end is not None]
+    reference = [key for key, _ in timed if key]
+    ends = np.array([seconds(end) for key, end in timed if key])
     viewing = look(trace, language)
     views, fixed = deque(viewing.views), 0
     confirmed = np.arange(len(reference) + 1)  # edits from what is confirmed to every beginning of the reference

@@ -16,10 +16,9 @@ memory and caches is not in it; in real time the workers are the executor's own.
 """
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from whispertide.checkpoint import ModelDims
 from whispertide.decoding.search import Steps
@@ -28,16 +27,18 @@ from whispertide.events import Confirmed, Event, Hypothesis
 from whispertide.lab.evaluation.energy import Meter
 from whispertide.lab.evaluation.flops import encoder_gflop
 from whispertide.lab.evaluation.trace import ClockName, RoundCost, Shown, Trace
+from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.pipelined import PipelinedExecutor
+from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.streaming.stages import Pending, Ready, Staged
+from whispertide.streaming.stages import Pending, Ready
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 
 BLOCK = SAMPLE_RATE // 50  # 20 ms: how finely audio arrives
 _GLANCE_S = 0.002  # how often the live clock looks whether a round is done
-ComputeTime = Callable[[RoundResult], float]  # what a round took, in seconds, in place of what was measured
+ComputeTime = Callable[[RoundResult[Any]], float]  # what a round took, in seconds, in place of what was measured
 T = TypeVar("T")
 
 
@@ -58,7 +59,7 @@ def simulate(
     `SessionError` for a session without executor, and what the executor raises.
     """
     clock = _Simulated(measured=compute_time is None)
-    return _play(session, samples, block, clock, dims, compute_time).run(utterance, recogniser)
+    return _Play(session, samples, block, clock, dims, compute_time).run(utterance, recogniser)
 
 
 def free(
@@ -72,7 +73,7 @@ def free(
 ) -> Trace:
     """The same with computing in no time."""
     clock = _Simulated(measured=False, name="free")
-    return _play(session, samples, block, clock, dims, lambda _: 0.0).run(utterance, recogniser)
+    return _Play(session, samples, block, clock, dims, lambda _: 0.0).run(utterance, recogniser)
 
 
 def live(
@@ -85,7 +86,7 @@ def live(
     dims: ModelDims | None = None,
 ) -> Trace:
     """The same in real time: it takes as long as the audio, and longer if the session is late."""
-    return _play(session, samples, block, _Live(), dims, None).run(utterance, recogniser)
+    return _Play(session, samples, block, _Live(), dims, None).run(utterance, recogniser)
 
 
 class _Clock(Protocol):
@@ -140,7 +141,10 @@ class _Simulated:
 
 @dataclass(slots=True)
 class _Play:
-    """One session on one clock. `taken` samples have been given to the session; `guess` is the hypothesis shown."""
+    """One session on one clock. `taken` samples have been given to the session; `guess` is the hypothesis shown.
+
+    Rounds are computed by `worker`, which knows the clock; what it takes is written down as a round comes back.
+    """
 
     session: Session
     samples: FloatArray
@@ -148,23 +152,28 @@ class _Play:
     clock: _Clock
     dims: ModelDims | None
     compute_time: ComputeTime | None
+    worker: "_OneWorker | _TwoWorkers" = field(init=False)
     taken: int = 0
     guess: tuple[str, ...] = ()
     shown: list[Shown] = field(default_factory=list)
     rounds: list[RoundCost] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        executor = self.session.executor
+        if executor is None:
+            raise SessionError("expected a session with an executor; this one has none: give it one")
+        if isinstance(executor, PipelinedExecutor):
+            self.worker = _TwoWorkers(executor, self.clock, self.compute_time, self._note)
+        else:
+            self.worker = _OneWorker(executor, self.clock, self.compute_time, self._note)
+
     def run(self, utterance: str, recogniser: str) -> Trace:
+        executor, self.session.executor = self.session.executor, self.worker
         meter = Meter()
-        while self.taken < len(self.samples):
-            self._wait()
-            self._take_arrived()
-            self._run_due()
-        self._work(self.session.request_finish)
-        self._run_due()
-        self._come_to_an_end()
-        if not self.session.ended:
-            raise SessionError("expected the policy to make room for the rest of the audio; it did not")
-        self._show((), at_the_end=True)
+        try:
+            self._run()
+        finally:
+            self.session.executor = executor
         usage = meter.read()
         return Trace(
             utterance=utterance,
@@ -179,12 +188,19 @@ class _Play:
             energy_j=usage.energy_j,
         )
 
-    def _wait(self) -> None:
-        """Until something happens."""
-        self.clock.wait_until(seconds(self._next_arrival))
-
-    def _come_to_an_end(self) -> None:
-        """Whatever is still under way."""
+    def _run(self) -> None:
+        while self.taken < len(self.samples):
+            self.worker.wait_until(seconds(self._next_arrival))
+            self._take_arrived()
+            self._run_due()
+        self._work(self.session.request_finish)
+        self._run_due()
+        while not self.session.ended and self.worker.flights:
+            self.worker.wait_until(float("inf"))
+            self._run_due()
+        if not self.session.ended:
+            raise SessionError("expected the policy to make room for the rest of the audio; it did not")
+        self._show((), at_the_end=True)
 
     @property
     def _next_arrival(self) -> int:
@@ -203,40 +219,26 @@ class _Play:
             self._work(lambda: self.session.ingest(new))
 
     def _run_due(self) -> None:
-        """Run rounds until none is due, taking the audio that arrives meanwhile."""
-        while (plan := self._work(self.session.due)) is not None:
-            self._round(plan)
-            if self.taken < len(self.samples):
+        """Run rounds until none is due; one worker takes the audio that arrives while it computes."""
+        while self._work(lambda: self.session.step(wait=False)) is not None:
+            self._show(self.session.drain())
+            if isinstance(self.worker, _OneWorker) and self.taken < len(self.samples):
                 self._take_arrived()
         self._show(self.session.drain())
 
-    def _round(self, plan: RoundPlan) -> None:
-        executor = self.session.executor
-        if executor is None:
-            raise SessionError("expected a session with an executor; this one has none: give it one")
-        session, start = self.session, self.clock.now
-        began, worked = time.perf_counter(), time.process_time()
-        result = executor.run(plan, session.window(plan), session.options)
-        spent, worked = time.perf_counter() - began, time.process_time() - worked
-        if self.compute_time is None:
-            self.clock.spend(spent)
-        else:
-            spent = self.compute_time(result)
-            self.clock.wait_until(start + spent)
-        self._end_round(result, start, spent, worked)
-
-    def _end_round(self, result: RoundResult, start: float, spent: float, worked: float | None) -> None:
-        """Note what it took, and show what it says."""
-        self.rounds.append(self._cost(result, start, spent, worked))
-        judged = result if self.compute_time is None else _charged(result, spent)
-        self._show(self._work(lambda: self.session.apply(judged)))
-
     def _work(self, task: Callable[[], T]) -> T:
-        """The session's own work: the voice gate, planning, judging."""
-        began = time.perf_counter()
+        """The session's own work: the voice gate, planning, judging; what the worker did meanwhile it accounts for."""
+        began, computed = time.perf_counter(), self.worker.computed_s
         done = task()
-        self.clock.spend(time.perf_counter() - began)
+        self.clock.spend(time.perf_counter() - began - (self.worker.computed_s - computed))
         return done
+
+    def _note(self, result: RoundResult[Any], start: float, spent: float, worked: float | None) -> RoundResult[Any]:
+        """Write down what a round took; a schedule that looks at the load must see this clock's figures."""
+        self.rounds.append(self._cost(result, start, spent, worked))
+        if self.compute_time is None:
+            return result
+        return replace(result, stats=replace(result.stats, encode_s=spent, decode_s=0.0, align_s=0.0))
 
     def _show(self, events: Sequence[Event], *, at_the_end: bool = False) -> None:
         """What these events change for a viewer, all at once."""
@@ -247,7 +249,7 @@ class _Play:
         if words or guesses or at_the_end:
             self.shown.append(Shown(self.clock.now, tuple(words), self.guess))
 
-    def _cost(self, result: RoundResult, start: float, spent: float, worked: float | None) -> RoundCost:
+    def _cost(self, result: RoundResult[Any], start: float, spent: float, worked: float | None) -> RoundCost:
         stats = result.stats
         frames = [cost.frames for cost in result.costs if cost.stage == "encode"]
         searches = sum((cost.steps for cost in result.costs if cost.stage == "decode"), Steps())
@@ -268,115 +270,139 @@ class _Play:
         )
 
 
-@dataclass(frozen=True, slots=True)
+class _Note(Protocol):
+    def __call__(
+        self, result: RoundResult[Any], start: float, spent: float, worked: float | None
+    ) -> RoundResult[Any]: ...
+
+
+@dataclass(slots=True)
+class _OneWorker:
+    """Computes one round after the other; the clock goes on meanwhile. `computed_s` is what that took in fact."""
+
+    executor: Executor
+    clock: _Clock
+    compute_time: ComputeTime | None
+    note: _Note
+    computed_s: float = 0.0
+    flights: tuple[()] = ()
+
+    def wait_until(self, at: float) -> None:
+        """Nothing happens before."""
+        self.clock.wait_until(at)
+
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
+    ) -> RoundResult[Any]:
+        """Satisfies `policy.Executor`."""
+        start, began, worked = self.clock.now, time.perf_counter(), time.process_time()
+        result = self.executor.run(plan, audio, options, state)
+        spent, worked = time.perf_counter() - began, time.process_time() - worked
+        self.computed_s += spent
+        if self.compute_time is None:
+            self.clock.spend(spent)
+        else:
+            spent = self.compute_time(result)
+            self.clock.wait_until(start + spent)
+        return self.note(result, start, spent, worked)
+
+
+@dataclass(slots=True, eq=False)
 class _Flight:
     """A round under way: when it began and, in a simulation, what its stages take, in time and in processor time, and
-    when it is done.
+    when it is done. Satisfies `stages.Pending`.
     """
 
+    worker: "_TwoWorkers"
     start: float
     pending: Pending
     spent: float | None = None
     worked: float | None = None
     done_at: float = 0.0
 
+    @property
+    def plan(self) -> RoundPlan:
+        return self.pending.plan
+
+    @property
+    def done(self) -> bool:
+        return self.done_at <= self.worker.clock.now if isinstance(self.pending, Ready) else self.pending.done
+
+    def result(self) -> RoundResult[Any]:
+        found = self.pending.result()
+        stats = found.stats
+        spent = stats.encode_s + stats.decode_s + stats.align_s if self.spent is None else self.spent
+        self.worker.flights.remove(self)
+        return self.worker.note(found, self.start, spent, self.worked)
+
+    def cancel(self) -> None:
+        self.worker.flights.remove(self)
+        self.pending.cancel()
+
 
 @dataclass(slots=True)
-class _TwoWorkers(_Play):
-    """The same with an executor that overlaps rounds; results come in the order in which rounds were begun."""
+class _TwoWorkers:
+    """Computes the stages of several rounds at once. In a simulation each of the two workers is occupied as long as its
+    stage took alone; in real time they are the executor's own. Satisfies `stages.Overlapping`.
+    """
 
-    under_way: deque[_Flight] = field(default_factory=deque)
+    executor: PipelinedExecutor
+    clock: _Clock
+    compute_time: ComputeTime | None
+    note: _Note
+    computed_s: float = 0.0
+    flights: list[_Flight] = field(default_factory=list)
     encoder_free: float = 0.0
     decoder_free: float = 0.0
 
-    def _run_due(self) -> None:
-        """Take what is done, begin what is due, and again, because a result may make a round due."""
-        while True:
-            landed = self._land()
-            if self.session.ended:
-                break
-            plan = self._work(self.session.due)
-            if plan is not None:
-                self.under_way.append(self._begin(plan))
-            elif not landed:
-                break
-        self._show(self.session.drain())
+    @property
+    def depth(self) -> int:
+        return self.executor.depth
 
-    def _wait(self) -> None:
-        arrival = seconds(self._next_arrival)
-        if self.under_way:
-            self._wait_for_result(arrival)
-        else:
-            self.clock.wait_until(arrival)
-
-    def _come_to_an_end(self) -> None:
-        while self.under_way:
-            self._wait_for_result(float("inf"))
-            self._run_due()
-
-    def _wait_for_result(self, at_most: float) -> None:
-        """Until the oldest round is done, or that time has come."""
-        oldest = self.under_way[0]
-        if isinstance(oldest.pending, Ready):
-            self.clock.wait_until(min(at_most, oldest.done_at))
+    def wait_until(self, at: float) -> None:
+        """Until then, or until the oldest round is done."""
+        oldest = self.flights[0] if self.flights else None
+        if oldest is None or isinstance(oldest.pending, Ready):
+            self.clock.wait_until(at if oldest is None else min(at, oldest.done_at))
             return
-        while not oldest.pending.done and self.clock.now < at_most:
-            self.clock.wait_until(min(at_most, self.clock.now + _GLANCE_S))
+        while not oldest.pending.done and self.clock.now < at:
+            self.clock.wait_until(min(at, self.clock.now + _GLANCE_S))
 
-    def _land(self) -> bool:
-        """Give the session the oldest result, if it is there."""
-        if not self.under_way or not self._is_done(self.under_way[0]):
-            return False
-        flight = self.under_way.popleft()
-        result = flight.pending.result()
-        stats = result.stats
-        spent = stats.encode_s + stats.decode_s + stats.align_s if flight.spent is None else flight.spent
-        self._end_round(result, flight.start, spent, flight.worked)
-        return True
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
+    ) -> RoundResult[Any]:
+        return self.begin(plan, audio, options, state).result()
 
-    def _is_done(self, flight: _Flight) -> bool:
-        return flight.done_at <= self.clock.now if isinstance(flight.pending, Ready) else flight.pending.done
-
-    def _begin(self, plan: RoundPlan) -> _Flight:
-        executor = self.session.executor
-        assert isinstance(executor, PipelinedExecutor)
-        session, start = self.session, self.clock.now
-        given = plan, session.window(plan), session.options
+    def begin(
+        self,
+        plan: RoundPlan,
+        audio: FloatArray,
+        options: DecodeOptions,
+        state: EncoderState | None = None,
+        after: Pending | None = None,
+    ) -> _Flight:
+        start, before = self.clock.now, after.pending if isinstance(after, _Flight) else None
         if self.clock.name == "live":
-            return _Flight(start, executor.begin(*given))
-        worked = time.process_time()
-        encode_s, decode_s, result = _stage_by_stage(executor.stages, *given)
+            flight = _Flight(self, start, self.executor.begin(plan, audio, options, state, before))
+        else:
+            state = before.result().state if before is not None else state
+            flight = self._simulated(plan, audio, options, state)
+        self.flights.append(flight)
+        return flight
+
+    def _simulated(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None
+    ) -> _Flight:
+        stages, start = self.executor.stages, self.clock.now
+        began, worked = time.perf_counter(), time.process_time()
+        opened = stages.encode(plan, audio, state)
+        between = time.perf_counter()
+        result = stages.decode(plan, opened, options)
+        encode_s, decode_s = between - began, time.perf_counter() - between
         worked = time.process_time() - worked
+        self.computed_s += encode_s + decode_s
         if self.compute_time is not None:
             encode_s = decode_s = self.compute_time(result) / 2
         self.encoder_free = max(start, self.encoder_free) + encode_s
         self.decoder_free = max(self.encoder_free, self.decoder_free) + decode_s
-        return _Flight(start, Ready(result), encode_s + decode_s, worked, self.decoder_free)
-
-
-def _play(
-    session: Session,
-    samples: FloatArray,
-    block: int,
-    clock: _Clock,
-    dims: ModelDims | None,
-    compute_time: ComputeTime | None,
-) -> _Play:
-    kind = _TwoWorkers if isinstance(session.executor, PipelinedExecutor) else _Play
-    return kind(session, samples, block, clock, dims, compute_time)
-
-
-def _stage_by_stage(
-    stages: Staged, plan: RoundPlan, audio: FloatArray, options: DecodeOptions
-) -> tuple[float, float, RoundResult]:
-    """Seconds of the first and of the second stage, and the result."""
-    began = time.perf_counter()
-    opening = stages.encode(plan, audio)
-    between = time.perf_counter()
-    result = stages.decode(plan, opening, options)
-    return between - began, time.perf_counter() - between, result
-
-
-def _charged(result: RoundResult, spent: float) -> RoundResult:
-    """The result as if it had taken `spent` seconds: a schedule that looks at the load must see this clock's."""
-    return replace(result, stats=replace(result.stats, encode_s=spent, decode_s=0.0, align_s=0.0))
+        return _Flight(self, start, Ready(result), encode_s + decode_s, worked, self.decoder_free)

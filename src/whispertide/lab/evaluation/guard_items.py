@@ -23,9 +23,12 @@ from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.evaluation.wer import Counts, align
 from whispertide.options import DecodeOptions
+from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.equipment import Equipment
+from whispertide.streaming.executor import SerialExecutor
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing
-from whispertide.streaming.round import Listening, RoundPlan
-from whispertide.streaming.single_pass import SinglePassExecutor
+from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import FloatArray, Span
 
 if TYPE_CHECKING:
@@ -135,14 +138,16 @@ def _label_all(runner: "Runner", variants: Sequence[Variant], name: str) -> list
 
 def _decode(model: "WhisperModel", frame: Framing, clip: Clip) -> Unguarded:
     watch = replace(USUAL, detect=False)
-    listen = Listening(watch=(watch,), loop_guard=False, context_tokens=0, keep_attention=True)
-    plan = RoundPlan(0, Span(0, len(clip.samples)), is_last=True, listen=listen)
-    executor = SinglePassExecutor(model, frame)
-    result = executor.run(plan, clip.samples, DecodeOptions(language=clip.language))
+    hearing = SinglePass(watch=(watch,), loop_guard=False, context_tokens=0, keep_attention=True)
+    plan = RoundPlan(0, Span(0, len(clip.samples)), hearing, is_last=True)
+    equipment = Equipment(model, frame)
+    heard = (
+        SerialExecutor(equipment).run(plan, clip.samples, DecodeOptions(language=clip.language)).heard or HeardWords()
+    )
     heads = tuple(sorted({*alignment_heads(model), *watch.heads(model)}))
     opening = len(model.tokenizer.sot_sequence(clip.language, timestamps=False))
-    frames = result.listened.frames if result.listened is not None else 0
-    return Unguarded(result.tokens, result.attention, Scene(executor.kinds(clip.language), heads, opening, (), frames))
+    scene = Scene(equipment.kinds(clip.language), heads, opening, (), heard.frames)
+    return Unguarded(heard.tokens, heard.attention, scene)
 
 
 def label(model: "WhisperModel", clip: Clip, decode: Unguarded, rule: BackwardShift | None) -> Label:

@@ -9,7 +9,6 @@ number, so a run that was stopped and resumed is, on one machine's CPU, the run 
 Needs torch. Knows nothing of command lines.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from whispertide.checkpoint import Tokenizer
 from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
-from whispertide.lab.training.augment import Augmentation, Dice
+from whispertide.lab.training.augment import Dice
 from whispertide.lab.training.batches import quiet_worker
 from whispertide.lab.training.hush_windows import HushWindowOptions, Opening, compose_hush
 from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
@@ -33,12 +32,11 @@ from whispertide.lab.training.mel import followed
 from whispertide.lab.training.network import Whisper
 from whispertide.lab.training.reserved import is_reserved
 from whispertide.lab.training.shards import Shards, Utterance
+from whispertide.lab.training.small_run import HELD_BACK, clean, note_options
 from whispertide.streaming.framing import LONGEST_HUSH_S, SHORTEST_HUSH_S
 from whispertide.streaming.hush import HushWord
 from whispertide.types import to_samples
 
-OPTIONS = "options.json"
-HELD_BACK = 20  # one utterance in so many is for validation
 _SMALLEST = 40  # utterances
 
 Progress = Callable[[int, Figures], None]
@@ -299,39 +297,12 @@ def open_trainer(
         )
     held_back = Shards(usable.places[::HELD_BACK])
     trained = Shards(tuple(place for number, place in enumerate(usable.places) if number % HELD_BACK))
-    _note_options(options, folder)
+    note_options(options, folder)
     batches = HushBatches(trained, tokenizer, options, network.dims.n_mels, options.seed)
-    clean = replace(options, windows=replace(options.windows, augmentation=_clean()))
-    kept = HushBatches(held_back, tokenizer, clean, network.dims.n_mels, seed=options.seed + 1)
+    quiet = replace(options, windows=replace(options.windows, augmentation=clean()))
+    kept = HushBatches(held_back, tokenizer, quiet, network.dims.n_mels, seed=options.seed + 1)
     tested = [window for number in range(-(-options.held_out // options.batch)) for window in kept[number]]
     trainer = HushTrainer(network, batches, tested[: options.held_out], options, folder, device)
     if (folder / STATE).exists():
         trainer.load()
     return trainer
-
-
-def _clean() -> Augmentation:
-    """For validation: nothing is changed but the level."""
-    return replace(Augmentation.none(), level_db=Augmentation().level_db)
-
-
-def _note_options(options: HushOptions, folder: Path) -> None:
-    """Write them, or see that those of the run are the same."""
-    path, asked = folder / OPTIONS, json.loads(json.dumps(asdict(options)))
-    try:
-        if path.exists():
-            there = json.loads(path.read_text(encoding="utf-8"))
-            if other := sorted(name for name in asked if there.get(name) != asked[name]):
-                raise OptionError(
-                    f"expected the options that the run in {folder} began with; got others for {', '.join(other)}: "
-                    "choose another --run, or the same options to continue"
-                )
-            return
-        if folder.exists() and any(folder.iterdir()):
-            raise OutputError(f"expected a new or empty folder, or a run of `train hush`; {folder} is neither")
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asked, indent=2) + "\n", encoding="utf-8")
-    except (OSError, ValueError) as error:
-        if isinstance(error, OptionError | OutputError):
-            raise
-        raise OutputError(f"expected a folder for the run that can be written and read; got {error}") from error

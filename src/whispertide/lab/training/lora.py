@@ -1,9 +1,10 @@
-"""Low-rank adapters (LoRA, Hu et al. 2021) on the queries and values of every attention, by the `peft` library.
+"""Low-rank adapters (LoRA, Hu et al. 2021) on projections of every attention, by the `peft` library.
 
 The rest of the network stays as it is, so that little speech is enough and little memory. Merged before it is written:
 what comes out is a plain Whisper. Needs torch and peft.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 ADAPTED = ("q_proj", "v_proj")  # as in the paper (section 7.1) and in peft's example for Whisper
 
 
-def add_adapters(network: "Whisper", rank: int, seed: int) -> None:
+def add_adapters(
+    network: "Whisper", rank: int, seed: int, projections: Sequence[str] = ADAPTED, strength: float = 2.0
+) -> None:
     """Put adapters of this rank into the network, in place; they alone require a gradient.
 
-    They begin as nothing: the network computes what it did. Raises `OptionError` for a rank below 1, and where peft is
-    not installed.
+    `strength` times what they say is added (the alpha of LoRA, divided by the rank). They begin as nothing: the
+    network computes what it did. Raises `OptionError` for a rank below 1, and where peft is not installed.
     """
     if rank < 1:
         raise OptionError(f"expected a rank of at least 1 for the adapters; got {rank}")
@@ -30,7 +33,8 @@ def add_adapters(network: "Whisper", rank: int, seed: int) -> None:
     except ImportError as error:
         raise OptionError(f"expected peft for LoRA; it is not installed: {how_to_install('train')}") from error
     torch.manual_seed(seed)
-    LoraModel(network, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=list(ADAPTED)), "default")
+    config = LoraConfig(r=rank, lora_alpha=round(strength * rank), target_modules=list(projections))
+    LoraModel(network, config, "default")
 
 
 def merge_adapters(network: "Whisper") -> None:

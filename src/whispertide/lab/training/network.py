@@ -40,13 +40,23 @@ class Attention(nn.Module):  # type: ignore[misc]
         return values.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def forward(
-        self, x: Tensor, source: Tensor, bias: Tensor | None = None, watched: Sequence[int] = (), causal: bool = False
+        self,
+        x: Tensor,
+        source: Tensor,
+        bias: Tensor | None = None,
+        watched: Sequence[int] = (),
+        causal: bool = False,
+        rows: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """`x` [batch, n, width] reads `source` [batch, m, width]; `bias` is added to the scores (broadcast to
         [batch, heads, n, m]). Returns [batch, n, width] and the weights of the `watched` heads [batch, heads, n, m].
+
+        With `rows` [batch] there may be another number of sources, and these are the ones that are read.
         """
         query = self._split(self.q_proj(x))
         key, value = self._split(self.k_proj(source)), self._split(self.v_proj(source))
+        if rows is not None:
+            key, value = key[rows], value[rows]
         weights = None
         if x.is_cuda and not watched:
             heard = attend_fused(query, key, value, bias, causal=causal)
@@ -135,10 +145,17 @@ class Decoder(nn.Module):  # type: ignore[misc]
         self.layer_norm = nn.LayerNorm(width)
 
     def forward(
-        self, tokens: Tensor, encoded: Tensor, watched: Sequence[tuple[int, int]] = (), bias: Tensor | None = None
+        self,
+        tokens: Tensor,
+        encoded: Tensor,
+        watched: Sequence[tuple[int, int]] = (),
+        bias: Tensor | None = None,
+        rows: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
         """`tokens` int64 [batch, n] (rows of `embed_tokens`) -> [batch, n, width], and per layer with `watched`
         (layer, head) pairs their cross-attention [batch, heads, n, frames]. `bias` is added to cross-attention.
+
+        With `rows` [batch] several texts may share what was encoded: these rows of it are theirs.
         """
         x = self.embed_tokens(tokens) + self.embed_positions.weight[: tokens.shape[1]]
         seen = []
@@ -146,7 +163,7 @@ class Decoder(nn.Module):  # type: ignore[misc]
             normed = layer.self_attn_layer_norm(x)
             x = x + layer.self_attn(normed, normed, causal=True)[0]
             heads = [head for where, head in watched if where == number]
-            heard, weights = layer.encoder_attn(layer.encoder_attn_layer_norm(x), encoded, bias, heads)
+            heard, weights = layer.encoder_attn(layer.encoder_attn_layer_norm(x), encoded, bias, heads, rows=rows)
             if weights is not None:
                 seen.append(weights)
             x = layer.feed_forward(x + heard)

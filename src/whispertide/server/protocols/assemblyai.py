@@ -5,78 +5,58 @@ In: binary audio in the encoding of the address, and JSON: `UpdateConfiguration`
 the confirmed words only, `words` also the guessed ones with `word_is_final` false; times are milliseconds.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
-from whispertide.server.protocols import messages
-from whispertide.server.protocols.base import (
-    Action,
-    Actions,
-    Audio,
-    Close,
-    Configure,
-    Finish,
-    Flush,
-    Opening,
-    Problem,
-    ProblemKind,
-    ProtocolError,
-    Reply,
-    Settings,
-    Start,
-    Started,
-    WireProtocol,
-)
+from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import SAMPLE_RATE, Word, join_words, seconds
 
 _ENCODINGS = {"pcm_s16le": "s16le", "pcm_mulaw": "mulaw", "opus": "opus", "ogg_opus": "ogg-opus"}
 # Their error codes (RealTimeErrorCodes in the SDK)
-_CODES: Mapping[ProblemKind, int] = {"too_fast": 3007, "too_long": 3008, "overloaded": 3009, "internal": 3005}
+_CODES: Mapping[base.ProblemKind, int] = {"too_fast": 3007, "too_long": 3008, "overloaded": 3009, "internal": 3005}
 INVALID = 3006
 DEFAULT_LIMIT_S = 3 * 60 * 60.0
 
 
-class AssemblyAIProtocol(WireProtocol):
+class AssemblyAIProtocol(base.WireProtocol):
     """One streaming session."""
 
     name: ClassVar[str] = "assemblyai"
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         query = opening.query
         encoding = query.get("encoding") or "pcm_s16le"
         if encoding not in _ENCODINGS:
             known = ", ".join(_ENCODINGS)
-            raise ProtocolError(f"expected encoding to be one of {known}; got {messages.shown(encoding)}")
+            raise base.ProtocolError(f"expected encoding to be one of {known}; got {messages.shown(encoding)}")
         if "opus" not in encoding and not query.get("sample_rate"):
-            raise ProtocolError(f"expected a sample_rate for {encoding}; got none")
+            raise base.ProtocolError(f"expected a sample_rate for {encoding}; got none")
         try:
             self._audio = AudioInput(_ENCODINGS[encoding], rate=messages.whole(query, "sample_rate", SAMPLE_RATE))
         except OptionError as error:
-            raise ProtocolError(str(error)) from error
+            raise base.ProtocolError(str(error)) from error
         self._settings = self._read_settings(query)
         self._tells_speech = "u3" in query.get("speech_model", "")  # only these models send `SpeechStarted`
         self._turn = 0
         self._words: list[Word] = []
         self._guess: tuple[Word, ...] = ()
-        self._received = 0
         self._ending = False
 
-    def opened(self) -> Actions:
+    def opened(self) -> base.Actions:
         """The session begins with the connection."""
-        return (Start(self._settings),)
+        return (base.Start(self._settings),)
 
-    def started(self, started: Started) -> Actions:
+    def started(self, started: base.Started) -> base.Actions:
         """Their greeting, with the time until which the session may last."""
         expires = self.opening.at + (self.opening.server.limit_s or DEFAULT_LIMIT_S)
         model = {"model": started.model, "api_version": "v3"}
-        return (_say("Begin", id=self.opening.connection, expires_at=int(expires), configuration=model),)
+        return (messages.reply(type="Begin", id=self.opening.connection, expires_at=int(expires), configuration=model),)
 
-    def receive(self, message: str | bytes) -> Actions:
+    def receive(self, message: str | bytes) -> base.Actions:
         """Audio, or one message."""
         if self._ending:
             return ()
@@ -87,35 +67,32 @@ class AssemblyAIProtocol(WireProtocol):
             case "KeepAlive":
                 return ()
             case "ForceEndpoint":
-                return (*self._rest(), Flush())
+                return (*self._rest(), base.Flush())
             case "UpdateConfiguration":
                 changes = self._changes(data)
-                return (Configure(changes),) if changes else ()
+                return (base.Configure(changes),) if changes else ()
             case "Terminate":
                 self._ending = True
-                return (*self._rest(), Finish())
+                return (*self._rest(), base.Finish())
             case kind:
-                raise ProtocolError(
+                raise base.ProtocolError(
                     "expected a type among KeepAlive, ForceEndpoint, UpdateConfiguration, Terminate; "
                     f"got {messages.shown(kind)}"
                 )
 
-    def _hear(self, data: bytes) -> Actions:
+    def _hear(self, data: bytes) -> base.Actions:
         try:
             samples = self._audio.feed(data)
         except AudioError as error:
-            raise ProtocolError(str(error), fatal=True) from error
-        self._received += len(samples)
-        return (Audio(samples),) if len(samples) else ()
+            raise base.ProtocolError(str(error), fatal=True) from error
+        return messages.heard(samples)
 
-    def _rest(self) -> Actions:
-        samples = self._audio.drain()
-        self._received += len(samples)
-        return (Audio(samples),) if len(samples) else ()
+    def _rest(self) -> base.Actions:
+        return messages.heard(self._audio.drain())
 
-    def events(self, events: Sequence[Event]) -> Actions:
+    def events(self, events: Sequence[Event]) -> base.Actions:
         """One `Turn` for all that changed, and one for every turn that ended."""
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         changed = False
         for event in events:
             if isinstance(event, Confirmed):
@@ -124,31 +101,35 @@ class AssemblyAIProtocol(WireProtocol):
             elif isinstance(event, Hypothesis):
                 self._guess, changed = event.words, True
             elif isinstance(event, SpeechStart) and self._tells_speech:
-                actions.append(_say("SpeechStarted", timestamp=_milliseconds(event.start)))
+                actions.append(messages.reply(type="SpeechStarted", timestamp=messages.milliseconds(event.start)))
             elif isinstance(event, TurnEnd):
                 actions += self._end_turn()
                 changed = False
             elif isinstance(event, Error):
-                actions += self.problem(Problem("internal", event.message, event.fatal))
+                actions += self.problem(base.Problem("internal", event.message, event.fatal))
                 changed = changed and not event.fatal
             elif isinstance(event, End):
-                actions += [*self._end_turn(), self._termination(), Close()]
+                actions += [*self._end_turn(), self._termination(), base.Close()]
                 changed = False
         if changed and (self._words or self._guess):
             actions.append(self._say_turn(end_of_turn=False))
         return actions
 
-    def problem(self, problem: Problem) -> Actions:
+    def problem(self, problem: base.Problem) -> base.Actions:
         """Their clients end on an `Error`, so what is not fatal is a `Warning`."""
         if not problem.fatal:
-            return (_say("Warning", warning_code=INVALID, warning=problem.message),)
+            return (messages.reply(type="Warning", warning_code=INVALID, warning=problem.message),)
         code = _CODES.get(problem.kind, INVALID)
         last = self._end_turn()
         if problem.kind == "shutdown":
-            return (*last, self._termination(), Close(1001))
-        return (*last, _say("Error", error_code=code, error=problem.message), Close(code, problem.kind))
+            return (*last, self._termination(), base.Close(1001))
+        return (
+            *last,
+            messages.reply(type="Error", error_code=code, error=problem.message),
+            base.Close(code, problem.kind),
+        )
 
-    def _end_turn(self) -> list[Action]:
+    def _end_turn(self) -> list[base.Action]:
         """A turn without words, such as a cough, is no turn."""
         self._guess = ()
         if not self._words:
@@ -157,11 +138,11 @@ class AssemblyAIProtocol(WireProtocol):
         self._turn, self._words = self._turn + 1, []
         return [said]
 
-    def _say_turn(self, *, end_of_turn: bool) -> Reply:
+    def _say_turn(self, *, end_of_turn: bool) -> base.Reply:
         text = join_words(self._words)
         words = [*(_word(word, True) for word in self._words), *(_word(word, False) for word in self._guess)]
-        return _say(
-            "Turn",
+        return messages.reply(
+            type="Turn",
             turn_order=self._turn,
             turn_is_formatted=end_of_turn,
             end_of_turn=end_of_turn,
@@ -171,12 +152,12 @@ class AssemblyAIProtocol(WireProtocol):
             words=words,
         )
 
-    def _termination(self) -> Reply:
+    def _termination(self) -> base.Reply:
         """The session's duration is that of its audio: there is no clock here, and live audio comes in real time."""
-        duration = round(seconds(self._received))
-        return _say("Termination", audio_duration_seconds=duration, session_duration_seconds=duration)
+        duration = round(seconds(self._audio.given))
+        return messages.reply(type="Termination", audio_duration_seconds=duration, session_duration_seconds=duration)
 
-    def _read_settings(self, query: Mapping[str, str]) -> Settings:
+    def _read_settings(self, query: Mapping[str, str]) -> base.Settings:
         values: dict[str, Any] = dict(query)
         for name in ("keyterms_prompt", "language_codes"):  # JSON in the address, by their SDK
             if isinstance(values.get(name), str):
@@ -185,7 +166,7 @@ class AssemblyAIProtocol(WireProtocol):
         silence = messages.number(values, "min_turn_silence")
         if silence is None:
             silence = messages.number(values, "min_end_of_turn_silence_when_confident")
-        return Settings(
+        return base.Settings(
             model=values.get("speech_model"),
             language=changes.get("language"),
             prompt=changes.get("prompt", ""),
@@ -217,16 +198,8 @@ def _list_in_query(value: str, repeated: Sequence[str]) -> list[str]:
 def _word(word: Word, is_final: bool) -> dict[str, Any]:
     return {
         "text": word.text.strip(),
-        "start": _milliseconds(word.start),
-        "end": _milliseconds(word.end),
+        "start": messages.milliseconds(word.start),
+        "end": messages.milliseconds(word.end),
         "confidence": round(word.probability, 4),
         "word_is_final": is_final,
     }
-
-
-def _milliseconds(samples: int) -> int:
-    return round(seconds(samples) * 1000)
-
-
-def _say(kind: str, **values: Any) -> Reply:
-    return Reply(json.dumps({"type": kind, **values}, ensure_ascii=False))

@@ -6,7 +6,6 @@ In: binary audio in the encoding of the address, and JSON: `KeepAlive`, `Finaliz
 """
 
 import hashlib
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,24 +13,7 @@ from typing import Any, ClassVar
 
 from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
-from whispertide.server.protocols import messages
-from whispertide.server.protocols.base import (
-    Action,
-    Actions,
-    Audio,
-    Close,
-    Configure,
-    Finish,
-    Flush,
-    Opening,
-    Problem,
-    ProtocolError,
-    Reply,
-    Settings,
-    Start,
-    Started,
-    WireProtocol,
-)
+from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import Word, join_words, seconds, to_samples
 
@@ -47,12 +29,12 @@ _ENCODINGS = {
 _EDGES = '.,;:!?¿¡"“”„()[]…。，？！、'  # what `word` has not and `punctuated_word` has
 
 
-class DeepgramProtocol(WireProtocol):
+class DeepgramProtocol(base.WireProtocol):
     """One live stream."""
 
     name: ClassVar[str] = "deepgram"
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         query = opening.query
         # A browser's key comes as the second of two offered subprotocols; the first names its kind.
@@ -67,7 +49,6 @@ class DeepgramProtocol(WireProtocol):
         self._request = str(uuid.uuid5(uuid.NAMESPACE_OID, opening.connection))
         self._model = opening.server.models[0].name
         self._digest = hashlib.sha256()
-        self._received = 0
         self._from = 0  # where the last final result ended
         self._fresh: list[Word] = []  # confirmed, not sent yet
         self._in_turn = False
@@ -77,18 +58,22 @@ class DeepgramProtocol(WireProtocol):
         self._last_word: int | None = None  # end of the last word, until its `UtteranceEnd` is sent
         self._ending = False
 
-    def opened(self) -> Actions:
-        """The session begins with the connection."""
-        return (Start(self._settings),)
+    @property
+    def _received(self) -> int:
+        return 0 if self._audio is None else self._audio.given
 
-    def started(self, started: Started) -> Actions:
+    def opened(self) -> base.Actions:
+        """The session begins with the connection."""
+        return (base.Start(self._settings),)
+
+    def started(self, started: base.Started) -> base.Actions:
         """Which model it is goes into every result."""
         self._model = started.model
         return ()
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
-    def receive(self, message: str | bytes) -> Actions:
+    def receive(self, message: str | bytes) -> base.Actions:
         """Audio, or one message. An empty binary message ends the stream, as it does there."""
         if self._ending:
             return ()
@@ -100,51 +85,45 @@ class DeepgramProtocol(WireProtocol):
                 return ()
             case "Finalize":
                 self._finalizing += 1
-                return (*self._rest(), Flush())
+                return (*self._rest(), base.Flush())
             case "CloseStream":
                 return self._finish()
             case "Configure":
                 return self._configure(data)
             case kind:
-                raise ProtocolError(
+                raise base.ProtocolError(
                     f"expected a type among KeepAlive, Finalize, CloseStream, Configure; got {messages.shown(kind)}"
                 )
 
-    def _hear(self, data: bytes) -> Actions:
+    def _hear(self, data: bytes) -> base.Actions:
         if self._audio is None:
             self._audio = _container(data)
         self._digest.update(data)
         try:
             samples = self._audio.feed(data)
         except AudioError as error:
-            raise ProtocolError(str(error), fatal=True) from error
-        self._received += len(samples)
-        told = self._utterance_end()
-        return (Audio(samples), *told) if len(samples) else told
+            raise base.ProtocolError(str(error), fatal=True) from error
+        return (*messages.heard(samples), *self._utterance_end())
 
-    def _rest(self) -> Actions:
-        if self._audio is None:
-            return ()
-        samples = self._audio.drain()
-        self._received += len(samples)
-        return (Audio(samples),) if len(samples) else ()
+    def _rest(self) -> base.Actions:
+        return () if self._audio is None else messages.heard(self._audio.drain())
 
-    def _finish(self) -> Actions:
+    def _finish(self) -> base.Actions:
         self._ending = True
-        return (*self._rest(), Finish())
+        return (*self._rest(), base.Finish())
 
-    def _configure(self, data: Mapping[str, Any]) -> Actions:
+    def _configure(self, data: Mapping[str, Any]) -> base.Actions:
         if data.get("keyterms") is None:
-            return (_say("ConfigureSuccess", request_id=self._request),)
+            return (messages.reply(type="ConfigureSuccess", request_id=self._request),)
         terms = messages.texts(data["keyterms"], "keyterms")
-        prompt = Configure({"prompt": messages.words_as_prompt(terms)})
-        return (prompt, _say("ConfigureSuccess", request_id=self._request, keyterms=terms))
+        prompt = base.Configure({"prompt": messages.words_as_prompt(terms)})
+        return (prompt, messages.reply(type="ConfigureSuccess", request_id=self._request, keyterms=terms))
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
-    def events(self, events: Sequence[Event]) -> Actions:
+    def events(self, events: Sequence[Event]) -> base.Actions:
         """Results. The words of a turn's last round come with its `speech_final`, not before it."""
-        actions: list[Action] = self._release(from_finalize=False) if events else []
+        actions: list[base.Action] = self._release(from_finalize=False) if events else []
         guess: tuple[Word, ...] = ()
         for event in events:
             match event:
@@ -157,22 +136,28 @@ class DeepgramProtocol(WireProtocol):
                     actions += self._final()
                     self._in_turn = True
                     if self._tells_speech:
-                        actions.append(_say("SpeechStarted", channel=[0], timestamp=_seconds(start)))
+                        actions.append(messages.reply(type="SpeechStarted", channel=[0], timestamp=_seconds(start)))
                 case TurnEnd(end=end):
                     guess = ()
                     actions += self._end_turn(end)
                 case Error(message=message, fatal=fatal):
-                    actions += self.problem(Problem("internal", message, fatal))
+                    actions += self.problem(base.Problem("internal", message, fatal))
                     if fatal:
-                        return [*actions, Close(1011, "NET-0000: the session failed")]
+                        return [*actions, base.Close(1011, "NET-0000: the session failed")]
                 case End():
-                    return [*actions, *self._release(from_finalize=False), *self._final(), self._summary(), Close()]
+                    return [
+                        *actions,
+                        *self._release(from_finalize=False),
+                        *self._final(),
+                        self._summary(),
+                        base.Close(),
+                    ]
         actions += self._final()
         if guess and self._interim:
             actions.append(self._result(guess, guess[-1].end, is_final=False))
         return [*actions, *self._utterance_end()]
 
-    def flushed(self) -> Actions:
+    def flushed(self) -> base.Actions:
         """`Finalize` is always answered, if need be with an empty result."""
         self._finalizing -= 1
         answer = self._release(from_finalize=True)
@@ -180,23 +165,23 @@ class DeepgramProtocol(WireProtocol):
             answer = [self._result((), self._received, is_final=True, from_finalize=True)]
         return [*answer, *self._utterance_end()]
 
-    def problem(self, problem: Problem) -> Actions:
+    def problem(self, problem: base.Problem) -> base.Actions:
         """Errors are messages; some have a close code of their own there."""
-        said = _say("Error", variant=problem.kind, description=problem.message, message=problem.message)
+        said = messages.reply(type="Error", variant=problem.kind, description=problem.message, message=problem.message)
         if not problem.fatal:
             return (said,)
         rest = [*self._release(from_finalize=False), *self._final()]
         if problem.kind == "idle":
-            return (*rest, said, Close(1011, "NET-0001: neither audio nor a KeepAlive came"))
+            return (*rest, said, base.Close(1011, "NET-0001: neither audio nor a KeepAlive came"))
         if problem.kind == "bad_request":
-            return (*rest, said, Close(1008, "DATA-0000: the data cannot be decoded as audio"))
+            return (*rest, said, base.Close(1008, "DATA-0000: the data cannot be decoded as audio"))
         if problem.kind in ("too_long", "shutdown"):
             return (*rest, said, self._summary())
         return (*rest, said)
 
     # --- results -----------------------------------------------------------------------------------------------------
 
-    def _end_turn(self, end: int) -> list[Action]:
+    def _end_turn(self, end: int) -> list[base.Action]:
         """The turn's last result. While a `Finalize` waits it may be the answer, which `flushed` will tell."""
         actions = self._release(from_finalize=False)
         words, said = tuple(self._fresh), self._said
@@ -206,7 +191,7 @@ class DeepgramProtocol(WireProtocol):
         self._held = (words, end)
         return actions if self._finalizing else [*actions, *self._release(from_finalize=False)]
 
-    def _release(self, *, from_finalize: bool) -> list[Action]:
+    def _release(self, *, from_finalize: bool) -> list[base.Action]:
         """Send the end of a turn that was held back, if there is one."""
         if self._held is None:
             return []
@@ -214,7 +199,7 @@ class DeepgramProtocol(WireProtocol):
         pause = self._tells_pauses or from_finalize
         return [self._result(words, end, is_final=True, speech_final=pause, from_finalize=from_finalize)]
 
-    def _final(self) -> list[Action]:
+    def _final(self) -> list[base.Action]:
         """A final result of what was confirmed in mid-turn."""
         if not self._fresh:
             return []
@@ -229,7 +214,7 @@ class DeepgramProtocol(WireProtocol):
         is_final: bool,
         speech_final: bool = False,
         from_finalize: bool = False,
-    ) -> Reply:
+    ) -> base.Reply:
         """A result covers the audio from the last final one on; `end` is where it ends."""
         start, end = self._from, max(end, self._from)
         if is_final:
@@ -240,8 +225,8 @@ class DeepgramProtocol(WireProtocol):
             "confidence": _confidence(words),
             "words": [_word(word) for word in words],
         }
-        return _say(
-            "Results",
+        return messages.reply(
+            type="Results",
             channel_index=[0, 1],
             start=_seconds(start),
             duration=_seconds(end - start),
@@ -256,18 +241,18 @@ class DeepgramProtocol(WireProtocol):
             },
         )
 
-    def _utterance_end(self) -> list[Action]:
+    def _utterance_end(self) -> list[base.Action]:
         """`UtteranceEnd`, once per gap, when the gap that was asked for follows the last word."""
         last = self._last_word
         if self._gap is None or last is None or self._in_turn or self._received - last < self._gap:
             return []
         self._last_word = None
-        return [_say("UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]
+        return [messages.reply(type="UtteranceEnd", channel=[0, 1], last_word_end=_seconds(last))]
 
-    def _summary(self) -> Reply:
+    def _summary(self) -> base.Reply:
         """What the service says before it closes. `sha256` is that of the bytes received."""
-        return _say(
-            "Metadata",
+        return messages.reply(
+            type="Metadata",
             transaction_key="deprecated",
             request_id=self._request,
             sha256=self._digest.hexdigest(),
@@ -285,33 +270,35 @@ def _audio_input(query: Mapping[str, str]) -> AudioInput | None:
     if not encoding and not rate:
         return None
     if (encoding or "linear16") not in _ENCODINGS:
-        raise ProtocolError(f"expected encoding to be one of {', '.join(_ENCODINGS)}; got {messages.shown(encoding)}")
+        raise base.ProtocolError(
+            f"expected encoding to be one of {', '.join(_ENCODINGS)}; got {messages.shown(encoding)}"
+        )
     name, usual = _ENCODINGS[encoding or "linear16"]
     try:
         return AudioInput(name, rate=messages.whole(query, "sample_rate", usual), channels=channels)
     except OptionError as error:
-        raise ProtocolError(str(error)) from error
+        raise base.ProtocolError(str(error)) from error
 
 
 def _container(data: bytes) -> AudioInput:
     """The input for a stream without a declared encoding: a container, of which Ogg with Opus is understood."""
     if data.startswith(b"OggS"):
         return AudioInput("ogg-opus")
-    raise ProtocolError(
+    raise base.ProtocolError(
         "expected Ogg Opus, or encoding=linear16 (or mulaw, alaw, opus) and sample_rate in the address; "
         f"got {len(data)} bytes of something else",
         fatal=True,
     )
 
 
-def _read_settings(opening: Opening) -> Settings:
+def _read_settings(opening: base.Opening) -> base.Settings:
     query = opening.query
     boosted = (word.partition(":")[0] for word in opening.lists.get("keywords", ()))  # "term:intensifier"
     changes: dict[str, Any] = {}
     endpointing = query.get("endpointing", "").lower()
     if endpointing not in ("", "true", "false"):
         changes["vad_pause_s"] = messages.pause(messages.number(query, "endpointing") or 0)
-    return Settings(
+    return base.Settings(
         model=query.get("model"),
         language=messages.language(query.get("language"), opening.server),
         prompt=messages.words_as_prompt([*opening.lists.get("keyterm", ()), *boosted]),
@@ -336,7 +323,3 @@ def _confidence(words: Sequence[Word]) -> float:
 
 def _seconds(samples: int) -> float:
     return round(seconds(samples), 3)
-
-
-def _say(kind: str, **values: Any) -> Reply:
-    return Reply(json.dumps({"type": kind, **values}, ensure_ascii=False))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.audio.pcm import to_float
+from whispertide.audio.pcm import LINEAR, Samples
 from whispertide.audio.resample import StreamingResampler
 from whispertide.errors import AudioError, OptionError
 from whispertide.options import check_choice
@@ -26,8 +26,7 @@ OPUS_RATE = 48_000  # RFC 6716: whatever rate was encoded, a decoder may give 48
 MOST_OGG_S = 120  # in one message: a megabyte can hold sixteen hours, if hardly anything is in its packets
 MAX_OGG_PACKET = 1 << 20  # an Opus packet has at most some 60 kB: a packet that goes on beyond this is damage
 
-_LINEAR = {"u8": "u1", "s16le": "<i2", "s32le": "<i4", "f32le": "<f4"}
-ENCODINGS = (*_LINEAR, "mulaw", "alaw", "opus", "ogg-opus")
+ENCODINGS = (*LINEAR, "mulaw", "alaw", "opus", "ogg-opus")
 
 
 class Decoder(Protocol):
@@ -59,16 +58,21 @@ class AudioInput:
         self._channels = channels
         self._resampler = StreamingResampler(self._rate, channels)
         self._decoder = _make_decoder(encoding, channels)
+        self.given = 0  # samples so far
 
     def feed(self, data: bytes) -> FloatArray:
         """The next bytes -> what is ready, [n]. Raises `AudioError` if they cannot be decoded."""
-        return self._resampler.push(self._decoder.decode(data))
+        return self._count(self._resampler.push(self._decoder.decode(data)))
 
     def drain(self) -> FloatArray:
         """What the resampler still holds (some 30 ms), [n]; the next audio begins a new stretch. Half samples wait."""
         rest = self._resampler.flush()
         self._resampler = StreamingResampler(self._rate, self._channels)
-        return rest
+        return self._count(rest)
+
+    def _count(self, samples: FloatArray) -> FloatArray:
+        self.given += len(samples)
+        return samples
 
 
 def _make_decoder(encoding: str, channels: int) -> Decoder:
@@ -77,29 +81,10 @@ def _make_decoder(encoding: str, channels: int) -> Decoder:
     if encoding == "ogg-opus":
         return _OggOpus(channels)
     if encoding == "mulaw":
-        return _Samples("u1", channels, _mulaw_table())
+        return Samples("u1", channels, _mulaw_table())
     if encoding == "alaw":
-        return _Samples("u1", channels, _alaw_table())
-    return _Samples(_LINEAR[encoding], channels)
-
-
-class _Samples:
-    """Interleaved samples of a fixed size; `table` gives what each code of a companded encoding stands for."""
-
-    def __init__(self, kind: str, channels: int, table: npt.NDArray[np.int16] | None = None) -> None:
-        self._type = np.dtype(kind)
-        self._channels = channels
-        self._table = table
-        self._waiting = b""
-
-    def decode(self, data: bytes) -> FloatArray:
-        data = self._waiting + data
-        whole = len(data) - len(data) % (self._type.itemsize * self._channels)
-        self._waiting = data[whole:]
-        values: npt.NDArray[Any] = np.frombuffer(data[:whole], self._type)
-        if self._table is not None:
-            values = self._table[values]
-        return to_float(values).reshape(-1, self._channels)
+        return Samples("u1", channels, _alaw_table())
+    return Samples(LINEAR[encoding], channels)
 
 
 def _mulaw_table() -> npt.NDArray[np.int16]:

@@ -12,19 +12,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from whispertide.events import Confirmed, End, Error, Event, TurnEnd
-from whispertide.server.protocols.base import (
-    Action,
-    Actions,
-    Audio,
-    Close,
-    Finish,
-    Opening,
-    Problem,
-    ProtocolError,
-    Reply,
-    Start,
-    WireProtocol,
-)
+from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
@@ -32,22 +20,22 @@ _HTTP = re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT|PRI)
 _HEAD = 8  # bytes that tell
 
 
-class TextLinesProtocol(WireProtocol):
+class TextLinesProtocol(base.WireProtocol):
     """`beg end text`, times in milliseconds; the texts of all lines joined are the transcript."""
 
     name: ClassVar[str] = "lines"
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         self._audio = AudioInput("s16le", rate=SAMPLE_RATE)
         self._ended = False
         self._head = b""
 
-    def opened(self) -> Actions:
+    def opened(self) -> base.Actions:
         """The session begins with the connection."""
-        return (Start(),)
+        return (base.Start(),)
 
-    def receive(self, message: str | bytes) -> Actions:
+    def receive(self, message: str | bytes) -> base.Actions:
         """Samples; the two bytes of one may come apart. Raises `ProtocolError` for an HTTP request: any page that a
         browser shows can send one to this port.
         """
@@ -55,36 +43,35 @@ class TextLinesProtocol(WireProtocol):
         if len(self._head) < _HEAD:
             self._head += data[:_HEAD]
             if _HTTP.match(self._head):
-                raise ProtocolError("expected samples; got an HTTP request", fatal=True)
-        samples = self._audio.feed(data)
-        return (Audio(samples),) if len(samples) else ()
+                raise base.ProtocolError("expected samples; got an HTTP request", fatal=True)
+        return messages.heard(self._audio.feed(data))
 
-    def closed(self) -> Actions:
+    def closed(self) -> base.Actions:
         """The end of the input: the rest of the words is still wanted."""
-        return () if self._ended else (Finish(),)
+        return () if self._ended else (base.Finish(),)
 
-    def events(self, events: Sequence[Event]) -> Actions:
+    def events(self, events: Sequence[Event]) -> base.Actions:
         """One line for the words that were confirmed."""
         words = tuple(word for event in events if isinstance(event, Confirmed) for word in event.words)
         turn_ended = any(isinstance(event, TurnEnd) for event in events)
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         if line := self._line(words, turn_ended, seconds(events[-1].at) if events else 0.0):
-            actions.append(Reply(line + "\n"))
+            actions.append(base.Reply(line + "\n"))
         if any(isinstance(event, End) or (isinstance(event, Error) and event.fatal) for event in events):
             self._ended = True
-            actions.append(Close())
+            actions.append(base.Close())
         return actions
 
-    def problem(self, problem: Problem) -> Actions:
+    def problem(self, problem: base.Problem) -> base.Actions:
         """The formats have no words for it: the connection is closed."""
-        return (Close(),) if problem.fatal else ()
+        return (base.Close(),) if problem.fatal else ()
 
     def _line(self, words: Sequence[Word], turn_ended: bool, at: float) -> str:
         """The line to send, or an empty one. The text keeps its leading space, as in the original."""
         if not words:
             return ""
         text = _one_line("".join(word.text for word in words))
-        return f"{_milliseconds(words[0].start)} {_milliseconds(words[-1].end)} {text}"
+        return f"{messages.milliseconds(words[0].start)} {messages.milliseconds(words[-1].end)} {text}"
 
 
 class JsonLinesProtocol(TextLinesProtocol):
@@ -111,10 +98,6 @@ class JsonLinesProtocol(TextLinesProtocol):
 
 def _json_word(word: Word) -> dict[str, Any]:
     return {"start": seconds(word.start), "end": seconds(word.end), "text": word.text}
-
-
-def _milliseconds(samples: int) -> int:
-    return round(seconds(samples) * 1000)
 
 
 def _one_line(text: str) -> str:

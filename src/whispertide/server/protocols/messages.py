@@ -1,6 +1,6 @@
-"""Reading what clients of other services send: JSON objects, query parameters, language tags.
+"""What clients of other services send (JSON objects, query parameters, language tags), and how they are answered.
 
-Every function either returns a value of the type it promises or raises `ProtocolError`: clients send anything.
+What reads either returns a value of the type it promises or raises `ProtocolError`: clients send anything.
 """
 
 import json
@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from whispertide.server.protocols.base import ProtocolError, ServerInfo
+from whispertide.server.protocols.base import Actions, Audio, ProtocolError, Reply, ServerInfo
+from whispertide.types import FloatArray, seconds
 
 # How the services' clients say "find out yourself"
 _ANY_LANGUAGE = frozenset({"", "auto", "multi", "multilingual", "detect"})
@@ -176,3 +177,21 @@ def pause(milliseconds: float) -> float:
 def words_as_prompt(words: Iterable[str]) -> str:
     """Terms that a client wants to be recognized, as text that precedes the audio: Whisper knows no other way."""
     return ", ".join(word for word in (word.strip() for word in words) if word)
+
+
+# --- what becomes of it -----------------------------------------------------------------------------------------------
+
+
+def heard(samples: FloatArray) -> Actions:
+    """What to do with samples; nothing where there are none."""
+    return (Audio(samples),) if len(samples) else ()
+
+
+def reply(**values: Any) -> Reply:
+    """A JSON object as the answer."""
+    return Reply(json.dumps(values, ensure_ascii=False))
+
+
+def milliseconds(samples: int) -> int:
+    """A time as some services write it."""
+    return round(1000 * seconds(samples))

@@ -12,63 +12,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any, ClassVar
 
-from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder
+from whispertide.audio.pcm import SAMPLE_FORMATS
 from whispertide.errors import OptionError
 from whispertide.events import End, Error, Event, to_dict
-from whispertide.server.protocols import messages
-from whispertide.server.protocols.base import (
-    Abandon,
-    Ack,
-    Action,
-    Actions,
-    Audio,
-    Clear,
-    Close,
-    Configure,
-    Finish,
-    Flush,
-    Opening,
-    Problem,
-    ProtocolError,
-    Reply,
-    Resume,
-    Settings,
-    Start,
-    Started,
-    WireProtocol,
-)
+from whispertide.server.protocols import base, messages
+from whispertide.server.protocols.encodings import MOST_CHANNELS, AudioInput
 from whispertide.types import SAMPLE_RATE
 
 VERSION = 1
 SUBPROTOCOL = "whispertide"
 RATES = (8_000, 192_000)  # what microphones and sound files have
-MOST_CHANNELS = 8
 
-_SETTINGS = {item.name for item in fields(Settings)} - {"strict_model"}
+_SETTINGS = {item.name for item in fields(base.Settings)} - {"strict_model"}
 _FORMAT = {"rate", "channels", "format"}
 _IN_QUERY = _SETTINGS - {"changes"} | _FORMAT
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
-class NativeProtocol(WireProtocol):
+class NativeProtocol(base.WireProtocol):
     """One connection of the native protocol."""
 
     name: ClassVar[str] = "native"
     resumable: ClassVar[bool] = True
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         # A page that offers its key as a subprotocol insists on an answer.
         self.subprotocol = SUBPROTOCOL if SUBPROTOCOL in opening.subprotocols else None
         self._format: dict[str, Any] = {"rate": SAMPLE_RATE, "channels": 1, "format": "s16le"}
-        self._pcm = self._decoder()
+        self._pcm = self._input()
         self._state: str = "idle"  # idle, resuming, open, finishing
         query = opening.query
         self._query = self._from_query(query)
         self._resume = self._resume_from(query) if "session" in query else None
 
-    def opened(self) -> Actions:
+    def opened(self) -> base.Actions:
         """Say what is served; go on with a session that the address names."""
         server = self.opening.server
         hello = {
@@ -85,7 +64,7 @@ class NativeProtocol(WireProtocol):
         self._state = "resuming"
         return (_reply(hello), self._resume)
 
-    def receive(self, message: str | bytes) -> Actions:
+    def receive(self, message: str | bytes) -> base.Actions:
         """Audio, or one JSON object."""
         if isinstance(message, bytes):
             return self._audio(message)
@@ -100,7 +79,7 @@ class NativeProtocol(WireProtocol):
                 self._state = "resuming"
                 return (resume,)
             case "ack":
-                return (Ack(_whole(data, "seq")),)
+                return (base.Ack(_whole(data, "seq")),)
             case "keepalive":
                 return ()
             case "configure" | "flush" | "clear" | "finish" | "abandon" as kind:
@@ -108,39 +87,39 @@ class NativeProtocol(WireProtocol):
                 return self._control(kind, data)
             case kind:
                 known = "start, resume, configure, flush, clear, finish, abandon, ack, keepalive"
-                raise ProtocolError(f'expected a "type" among {known}; got {kind!r}')
+                raise base.ProtocolError(f'expected a "type" among {known}; got {kind!r}')
 
-    def started(self, started: Started) -> Actions:
+    def started(self, started: base.Started) -> base.Actions:
         """The session's id is what to come back with; `received` is where to go on sending from."""
         if started.resumed or self._state == "resuming":
             self._state = "open"
         values = {**asdict(started), "received": self._position(started.received)}
         return (_reply({"type": "session", **values, **self._format}),)
 
-    def events(self, events: Sequence[Event]) -> Actions:
+    def events(self, events: Sequence[Event]) -> base.Actions:
         """Every event as it is."""
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         for event in events:
             actions.append(_reply(to_dict(event)))
             if isinstance(event, End):
-                actions.append(Close(1000, "the session is over"))
+                actions.append(base.Close(1000, "the session is over"))
             elif isinstance(event, Error) and event.fatal:
-                actions.append(Close(1011, "the session failed"))
+                actions.append(base.Close(1011, "the session failed"))
         return actions
 
-    def flushed(self) -> Actions:
+    def flushed(self) -> base.Actions:
         """Answer a flush."""
         return (_reply({"type": "flushed"}),)
 
-    def cleared(self) -> Actions:
+    def cleared(self) -> base.Actions:
         """Answer a clear."""
         return (_reply({"type": "cleared"}),)
 
-    def accepted(self, samples: int) -> Actions:
+    def accepted(self, samples: int) -> base.Actions:
         """The client need not keep the audio before this."""
         return (_reply({"type": "received", "received": self._position(samples)}),)
 
-    def problem(self, problem: Problem) -> Actions:
+    def problem(self, problem: base.Problem) -> base.Actions:
         """Problems are told with their kind; the server closes after fatal ones."""
         if problem.kind in ("bad_setting", "unknown_session") and self._state != "open":
             self._state = "idle"
@@ -148,47 +127,43 @@ class NativeProtocol(WireProtocol):
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
-    def _start(self, data: Mapping[str, Any]) -> Actions:
+    def _start(self, data: Mapping[str, Any]) -> base.Actions:
         self._expect("idle", "start")
         if unknown := data.keys() - _SETTINGS - _FORMAT - {"type"}:
             known = ", ".join(sorted(_SETTINGS | _FORMAT))
-            raise ProtocolError(f"expected fields among {known}; got {', '.join(sorted(unknown))}")
+            raise base.ProtocolError(f"expected fields among {known}; got {', '.join(sorted(unknown))}")
         settings = _settings({**self._query, **{key: data[key] for key in data.keys() & _SETTINGS}})
         self._configure_format(data)
         self._state = "open"
-        return (Start(settings),)
+        return (base.Start(settings),)
 
-    def _audio(self, data: bytes) -> Actions:
-        actions: list[Action] = []
+    def _audio(self, data: bytes) -> base.Actions:
+        actions: list[base.Action] = []
         if self._state == "idle":
             actions += self._start({})
         self._expect("open", "audio")
-        samples = self._pcm.feed(data)
-        return [*actions, Audio(samples)] if len(samples) else actions
+        return [*actions, *messages.heard(self._pcm.feed(data))]
 
-    def _control(self, kind: str, data: Mapping[str, Any]) -> Actions:
+    def _control(self, kind: str, data: Mapping[str, Any]) -> base.Actions:
         match kind:
             case "flush":
-                rest = self._pcm.flush()  # what the resampler still holds was said before
-                self._pcm = self._decoder()
-                return (*((Audio(rest),) if len(rest) else ()), Flush())
+                return (*messages.heard(self._pcm.drain()), base.Flush())
             case "clear":
-                return (Clear(),)
+                return (base.Clear(),)
             case "abandon":
                 self._state = "idle"
-                return (Abandon(), Close(1000, "abandoned"))
+                return (base.Abandon(), base.Close(1000, "abandoned"))
             case "finish":
                 self._state = "finishing"
-                rest = self._pcm.flush()
-                return (*((Audio(rest),) if len(rest) else ()), Finish())
+                return (*messages.heard(self._pcm.drain()), base.Finish())
         changes = data.get("changes")
         if not isinstance(changes, dict):
-            raise ProtocolError(f'expected "changes": {{field: value, ...}}; got {changes!r}')
-        return (Configure(changes),)
+            raise base.ProtocolError(f'expected "changes": {{field: value, ...}}; got {changes!r}')
+        return (base.Configure(changes),)
 
     def _expect(self, state: str, what: str) -> None:
         if self._state != state:
-            raise ProtocolError(f"expected {what} in a session that is {state}; this one is {self._state}")
+            raise base.ProtocolError(f"expected {what} in a session that is {state}; this one is {self._state}")
 
     def _position(self, samples: int) -> int:
         """Samples at 16 kHz -> samples of each channel at the client's rate."""
@@ -198,20 +173,20 @@ class NativeProtocol(WireProtocol):
         before = dict(self._format)
         self._format.update({key: data[key] for key in data.keys() & _FORMAT})
         try:
-            self._pcm = self._decoder()
-        except ProtocolError:
+            self._pcm = self._input()
+        except base.ProtocolError:
             self._format = before
             raise
 
-    def _decoder(self) -> PcmDecoder:
+    def _input(self) -> AudioInput:
         rate, channels, name = (self._format[key] for key in ("rate", "channels", "format"))
         if not _is_whole(rate) or not RATES[0] <= rate <= RATES[1]:
-            raise ProtocolError(f"expected a rate from {RATES[0]} to {RATES[1]} Hz; got {rate!r}")
+            raise base.ProtocolError(f"expected a rate from {RATES[0]} to {RATES[1]} Hz; got {rate!r}")
         if not _is_whole(channels) or not 1 <= channels <= MOST_CHANNELS:
-            raise ProtocolError(f"expected 1 to {MOST_CHANNELS} channels; got {channels!r}")
+            raise base.ProtocolError(f"expected 1 to {MOST_CHANNELS} channels; got {channels!r}")
         if name not in SAMPLE_FORMATS:
-            raise ProtocolError(f"expected a format among {', '.join(SAMPLE_FORMATS)}; got {name!r}")
-        return PcmDecoder(rate, channels=channels, sample_format=name)
+            raise base.ProtocolError(f"expected a format among {', '.join(SAMPLE_FORMATS)}; got {name!r}")
+        return AudioInput(name, rate=rate, channels=channels)
 
     def _from_query(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Settings from the address; what is no setting belongs to somebody else (an API key, for instance)."""
@@ -225,18 +200,18 @@ class NativeProtocol(WireProtocol):
         _settings(settings)
         return settings
 
-    def _resume_from(self, data: Mapping[str, Any]) -> Resume:
+    def _resume_from(self, data: Mapping[str, Any]) -> base.Resume:
         session = data.get("session")
         if not isinstance(session, str) or not session:
-            raise ProtocolError(f'expected "session": the id of a session; got {session!r}')
+            raise base.ProtocolError(f'expected "session": the id of a session; got {session!r}')
         last = data.get("last_seq", -1)
         if isinstance(last, str):
             last = _number_in(last)
-        return Resume(session, _whole({"last_seq": last}, "last_seq", least=-1))
+        return base.Resume(session, _whole({"last_seq": last}, "last_seq", least=-1))
 
 
-def _reply(data: Mapping[str, Any]) -> Reply:
-    return Reply(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
+def _reply(data: Mapping[str, Any]) -> base.Reply:
+    return base.Reply(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
 
 
 def _number_in(text: str) -> int | str:
@@ -251,21 +226,21 @@ def _is_whole(value: object) -> bool:
 def _whole(data: Mapping[str, Any], key: str, *, least: int = 0) -> int:
     value = data.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**53:
-        raise ProtocolError(f'expected "{key}" to be a whole number of at least {least}; got {value!r}')
+        raise base.ProtocolError(f'expected "{key}" to be a whole number of at least {least}; got {value!r}')
     return value
 
 
-def _settings(values: Mapping[str, Any]) -> Settings:
+def _settings(values: Mapping[str, Any]) -> base.Settings:
     """Checked for types here; whether the values exist is the server's affair."""
     for key in ("model", "recipe", "language", "prompt", "task"):
         value = values.get(key)
         if not isinstance(value, str) and (value is not None or (key in ("prompt", "task") and key in values)):
-            raise ProtocolError(f'expected "{key}" to be a string; got {value!r}')
+            raise base.ProtocolError(f'expected "{key}" to be a string; got {value!r}')
     if not isinstance(values.get("vad"), bool | None):
-        raise ProtocolError(f'expected "vad" to be true or false; got {values["vad"]!r}')
+        raise base.ProtocolError(f'expected "vad" to be true or false; got {values["vad"]!r}')
     if not isinstance(values.get("changes", {}), dict):
-        raise ProtocolError(f'expected "changes": {{field: value, ...}}; got {values["changes"]!r}')
+        raise base.ProtocolError(f'expected "changes": {{field: value, ...}}; got {values["changes"]!r}')
     try:
-        return Settings(strict_model=True, **values)
+        return base.Settings(strict_model=True, **values)
     except OptionError as error:
-        raise ProtocolError(str(error)) from error
+        raise base.ProtocolError(str(error)) from error

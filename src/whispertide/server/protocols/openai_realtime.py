@@ -11,31 +11,15 @@ the first audio, so that the settings which a client sends first can still shape
 
 import base64
 import binascii
-import json
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, End, Error, Event, SpeechStart, SpeechStop, TurnEnd
-from whispertide.server.protocols import messages
-from whispertide.server.protocols.base import (
-    Action,
-    Actions,
-    Audio,
-    Clear,
-    Close,
-    Configure,
-    Flush,
-    Opening,
-    Problem,
-    ProtocolError,
-    Reply,
-    Start,
-    WireProtocol,
-)
+from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.server.protocols.openai_session import RealtimeSession, default_session
 from whispertide.types import Word, seconds
@@ -63,36 +47,27 @@ class _Item:
     awaited: bool = False
 
 
-@dataclass(slots=True)
-class _State:
-    """Everything that changes. `items` are those whose transcript is not complete, oldest first."""
-
-    session: RealtimeSession
-    audio: AudioInput
-    items: deque[_Item] = field(default_factory=deque)
-    count: int = 0
-    said: int = 0
-    last_id: str | None = None
-    started: bool = False
-    received: int = 0
-    uncommitted: int = 0  # samples since the last commit or clear
-
-
-class OpenAIRealtimeProtocol(WireProtocol):
+class OpenAIRealtimeProtocol(base.WireProtocol):
     """One transcription session."""
 
     name: ClassVar[str] = "openai-realtime"
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         self.subprotocol = "realtime" if "realtime" in opening.subprotocols else None
-        session = default_session(opening.query.get("model"))
-        self._state = _State(session, _audio_input(session))
+        self._session = default_session(opening.query.get("model"))
+        self._audio = _audio_input(self._session)
+        self._items: deque[_Item] = deque()  # those whose transcript is not complete, oldest first
+        self._count = self._said = 0  # items and events so far
+        self._last_id: str | None = None
+        self._has_session = False
+        self._received = 0
+        self._uncommitted = 0  # samples since the last commit or clear
         self._older = "realtime=v1" in opening.headers.get("openai-beta", "") or any(
             offered.startswith("openai-beta.realtime") for offered in opening.subprotocols
         )
 
-    def opened(self) -> Actions:
+    def opened(self) -> base.Actions:
         """The first event is the session with its defaults."""
         kind = "session.created"
         if self._older and self.opening.query.get("intent") == "transcription":
@@ -101,20 +76,20 @@ class OpenAIRealtimeProtocol(WireProtocol):
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
-    def receive(self, message: str | bytes) -> Actions:
+    def receive(self, message: str | bytes) -> base.Actions:
         """One client event. What cannot be used is answered by an `error` event that names it."""
         try:
             data = messages.json_object(message)
-        except ProtocolError as error:
+        except base.ProtocolError as error:
             return (self._error(str(error), code="invalid_json"),)
         try:
             return self._handle(data)
-        except (ProtocolError, OptionError) as error:
+        except (base.ProtocolError, OptionError) as error:
             event_id = data.get("event_id")
             return (self._error(str(error), event_id=event_id if isinstance(event_id, str) else None),)
 
-    def _handle(self, data: Mapping[str, Any]) -> Actions:
-        handlers: dict[str, Callable[[Mapping[str, Any]], Actions]] = {
+    def _handle(self, data: Mapping[str, Any]) -> base.Actions:
+        handlers: dict[str, Callable[[Mapping[str, Any]], base.Actions]] = {
             "session.update": self._update,
             "transcription_session.update": self._update,
             "input_audio_buffer.append": self._append,
@@ -125,54 +100,52 @@ class OpenAIRealtimeProtocol(WireProtocol):
         if isinstance(kind, str) and kind in handlers:
             return handlers[kind](data)
         if isinstance(kind, str) and kind.startswith(_CONVERSATION):
-            raise ProtocolError(f"expected events of a transcription session; got {messages.shown(kind)}")
-        raise ProtocolError(f"expected type to be one of {', '.join(handlers)}; got {messages.shown(kind)}")
+            raise base.ProtocolError(f"expected events of a transcription session; got {messages.shown(kind)}")
+        raise base.ProtocolError(f"expected type to be one of {', '.join(handlers)}; got {messages.shown(kind)}")
 
-    def _update(self, data: Mapping[str, Any]) -> Actions:
+    def _update(self, data: Mapping[str, Any]) -> base.Actions:
         """Language and prompt change at once, the silence that ends a turn only before the first audio."""
-        state, before = self._state, self._state.session
+        before = self._session
         session = before.updated(messages.mapping(data, "session"), self.opening.server)
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         if (session.encoding, session.rate) != (before.encoding, before.rate):
             actions += self._rest()
-            state.audio = _audio_input(session)
+            self._audio = _audio_input(session)
         settings, old = session.settings(self.opening.server), before.settings(self.opening.server)
-        state.session = session
-        if state.started and (settings.language, settings.prompt) != (old.language, old.prompt):
-            actions.append(Configure({"language": settings.language, "prompt": settings.prompt}))
+        self._session = session
+        if self._has_session and (settings.language, settings.prompt) != (old.language, old.prompt):
+            actions.append(base.Configure({"language": settings.language, "prompt": settings.prompt}))
         older = data.get("type") == "transcription_session.update"
         self._older = self._older or older
         kind = "transcription_session.updated" if older else "session.updated"
         return (*actions, self._say(kind, session=self._describe()))
 
-    def _append(self, data: Mapping[str, Any]) -> Actions:
-        state = self._state
+    def _append(self, data: Mapping[str, Any]) -> base.Actions:
         audio = data.get("audio")
         if not isinstance(audio, str):
-            raise ProtocolError(f"expected audio as base64 text; got {messages.shown(audio)}")
+            raise base.ProtocolError(f"expected audio as base64 text; got {messages.shown(audio)}")
         try:
             raw = base64.b64decode(audio, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise ProtocolError(f"expected audio as base64 text; got something else ({error})") from error
-        actions: list[Action] = self._start()
-        samples = state.audio.feed(raw)
-        state.uncommitted += len(samples)
-        if state.session.detection is None and (not state.items or state.items[-1].announced):
-            self._new_item(state.received)
-        state.received += len(samples)
-        return [*actions, Audio(samples)] if len(samples) else actions
+            raise base.ProtocolError(f"expected audio as base64 text; got something else ({error})") from error
+        actions: list[base.Action] = self._start()
+        samples = self._audio.feed(raw)
+        self._uncommitted += len(samples)
+        if self._session.detection is None and (not self._items or self._items[-1].announced):
+            self._new_item(self._received)
+        self._received += len(samples)
+        return [*actions, *messages.heard(samples)]
 
-    def _start(self) -> list[Action]:
-        if self._state.started:
+    def _start(self) -> list[base.Action]:
+        if self._has_session:
             return []
-        self._state.started = True
-        return [Start(self._state.session.settings(self.opening.server))]
+        self._has_session = True
+        return [base.Start(self._session.settings(self.opening.server))]
 
-    def _commit(self, data: Mapping[str, Any]) -> Actions:
+    def _commit(self, data: Mapping[str, Any]) -> base.Actions:
         """End the item here, whatever the voice gate thinks. An open one is the one that is meant."""
-        state = self._state
         rest = self._rest()
-        if not state.uncommitted:
+        if not self._uncommitted:
             event_id = data.get("event_id")
             return (
                 self._error(
@@ -181,34 +154,32 @@ class OpenAIRealtimeProtocol(WireProtocol):
                     event_id=event_id if isinstance(event_id, str) else None,
                 ),
             )
-        state.uncommitted = 0
-        item = state.items[-1] if state.items and not state.items[-1].announced else self._new_item(state.received)
+        self._uncommitted = 0
+        item = self._items[-1] if self._items and not self._items[-1].announced else self._new_item(self._received)
         item.awaited = True
-        item.end = state.received
-        return (*rest, *self._announce(item), Flush())
+        item.end = self._received
+        return (*rest, *self._announce(item), base.Flush())
 
-    def _clear(self, data: Mapping[str, Any]) -> Actions:
+    def _clear(self, data: Mapping[str, Any]) -> base.Actions:
         """Forget what is not confirmed, also the sample that is half here."""
-        state = self._state
-        state.uncommitted = 0
-        state.audio = _audio_input(state.session)
-        return (Clear(),) if state.started else (self._say("input_audio_buffer.cleared"),)
+        self._uncommitted = 0
+        self._audio = _audio_input(self._session)
+        return (base.Clear(),) if self._has_session else (self._say("input_audio_buffer.cleared"),)
 
-    def _rest(self) -> list[Action]:
+    def _rest(self) -> base.Actions:
         """What the resampler holds, if a session stands that can take it."""
-        state = self._state
-        if not state.started:
-            return []
-        samples = state.audio.drain()
-        state.received += len(samples)
-        state.uncommitted += len(samples)
-        return [Audio(samples)] if len(samples) else []
+        if not self._has_session:
+            return ()
+        samples = self._audio.drain()
+        self._received += len(samples)
+        self._uncommitted += len(samples)
+        return messages.heard(samples)
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
-    def events(self, events: Sequence[Event]) -> Actions:
+    def events(self, events: Sequence[Event]) -> base.Actions:
         """Deltas, and the life of the items."""
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         for event in events:
             match event:
                 case SpeechStart(start=start):
@@ -220,71 +191,69 @@ class OpenAIRealtimeProtocol(WireProtocol):
                 case TurnEnd(end=end):
                     actions += self._turn_ended(end)
                 case Error(message=message, fatal=fatal):
-                    actions += self.problem(Problem("internal", message, fatal))
-                    actions += [Close(1011)] if fatal else []
+                    actions += self.problem(base.Problem("internal", message, fatal))
+                    actions += [base.Close(1011)] if fatal else []
                 case End():
-                    actions += [*self._complete_all(), Close()]
+                    actions += [*self._complete_all(), base.Close()]
         return actions
 
-    def _speech_started(self, start: int) -> list[Action]:
-        state = self._state
-        if state.session.detection is None:
+    def _speech_started(self, start: int) -> list[base.Action]:
+        if self._session.detection is None:
             return []
-        item = state.items[0] if state.items else self._new_item(start)
+        item = self._items[0] if self._items else self._new_item(start)
         item.start = start if not item.text else item.start
-        return [self._say("input_audio_buffer.speech_started", audio_start_ms=_milliseconds(start), item_id=item.id)]
+        return [
+            self._say("input_audio_buffer.speech_started", audio_start_ms=messages.milliseconds(start), item_id=item.id)
+        ]
 
-    def _speech_stopped(self, end: int) -> list[Action]:
-        state = self._state
-        if state.session.detection is None or not state.items:
+    def _speech_stopped(self, end: int) -> list[base.Action]:
+        if self._session.detection is None or not self._items:
             return []
-        item = state.items[0]
+        item = self._items[0]
         item.end = max(end, item.end)
-        stopped = self._say("input_audio_buffer.speech_stopped", audio_end_ms=_milliseconds(end), item_id=item.id)
+        stopped = self._say(
+            "input_audio_buffer.speech_stopped", audio_end_ms=messages.milliseconds(end), item_id=item.id
+        )
         return [stopped, *self._announce(item)]
 
-    def _delta(self, words: Sequence[Word]) -> list[Action]:
-        state = self._state
-        item = state.items[0] if state.items else self._new_item(words[0].start)
+    def _delta(self, words: Sequence[Word]) -> list[base.Action]:
+        item = self._items[0] if self._items else self._new_item(words[0].start)
         text = "".join(word.text for word in words)
         text = text if item.text else text.lstrip()
         item.text += text
         item.end = max(item.end, words[-1].end)
-        values: dict[str, Any] = {"logprobs": [_logprob(word) for word in words]} if state.session.logprobs else {}
+        values: dict[str, Any] = {"logprobs": [_logprob(word) for word in words]} if self._session.logprobs else {}
         return [self._say(f"{_TRANSCRIPTION}.delta", item_id=item.id, content_index=0, delta=text, **values)]
 
-    def _turn_ended(self, end: int) -> list[Action]:
+    def _turn_ended(self, end: int) -> list[base.Action]:
         """The end of an utterance is that of its item, unless the client said or has to say where the item ends."""
-        state = self._state
-        if not state.items or state.items[0].awaited:
+        if not self._items or self._items[0].awaited:
             return []
-        if state.session.detection is None and not state.items[0].announced:
+        if self._session.detection is None and not self._items[0].announced:
             return []
-        state.items[0].end = max(state.items[0].end, end)
+        self._items[0].end = max(self._items[0].end, end)
         return self._complete()
 
-    def flushed(self) -> Actions:
+    def flushed(self) -> base.Actions:
         """What the client committed is transcribed."""
-        state = self._state
-        actions: list[Action] = []
-        if not any(item.awaited for item in state.items):
+        actions: list[base.Action] = []
+        if not any(item.awaited for item in self._items):
             return actions
-        while not state.items[0].awaited:  # its utterance ended exactly where the client committed
+        while not self._items[0].awaited:  # its utterance ended exactly where the client committed
             actions += self._complete()
         return [*actions, *self._complete()]
 
-    def cleared(self) -> Actions:
+    def cleared(self) -> base.Actions:
         """An utterance of which nothing was confirmed is forgotten; one that was announced is closed, empty."""
-        state = self._state
-        actions: list[Action] = []
-        if state.session.detection is not None and state.items and not state.items[0].awaited:
-            if state.items[0].announced or state.items[0].text:
+        actions: list[base.Action] = []
+        if self._session.detection is not None and self._items and not self._items[0].awaited:
+            if self._items[0].announced or self._items[0].text:
                 actions += self._complete()
             else:
-                state.items.popleft()
+                self._items.popleft()
         return (*actions, self._say("input_audio_buffer.cleared"))
 
-    def problem(self, problem: Problem) -> Actions:
+    def problem(self, problem: base.Problem) -> base.Actions:
         """An `error` event; what was said so far is completed before the session ends."""
         ours = problem.kind in ("internal", "overloaded", "shutdown")
         said = self._error(problem.message, code=problem.kind, kind="server_error" if ours else "invalid_request_error")
@@ -295,14 +264,13 @@ class OpenAIRealtimeProtocol(WireProtocol):
     # --- items -------------------------------------------------------------------------------------------------------
 
     def _new_item(self, start: int) -> _Item:
-        state = self._state
-        state.count += 1
-        item = _Item(f"item_{self.opening.connection}_{state.count}", state.last_id, start)
-        state.last_id = item.id
-        state.items.append(item)
+        self._count += 1
+        item = _Item(f"item_{self.opening.connection}_{self._count}", self._last_id, start)
+        self._last_id = item.id
+        self._items.append(item)
         return item
 
-    def _announce(self, item: _Item) -> list[Action]:
+    def _announce(self, item: _Item) -> list[base.Action]:
         """Tell that the item is committed, once."""
         if item.announced:
             return []
@@ -320,31 +288,31 @@ class OpenAIRealtimeProtocol(WireProtocol):
         said = [self._say(f"conversation.item.{kind}", previous_item_id=item.previous, item=content) for kind in kinds]
         return [committed, *said]
 
-    def _complete(self) -> list[Action]:
+    def _complete(self) -> list[base.Action]:
         """The oldest item's transcript is whole."""
-        item = self._state.items[0]
+        item = self._items[0]
         actions = self._announce(item)
-        self._state.items.popleft()
+        self._items.popleft()
         usage = {"type": "duration", "seconds": round(seconds(max(item.end - item.start, 0)), 3)}
         done = self._say(
             f"{_TRANSCRIPTION}.completed", item_id=item.id, content_index=0, transcript=item.text, usage=usage
         )
         return [*actions, done]
 
-    def _complete_all(self) -> list[Action]:
+    def _complete_all(self) -> list[base.Action]:
         """At the end of a session: nothing that was heard stays open."""
-        actions: list[Action] = []
-        while self._state.items:
-            if self._state.items[0].text or self._state.items[0].announced:
+        actions: list[base.Action] = []
+        while self._items:
+            if self._items[0].text or self._items[0].announced:
                 actions += self._complete()
             else:
-                self._state.items.popleft()
+                self._items.popleft()
         return actions
 
-    def _failed(self, message: str) -> list[Action]:
-        if not self._state.items:
+    def _failed(self, message: str) -> list[base.Action]:
+        if not self._items:
             return []
-        item = self._state.items.popleft()
+        item = self._items.popleft()
         error = {"type": "transcription_error", "code": "internal", "message": message}
         return [
             *self._announce(item),
@@ -355,16 +323,16 @@ class OpenAIRealtimeProtocol(WireProtocol):
 
     def _describe(self) -> dict[str, Any]:
         return describe_session(
-            self._state.session,
+            self._session,
             f"sess_{self.opening.connection}",
             self.opening.at + (self.opening.server.limit_s or DEFAULT_LIMIT_S),
             older=self._older,
         )
 
-    def _say(self, kind: str, **values: Any) -> Reply:
-        self._state.said += 1
-        event_id = f"event_{self.opening.connection}_{self._state.said}"
-        return Reply(json.dumps({"type": kind, "event_id": event_id, **values}, ensure_ascii=False))
+    def _say(self, kind: str, **values: Any) -> base.Reply:
+        self._said += 1
+        event_id = f"event_{self.opening.connection}_{self._said}"
+        return messages.reply(type=kind, event_id=event_id, **values)
 
     def _error(
         self,
@@ -373,7 +341,7 @@ class OpenAIRealtimeProtocol(WireProtocol):
         code: str = "invalid_value",
         kind: str = "invalid_request_error",
         event_id: str | None = None,
-    ) -> Reply:
+    ) -> base.Reply:
         error = {"type": kind, "code": code, "message": message, "param": None, "event_id": event_id}
         return self._say("error", error=error)
 
@@ -394,7 +362,3 @@ def _logprob(word: Word) -> dict[str, Any]:
         "logprob": round(math.log(max(word.probability, 1e-9)), 4),
         "bytes": list(word.text.encode()),
     }
-
-
-def _milliseconds(samples: int) -> int:
-    return round(1000 * seconds(samples))

@@ -6,28 +6,12 @@ segments, of which all but the last are completed. A segment ends with its utter
 that are only guessed are shown in the last one until then.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
 from whispertide.options import TASKS
-from whispertide.server.protocols import messages
-from whispertide.server.protocols.base import (
-    Action,
-    Actions,
-    Audio,
-    Close,
-    Finish,
-    Opening,
-    Problem,
-    ProtocolError,
-    Reply,
-    Settings,
-    Start,
-    Started,
-    WireProtocol,
-)
+from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import SAMPLE_RATE, Word, seconds, to_samples
 
@@ -42,12 +26,12 @@ _SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
 _FORMATS = {"float32": "f32le", "int16": "s16le", "uint8": "u8"}
 
 
-class WhisperLiveProtocol(WireProtocol):
+class WhisperLiveProtocol(base.WireProtocol):
     """One client of WhisperLive."""
 
     name: ClassVar[str] = "whisperlive"
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         self._uid: str | None = None
         self._audio = AudioInput("f32le", rate=SAMPLE_RATE)
@@ -58,47 +42,46 @@ class WhisperLiveProtocol(WireProtocol):
         self._open: list[Word] = []
         self._guess: tuple[Word, ...] = ()
 
-    def receive(self, message: str | bytes) -> Actions:
+    def receive(self, message: str | bytes) -> base.Actions:
         """The options first, then audio."""
         if self._uid is None:
             if isinstance(message, bytes):
-                raise ProtocolError("expected the client's options as JSON text first; got audio", fatal=True)
+                raise base.ProtocolError("expected the client's options as JSON text first; got audio", fatal=True)
             return self._options(messages.json_object(message))
         if isinstance(message, str):
             message = message.encode()
         if message == END_OF_AUDIO:
-            actions: Actions = () if self._finishing else (Finish(),)
+            actions: base.Actions = () if self._finishing else (base.Finish(),)
             self._finishing = True
             return actions
         if self._finishing:
             return ()
-        samples = self._audio.feed(message)
-        return (Audio(samples),) if len(samples) else ()
+        return messages.heard(self._audio.feed(message))
 
-    def _options(self, options: dict[str, Any]) -> Actions:
+    def _options(self, options: dict[str, Any]) -> base.Actions:
         """The session that the client wants. Whatever is wrong here is fatal: it will not say it again."""
         try:
             self._uid = messages.text(options, "uid")
             if self._uid is None:
-                raise ProtocolError("expected the client's uid in its options; got none")
+                raise base.ProtocolError("expected the client's uid in its options; got none")
             self._last_n = min(max(1, messages.whole(options, "send_last_n_segments", 10)), MOST_SEGMENTS)
             self._with_words = messages.switch(options, "word_timestamps")
             encoding = _FORMATS.get(messages.text(options, "audio_format") or "float32")
             if encoding is None:
-                raise ProtocolError(f"expected audio_format to be one of {', '.join(_FORMATS)}")
+                raise base.ProtocolError(f"expected audio_format to be one of {', '.join(_FORMATS)}")
             self._audio = AudioInput(encoding, rate=SAMPLE_RATE)
-            return (Start(self._settings(options)),)
-        except ProtocolError as error:
-            raise ProtocolError(str(error), fatal=True) from error
+            return (base.Start(self._settings(options)),)
+        except base.ProtocolError as error:
+            raise base.ProtocolError(str(error), fatal=True) from error
 
-    def _settings(self, options: Mapping[str, Any]) -> Settings:
+    def _settings(self, options: Mapping[str, Any]) -> base.Settings:
         pause = messages.number(messages.mapping(options, "vad_parameters"), "min_silence_duration_ms")
         task = messages.text(options, "task") or "transcribe"
         if task not in TASKS:
-            raise ProtocolError(f"expected task to be one of {', '.join(TASKS)}; got {messages.shown(task)}")
+            raise base.ProtocolError(f"expected task to be one of {', '.join(TASKS)}; got {messages.shown(task)}")
         terms = messages.words_as_prompt((messages.text(options, "hotwords") or "").split(","))
         prompt = messages.text(options, "initial_prompt") or ""
-        return Settings(
+        return base.Settings(
             model=messages.text(options, "model"),
             language=messages.language(messages.text(options, "language"), self.opening.server),
             task="translate" if task == "translate" else "transcribe",
@@ -107,13 +90,13 @@ class WhisperLiveProtocol(WireProtocol):
             changes={} if pause is None else {"vad_pause_s": messages.pause(pause)},
         )
 
-    def started(self, started: Started) -> Actions:
+    def started(self, started: base.Started) -> base.Actions:
         """The client waits for this before it sends audio."""
         return (self._say(message="SERVER_READY", backend=BACKEND),)
 
-    def events(self, events: Sequence[Event]) -> Actions:
+    def events(self, events: Sequence[Event]) -> base.Actions:
         """Segments, as often as they change."""
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         changed = False
         for event in events:
             if isinstance(event, Confirmed):
@@ -131,17 +114,17 @@ class WhisperLiveProtocol(WireProtocol):
             elif isinstance(event, Language):
                 actions.append(self._say(language=event.language, language_prob=event.probability))
             elif isinstance(event, Error):
-                actions += self.problem(Problem("internal", event.message, event.fatal))
-                actions += [Close(1011)] if event.fatal else []
+                actions += self.problem(base.Problem("internal", event.message, event.fatal))
+                actions += [base.Close(1011)] if event.fatal else []
                 changed = changed and not event.fatal
             elif isinstance(event, End):
-                actions += [*self._complete(), Close()]
+                actions += [*self._complete(), base.Close()]
                 changed = False
         if changed and (self._open or self._guess):
             actions.append(self._segments([_segment([*self._open, *self._guess], False, self._with_words)]))
         return actions
 
-    def problem(self, problem: Problem) -> Actions:
+    def problem(self, problem: base.Problem) -> base.Actions:
         """The client knows a full server, an error, a warning and the end of its time."""
         if not problem.fatal:
             return (self._say(status="WARNING", message=problem.message),)
@@ -151,7 +134,7 @@ class WhisperLiveProtocol(WireProtocol):
             return (*self._complete(), self._say(message="DISCONNECT"))
         return (*self._complete(), self._say(status="ERROR", message=problem.message))
 
-    def _complete(self) -> list[Action]:
+    def _complete(self) -> list[base.Action]:
         """End the open segment.
 
         It is shown once more as the last, uncompleted one, because the client appends that one to what it saves unless
@@ -165,11 +148,11 @@ class WhisperLiveProtocol(WireProtocol):
         self._open = []
         return [shown, self._segments([])]
 
-    def _segments(self, last: list[dict[str, Any]]) -> Reply:
+    def _segments(self, last: list[dict[str, Any]]) -> base.Reply:
         return self._say(segments=[*self._completed, *last])
 
-    def _say(self, **values: Any) -> Reply:
-        return Reply(json.dumps({"uid": self._uid, **values}, ensure_ascii=False))
+    def _say(self, **values: Any) -> base.Reply:
+        return messages.reply(uid=self._uid, **values)
 
 
 def _ends_segment(words: Sequence[Word]) -> bool:

@@ -1,65 +1,163 @@
 """Speech to text over Wyoming, the protocol of Home Assistant's voice services (rhasspy/wyoming; port 10300).
 
+A frame is one event: a JSON line with `type` and perhaps `data`, `data_length` and `payload_length`; then that many
+bytes of JSON, merged into `data`, and that many bytes of payload (README and event.py there).
+
 In: `describe`, `transcribe`, `audio-start`, `audio-chunk` and `audio-stop`. Out: `info`, and for every stretch between
 start and stop `transcript-start`, a `transcript-chunk` whenever words are confirmed, `transcript` and
 `transcript-stop`. A connection may carry any number of stretches; the utterances in one are one transcript.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Error, Event, Language
-from whispertide.server.protocols import messages
-from whispertide.server.protocols.base import (
-    Action,
-    Actions,
-    Audio,
-    Close,
-    Configure,
-    Finish,
-    Flush,
-    Opening,
-    Problem,
-    ProtocolError,
-    Reply,
-    ServerInfo,
-    Settings,
-    Start,
-    Started,
-    WireProtocol,
-)
+from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
-from whispertide.server.protocols.wyoming_frames import Frame, FrameReader, encode
+from whispertide.server.protocols.messages import parsed
+
+MAX_LINE = 64 * 1024  # what asyncio's streams, hence the reference implementation, take for a line
+MAX_DATA = 1 << 20
+MAX_PAYLOAD = 4 << 20  # clients send some kilobytes; all of a payload is decoded at once
+VERSION = "1.10.2"  # of the protocol's reference implementation, whose events are spoken here
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One event: its type, its data and what follows it in bytes (audio)."""
+
+    type: str
+    data: dict[str, Any] = field(default_factory=dict)
+    payload: bytes = b""
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of a frame, as the reference implementation writes them."""
+    header: dict[str, Any] = {"type": frame.type, "version": VERSION}
+    data = json.dumps(frame.data, ensure_ascii=False).encode() if frame.data else b""
+    if data:
+        header["data_length"] = len(data)
+    if frame.payload:
+        header["payload_length"] = len(frame.payload)
+    return json.dumps(header).encode() + b"\n" + data + frame.payload
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The line that a frame begins with, and where it, the data and the payload end."""
+
+    type: str
+    data: dict[str, Any]
+    line: int
+    start: int
+    stop: int
+
+
+@dataclass(slots=True)
+class FrameReader:
+    """Bytes -> frames. After an `OptionError` the stream is out of step and has to be closed."""
+
+    _waiting: bytearray = field(default_factory=bytearray)
+    _header: _Header | None = None  # of the frame that is not whole
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The next bytes; yields the frames that are complete.
+
+        Raises `OptionError` for what cannot be a frame, and for lengths that no client needs.
+        """
+        self._waiting += data
+        while (frame := self._next()) is not None:
+            yield frame
+
+    @property
+    def is_amid(self) -> bool:
+        """Whether a frame has begun and is not whole."""
+        return bool(self._waiting)
+
+    def _next(self) -> Frame | None:
+        self._header = header = self._header or self._read_header()
+        if header is None or len(self._waiting) < header.stop:
+            return None
+        data = header.data
+        if header.start > header.line:
+            rest = bytes(self._waiting[header.line : header.start])
+            data = {**data, **_mapping(rest, "a JSON object as data")}
+        frame = Frame(header.type, data, bytes(self._waiting[header.start : header.stop]))
+        del self._waiting[: header.stop]
+        self._header = None
+        return frame
+
+    def _read_header(self) -> _Header | None:
+        end = self._waiting.find(b"\n", 0, MAX_LINE)
+        if end < 0:
+            if len(self._waiting) >= MAX_LINE:
+                raise OptionError(f"expected a JSON line of at most {MAX_LINE} bytes; got no line end")
+            return None
+        values = _mapping(bytes(self._waiting[:end]), "a JSON object")
+        data_length = _length(values, "data_length", MAX_DATA)
+        payload_length = _length(values, "payload_length", MAX_PAYLOAD)
+        kind, data = values.get("type"), values.get("data") or {}
+        if not isinstance(kind, str) or not isinstance(data, dict):
+            raise OptionError(f"expected an event with a type and an object as data; got {_short(values)}")
+        start = end + 1 + data_length
+        return _Header(kind, data, end + 1, start, start + payload_length)
+
+
+def _mapping(raw: bytes, what: str) -> dict[str, Any]:
+    try:
+        value = parsed(raw)
+    except ValueError:
+        value = raw
+    if not isinstance(value, dict):
+        raise OptionError(f"expected {what}; got {_short(value)}")
+    return value
+
+
+def _length(header: dict[str, Any], name: str, limit: int) -> int:
+    value = header.get(name)
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= limit:
+        raise OptionError(f"expected {name} between 0 and {limit}; got {_short(value)}")
+    return value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
 
 _WIDTHS = {1: "u8", 2: "s16le", 4: "s32le"}
 _OTHER_SERVICES = ("tts", "handle", "intent", "wake", "mic", "snd")
 _ABOUT = {"name": "OpenAI Whisper", "url": "https://github.com/openai/whisper"}
 
 
-class WyomingProtocol(WireProtocol):
+class WyomingProtocol(base.WireProtocol):
     """One connection of a Wyoming client."""
 
     name: ClassVar[str] = "wyoming"
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         self._frames = FrameReader()
-        self._settings = Settings()
+        self._settings = base.Settings()
         self._audio: AudioInput | None = None  # while a stretch is open
         self._format: tuple[int, int, int] | None = None
         self._has_session = False
         self._language: str | None = None
         self._text: list[str] | None = None  # the chunks of the transcript that is being written
 
-    def receive(self, message: str | bytes) -> Actions:
+    def receive(self, message: str | bytes) -> base.Actions:
         """Bytes, cut anywhere. A stream that is out of step ends."""
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         try:
             for frame in self._frames.feed(message.encode() if isinstance(message, str) else message):
                 actions += self._handle(frame)
         except OptionError as error:
-            actions += [_error("bad_request", str(error)), Close()]
+            actions += [_error("bad_request", str(error)), base.Close()]
         return actions
 
     @property
@@ -67,7 +165,7 @@ class WyomingProtocol(WireProtocol):
         """Whether a frame has begun and is not whole."""
         return self._frames.is_amid
 
-    def _handle(self, frame: Frame) -> Actions:
+    def _handle(self, frame: Frame) -> base.Actions:
         try:
             match frame.type:
                 case "describe":
@@ -82,11 +180,11 @@ class WyomingProtocol(WireProtocol):
                     return self._hear(frame)
                 case "audio-stop":
                     return self._stop()
-        except (ProtocolError, AudioError, OptionError) as error:
+        except (base.ProtocolError, AudioError, OptionError) as error:
             return (_error("bad_request", str(error)),)
         return ()  # the reference implementation's servers drop what they do not know
 
-    def _transcribe(self, data: Mapping[str, Any]) -> Actions:
+    def _transcribe(self, data: Mapping[str, Any]) -> base.Actions:
         """What the next stretches are to be written with. The model is that of the first one."""
         language = messages.language(messages.text(data, "language"), self.opening.server)
         names = messages.texts(data.get("transcript_names"), "transcript_names")
@@ -94,59 +192,53 @@ class WyomingProtocol(WireProtocol):
         prompt = messages.words_as_prompt([*names, *terms])
         before, self._settings = (
             self._settings,
-            Settings(model=messages.text(data, "name"), language=language, prompt=prompt),
+            base.Settings(model=messages.text(data, "name"), language=language, prompt=prompt),
         )
         if not self._has_session or (before.language, before.prompt) == (language, prompt):
             return ()
-        return (Configure({"language": language, "prompt": prompt}),)
+        return (base.Configure({"language": language, "prompt": prompt}),)
 
-    def _listen(self, data: Mapping[str, Any]) -> Actions:
+    def _listen(self, data: Mapping[str, Any]) -> base.Actions:
         """A stretch begins; a stretch that is open goes on, perhaps in another format."""
         form = (messages.whole(data, "rate", 0), messages.whole(data, "width", 0), messages.whole(data, "channels", 0))
         if form == self._format and self._audio is not None:
             return ()
         if form[1] not in _WIDTHS:
-            raise ProtocolError(f"expected audio with a width of 1, 2 or 4 bytes; got {form[1]}")
+            raise base.ProtocolError(f"expected audio with a width of 1, 2 or 4 bytes; got {form[1]}")
         audio = AudioInput(_WIDTHS[form[1]], rate=form[0], channels=form[2])
         rest = self._rest()
         self._format, self._audio = form, audio
         if self._has_session:
             return rest
         self._has_session = True
-        return (Start(self._settings),)
+        return (base.Start(self._settings),)
 
-    def _hear(self, frame: Frame) -> Actions:
+    def _hear(self, frame: Frame) -> base.Actions:
         """Audio; a chunk tells its format as well, so a client may do without `audio-start`."""
-        actions = list(self._listen(frame.data))
+        actions = self._listen(frame.data)
         assert self._audio is not None
-        samples = self._audio.feed(frame.payload)
-        if len(samples):
-            actions.append(Audio(samples))
-        return actions
+        return (*actions, *messages.heard(self._audio.feed(frame.payload)))
 
-    def _stop(self) -> Actions:
+    def _stop(self) -> base.Actions:
         """The stretch is over; every stop is answered by a transcript, be it empty."""
-        actions: list[Action] = [] if self._has_session else [Start(self._settings)]
+        actions: list[base.Action] = [] if self._has_session else [base.Start(self._settings)]
         self._has_session = True
         actions += self._rest()
         self._audio = None
-        return (*actions, Flush())
+        return (*actions, base.Flush())
 
-    def _rest(self) -> Actions:
+    def _rest(self) -> base.Actions:
         """What the resampler of the open stretch still holds."""
-        if self._audio is None:
-            return ()
-        samples = self._audio.drain()
-        return (Audio(samples),) if len(samples) else ()
+        return () if self._audio is None else messages.heard(self._audio.drain())
 
-    def started(self, started: Started) -> Actions:
+    def started(self, started: base.Started) -> base.Actions:
         """The language that was asked for goes into the transcripts."""
         self._language = started.language
         return ()
 
-    def events(self, events: Sequence[Event]) -> Actions:
+    def events(self, events: Sequence[Event]) -> base.Actions:
         """Confirmed words, as chunks; joined, they are the transcript."""
-        actions: list[Action] = []
+        actions: list[base.Action] = []
         for event in events:
             if isinstance(event, Confirmed):
                 text = "".join(word.text for word in event.words)
@@ -158,28 +250,28 @@ class WyomingProtocol(WireProtocol):
             elif isinstance(event, Language):
                 self._language = event.language
             elif isinstance(event, Error):
-                actions += self.problem(Problem("internal", event.message, event.fatal))
-                actions += [Close()] if event.fatal else []
+                actions += self.problem(base.Problem("internal", event.message, event.fatal))
+                actions += [base.Close()] if event.fatal else []
             elif isinstance(event, End):
-                actions += [*(self._transcript() if self._text else ()), Close()]
+                actions += [*(self._transcript() if self._text else ()), base.Close()]
         return actions
 
-    def flushed(self) -> Actions:
+    def flushed(self) -> base.Actions:
         """A stretch is written."""
         return self._transcript()
 
-    def problem(self, problem: Problem) -> Actions:
+    def problem(self, problem: base.Problem) -> base.Actions:
         """Errors are events; what was written until then is sent as well."""
         rest = self._transcript() if problem.fatal and self._text else ()
         return (*rest, _error(problem.kind, problem.message))
 
-    def closed(self) -> Actions:
+    def closed(self) -> base.Actions:
         """The client may still read: an open stretch is written to its end."""
         if not self._has_session:
-            return (Close(),)
-        return (*self._rest(), Finish())
+            return (base.Close(),)
+        return (*self._rest(), base.Finish())
 
-    def _transcript(self) -> Actions:
+    def _transcript(self) -> base.Actions:
         start = [] if self._text is not None else [_say("transcript-start", self._with_language())]
         text, self._text = "".join(self._text or ()), None
         return (*start, _say("transcript", {"text": text, **self._with_language()}), _say("transcript-stop"))
@@ -188,7 +280,7 @@ class WyomingProtocol(WireProtocol):
         return {} if self._language is None else {"language": self._language}
 
 
-def describe(server: ServerInfo) -> dict[str, Any]:
+def describe(server: base.ServerInfo) -> dict[str, Any]:
     """The `info` event's data: one speech-to-text service with the models that are served."""
     return {
         "asr": [
@@ -216,9 +308,9 @@ def describe(server: ServerInfo) -> dict[str, Any]:
     }
 
 
-def _say(kind: str, data: Mapping[str, Any] | None = None) -> Reply:
-    return Reply(encode(Frame(kind, dict(data or {}))))
+def _say(kind: str, data: Mapping[str, Any] | None = None) -> base.Reply:
+    return base.Reply(encode(Frame(kind, dict(data or {}))))
 
 
-def _error(code: str, text: str) -> Reply:
+def _error(code: str, text: str) -> base.Reply:
     return _say("error", {"text": text, "code": code})

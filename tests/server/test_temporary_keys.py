@@ -18,10 +18,10 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SILENCE, TEXT, KnowingModel, client, keyed, say_everything, served
-from whispertide.server.access import Gatekeeper, Pass, offered_keys
-from whispertide.server.options import Access, Limits
-from whispertide.server.serving import Address, assemble, running
-from whispertide.server.throttle import Door
+from whispertide.server.access import AccessControl, Authenticator, TemporaryKey, offered_keys
+from whispertide.server.http_error import HttpError
+from whispertide.server.options import Access, Address, Limits
+from whispertide.server.serving import assemble, running
 from whispertide.streaming.recipes import get_recipe
 
 KEY = "a-secret-key"
@@ -41,36 +41,42 @@ class Clock:
         return self.now
 
 
-def test_a_pass_opens_its_protocol_until_its_time_is_over() -> None:
+def test_a_temporary_key_opens_its_protocol_until_its_time_is_over() -> None:
     clock = Clock()
-    gatekeeper = Gatekeeper(Access((KEY,)), clock)
-    value, until = gatekeeper.issue("ann", Pass("deepgram", "hello"), 60)
+    known = Authenticator(Access((KEY,)), clock)
+    value, until = known.issue("ann", TemporaryKey("deepgram", "hello"), 60)
     assert until == 1060
-    found = gatekeeper.redeem(["x", value], "deepgram")
-    assert found == (Pass("deepgram", "hello"), "ann")
-    assert gatekeeper.redeem([value], "native") is None
-    assert gatekeeper.owner([value]) is None, "a pass is no key"
+    found = known.redeem(["x", value], "deepgram")
+    assert found == (TemporaryKey("deepgram", "hello"), "ann")
+    assert known.redeem([value], "native") is None
+    assert known.owner([value]) is None, "a temporary key is no other key"
     clock.now = 1061
-    assert gatekeeper.redeem([value], "deepgram") is None
+    assert known.redeem([value], "deepgram") is None
 
 
-def test_a_pass_for_one_connection() -> None:
-    gatekeeper = Gatekeeper(Access((KEY,)))
-    value, _ = gatekeeper.issue("ann", Pass("assemblyai", once=True), 60)
-    assert gatekeeper.redeem([value], "native") is None, "and it is not spent"
-    assert gatekeeper.redeem([value], "assemblyai") is not None
-    assert gatekeeper.redeem([value], "assemblyai") is None
+def test_a_temporary_key_for_one_connection() -> None:
+    known = Authenticator(Access((KEY,)))
+    value, _ = known.issue("ann", TemporaryKey("assemblyai", once=True), 60)
+    assert known.redeem([value], "native") is None, "and it is not spent"
+    assert known.redeem([value], "assemblyai") is not None
+    assert known.redeem([value], "assemblyai") is None
 
 
-def test_a_full_house_spends_no_pass() -> None:
-    door = Door(Gatekeeper(Access((KEY,))), Limits(connections=1))
-    value, _ = door.gatekeeper.issue("ann", Pass("assemblyai", once=True, limit_s=60), 60)
-    with door.entered():
-        assert door.check({}, {"token": value}, protocol="assemblyai").status == 503
-    verdict = door.check({}, {"token": value}, protocol="assemblyai")
-    assert (verdict.status, verdict.owner, verdict.limit_s) == (None, "ann", 60)
-    assert door.check({"authorization": KEY}, {}, protocol="assemblyai").limit_s == math.inf
-    assert door.check({}, {"token": value}).status == 401, "nor does it open anything by HTTP"
+def refused(access: AccessControl, **asked: Any) -> int:
+    with pytest.raises(HttpError) as refusal:
+        access.check({}, **asked)
+    return refusal.value.status
+
+
+def test_a_full_server_spends_no_temporary_key() -> None:
+    access = AccessControl(Authenticator(Access((KEY,))), Limits(connections=1))
+    value, _ = access.authenticator.issue("ann", TemporaryKey("assemblyai", once=True, limit_s=60), 60)
+    with access.connected():
+        assert refused(access, query={"token": value}, protocol="assemblyai") == 503
+    admitted = access.check({}, {"token": value}, protocol="assemblyai")
+    assert (admitted.owner, admitted.limit_s) == ("ann", 60)
+    assert access.check({"authorization": KEY}, {}, protocol="assemblyai").limit_s == math.inf
+    assert refused(access, query={"token": value}) == 401, "nor does it open anything by HTTP"
 
 
 @pytest.mark.parametrize("key", ["plain-key", "with spaces, commas; and = signs", "schlüssel"])

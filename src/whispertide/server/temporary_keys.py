@@ -8,18 +8,19 @@ AssemblyAI   `GET /v3/token`: for one session, perhaps of limited length. Source
 
 import json
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from whispertide.server.access import Pass, offered_keys
-from whispertide.server.bodies import GoneError, TooLargeError, TooSlowError, limited, pieces
+from whispertide.server.access import AccessControl, TemporaryKey, offered_keys
+from whispertide.server.bodies import limited, pieces
+from whispertide.server.http_error import HttpError
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
 from whispertide.server.protocols.base import ProtocolError
 from whispertide.server.protocols.messages import json_object
 from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
-from whispertide.server.throttle import Door
 
 VALID_S = 600.0
 _LEAST_S, _MOST_S = 10.0, 7200.0
@@ -28,25 +29,23 @@ _TOKEN_S = (1, 600)
 _TOKEN_SESSION_S = (60, 10_800)
 
 
-class Passes:
+class TemporaryKeys:
     """The endpoints. They expect that whoever calls them was let in."""
 
-    def __init__(self, door: Door, stall_s: float) -> None:
-        self._door = door
+    def __init__(self, access: AccessControl, stall_s: float) -> None:
+        self._access = access
         self._stall_s = stall_s
 
     async def client_secrets(self, request: Request) -> Response:
         """`POST /v1/realtime/client_secrets`."""
         asked = await self._body(request)
-        if isinstance(asked, Response):
-            return asked
         session = asked.get("session") or {"type": "transcription"}
         expires = asked.get("expires_after") or {}
         if not isinstance(session, dict) or not isinstance(expires, dict):
-            return _refused("expected `session` and `expires_after` to be objects")
+            raise HttpError(400, "expected `session` and `expires_after` to be objects")
         valid_s = expires.get("seconds", VALID_S)
         if isinstance(valid_s, bool) or not isinstance(valid_s, int | float) or not _LEAST_S <= valid_s <= _MOST_S:
-            return _refused(f"expected expires_after.seconds from {_LEAST_S:g} to {_MOST_S:g}; got another value")
+            raise HttpError(400, f"expected expires_after.seconds from {_LEAST_S:g} to {_MOST_S:g}; got another value")
         value, until = self._issue(
             request, _for_realtime({"type": "session.update", "session": session}), float(valid_s)
         )
@@ -55,8 +54,6 @@ class Passes:
     async def transcription_sessions(self, request: Request) -> Response:
         """`POST /v1/realtime/transcription_sessions`: the older shape."""
         session = await self._body(request)
-        if isinstance(session, Response):
-            return session
         message = {"type": "transcription_session.update", "session": session}
         value, until = self._issue(request, _for_realtime(message), VALID_S)
         return JSONResponse(
@@ -71,48 +68,38 @@ class Passes:
     async def token(self, request: Request) -> Response:
         """`GET /v3/token`."""
         query = request.query_params
-        valid_s = _whole(query.get("expires_in_seconds", ""), *_TOKEN_S)
-        limit_s = _whole(query.get("max_session_duration_seconds", str(_TOKEN_SESSION_S[1])), *_TOKEN_SESSION_S)
-        if valid_s is None:
-            return _refused("expected expires_in_seconds: a whole number from {} to {}".format(*_TOKEN_S))
-        if limit_s is None:
-            name = "max_session_duration_seconds"
-            return _refused("expected {}: a whole number from {} to {}".format(name, *_TOKEN_SESSION_S))
-        what = Pass(AssemblyAIProtocol.name, once=True, limit_s=limit_s)
+        valid_s = _whole(query, "expires_in_seconds", *_TOKEN_S)
+        limit_s = _TOKEN_SESSION_S[1]
+        if "max_session_duration_seconds" in query:
+            limit_s = _whole(query, "max_session_duration_seconds", *_TOKEN_SESSION_S)
+        what = TemporaryKey(AssemblyAIProtocol.name, once=True, limit_s=limit_s)
         value, _ = self._issue(request, what, valid_s)
         return JSONResponse({"token": value, "expires_in_seconds": valid_s})
 
-    def _issue(self, request: Request, what: Pass, valid_s: float) -> tuple[str, int]:
+    def _issue(self, request: Request, what: TemporaryKey, valid_s: float) -> tuple[str, int]:
         offered = offered_keys(dict(request.headers), dict(request.query_params))
-        owner = self._door.gatekeeper.owner(offered) or ""
-        value, until = self._door.gatekeeper.issue(owner, what, valid_s)
+        owner = self._access.authenticator.owner(offered) or ""
+        value, until = self._access.authenticator.issue(owner, what, valid_s)
         return value, int(until)
 
-    async def _body(self, request: Request) -> dict[str, Any] | Response:
-        """The JSON object that was sent, or the answer to what is none."""
+    async def _body(self, request: Request) -> dict[str, Any]:
+        """The JSON object that was sent. Raises `HttpError`."""
+        receive = limited(request.receive, _BODY, self._stall_s, f"a JSON object of at most {_BODY} bytes")
+        data = b"".join([piece async for piece in pieces(receive)])
         try:
-            receive = limited(request.receive, _BODY, self._stall_s)
-            data = b"".join([piece async for piece in pieces(receive)])
             return json_object(data.decode() or "{}")
-        except TooLargeError:
-            return _refused(f"expected a JSON object of at most {_BODY} bytes; got more", 413)
-        except TooSlowError:
-            return _refused("expected the request to arrive without pauses", 408)
-        except (GoneError, UnicodeDecodeError, ProtocolError):
-            return _refused("expected a JSON object; got something else")
+        except (UnicodeDecodeError, ProtocolError):
+            raise HttpError(400, "expected a JSON object; got something else") from None
 
 
-def _for_realtime(message: dict[str, Any]) -> Pass:
-    return Pass(OpenAIRealtimeProtocol.name, json.dumps(message))
+def _for_realtime(message: dict[str, Any]) -> TemporaryKey:
+    return TemporaryKey(OpenAIRealtimeProtocol.name, json.dumps(message))
 
 
-def _whole(text: str, least: int, most: int) -> int | None:
-    """The number that `text` is, or None if it is none within these bounds."""
+def _whole(query: Mapping[str, str], name: str, least: int, most: int) -> int:
+    """The number in the address. Raises `HttpError` where it is none within these bounds."""
+    text = query.get(name, "")
     value = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
-    return value if least <= value <= most else None
-
-
-def _refused(message: str, status: int = 400) -> Response:
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
-    headers = {"connection": "close"} if status == 408 else {}
-    return JSONResponse({"error": error}, status, headers)
+    if not least <= value <= most:
+        raise HttpError(400, f"expected {name}: a whole number from {least} to {most}")
+    return value

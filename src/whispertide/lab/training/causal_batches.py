@@ -1,0 +1,181 @@
+"""Batches to train a causal Whisper on: windows with the features that a stream has, and the moments they are asked at.
+
+All windows of a batch have one length and blocks of one length, drawn by the dice, so that one checkpoint serves all
+chunks from 100 ms to 1 s; or always the same. A batch is a function of the seed and its number. Needs torch. Knows
+nothing of networks.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Subset
+
+from whispertide.checkpoint import Tokenizer
+from whispertide.errors import OptionError
+from whispertide.features import block_ends, causal_log_mel, raw_log_mel
+from whispertide.lab.training.augment import Dice
+from whispertide.lab.training.batches import quiet_worker
+from whispertide.lab.training.causal_labels import FRAMES_PER_SECOND, Ids, Spoken, sample_points
+from whispertide.lab.training.shards import Utterance
+from whispertide.lab.training.windows import WindowOptions, compose
+from whispertide.types import HOP_LENGTH, FloatArray
+
+ANY = 0  # block: a length by the dice
+FIRST = 30  # frames in the first block, 600 ms, or one block where that is longer
+LONGEST_BLOCK = 50
+
+# How often blocks of so many frames are drawn (ALGORITHMS E, "RCS").
+_BLOCKS = tuple(range(5, 55, 5))
+_WEIGHTS = (15, 20, 25, 20, 15, 1, 1, 1, 1, 1)
+
+
+def first_block(block: int) -> int:
+    """Frames in the first block."""
+    return max(FIRST, block)
+
+
+def stream_windows(language: str | None = None) -> WindowOptions:
+    """Windows as a stream has them: no timestamps, and seldom a few words of what was before."""
+    return WindowOptions(
+        silent=0.05,
+        timestamps=0.0,
+        prompt=0.05,
+        cut_end=0.1,
+        cut_start=0.1,
+        prompt_tokens=16,
+        language=language,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CausalBatchOptions:
+    """How much there is in a batch: windows of one of `lengths_s`, drawn with `shares`, about `seconds` in all.
+
+    `block` is frames of 20 ms, or `ANY`.
+    """
+
+    block: int = ANY
+    seconds: float = 40.0
+    lengths_s: tuple[float, ...] = (4.0, 6.0, 9.0, 14.0, 24.0)
+    shares: tuple[float, ...] = (0.25, 0.3, 0.25, 0.15, 0.05)
+    windows: WindowOptions = field(default_factory=stream_windows)
+
+    def __post_init__(self) -> None:
+        if self.block != ANY and not 1 <= self.block <= LONGEST_BLOCK:
+            raise OptionError(f"expected blocks of 1 to {LONGEST_BLOCK} frames of 20 ms, or any; got {self.block}")
+
+
+@dataclass(slots=True)
+class CausalBatch:
+    """Some windows and p sample points of them.
+
+    block    frames in a block; the first has `first_block(block)`
+    mel      [b, mels, 2 n + 1]: the encoder's last frame, n, is there for the convolutions alone
+    tokens   int64 [b, length]
+    rows     int64 [p], the window of each point
+    limits   int64 [p], the frames that the decoder may hear
+    targets  int64 [p, length], -1: does not count
+    turns    int64 [p]: 0 for the first point of a window, in the order of the dice, then 1 ...
+    """
+
+    block: int
+    mel: Tensor
+    tokens: Tensor
+    rows: Tensor
+    limits: Tensor
+    targets: Tensor
+    turns: Tensor
+
+    @property
+    def seconds(self) -> float:
+        """Of sound."""
+        return float(len(self.mel) * (self.mel.shape[2] // 2) / FRAMES_PER_SECOND)
+
+    @property
+    def count(self) -> int:
+        """How many tokens count."""
+        return int((self.targets >= 0).sum())
+
+    def points(self, chosen: Tensor) -> "CausalBatch":
+        """The same windows with some of the points: a mask [p], or places."""
+        rows, limits, targets = self.rows[chosen], self.limits[chosen], self.targets[chosen]
+        return CausalBatch(self.block, self.mel, self.tokens, rows, limits, targets, self.turns[chosen])
+
+    def to(self, device: torch.device) -> "CausalBatch":
+        """On that device."""
+        parts = (self.mel, self.tokens, self.rows, self.limits, self.targets, self.turns)
+        return CausalBatch(self.block, *(part.to(device, non_blocking=True) for part in parts))
+
+
+class CausalBatches(Dataset[CausalBatch]):  # type: ignore[misc]
+    """Batch `number` of `count`."""
+
+    def __init__(
+        self, speech: Sequence[Utterance], tokenizer: Tokenizer, options: CausalBatchOptions, n_mels: int, seed: int
+    ) -> None:
+        self._speech, self._tokenizer, self._options = speech, tokenizer, options
+        self._n_mels, self._seed = n_mels, seed
+
+    def __len__(self) -> int:
+        return 2**31
+
+    def __getitem__(self, number: int) -> CausalBatch:
+        options = self._options
+        dice = np.random.RandomState([self._seed % 2**32, number])
+        seconds = float(dice.choice(options.lengths_s, p=np.array(options.shares) / np.sum(options.shares)))
+        block = options.block or int(dice.choice(_BLOCKS, p=np.array(_WEIGHTS) / np.sum(_WEIGHTS)))
+        windows = [self._window(seconds, block, dice) for _ in range(max(1, round(options.seconds / seconds)))]
+        return collate(windows, block, self._tokenizer.eot)
+
+    def _window(self, seconds: float, block: int, dice: Dice) -> "_Asked":
+        window = compose(self._draw, self._tokenizer, seconds, dice, self._options.windows)
+        spoken = Spoken.of(window, self._tokenizer, seconds)
+        frames = round(seconds * FRAMES_PER_SECOND)
+        blocks = block_ends(frames, block, first_block(block))
+        points = sample_points(spoken, (*(end for end in blocks if end < frames), frames), block, dice)
+        raw = raw_log_mel(window.samples, self._n_mels, padding=HOP_LENGTH)
+        targets = [spoken.by(point / FRAMES_PER_SECOND, self._tokenizer.eot) for point in points]
+        return _Asked(causal_log_mel(raw, blocks), spoken.tokens, points, targets)
+
+    def _draw(self, dice: Dice) -> Utterance:
+        return self._speech[int(dice.randint(len(self._speech)))]
+
+    def after(self, done: int, until: int, workers: int) -> Iterator[CausalBatch]:
+        """The batches from number `done` up to `until`, made by `workers` processes (0: here)."""
+        rest = Subset(self, range(done, until))
+        yield from DataLoader(rest, batch_size=None, num_workers=workers, worker_init_fn=quiet_worker)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A window: its features, its tokens, the points in frames, and what should be said at each."""
+
+    mel: FloatArray
+    tokens: Ids
+    points: Sequence[int]
+    targets: Sequence[Ids]
+
+
+def collate(windows: Sequence[_Asked], block: int, filler: int) -> CausalBatch:
+    """Windows of one length as tensors; `filler` is the token after the shorter rows, which does not count."""
+    longest = max(len(window.tokens) for window in windows)
+    tokens = np.full((len(windows), longest), filler, np.int64)
+    targets = np.full((sum(len(window.points) for window in windows), longest), -1, np.int64)
+    at = 0
+    for row, window in enumerate(windows):
+        tokens[row, : len(window.tokens)] = window.tokens
+        for wanted in window.targets:
+            targets[at, : len(wanted)] = wanted
+            at += 1
+    return CausalBatch(
+        block,
+        torch.from_numpy(np.stack([window.mel for window in windows])),
+        torch.from_numpy(tokens),
+        torch.tensor([row for row, window in enumerate(windows) for _ in window.points]),
+        torch.tensor([point for window in windows for point in window.points]),
+        torch.from_numpy(targets),
+        torch.tensor([turn for window in windows for turn in range(len(window.points))]),
+    )

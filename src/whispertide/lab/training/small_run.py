@@ -1,0 +1,45 @@
+"""What the runs of small things, hush words and causal adapters, have in common: their folder, and clean validation.
+
+Knows nothing of what is trained.
+"""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from whispertide.errors import OptionError, OutputError
+from whispertide.lab.training.augment import Augmentation
+
+OPTIONS = "options.json"
+HELD_BACK = 20  # one utterance in so many is for validation
+
+
+def clean() -> Augmentation:
+    """For validation: nothing is changed but the level."""
+    return replace(Augmentation.none(), level_db=Augmentation().level_db)
+
+
+def note_options(options: Any, folder: Path) -> None:
+    """Write them, a dataclass, or see that those of the run are the same.
+
+    Raises `OptionError` where they are others, `OutputError` where the folder is not a run or cannot be written.
+    """
+    path, asked = folder / OPTIONS, json.loads(json.dumps(asdict(options)))
+    try:
+        if path.exists():
+            there = json.loads(path.read_text(encoding="utf-8"))
+            if other := sorted(name for name in asked if there.get(name) != asked[name]):
+                raise OptionError(
+                    f"expected the options that the run in {folder} began with; got others for {', '.join(other)}: "
+                    "choose another --run, or the same options to continue"
+                )
+            return
+        if folder.exists() and any(folder.iterdir()):
+            raise OutputError(f"expected a new or empty folder, or a run of the same command; {folder} is neither")
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asked, indent=2) + "\n", encoding="utf-8")
+    except (OSError, ValueError) as error:
+        if isinstance(error, OptionError | OutputError):
+            raise
+        raise OutputError(f"expected a folder for the run that can be written and read; got {error}") from error

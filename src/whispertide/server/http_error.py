@@ -1,0 +1,31 @@
+"""What cannot be done over HTTP: an exception anywhere below an endpoint, and an answer in OpenAI's shape above it."""
+
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+
+class HttpError(Exception):
+    """A request that is refused. `code` is for programs, the message for people."""
+
+    def __init__(
+        self, status: int, message: str, headers: Mapping[str, str] | None = None, *, code: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = dict(headers or {})
+        self.code = code
+
+    @property
+    def body(self) -> dict[str, dict[str, str | None]]:
+        """OpenAI's shape of an error."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
+
+
+async def answer(_: Request, error: Exception) -> JSONResponse:
+    """The answer to a request that was refused."""
+    assert isinstance(error, HttpError)
+    return JSONResponse(error.body, error.status, error.headers)

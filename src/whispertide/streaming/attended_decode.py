@@ -1,0 +1,373 @@
+"""One decode of a window, watched by its own attention: no timestamps, no fallback to higher temperatures.
+
+The forced prefix carries what is confirmed, so only what is new is decoded, and the words are timed by the attention of
+the decode itself. A greedy decode may run in static graphs of several steps each; text that they cannot hold is decoded
+step by step. `single_pass` says when a window is decoded and when it is decoded again.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
+from whispertide.decoding.accept import GREEDY
+from whispertide.decoding.alignment import alignment_heads
+from whispertide.decoding.end import End, SecondBest
+from whispertide.decoding.guards import RepetitionGuard, SameToken
+from whispertide.decoding.longform import Cost
+from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.reference import Reference
+from whispertide.decoding.rules import NON_SPEECH, Rules
+from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, StopReason, run_search
+from whispertide.decoding.token_search import TokenSearch, joined, truncation
+from whispertide.decoding.token_words import Sampled, TokenWord, WordTimes, read_words, whole_characters
+from whispertide.decoding.unrolled import run_unrolled
+from whispertide.decoding.watch import Halt, Head, Scene, Watch, WatchingGuard
+from whispertide.decoding.window import build_search
+from whispertide.decoding.word_end import WordEndDetector
+from whispertide.model.engine import LAST_LAYER
+from whispertide.model.unrolled import start_chunks
+from whispertide.options import DecodeOptions
+from whispertide.streaming.context import fit_context
+from whispertide.streaming.equipment import Equipment
+from whispertide.streaming.round import RoundPlan
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
+
+if TYPE_CHECKING:
+    from whispertide.model.engine import Encoded
+
+MARGIN_TOKENS = 20  # of the text context that prompt and prefix leave to what is decoded, at least
+RETRY_TOKENS_PER_S = 1.5  # speech is denser; until then a retried decode may not end (NPUsper)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """How a window is heard in one decode, without timestamps, watched by its own attention.
+
+    watch           guards of the attention
+    least           samples: a shorter window is not decoded unless it is the last
+    silence         samples of silence after the last window, so that its text may end
+    must_speak      the decode may not begin with its end (SimulStreaming)
+    real_end        whether end of text ends it; else the second-best token is taken (NPUsper's code)
+    no_speech       a window whose no-speech probability is higher is taken for silence
+    loop_guard      end a decode that repeats itself
+    same_token      so many copies of one token in a row end a decode too, and are dropped; 0: no number does
+    max_tokens      the most that is decoded
+    context_tokens  the most that is shown of the text before the window, the user's prompt included
+    static_prompt   the user's prompt always stays in front of that; else it scrolls away with what is said
+    times           how words are timed; `heads_first`: the heads are averaged before anything else (NPUsper)
+    detect_end      ask the word-truncation detector, if there is one, about the last word
+    retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
+    again           if attention shifts backward, hear the window once more, watched by these alone: padded to 30 s, or
+                    bare where it was padded; None: what stands before the shift is all that was heard
+    unheard_from    earlier rounds have heard the audio up to this sample; where a guard of the attention stops more
+                    than `UNHEARD` before the end of the window, it is decoded again unwatched; None: never
+    rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
+    unrolled        search greedily in static graphs of several steps each, as far as these hold the text
+    keep_attention  put the attention into the result
+    """
+
+    watch: tuple[Watch, ...] = ()
+    least: int = 0
+    silence: int = 0
+    must_speak: bool = False
+    real_end: bool = True
+    no_speech: float = 1.0
+    loop_guard: bool = True
+    same_token: int = 0
+    max_tokens: int = 224
+    context_tokens: int = 223
+    static_prompt: bool = True
+    times: WordTimes = "dtw"
+    heads_first: bool = False
+    detect_end: bool = False
+    retry: Halt | None = None
+    again: tuple[Watch, ...] | None = None
+    unheard_from: int | None = None
+    rescue: float | None = None
+    rescue_beam: int = 5
+    unrolled: bool = False
+    keep_attention: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeardWords:
+    """What one pass over a window heard.
+
+    words       after the forced prefix, in order
+    firm        how many of them the guards let stand; the others are a guess
+    halt        what ended the decode, if a guard of the attention did
+    last_frame  what the last token attended to, in frames from the window's start; None if nobody looked
+    frames      frames with real audio
+    word_ended  whether the last firm word is known to have ended (True) or to go on (False)
+    retried     whether the window was heard once more, padded to 30 s
+    stop        what ended the text
+    avg_logprob, no_speech_prob   Whisper's confidence in it
+    attention   [heads, queries, frames], if it was asked for
+    """
+
+    words: tuple[TokenWord, ...] = ()
+    firm: int = 0
+    halt: Halt | None = None
+    last_frame: int | None = None
+    frames: int = 0
+    word_ended: bool | None = None
+    retried: bool = False
+    stop: StopReason = "end_of_text"
+    avg_logprob: float = field(default=0.0, compare=False)
+    no_speech_prob: float = field(default=0.0, compare=False)
+    attention: FloatArray | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Those of all words."""
+        return tuple(token for word in self.words for token in word.tokens)
+
+
+@dataclass(slots=True)
+class Job:
+    """A round: what it is given, and what it has cost so far.
+
+    `silence` is how many frames of it end the window, `hushed` whether a hush word follows them.
+    """
+
+    equipment: Equipment
+    plan: RoundPlan
+    listen: Listening
+    options: DecodeOptions
+    guards: Sequence[Guard]
+    silence: int = 0
+    hushed: bool = False
+    costs: list[Cost] = field(default_factory=list)
+
+
+class AttendedDecode:
+    """One search over one encoded window, and the reading of its outcome. `found` is set by `run`."""
+
+    def __init__(
+        self, job: Job, encoded: "Encoded", frames: int, language: str | None, prefix: tuple[int, ...]
+    ) -> None:
+        self.job = job
+        self.model = job.equipment.model
+        self.tokenizer = job.equipment.model.tokenizer
+        self.encoded = encoded
+        self.frames = frames
+        self.language = language
+        self.prefix = prefix
+        self.kinds = job.equipment.kinds(language)
+        self.found: SearchResult
+
+    def run(self, listen: Listening, detector: WordEndDetector | None) -> HeardWords:
+        """Decode as `listen` says; `detector` is asked whether the last word was spoken to its end."""
+        began = time.perf_counter()
+        prompt = self._prompt(listen)
+        watchers = self._search(listen, prompt)
+        self.job.costs.append(Cost("decode", time.perf_counter() - began, steps=self.found.steps))
+        best = self.found.best
+        halt = next((watcher.halt for watcher in watchers if watcher.halt is not None), None)
+        last_frame = next((watcher.last_frame for watcher in watchers if watcher.last_frame is not None), None)
+        heard = HeardWords(
+            frames=self.frames,
+            stop=best.stop,
+            avg_logprob=best.avg_logprob,
+            no_speech_prob=self.found.no_speech_prob,
+            attention=joined(best.attention) if listen.keep_attention else None,
+        )
+        if self.found.no_speech_prob > listen.no_speech:
+            return heard
+        began = time.perf_counter()
+        words = self._words(best, prompt, listen)
+        self.job.costs.append(Cost("align", time.perf_counter() - began))
+        firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
+        firm = _whole_words(words, firm_tokens)
+        ended = self._word_ended(halt, firm == len(words), detector)
+        return replace(heard, words=words, firm=firm, halt=halt, last_frame=last_frame, word_ended=ended)
+
+    # --- the decode ---------------------------------------------------------------------------------------------------
+
+    def _prompt(self, listen: Listening) -> Prompt:
+        """Context, start sequence and forced prefix, fitted into the text context."""
+        tokenizer, plan, room = self.tokenizer, self.job.plan, self.model.dims.n_text_ctx - MARGIN_TOKENS
+        start = tokenizer.sot_sequence(self.language, self.job.options.task, timestamps=False)
+        prefix = self.prefix[-(room - len(start) - 1) :] if self.prefix else ()
+        self.prefix = prefix
+        left = min(listen.context_tokens, room - len(start) - len(prefix) - 1)
+        said = plan.prompt if self.job.options.condition_on_previous_text is not False else ""
+        context = fit_context(
+            tokenizer.encode,
+            self.job.options.prompt,
+            said,
+            left,
+            static=listen.static_prompt,
+            spaced=self.language not in UNSPACED_LANGUAGES,
+        )
+        head = (tokenizer.sot_prev, *context) if context else ()
+        tokens = (*head, *start, *prefix)
+        limit = min(listen.max_tokens, self.job.options.max_tokens or listen.max_tokens)
+        limit = min(limit, self.model.dims.n_text_ctx + 1 - len(tokens))
+        return Prompt(tokens, sot_index=len(head), limit=limit)
+
+    def _search(self, listen: Listening, prompt: Prompt) -> list[WatchingGuard]:
+        """Decode; the guards that watched are returned. With `rescue` the better of two decodes counts."""
+        watchers = self._attempt(listen, prompt, self.job.options)
+        found = self.found
+        if listen.rescue is None or found.best.avg_logprob >= listen.rescue or self.job.options.beam > 1:
+            return watchers
+        again = self._attempt(listen, prompt, replace(self.job.options, beam=listen.rescue_beam))
+        steps = found.steps + self.found.steps
+        has_lost_its_place = any(watcher.halt is not None and watcher.halt.reason == "rewind" for watcher in again)
+        if self.found.best.avg_logprob > found.best.avg_logprob and not has_lost_its_place:
+            found, watchers = self.found, again
+        self.found = replace(found, steps=steps)
+        return watchers
+
+    def _attempt(self, listen: Listening, prompt: Prompt, options: DecodeOptions) -> list[WatchingGuard]:
+        """One search, in chunks where that is wanted and they hold the text; the guards that watched are returned."""
+        sure: tuple[int, ...] = ()
+        in_chunks = NO_STEPS
+        if listen.unrolled and options.beam == 1 and self._fits_chunks(prompt):
+            watchers, guards = self._guards(listen, prompt)
+            self.found = self._in_chunks(listen, prompt, options, guards)
+            sure, in_chunks = self.found.best.tokens, self.found.steps
+            if self.found.best.stop != "length" or len(sure) >= prompt.limit:
+                return watchers
+        watchers, guards = self._guards(listen, prompt)
+        found = self._step_by_step(listen, prompt, options, guards, sure)
+        self.found = replace(found, steps=in_chunks + found.steps)
+        return watchers if options.beam == 1 else self._watched_anew(listen, prompt, watchers)
+
+    def _watched_anew(self, listen: Listening, prompt: Prompt, watchers: list[WatchingGuard]) -> list[WatchingGuard]:
+        """What the guards say of the text that a beam search found; during it they saw whichever text led."""
+        every = (self.found.best, *self.found.others)
+        halted = any(watcher.halt is not None for watcher in watchers)
+        dropped = (text for text in every if text.stop == "guard" and len(text.attention) > len(text.tokens))
+        if halted and (cut := next(dropped, None)) is not None:  # the others have not been looked at so far
+            self.found = replace(self.found, best=cut)
+            return watchers
+        best = self.found.best
+        again, _ = self._guards(listen, prompt)
+        for count in range(1, len(best.tokens) + 1):
+            keep = truncation(again, best.tokens[:count], best.attention[:count])
+            if keep is not None:
+                self.found = replace(self.found, best=best.cut(keep))
+                break
+        return again
+
+    def _guards(self, listen: Listening, prompt: Prompt) -> tuple[list[WatchingGuard], list[Guard]]:
+        """Fresh guards: those that watch the attention, and all together."""
+        opening, silence = len(prompt.tokens), self.job.silence
+        scene = Scene(self.kinds, self._heads(listen), opening, self.prefix, self.frames, silence)
+        watchers = [watch.guard(scene, self.model) for watch in listen.watch]
+        guards: list[Guard] = [*watchers, *self.job.guards]
+        if listen.loop_guard:
+            guards.append(RepetitionGuard(self.tokenizer.eot))
+        if listen.same_token:
+            guards.append(SameToken(listen.same_token))
+        return watchers, guards
+
+    def _fits_chunks(self, prompt: Prompt) -> bool:
+        """Static graphs have no place for text before the window, nor for a prefix longer than they are."""
+        chunks = self.job.equipment.open_unrolled().layout.plan(len(prompt.tokens))
+        return prompt.sot_index == 0 and len(prompt.tokens) <= chunks[-1].end
+
+    def _in_chunks(
+        self, listen: Listening, prompt: Prompt, options: DecodeOptions, guards: Sequence[Guard]
+    ) -> SearchResult:
+        engine = self.job.equipment.open_unrolled()
+        decoder = start_chunks(engine, self.encoded, self._heads(listen))
+        rules, end = self._rules(listen, options), self._end(listen)
+        return run_unrolled(prompt, rules, engine.layout, decoder, end=end, guards=guards)
+
+    def _step_by_step(
+        self,
+        listen: Listening,
+        prompt: Prompt,
+        options: DecodeOptions,
+        guards: Sequence[Guard],
+        sure: tuple[int, ...],
+    ) -> SearchResult:
+        """`sure` is what chunks have found, or else what an earlier round has: checked as one block."""
+        rules, end, reference = self._rules(listen, options), self._end(listen), self.job.plan.reference
+        if sure:
+            reference = Reference.exactly(sure)
+        if end is not None:  # whatever the options say: the second-best token is greedy search's
+            search = TokenSearch(prompt, rules, GREEDY, end=end, guards=guards)
+        else:
+            draft = reference.draft(self.tokenizer, rules) if reference is not None and options.beam == 1 else None
+            search = build_search(prompt, rules, options, draft=draft, guards=guards)
+        return run_search(search, self.model.decoder(self.encoded, heads=self._heads(listen)))
+
+    def _is_retry(self, listen: Listening) -> bool:
+        return self.job.listen.retry is not None and listen.retry is None
+
+    def _rules(self, listen: Listening, options: DecodeOptions) -> Rules:
+        if self._is_retry(listen):
+            options = replace(options, suppress_tokens=(NON_SPEECH,))
+        return self.job.equipment.rules(options, listen.must_speak)
+
+    def _end(self, listen: Listening) -> End | None:
+        """When end of text does not end the text; None: it always does."""
+        least = 0
+        if self._is_retry(listen):
+            least = int(RETRY_TOKENS_PER_S * self.frames * FRAME_SAMPLES / SAMPLE_RATE)
+        elif listen.real_end:
+            return None
+        return SecondBest(self.kinds.speaks, self.tokenizer.eot, least, listen.real_end)
+
+    def _heads(self, listen: Listening) -> tuple[Head, ...]:
+        wanted = {*alignment_heads(self.model)}
+        for watch in listen.watch:
+            wanted.update(watch.heads(self.model))
+        return tuple(sorted(wanted))
+
+    # --- what it says -------------------------------------------------------------------------------------------------
+
+    def _words(self, best: Hypothesized, prompt: Prompt, listen: Listening) -> tuple[TokenWord, ...]:
+        """All words of the decode; a character that is not whole yet is held back.
+
+        What is heard in the hush word was not said and is left out.
+        """
+        attention = joined(best.attention)
+        if attention is None:
+            return ()
+        count = whole_characters(self.tokenizer, best.tokens)
+        heads = self._heads(listen)
+        rows = [heads.index(head) for head in alignment_heads(self.model)]
+        window = self.job.plan.window
+        frames = self.encoded.valid_frames if self.job.hushed else self.frames
+        sampled = Sampled(
+            best.tokens[:count],
+            best.logprobs[:count],
+            attention[rows][..., :frames],
+            len(prompt.tokens),
+            self.prefix,
+        )
+        words = read_words(
+            sampled,
+            self.tokenizer,
+            window,
+            language=self.language,
+            times=listen.times,
+            heads_first=listen.heads_first,
+        )
+        return tuple(word for word in words if word.start < window.end) if self.job.hushed else words
+
+    def _word_ended(self, halt: Halt | None, at_the_end: bool, detector: WordEndDetector | None) -> bool | None:
+        """Whether the last firm word is whole, as far as the token that was dropped or the detector can tell."""
+        dropped = halt is not None and halt.reason in ("frontier", "backward-shift")
+        if halt is not None and dropped and at_the_end and self.kinds.continues(halt.token):
+            return False
+        if detector is None or LAST_LAYER not in self.encoded.taps or not at_the_end:
+            return None
+        return detector.fires(self.encoded.taps[LAST_LAYER][: self.frames])
+
+
+def _whole_words(words: Sequence[TokenWord], tokens: int) -> int:
+    """How many of `words` lie within the first so many tokens."""
+    count = 0
+    for place, word in enumerate(words):
+        count += len(word.tokens)
+        if count > tokens:
+            return place
+    return len(words)

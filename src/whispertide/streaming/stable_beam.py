@@ -1,0 +1,155 @@
+"""A round over a stream that a causal encoder hears block by block (WhisperRT): what is new is encoded, and the text
+goes on.
+
+The first stage encodes the blocks that are whole and not encoded yet; the second scores the newest tokens of the text
+so far again and goes on from those that hold (`decoding.stable`). Knows the model and the framing, nothing of policies,
+other rounds or sessions.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from whispertide.decoding.accept import Beam
+from whispertide.decoding.alignment import alignment_heads
+from whispertide.decoding.guards import RepetitionGuard
+from whispertide.decoding.language import choose_language
+from whispertide.decoding.longform import Cost
+from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.search import Guard, Hypothesized, run_search
+from whispertide.decoding.stable import Rule, Scored, StableSearch
+from whispertide.decoding.token_search import joined
+from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
+from whispertide.errors import GraphError
+from whispertide.model.engine import EncoderState
+from whispertide.options import DecodeOptions
+from whispertide.streaming.blocks import Blocks
+from whispertide.streaming.equipment import Equipment
+from whispertide.streaming.round import RoundPlan, RoundResult, stats_of
+from whispertide.types import FloatArray
+
+if TYPE_CHECKING:
+    from whispertide.model.engine import Encoded
+
+MARGIN_TOKENS = 20  # of the text context that the forced prefix leaves to what is decoded, at least
+
+
+@dataclass(frozen=True, slots=True)
+class HeardStream:
+    """What a stream says after its forced prefix.
+
+    words       of the best hypothesis
+    hypotheses  the best first: what the next round goes on from
+    unwound     tokens of the earlier text that no longer held
+    frames      of the stream, encoded so far
+    """
+
+    words: tuple[TokenWord, ...] = ()
+    hypotheses: tuple[Scored, ...] = ()
+    unwound: int = 0
+    frames: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedStream:
+    """The stream as far as it is encoded; `cost` is that of what is new."""
+
+    encoded: "Encoded"
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class StableBeam:
+    """A `round.Hearing` of a window that begins where the stream does.
+
+    earlier      what the last round found after the same prefix
+    last, rule   so many of its newest tokens are scored again, by this rule
+    most_tokens  the most that a round adds
+    loop_guard   end a decode that repeats itself
+    """
+
+    earlier: tuple[Scored, ...] = ()
+    last: int = 2
+    rule: Rule = "either"
+    most_tokens: int = 28
+    loop_guard: bool = True
+
+    def encode(
+        self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
+    ) -> OpenedStream | None:
+        """The blocks that are whole and not encoded yet. None: there is no new one."""
+        blocks = equipment.frame
+        if not isinstance(blocks, Blocks):
+            raise GraphError(f"expected framing=blocks for a stream; got framing={blocks.kind}")
+        began = time.perf_counter()
+        encoded = blocks.advance(equipment.encodes, audio, plan.window.start, state, is_last=plan.is_last)
+        if encoded is None or encoded.state is None:
+            return None
+        known = state.frames if state is not None and state.tensors.get("begin") == plan.window.start else 0
+        return OpenedStream(encoded, Cost("encode", time.perf_counter() - began, frames=encoded.state.frames - known))
+
+    def decode(
+        self,
+        equipment: Equipment,
+        plan: RoundPlan,
+        opened: OpenedStream,
+        options: DecodeOptions,
+        guards: Sequence[Guard] = (),
+    ) -> RoundResult[HeardStream]:
+        """The text goes on."""
+        model, encoded = equipment.model, opened.encoded
+        language = choose_language(model, lambda: encoded, options.language)
+        began = time.perf_counter()
+        prompt, prefix = self._prompt(equipment, plan, options, language.language)
+        watch = [*guards, RepetitionGuard(model.tokenizer.eot)] if self.loop_guard else [*guards]
+        accept = Beam(options.beam, patience=1 / options.beam)  # the first hypothesis that ends, ends the round
+        rules = equipment.rules(options, must_speak=False)
+        search = StableSearch(prompt, rules, accept, self.earlier, last=self.last, rule=self.rule, guards=watch)
+        found = run_search(search, model.decoder(encoded, heads=alignment_heads(model)))
+        decoded = Cost("decode", time.perf_counter() - began, steps=found.steps)
+        began = time.perf_counter()
+        words = _words(equipment, plan, found.best, prompt, prefix, encoded.valid_frames, language.language)
+        costs = (opened.cost, decoded, Cost("align", time.perf_counter() - began))
+        hypotheses = tuple(Scored.of(each) for each in (found.best, *found.others)[: options.beam])
+        return RoundResult(
+            plan,
+            HeardStream(words, hypotheses, search.unwound, encoded.valid_frames),
+            language=language.language if model.dims.is_multilingual else None,
+            language_probability=language.probability,
+            costs=costs,
+            stats=stats_of(costs, len(found.best.tokens)),
+        )
+
+    def _prompt(
+        self, equipment: Equipment, plan: RoundPlan, options: DecodeOptions, language: str | None
+    ) -> tuple[Prompt, tuple[int, ...]]:
+        """Start sequence and forced prefix; of a prefix that does not fit the end is kept."""
+        model = equipment.model
+        start = model.tokenizer.sot_sequence(language, options.task, timestamps=False)
+        said = max((len(each.tokens) for each in self.earlier), default=0)
+        room = model.dims.n_text_ctx - MARGIN_TOKENS - len(start) - said
+        prefix = plan.prefix[-room:] if plan.prefix else ()
+        tokens = (*start, *prefix)
+        return Prompt(
+            tokens, sot_index=0, limit=min(said + self.most_tokens, model.dims.n_text_ctx - len(tokens))
+        ), prefix
+
+
+def _words(
+    equipment: Equipment,
+    plan: RoundPlan,
+    best: Hypothesized,
+    prompt: Prompt,
+    prefix: tuple[int, ...],
+    frames: int,
+    language: str | None,
+) -> tuple[TokenWord, ...]:
+    """All words after the prefix; a character that is not whole yet is held back."""
+    attention = joined(best.attention)
+    if attention is None:
+        return ()
+    tokenizer = equipment.model.tokenizer
+    count = whole_characters(tokenizer, best.tokens)
+    sampled = Sampled(best.tokens[:count], best.logprobs[:count], attention[..., :frames], len(prompt.tokens), prefix)
+    return read_words(sampled, tokenizer, plan.window, language=language, times="attended")

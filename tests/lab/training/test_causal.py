@@ -1,0 +1,309 @@
+"""Training a causal adapter: nothing later is heard, nothing changes at first, a loss that falls, exact resumption."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from small_training import nano, small_dims, spoken
+from whispertide.checkpoint import Checkpoint
+from whispertide.checkpoint.causal import CausalAdapter, adapted_names, merged
+from whispertide.checkpoint.weights import TensorStore
+from whispertide.cli.main import app
+from whispertide.errors import CorpusError, OptionError
+from whispertide.features import block_ends, causal_log_mel
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+from whispertide.lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer  # noqa: E402
+from whispertide.lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions  # noqa: E402
+from whispertide.lab.training.causal_decoding import Shown, arwer, shown_at_ends  # noqa: E402
+from whispertide.lab.training.causal_network import adapt, adapters, causal_loss, encode, heard_until  # noqa: E402
+from whispertide.lab.training.loop import LOG, STATE  # noqa: E402
+from whispertide.lab.training.network import load_network, new_network, save_tensors  # noqa: E402
+from whispertide.lab.training.shards import Shards, open_shards, write_shard  # noqa: E402
+
+BATCH = CausalBatchOptions(seconds=4.0, lengths_s=(2.0,), shares=(1.0,))
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty utterances of tones."""
+    folder = tmp_path_factory.mktemp("speech")
+    write_shard(folder, 0, [spoken(number) for number in range(60)])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shards(speech: Path) -> Shards:
+    return open_shards([speech])
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """One layer of width 16, random weights."""
+    folder = tmp_path_factory.mktemp("small")
+    save_tensors(new_network(small_dims(), 0), folder / "model.safetensors", np.float32)
+    return replace(nano(), dims=small_dims(), tensors=TensorStore.from_folder(folder))
+
+
+OPTIONS = CausalOptions(rank=2, steps=6, epoch=2, rate=0.01, best=2, held_out=2, sentences=1, batch=BATCH)
+
+
+def trainer(checkpoint: Checkpoint, shards: Shards, folder: Path, **changes: Any) -> CausalTrainer:
+    options = replace(OPTIONS, content_hash=checkpoint.content_hash, **changes)
+    return open_trainer(checkpoint, shards, options, folder)
+
+
+def batch(shards: Shards, number: int = 0, **changes: Any) -> CausalBatch:
+    return CausalBatches(shards, nano().tokenizer, replace(BATCH, **changes), n_mels=80, seed=0)[number]
+
+
+def ignored(step: int, figures: dict[str, float]) -> None:
+    pass
+
+
+# --- what is heard ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [2, 5, 15, 25, 50])
+def test_later_sound_changes_no_earlier_frame(block: int) -> None:
+    """From raw spectrum to encoder: what lies after the mel frame that the end of a block needs changes nothing."""
+    network = new_network(small_dims(), 0).eval()
+    frames = 120
+    raw = np.random.default_rng(0).uniform(-8, 1, (80, 2 * frames + 1)).astype(np.float32)
+    first = max(30, block)
+    ends = block_ends(frames, block, first)
+    with torch.no_grad():
+        whole = encode(network, torch.from_numpy(causal_log_mel(raw, ends))[None], block)
+        for end in [end for end in ends if end < frames][::3]:
+            later = raw.copy()
+            later[:, 2 * end + 1 :] = 3.0
+            changed = encode(network, torch.from_numpy(causal_log_mel(later, ends))[None], block)
+            assert torch.equal(changed[:, :end], whole[:, :end])
+            assert not torch.allclose(changed[:, end:], whole[:, end:])
+
+
+def test_the_decoder_hears_frames_before_the_limit_alone() -> None:
+    hidden = -torch.inf
+    expected = torch.tensor([[0, 0, hidden, hidden], [0, 0, 0, hidden], [0, 0, 0, 0]])
+    assert torch.equal(heard_until(torch.tensor([2, 3, 4]), 4)[:, 0, 0], expected)
+
+
+def test_one_pass_serves_all_moments(shards: Shards) -> None:
+    """The loss of all points together is the sum over the points, each with the sound cut off at its own end."""
+    network = new_network(small_dims(), 0).eval()
+    asked = batch(shards, block=15)
+    with torch.no_grad():
+        together = float(causal_loss(network, asked))
+        alone = 0.0
+        for point in range(len(asked.rows)):
+            one = asked.points(torch.tensor([point]))
+            row, end = int(one.rows[0]), int(one.limits[0])
+            cut = replace(one, mel=one.mel[row : row + 1, :, : 2 * end + 1], tokens=one.tokens[row : row + 1])
+            alone += float(causal_loss(network, replace(cut, rows=torch.zeros(1, dtype=torch.int64))))
+    assert len(asked.rows) > 2
+    assert together == pytest.approx(alone, rel=1e-5)
+
+
+def test_new_adapters_change_nothing(checkpoint: Checkpoint) -> None:
+    mel, tokens = torch.randn(1, 80, 100), torch.tensor([[50257, 50362, 11, 12]])
+    network = load_network(checkpoint).eval()
+    with torch.no_grad():
+        before = network(mel, tokens)
+        adapt(network, 2, seed=0)
+        assert torch.equal(network(mel, tokens), before)
+    there = adapters(network)
+    assert there.keys() == set(adapted_names(checkpoint.dims))
+    assert all(a.any() and not b.any() for a, b in there.values())
+    trained = {id(p) for p in network.parameters() if p.requires_grad}
+    assert trained == {id(matrix) for pair in there.values() for matrix in pair}
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_a_function_of_its_number(shards: Shards) -> None:
+    first, again, other = batch(shards, 3), batch(shards, 3), batch(shards, 4)
+    for name in ("mel", "tokens", "rows", "limits", "targets", "turns"):
+        assert torch.equal(getattr(first, name), getattr(again, name))
+    assert first.mel.shape == (2, 80, 201)
+    assert not torch.equal(first.mel, other.mel)
+    assert {batch(shards, number).block for number in range(40)} >= {5, 10, 15, 20, 25}
+    assert {batch(shards, number, block=10).block for number in range(5)} == {10}
+
+
+def test_moments_one_after_the_other(shards: Shards) -> None:
+    asked = batch(shards, 1, block=15, lengths_s=(4.0,), seconds=8.0)
+    assert [part.count for part in in_order(asked, "together")] == [asked.count]
+    for order in ("ordered", "random"):
+        parts = list(in_order(asked, order))
+        assert sum(len(part.rows) for part in parts) == len(asked.rows)
+        assert all(part.rows.tolist() == sorted(set(part.rows.tolist())) for part in parts)
+        mine = [int(part.limits[part.rows == 0][0]) for part in parts if (part.rows == 0).any()]
+        drawn = asked.limits[asked.rows == 0].tolist()
+        assert mine == (sorted(drawn) if order == "ordered" else drawn)
+
+
+@pytest.mark.parametrize("block", [-1, 51])
+def test_blocks_that_are_too_long(block: int) -> None:
+    with pytest.raises(OptionError, match="blocks of 1 to 50 frames"):
+        CausalBatchOptions(block=block)
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["together", "ordered", "random"])
+def test_the_loss_falls_on_a_fixed_batch(order: Any, tmp_path: Path, shards: Shards, checkpoint: Checkpoint) -> None:
+    run = trainer(checkpoint, shards, tmp_path / "run", steps=100, order=order)
+    asked, before = run.batches[0], {name: p.clone() for name, p in run.network.state_dict().items()}
+    losses = [run.update(asked) for _ in range(6)]
+    assert losses[-1] < losses[0]
+    for name, values in run.network.state_dict().items():
+        assert ("lora_" in name) or torch.equal(values, before[name])
+
+
+def test_a_resumed_run_is_the_run_that_was_not_interrupted(
+    tmp_path: Path, shards: Shards, checkpoint: Checkpoint
+) -> None:
+    whole = trainer(checkpoint, shards, tmp_path / "whole")
+    assert whole.run(ignored)
+    expected = whole.result()
+    for stop_at in (1, 4):
+        folder = tmp_path / f"stopped{stop_at}"
+        first = trainer(checkpoint, shards, folder)
+        steps = iter([False] * (stop_at - 1) + [True])
+        assert not first.run(ignored, stop=steps.__next__)
+        second = trainer(checkpoint, shards, folder)
+        assert second.step == stop_at
+        assert second.run(ignored)
+        result = second.result()
+        assert result.report == expected.report
+        for name, (a, b) in expected.matrices.items():
+            np.testing.assert_array_equal(result.matrices[name][0], a)
+            np.testing.assert_array_equal(result.matrices[name][1], b)
+            assert b.any()
+
+
+def test_a_limit_of_time_ends_a_run(tmp_path: Path, shards: Shards, checkpoint: Checkpoint) -> None:
+    run = trainer(checkpoint, shards, tmp_path / "run", steps=10**6, minutes=1e-9)
+    assert run.run(ignored)
+    assert run.step == 1
+    assert len(run.best) == 1
+
+
+def test_what_was_trained_can_be_merged(tmp_path: Path, shards: Shards, checkpoint: Checkpoint) -> None:
+    """The merged checkpoint computes what the adapted network does, after the way through the file."""
+    run = trainer(checkpoint, shards, tmp_path / "run", steps=2)
+    run.run(ignored)
+    adapter = run.result()
+    adapter.save(tmp_path / "causal.npz")
+    plain = load_network(merged(checkpoint, CausalAdapter.load(tmp_path / "causal.npz", checkpoint))).eval()
+    mel, tokens = torch.randn(1, 80, 100), torch.tensor([[50257, 50362, 11, 12]])
+    with torch.no_grad():
+        difference = (plain(mel, tokens) - run.network(mel, tokens)).abs().max()
+        changed = (plain(mel, tokens) - load_network(checkpoint).eval()(mel, tokens)).abs().max()
+    assert difference < 1e-3 < changed * 10
+    assert {"arwer", "arwer_without", "held_out", "held_out_without", "hours_heard"} <= adapter.report.keys()
+    assert adapter.report["kept"] in (2,)
+
+
+def test_bad_runs_are_refused(tmp_path: Path, shards: Shards, checkpoint: Checkpoint) -> None:
+    trainer(checkpoint, shards, tmp_path / "run").save()
+    with pytest.raises(OptionError, match="others for rank"):
+        trainer(checkpoint, shards, tmp_path / "run", rank=3)
+    untimed = tmp_path / "untimed"
+    untimed.mkdir()
+    write_shard(untimed, 0, [spoken(number, timed=False) for number in range(60)])
+    with pytest.raises(CorpusError, match=r"40 utterances with word times .* got 0 of 60"):
+        trainer(checkpoint, open_shards([untimed]), tmp_path / "other")
+    with pytest.raises(OptionError, match="rank, steps"):
+        CausalOptions(rank=0)
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def test_arwer_by_hand() -> None:
+    """Two words over, one right: one error of two. Then four over, one too many and one wrong: two of four."""
+    shown = [
+        Shown(0.6, "", ()),
+        Shown(1.2, "the red", ("The", "cat")),
+        Shown(1.8, "The cat ran far away", ("The", "cat", "ran", "off")),
+    ]
+    counts = arwer(shown)
+    assert (counts.errors, counts.reference) == (3, 6)
+    assert arwer([Shown(0.6, "hello", ())]).errors == 1
+
+
+def test_every_chunk_end_is_shown(checkpoint: Checkpoint) -> None:
+    """The reference grows word by word; the text at an end is what a window cut off there would give."""
+    said = spoken(1)
+    network = load_network(checkpoint).eval()
+    shown = shown_at_ends(network, nano().tokenizer, said, 15)
+    frames = (len(said.samples) + 16_000) // 320
+    assert [round(moment.second * 50) for moment in shown] == [min(end, frames) for end in block_ends(frames, 15, 30)]
+    assert shown[-1].reference == tuple(said.text.split())
+    assert len(shown[0].reference) < len(shown[2].reference)
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["train", "causal", *map(str, arguments)])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, checkpoint: Checkpoint) -> Path:
+    """A model folder of the small checkpoint."""
+    from whispertide.checkpoint.names import BUNDLED_DIR
+
+    config = json.loads((BUNDLED_DIR / "nano.en" / "config.json").read_text())
+    config |= {"d_model": 16, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64}
+    config |= {
+        f"{part}_{what}": n for part in ("encoder", "decoder") for what, n in (("layers", 1), ("attention_heads", 2))
+    }
+    place = tmp_path / "model"
+    place.mkdir()
+    (place / "config.json").write_text(json.dumps(config))
+    (place / "tokenizer.json").write_bytes((BUNDLED_DIR / "nano.en" / "tokenizer.json").read_bytes())
+    (place / "model.safetensors").write_bytes(checkpoint.tensors.files[0].read_bytes())
+    return place
+
+
+def test_the_command_trains_and_goes_on(tmp_path: Path, folder: Path, speech: Path) -> None:
+    common = (folder, "--data", speech, "--run", tmp_path / "run", "--batch", 4, "--rank", 2, "-j", 0, "--chunk", 0.3)
+    result = command(*common, "--steps", 1)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.strip() == str(folder / "causal.npz")
+    assert "ARWER: " in result.stderr
+    from whispertide.checkpoint import load_checkpoint
+
+    adapter = CausalAdapter.beside(load_checkpoint(folder))
+    assert (adapter.rank, adapter.block, adapter.first) == (2, 15, 30)
+    assert (tmp_path / "run" / LOG).exists()
+    assert (tmp_path / "run" / STATE).exists()
+    again = command(*common, "--steps", 1)
+    assert again.exit_code == 0
+    assert "update 1, 100% of the run" in again.stderr
+    other = command(*common, "--steps", 3)
+    assert (other.exit_code, "got others for steps" in other.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("chunk", ["0.05", "2", "0", "some"])
+def test_chunks_are_multiples_of_a_frame(chunk: str, tmp_path: Path) -> None:
+    result = command("nano.en", "--chunk", chunk, "--run", tmp_path / "run")
+    assert result.exit_code == 2
+    assert "expected --chunk any, or a multiple of 0.02 s up to 1 s" in result.stderr
