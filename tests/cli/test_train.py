@@ -19,6 +19,9 @@ from whispertide.cli.main import app
 
 pytest.importorskip("torch")
 
+from whispertide.lab.training import shapes
+from whispertide.lab.training.widen import Target
+
 TEXTS = ("The red fox ran.", "Good day.", "We walked home in the snow.", "Hi.")
 SMALL = ("--steps", "2", "--batch", "2", "--finish", "none", "--device", "cpu", "--workers", "0")
 
@@ -114,6 +117,7 @@ def test_shares(tmp_path: Path, share: str) -> None:
 
 def test_resume_where_the_speech_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its shares stay, and it can be resumed from another folder after that."""
+    monkeypatch.setitem(shapes.SHAPES, "nano.en", Target(16, 2, 1))
     for name in ("a", "b", "c"):
         write_speech(tmp_path / "old" / name)
     monkeypatch.chdir(tmp_path / "old")
