@@ -1,5 +1,5 @@
-"""What holds for all tests: properties that fail on any machine or on none, a heap that is not searched again, and an
-interrupt that interrupts.
+"""What holds for all tests: properties that fail on any machine or on none, a heap that is not searched again, an
+interrupt that interrupts, and vocabularies that are read once.
 """
 
 import gc
@@ -7,6 +7,8 @@ import os
 import signal
 
 from hypothesis import HealthCheck, settings
+
+from shared_vocabulary import share_vocabularies
 
 # The same examples every time, however long they take: a failure is the change's doing. WHISPERTIDE_EXAMPLES looks for
 # new ones (and in the tests that read it, for so many).
@@ -24,6 +26,7 @@ def pytest_configure() -> None:
     """A shell that starts the tests in the background has them ignore Ctrl-C, and so would all that they start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    share_vocabularies()
 
 
 def pytest_collection_finish() -> None:

@@ -19,7 +19,11 @@ from whispertide.cli.main import app
 
 pytest.importorskip("torch")
 
+from whispertide.lab.training import shapes
+from whispertide.lab.training.widen import Target
+
 TEXTS = ("The red fox ran.", "Good day.", "We walked home in the snow.", "Hi.")
+SMALL_SHAPE = Target(16, 2, 1)
 SMALL = ("--steps", "2", "--batch", "2", "--finish", "none", "--device", "cpu", "--workers", "0")
 
 
@@ -114,6 +118,7 @@ def test_shares(tmp_path: Path, share: str) -> None:
 
 def test_resume_where_the_speech_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its shares stay, and it can be resumed from another folder after that."""
+    monkeypatch.setitem(shapes.SHAPES, "nano.en", SMALL_SHAPE)
     for name in ("a", "b", "c"):
         write_speech(tmp_path / "old" / name)
     monkeypatch.chdir(tmp_path / "old")
@@ -151,13 +156,16 @@ def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In processes of their own, with a worker; the result is that of a run that nothing stopped, made beside it."""
     speech, quick = write_speech(tmp_path / "speech"), settings("report_every=1", "save_every=100", "batch.seconds=2")
-    program = [sys.executable, "-c", "from whispertide.cli.main import main; main()", "train"]
+    monkeypatch.setitem(shapes.SHAPES, "nano.en", SMALL_SHAPE)
+    code = "from whispertide.lab.training import shapes, widen; from whispertide.cli.main import main;"
+    code += f"shapes.SHAPES['nano.en'] = widen.{SMALL_SHAPE!r}; main()"
+    program = [sys.executable, "-c", code, "train"]
 
     def fit(name: str) -> list[str]:
-        common = ["--shape", "nano.en", "--steps", "6", "--finish", "none", "--device", "cpu", "--workers", "1"]
+        common = ["--shape", "nano.en", "--steps", "100", "--finish", "none", "--device", "cpu", "--workers", "1"]
         return [*program, "fit", str(speech), "--run", str(tmp_path / name), *common, *quick]
 
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -63,6 +63,7 @@ def test_conditions_are_spread_alike_over_known_and_held_out_voices() -> None:
     assert condition(1, 0) != condition(0, 0)
 
 
+@pytest.mark.slow
 @needs_voices
 def test_noisy_talks_keep_words_and_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
