@@ -98,7 +98,10 @@ def test_overrides_may_come_in_any_order() -> None:
         ("beam=0", "beam between 1 and 64; got 0"),
         ("vad=maybe", "vad to be true or false; got 'maybe'"),
         ("search=dowsing", "search to be one of greedy, beam, unrolled, pruned, verified; got 'dowsing'"),
-        ("framing=buckets-masked", "framing to be one of pad30, bare, buckets, hush, auto; got 'buckets-masked'"),
+        (
+            "framing=buckets-masked",
+            "framing to be one of pad30, bare, buckets, hush, auto, blocks; got 'buckets-masked'",
+        ),
         ("agreement=1", "agreement between 2 and 10; got 1"),
         ("hard_cap_s=31", "hard_cap_s between 4 and 30; got 31"),
         ("trim_s=29", "trim_s between 1 and 28; got 29"),
@@ -112,7 +115,7 @@ def test_overrides_may_come_in_any_order() -> None:
         ("policy.step_s=1", "expected a field of policy=local-agreement; got 'step_s'; it has agreement, "),
         ("executor.beam=1", "expected a field of executor=serial; got 'beam'; it has no fields"),
         ("policies.trim_s=1", "expected a field of"),
-        ("carry=3", "'carry' belongs to policy=align-att$"),
+        ("carry=3", "'carry' belongs to policy=align-att or policy=stable$"),
     ],
 )
 def test_impossible_overrides_are_refused(text: str, message: str) -> None:
@@ -131,7 +134,7 @@ def test_impossible_overrides_are_refused(text: str, message: str) -> None:
         (NPUSPER, "carry_most_s=31", "carry_most_s between 1 and 30"),
         (NPUSPER, "shift_median=6", "shift_median to be odd; got 6"),
         (NPUSPER, "margin_s=1", "'margin_s' belongs to policy=align-att$"),
-        (NPUSPER, "carry=3", "'carry' belongs to policy=align-att$"),
+        (NPUSPER, "carry=3", "'carry' belongs to policy=align-att or policy=stable$"),
         (BASE.replace(search="pruned"), "align=last", "align to be one of bigram, time, first; got 'last'"),
     ],
 )
@@ -207,7 +210,7 @@ def test_changes_of_the_recipe_and_of_the_decode_options() -> None:
 def test_what_may_be_written_of_a_field() -> None:
     known = every_field()
     assert list(known)[:5] == list(CHOICES)
-    assert known["policy"] == ("local-agreement", "align-att", "grounded")
+    assert known["policy"] == ("local-agreement", "align-att", "grounded", "stable")
     assert known["vad"] == ("true", "false")
     assert known["truncate"] == ("none", "last-word", "near-end", "detector")
     assert known["step_s"] == ()
@@ -280,6 +283,12 @@ TOGETHER = {
     ("grounded", "pruned", "pad30", "serial"): False,
     ("grounded", "beam", "bare", "serial"): True,
     ("local-agreement", "verified", "hush", "serial"): True,
+    ("stable", "greedy", "blocks", "serial"): True,
+    ("stable", "beam", "blocks", "auto"): True,
+    ("stable", "verified", "blocks", "serial"): False,
+    ("stable", "greedy", "bare", "serial"): False,
+    ("stable", "greedy", "blocks", "pipelined"): False,
+    ("align-att", "greedy", "blocks", "serial"): False,
 }
 
 
@@ -383,6 +392,10 @@ RANGES: dict[str, tuple[float, float]] = {
     "carry_back_s": (0, 30),
     "carry_most_s": (1, 30),
     "same_token": (0, 100),
+    "block_s": (0.04, 1.0),
+    "first_s": (0.04, 2.0),
+    "rescored": (0, 20),
+    "most_tokens": (1, 200),
 }
 # What else may be written: the names.
 NAMES = {
@@ -394,6 +407,7 @@ NAMES = {
     "shift_row": ("predicting", "fed"),
     "word_times": ("dtw", "attended"),
     "align": ("bigram", "time", "first"),
+    "holds": ("either", "both", "best"),
 }
 # Fields that bound others are out of the way here.
 ROOM: dict[str, dict[str, float]] = {
@@ -504,7 +518,8 @@ def recipes(draw: st.DrawFn) -> Recipe:
     try:
         return Recipe(draw(st.text(max_size=5)), **drawn)  # type: ignore[arg-type]
     except OptionError:
-        return Recipe("plain", schedule=drawn["schedule"], framing=drawn["framing"])  # type: ignore[arg-type]
+        framing = drawn["framing"] if not drawn["framing"].streams else BASE.framing
+        return Recipe("plain", schedule=drawn["schedule"], framing=framing)  # type: ignore[arg-type]
 
 
 @settings(max_examples=200, derandomize=True, deadline=None)

@@ -15,6 +15,7 @@ from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.recipes import ABOUT, RECIPES, decode_options, get_recipe, make_gate, usual_window_s
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
 from whispertide.streaming.single_pass import SinglePass
+from whispertide.streaming.stable import Stable
 
 BASE, SIMUL, NPUSPER, TIDE = (get_recipe(name) for name in ("whisper-streaming", "simulstreaming", "npusper", "tide"))
 
@@ -43,6 +44,11 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "near_end_s": 0.6, "shift_guard": True, "shift_median": 7, "shift_average": 10, "shift_row": "predicting",
         "shift_from_s": 0.0, "way": 3, "carry_back_s": 0.0, "carry_most_s": 4.0, "same_token": 3, "least_s": 1.0,
         "silence_s": 1.0, "heads_first": True, "real_end": True, "finish_word": False, "hard_cap_s": 30.0,
+    },
+    "whisperrt": {
+        "schedule": "fixed", "step_s": 0.1, "framing": "blocks", "block_s": 0.1, "first_s": 0.6, "search": "greedy",
+        "policy": "stable", "settle_s": 0.3, "rescored": 2, "holds": "either", "most_tokens": 28, "hard_cap_s": 28.0,
+        "carry": 2, "loop_guard": True,
     },
     "tide": {
         "schedule": "adaptive", "step_s": 0.3, "longest_step_s": 2.0, "framing": "auto", "search": "verified",
@@ -163,4 +169,6 @@ def test_gates_are_built_where_wanted() -> None:
 
 def test_policies_overlap_or_not() -> None:
     assert [name for name, recipe in RECIPES.items() if recipe.policy.overlaps] == ["whisper-streaming", "whisperflow"]
-    assert {recipe.policy.kind for recipe in RECIPES.values()} == {LocalAgreement.kind, AlignAtt.kind, Grounded.kind}
+    assert {recipe.policy.kind for recipe in RECIPES.values()} == {
+        choice.kind for choice in (LocalAgreement, AlignAtt, Grounded, Stable)
+    }

@@ -79,6 +79,8 @@ def encode_piece(
     kept = np.ones((1, 1, 2 * frames + 1), np.float32)
     kept[..., : not first] = 0
     held = state.tensors if first else _nothing(dims)
+    if not _nothing(dims).keys() <= held.keys():
+        raise GraphError(f"expected no encoder state but one of this engine; got one of {first} frames from elsewhere")
     past = {name: tensor.room for name, tensor in held.items() if name.startswith("past_")}
     inputs = {
         "mel": np.ascontiguousarray(columns[None]),

@@ -63,16 +63,17 @@ class Stable(Choice):
     settle_s: float = setting(
         0.3, "a word is confirmed when it has been found for so long", least=0, most=CHUNK_SECONDS
     )
-    last: int = setting(2, "so many of the newest tokens are scored again in every round", least=0, most=20)
-    rule: Rule = setting(
+    rescored: int = setting(2, "so many of the newest tokens are scored again in each round", least=0, most=20)
+    holds: Rule = setting(
         "either",
-        'which of them hold: "either" those among the best or no less likely than before, "both", or "best" alone',
+        'which of them stay: those among the best or no less likely than before ("either"), those that are both, or '
+        'those among the best ("best")',
     )
     most_tokens: int = setting(28, "the most that a round adds", least=1, most=200)
     hard_cap_s: float = setting(
         28.0, "streams never get longer; then words are confirmed whether they are certain or not", least=4, most=30
     )
-    carry: int = setting(2, "so many confirmed words begin the next stream", least=0, most=20)
+    carry: int = setting(2, "so many confirmed words begin the next stream", least=1, most=20)
     loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
 
     @property
@@ -95,7 +96,7 @@ class Stable(Choice):
         return RoundPlan(
             round_id,
             Span(state.start, frontier),
-            StableBeam(state.hypotheses, self.last, self.rule, self.most_tokens, self.loop_guard),
+            StableBeam(state.hypotheses, self.rescored, self.holds, self.most_tokens, self.loop_guard),
             prefix=tuple(token for word in state.words for token in word.tokens),
             is_last=is_last,
         )
@@ -167,10 +168,9 @@ class Stable(Choice):
 
     def _carried_from(self, state: StableState) -> int:
         """Where the words begin that the next stream begins with."""
-        if len(state.words) < max(self.carry, 1):
+        if len(state.words) < self.carry:
             return state.start
-        first = state.words[-self.carry].start if self.carry else state.words[-1].end
-        return align_down(max(first - MARGIN, state.start))
+        return align_down(max(state.words[-self.carry].start - MARGIN, state.start))
 
 
 def _tokens(hypotheses: tuple[Scored, ...]) -> tuple[int, ...]:
