@@ -2,7 +2,7 @@
 
 The encoder hears each block of audio once. Every round the newest tokens of the text so far are scored again; those
 that no longer hold are unwound, and the text goes on from there (`decoding.stable`). As published nothing of it is ever
-certain, because unwinding can go back word by word. Here a word that has been found again for `settle_s` is confirmed:
+certain, because unwinding can go back word by word. Here a word that has been found again for `confirm_s` is confirmed:
 from then on its tokens are forced, and nothing unwinds them.
 
 A stream lasts at most `hard_cap_s`, since a Whisper has no more positions. The next one begins with the last confirmed
@@ -60,7 +60,7 @@ class Stable(Choice):
     overlaps: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
-    settle_s: float = setting(
+    confirm_s: float = setting(
         0.3, "a word is confirmed when it has been found for so long", least=0, most=CHUNK_SECONDS
     )
     rescored: int = setting(2, "so many of the newest tokens are scored again in each round", least=0, most=20)
@@ -130,7 +130,7 @@ class Stable(Choice):
         done = 0
         for number, word in enumerate(state.guess):
             done += len(word.tokens)
-            if end - max(state.found_at[:done], default=end) < to_samples(self.settle_s):
+            if end - max(state.found_at[:done], default=end) < to_samples(self.confirm_s):
                 return number
         return len(state.guess)
 
