@@ -6,7 +6,7 @@ cell of its own, because streaming is judged against it.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
@@ -19,7 +19,6 @@ from whispertide.lab.evaluation.corpora.parts import part_label, part_of
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, Request, Setup, changes_of, text_of
 from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, settings_of, unfit
 from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, streaming
-from whispertide.lab.evaluation.score import About
 from whispertide.lab.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.lab.evaluation.trace import FREE, ClockName, Trace
 from whispertide.lab.speech.utterance import Corpus, Utterance
@@ -282,11 +281,11 @@ class Runner:
         label = " ".join(part for part in (place, spec.label, _step(spec), spec.model, spec.corpus) if part)
         self.watch.begin(label, total)
         try:
-            about = self._about(spec, wer_offline=wer_offline)
-            score, records = run_cell(recognise, corpus, about, progress=self.watch.advance)
+            about = self._about(spec, wer_offline)
+            score, rows = run_cell(recognise, corpus, about, progress=self.watch.advance)
         finally:
             self.watch.end()
-        return self.results.save(spec, asdict(score), [asdict(record) for record in records])
+        return self.results.save(spec, score, rows)
 
     def _spec(self, recogniser: str, model: str, corpus: Corpus) -> CellSpec:
         return CellSpec(
@@ -333,19 +332,17 @@ class Runner:
         part = f"{part_label(corpus.of)} aligned" if isinstance(corpus, AlignedCorpus) else part_label(corpus)
         return kind + colon + Path(path).name + part
 
-    def _about(self, spec: CellSpec, **more: float | None) -> About:
+    def _about(self, spec: CellSpec, wer_offline: float | None) -> Json:
         from whispertide.model.runtime import thread_count
 
-        return About(
-            recipe=spec.label,
-            model=spec.model,
-            corpus=spec.corpus,
-            corpus_hash=spec.corpus_hash,
-            clock=self.clock,
-            step_s=spec.step_s,
-            threads=thread_count(self.setup.engine),
-            **more,
-        )
+        return {
+            "recipe": spec.label,
+            **{name: getattr(spec, name) for name in ("model", "corpus", "corpus_hash")},
+            "clock": self.clock,
+            "step_s": spec.step_s,
+            "threads": thread_count(self.setup.engine),
+            "wer_offline": wer_offline,
+        }
 
 
 def _remembering(results: Results, spec: CellSpec, make: Callable[[], Recogniser]) -> Recogniser:
