@@ -5,10 +5,11 @@ are others' affairs. Offline transcription of the same model with the same beam 
 cell of its own, because streaming is judged against it.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from whispertide.checkpoint.attachments import digest_beside
 from whispertide.errors import OptionError
@@ -43,11 +44,12 @@ class Job:
     recogniser: Callable[[], Recogniser]
 
 
-class Watch(Protocol):
-    """Who is told how far it is."""
+class Watch:
+    """Is told how far it is; here a line on standard error for each cell."""
 
     def begin(self, label: str, total_s: float) -> None:
         """A new cell of so many seconds of audio."""
+        self.say(f"{label}: {total_s:.0f} s of audio")
 
     def advance(self, done_s: float) -> None:
         """So many seconds more are done."""
@@ -57,6 +59,7 @@ class Watch(Protocol):
 
     def say(self, message: str) -> None:
         """A line for the user."""
+        sys.stderr.write(f"{message}\n")
 
 
 class Runner:

@@ -1,4 +1,4 @@
-"""What recognisers are measured on: made here, or read from folders that users have. One file each, one interface.
+"""What recognisers are measured on: made here, or read from folders that users have. One interface.
 
 `open_corpus("talks")` and `open_corpus("librispeech:PATH")` give a `Corpus` (`evaluation.trace`): a name, a hash, and
 utterances with their reference. Does not know recognisers or scores.
@@ -75,17 +75,10 @@ def _maker(kind: str) -> Callable[..., Corpus]:
 
 
 def _reader(kind: str) -> _Reader:
-    from whispertide.lab.evaluation.corpora import fleurs, librispeech, manifest, meanwhile, tedlium, timit
+    from whispertide.lab.evaluation.corpora import manifest, published
 
-    readers: dict[str, _Reader] = {
-        "manifest": manifest.open_manifest,
-        "librispeech": librispeech.open_librispeech,
-        "tedlium": tedlium.open_tedlium,
-        "meanwhile": meanwhile.open_meanwhile,
-        "timit": timit.open_timit,
-        "fleurs": fleurs.open_fleurs,
-    }
-    return readers[kind]
+    found: _Reader = manifest.open_manifest if kind == "manifest" else getattr(published, f"open_{kind}")
+    return found
 
 
 __all__ = ["MADE", "READ", "Corpus", "CorpusError", "check_corpus", "open_corpus"]
