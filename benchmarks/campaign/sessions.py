@@ -5,15 +5,16 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from campaign.difference import Difference
 from campaign.lines import Line, resident_mb
 from campaign.model import RECIPES, AllKnowing
-from campaign.scenario import Runner
+from campaign.scenario import Runner, Scenario
 from campaign.speaker import Speaker, Talk, make_talk
 from whispertide.types import seconds
 
@@ -85,10 +86,10 @@ def add(line: Line, speakers: list[Speaker]) -> None:
     line.figures |= {"anew": sum(each.anew for each in speakers), "unfinished": len(unfinished)}
 
 
-@contextmanager
-def opened(name: str, story: Story, together: int, folder: Path) -> Iterator[Runner]:
-    """`Scenario.opened` for scenarios whose seeds share nothing."""
-    yield stories(name, story, together)
+def scenario(name: str, about: str, unit: str, target: int, story: Story, **more: Any) -> Scenario:
+    """One whose seeds share nothing; `more` may say how many stories there are `together`, and fields of it."""
+    run = stories(name, story, more.pop("together", TOGETHER))
+    return Scenario(name, about, unit, target, lambda _: nullcontext(run), **more)
 
 
 async def speak_to(one: Speaker, at: int) -> None:

@@ -60,9 +60,6 @@ def clips_at_pauses(
         last = place + 1 == len(words)
         after = len(audio) if last else words[place + 1][1]
         following = len(audio) if last else words[place + 1][2]
-        assert end is not None
-        assert after is not None
-        assert following is not None
         paused = after - end >= to_samples(pause_s) and end - begin >= to_samples(shortest_s)
         if last or paused or following - begin > to_samples(longest_s):
             cut = len(audio) if last else (end + max(after, end)) // 2

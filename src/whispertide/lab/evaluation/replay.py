@@ -7,6 +7,7 @@ What becomes of a trace is `score`'s affair.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from whispertide.api import Transcriber
@@ -18,6 +19,8 @@ from whispertide.lab.evaluation.trace import FREE, ClockName, RoundCost, Shown, 
 from whispertide.lab.speech.utterance import Corpus, Utterance
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipe import Recipe
+
+OFFLINE = DecodeOptions(word_timestamps=False)
 
 Recogniser = Callable[[Utterance], Trace]
 Progress = Callable[[float], None]  # told how many seconds of audio are done
@@ -55,17 +58,17 @@ def streaming(
 
 
 def offline(
-    transcriber: Transcriber, *, clock: ClockName = "simulated", options: DecodeOptions | None = None
+    transcriber: Transcriber, *, clock: ClockName = "simulated", options: DecodeOptions = OFFLINE
 ) -> Recogniser:
     """Our offline transcription: all text is confirmed when it is done, which began when the last sample was spoken.
 
-    With the free clock it is done at once. Its encoder work is not counted.
+    It is told each utterance's language. With the free clock it is done at once. Its encoder work is not counted.
     """
     transcriber.warm_up()
 
     def recognise(utterance: Utterance) -> Trace:
         samples = utterance.audio()
-        chosen = options or DecodeOptions(language=utterance.language, word_timestamps=False)
+        chosen = replace(options, language=utterance.language)
         meter = Meter()
         segments = list(transcriber.transcribe_segments(samples, options=chosen))
         usage = meter.read()

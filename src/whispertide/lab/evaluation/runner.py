@@ -19,6 +19,7 @@ from whispertide.lab.evaluation.clips import Clip, clips_of
 from whispertide.lab.evaluation.corpora.parts import part_label, part_of
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, Request, Setup, changes_of, text_of
 from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, settings_of, unfit
+from whispertide.lab.evaluation.replay import OFFLINE as OFFLINE_OPTIONS
 from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, streaming
 from whispertide.lab.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.lab.evaluation.trace import FREE, ClockName, Trace
@@ -241,17 +242,8 @@ class Runner:
             self._spec(OFFLINE, model, corpus), changes=changes, streaming=False, settings={"beam": str(beam)}
         )
 
-        def recogniser() -> Recogniser:
-            transcriber = self.transcriber(model)
-            transcriber.warm_up()
-
-            def recognise(utterance: Utterance) -> Trace:
-                options = DecodeOptions(language=utterance.language, beam=beam, word_timestamps=False)
-                return offline(transcriber, clock=self.clock, options=options)(utterance)
-
-            return recognise
-
-        return Job(spec, corpus, recogniser)
+        options = replace(OFFLINE_OPTIONS, beam=beam)
+        return Job(spec, corpus, lambda: offline(self.transcriber(model), clock=self.clock, options=options))
 
     def _peer_job(self, request: Request, corpus: Corpus) -> Job:
         from whispertide.lab.evaluation.peers import get_peer, why_not

@@ -41,7 +41,7 @@ from whispertide.lab.evaluation.latency import (
     summarise,
     word_latencies,
 )
-from whispertide.lab.evaluation.revisions import hallucinated_words, revisions
+from whispertide.lab.evaluation.revisions import revisions
 from whispertide.lab.evaluation.store import Json, commit, machine
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.evaluation.views import look
@@ -60,6 +60,7 @@ def judge(utterance: Utterance, trace: Trace) -> Json:
     words, letters = alignment.words, alignment.characters
     timed, end = bool(utterance.word_times), max(viewing.end_s, trace.audio_s)
     late = word_latencies(utterance, viewing, alignment, end_s=end) if timed else None
+    final = len(viewing.keyed(0))
     return {
         "id": utterance.id,
         "seconds": trace.audio_s,
@@ -76,9 +77,9 @@ def judge(utterance: Utterance, trace: Trace) -> Json:
         "first_text_s": first_shown_s(viewing),
         "last_text_s": last_shown_s(viewing, trace.audio_s),
         "word_times": utterance.word_times,
-        "final_words": len(viewing.keyed(0)),
+        "final_words": final,
         "revisions": revisions(viewing),
-        "hallucinated": None if utterance.words else hallucinated_words(viewing),
+        "hallucinated": None if utterance.words else final,
         "cursor": cursor_latency(utterance, trace).sums,
         "cursor_confirmed": cursor_latency(utterance, trace, "confirmed").sums,
         "rounds": len(trace.rounds),
