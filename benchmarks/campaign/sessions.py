@@ -23,11 +23,6 @@ LIMIT_S = 300.0  # for one story
 Story = Callable[[Speaker, Path], Coroutine[None, None, int]]  # tells how much harm was done
 
 
-def speaker(dice: random.Random, talk: Talk | None = None) -> Speaker:
-    """A client with something to say."""
-    return Speaker(talk or make_talk(dice), dice, dice.choice(RECIPES))
-
-
 def model(talk: Talk, dice: random.Random) -> AllKnowing:
     """Knows these words, and takes up to some milliseconds for a round."""
     return AllKnowing(talk.words, round_s=dice.choice((0.0, 0.0, 0.003, 0.01)))
@@ -38,7 +33,7 @@ def stories(name: str, story: Story, together: int = TOGETHER) -> Runner:
 
     def run(seed: int) -> Line:
         line, began = Line(name, seed), time.monotonic()
-        speakers = [speaker(random.Random(f"{name} {seed} {number}")) for number in range(together)]
+        speakers = [_speaker(random.Random(f"{name} {seed} {number}")) for number in range(together)]
         folder = Path(tempfile.mkdtemp(prefix="soak-"))
         try:
             results = _together(speakers, story, folder)
@@ -57,6 +52,10 @@ def stories(name: str, story: Story, together: int = TOGETHER) -> Runner:
         return line
 
     return run
+
+
+def _speaker(dice: random.Random) -> Speaker:
+    return Speaker(make_talk(dice), dice, dice.choice(RECIPES))
 
 
 def _together(speakers: list[Speaker], story: Story, folder: Path) -> list[int | BaseException]:

@@ -31,7 +31,6 @@ def streaming(
     recipe: Recipe,
     *,
     clock: ClockName = "simulated",
-    block: int = clocks.BLOCK,
     options: DecodeOptions | None = None,
 ) -> Recogniser:
     """Our recogniser by that recipe, a new session for each utterance, under one of the three clocks.
@@ -45,14 +44,8 @@ def streaming(
     def recognise(utterance: Utterance) -> Trace:
         asked = options or DecodeOptions(language=utterance.language)
         session = transcriber.session(recipe, options=asked, live=True)
-        return play(
-            session,
-            utterance.audio(),
-            block=block,
-            utterance=utterance.id,
-            recogniser=recipe.name,
-            dims=transcriber.dims,
-        )
+        samples, dims = utterance.audio(), transcriber.dims
+        return play(session, samples, utterance=utterance.id, recogniser=recipe.name, dims=dims)
 
     return recognise
 
