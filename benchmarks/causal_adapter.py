@@ -146,6 +146,7 @@ def main() -> None:
     parser.add_argument("adapter", type=Path)
     parser.add_argument("--count", type=int, default=4, help="sentences per voice")
     parser.add_argument("--blocks", type=int, nargs="+", default=[5, 15, 50], help="frames of 20 ms")
+    parser.add_argument("--ways", nargs="+", default=["again", "masked", "adapted"], help="again is slow")
     parser.add_argument("--source", choices=["grammar", "wordnet"], default="grammar")
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -160,8 +161,8 @@ def main() -> None:
     material = list(sentences(asked.source, asked.count))
     cells = []
     for block in asked.blocks:
-        for way, measure in ways.items():
-            results = [(kind, measure(Asked.of(said, block, checkpoint.tokenizer))) for kind, said in material]
+        for way in asked.ways:
+            results = [(kind, ways[way](Asked.of(said, block, checkpoint.tokenizer))) for kind, said in material]
             for kind in sorted({kind for kind, _ in material}):
                 mine = [result for other, result in results if other == kind]
                 cells.append(

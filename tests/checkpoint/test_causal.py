@@ -147,6 +147,15 @@ def test_the_arrays_are_few_and_small(checkpoint: Checkpoint, tmp_path: Path) ->
     assert {values.dtype.name for name, values in found.arrays.items() if name[-2:] in ("_A", "_B")} == {"float16"}
 
 
+def test_the_bundled_model_has_one() -> None:
+    bundled = load_checkpoint("nano.en")
+    adapter = CausalAdapter.beside(bundled)
+    assert (adapter.rank, adapter.block, adapter.first) == (16, 0, 30)
+    assert set(adapter.matrices) == set(adapted_names(bundled.dims))
+    assert adapter.report["arwer"] < adapter.report["arwer_without"]
+    assert (bundled.folder / KIND.file).stat().st_size < 1_000_000
+
+
 # --- as the authors publish them --------------------------------------------------------------------------------------
 
 

@@ -11,11 +11,12 @@ Needs torch and peft. Knows nothing of command lines.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -35,7 +36,7 @@ from whispertide.lab.training.causal_network import adapt, adapters, causal_loss
 from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
 from whispertide.lab.training.network import load_network
 from whispertide.lab.training.reserved import is_reserved
-from whispertide.lab.training.shards import Shards, Utterance
+from whispertide.lab.training.shards import Shards, Utterance, read_licences
 from whispertide.lab.training.small_run import HELD_BACK, clean, note_options
 
 _SMALLEST = 40  # utterances
@@ -103,7 +104,9 @@ class CausalTrainer:
         options: CausalOptions,
         folder: Path,
         device: str = "cpu",
+        data: Mapping[str, Any] | None = None,
     ) -> None:
+        self.data = dict(data or {})
         self.options, self.folder, self.device = options, folder, torch.device(device)
         self.checkpoint, self.batches, self._sentences = checkpoint, batches, sentences
         self.network = load_network(checkpoint).eval()
@@ -219,6 +222,7 @@ class CausalTrainer:
             "kept": step,
             "updates": self.step,
             "hours_heard": round(self.heard_s / 3600, 2),
+            "data": self.data,
             "options": settings,
         }
         matrices = {
@@ -278,6 +282,14 @@ def in_order(batch: CausalBatch, order: Order) -> Iterator[CausalBatch]:
         yield batch.points(turns == turn)
 
 
+def described(speech: Shards) -> dict[str, Any]:
+    """How much speech this is, and under which licences its folders are."""
+    licences = Counter[str]()
+    for folder in dict.fromkeys(place.file.parent for place in speech.places):
+        licences.update(dict(read_licences(folder)))
+    return {"utterances": len(speech), "hours": round(speech.seconds / 3600, 2), "licences": dict(licences)}
+
+
 def open_trainer(
     checkpoint: Checkpoint, speech: Shards, options: CausalOptions, folder: Path, device: str = "cpu"
 ) -> CausalTrainer:
@@ -305,7 +317,7 @@ def open_trainer(
     exact = held_back.having(lambda place: place.entry.get("words") is not None and place.entry.get("exact", True))
     every = max(1, len(exact) // options.sentences)
     sentences = [exact[place] for place in range(0, len(exact), every)][: options.sentences]
-    trainer = CausalTrainer(checkpoint, batches, tested, sentences, options, folder, device)
+    trainer = CausalTrainer(checkpoint, batches, tested, sentences, options, folder, device, described(trained))
     if (folder / STATE).exists():
         trainer.load()
     return trainer

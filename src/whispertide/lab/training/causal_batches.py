@@ -111,7 +111,7 @@ class CausalBatch:
 
 
 class CausalBatches(Dataset[CausalBatch]):  # type: ignore[misc]
-    """Batch `number` of `count`."""
+    """Batch `number` of a run, which has as many as it takes."""
 
     def __init__(
         self, speech: Sequence[Utterance], tokenizer: Tokenizer, options: CausalBatchOptions, n_mels: int, seed: int

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from whispertide.checkpoint.tokenizer import Tokenizer
 from whispertide.lab.training.augment import Dice
 from whispertide.lab.training.windows import Window
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE
 
-FRAMES_PER_SECOND = 50
+FRAMES_PER_SECOND = SAMPLE_RATE // FRAME_SAMPLES
 AFTER_S = 1.0  # how long after the last word there may be sample points
 
 # The share of the block ends that are sample points, by the frames in a block; longer blocks have the last one.
