@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from random_checkpoint import random_checkpoint
@@ -42,16 +42,6 @@ def mel(seconds: int) -> np.ndarray:
     """Random features of that length, [80, 100 * seconds]."""
     noise = np.random.default_rng(1).standard_normal((80, 100 * seconds))
     return np.clip(0.3 * noise, -1, 1).astype(np.float32)
-
-
-class Engine(Protocol):
-    """What is measured of an engine; both calls return seconds."""
-
-    def encode(self, seconds: int) -> float:
-        """One window of that length."""
-
-    def step(self, rows: int) -> float:
-        """One decoder step of a search over that many rows."""
 
 
 class Ours:
@@ -148,17 +138,12 @@ def per_step(decode: Callable[[int], int]) -> float:
     return (times[MANY] - times[FEW]) / (counts[MANY] - counts[FEW])
 
 
-def serve(engine: Engine) -> None:
+def serve(engine: Ours | Peer) -> None:
     """A worker: measure what each line on standard input names, answer with seconds."""
-    calls: dict[str, Callable[[], float]] = {
-        "encoder_5s": lambda: engine.encode(5),
-        "encoder_30s": lambda: engine.encode(30),
-        "step_1": lambda: engine.step(1),
-        "step_5": lambda: engine.step(5),
-    }
+    calls = (partial(engine.encode, 5), partial(engine.encode, 30), partial(engine.step, 1), partial(engine.step, 5))
     print("ready", flush=True)
     for line in sys.stdin:
-        print(calls[line.strip()](), flush=True)
+        print(calls[MEASURES.index(line.strip())](), flush=True)
 
 
 def cold_start(folder: Path, threads: int) -> None:

@@ -16,7 +16,6 @@ espeak-ng and flite must be installed.
 
 import argparse
 import shutil
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from whispertide.lab.evaluation import publish
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, Request, Setup, grid, text_of
 from whispertide.lab.evaluation.peer_cells import PeerMissing
 from whispertide.lab.evaluation.peers import PEERS, why_not
-from whispertide.lab.evaluation.runner import Runner
+from whispertide.lab.evaluation.runner import Runner, Watch
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.sweep import best_step
 from whispertide.lab.speech.utterance import Utterance
@@ -58,7 +57,7 @@ class OutOfTime(Exception):  # noqa: N818  it is an answer: what is measured is 
 
 
 @dataclass
-class Clerk:
+class Clerk(Watch):
     """Says what is going on; refuses to begin, or to go on with, what is not stored when the time is up."""
 
     deadline: float
@@ -69,7 +68,7 @@ class Clerk:
         """A cell that is not stored yet."""
         self._check()
         self.label, self.began = label, time.monotonic()
-        self.say(f"{label}: {total_s:.0f} s of audio")
+        super().begin(label, total_s)
 
     def advance(self, done_s: float) -> None:
         """An utterance is done, and kept."""
@@ -82,7 +81,7 @@ class Clerk:
     def say(self, message: str) -> None:
         """A line on standard error."""
         left = f"{(self.deadline - time.monotonic()) / 60:5.1f} min left  " if self.deadline < float("inf") else ""
-        print(left + message, file=sys.stderr, flush=True)
+        super().say(left + message)
 
     def _check(self) -> None:
         if time.monotonic() > self.deadline:

@@ -9,25 +9,13 @@ vad_us      the voice gate per block of 32 ms
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from engine import timed
 
 from whispertide.audio.vad import SpeechGate
 from whispertide.checkpoint import load_checkpoint
 from whispertide.decoding.alignment import warp
-
-
-def best(call: Callable[[], Any], repeats: int) -> float:
-    """Seconds of the fastest of some calls."""
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - began)
-    return min(times)
 
 
 def main() -> None:
@@ -37,10 +25,10 @@ def main() -> None:
     gate, block = SpeechGate(), (0.1 * rng.normal(size=512)).astype(np.float32)
     command = [sys.executable, "-m", "whispertide.cli.main", "--help"]
     figures = {
-        "help_s": round(best(lambda: subprocess.run(command, capture_output=True, check=True), 5), 3),
-        "load_ms": round(1e3 * best(lambda: load_checkpoint("nano.en"), 5), 1),
-        "dtw_ms": round(1e3 * best(lambda: warp(cost), 10), 1),
-        "vad_us": round(1e6 * best(lambda: gate.feed(block), 200), 1),
+        "help_s": round(timed(lambda: subprocess.run(command, capture_output=True, check=True), 5), 3),
+        "load_ms": round(1e3 * timed(lambda: load_checkpoint("nano.en"), 5), 1),
+        "dtw_ms": round(1e3 * timed(lambda: warp(cost), 10), 1),
+        "vad_us": round(1e6 * timed(lambda: gate.feed(block), 200), 1),
     }
     for name, value in figures.items():
         print(f"{name:10}{value:10}")

@@ -10,7 +10,6 @@ folder, with its numbers next to it. The measuring is that of `whispertide bench
 import argparse
 import json
 import random
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +20,7 @@ from whispertide.errors import OptionError
 from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.grid import Request, Setup, changes_of
 from whispertide.lab.evaluation.page import Table, text_table
-from whispertide.lab.evaluation.runner import Runner
+from whispertide.lab.evaluation.runner import Runner, Watch
 from whispertide.options import EngineOptions, Precision
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
@@ -67,24 +66,6 @@ class Trial:
         """At least as good in both, better in one."""
         at_least = self.latency_s <= other.latency_s and self.wer <= other.wer
         return at_least and (self.latency_s, self.wer) != (other.latency_s, other.wer)
-
-
-class Say:
-    """Progress on standard error, a line per cell."""
-
-    def begin(self, label: str, total_s: float) -> None:
-        """Say what begins."""
-        print(f"{label}: {total_s:.0f} s of audio", file=sys.stderr)
-
-    def advance(self, done_s: float) -> None:
-        """Not shown."""
-
-    def end(self) -> None:
-        """Not shown."""
-
-    def say(self, message: str) -> None:
-        """Pass it on."""
-        print(message, file=sys.stderr)
 
 
 def front(trials: Sequence[Trial]) -> list[Trial]:
@@ -156,7 +137,7 @@ def search(args: argparse.Namespace) -> list[Trial]:
             engine=EngineOptions(precision, threads=args.threads),
             models=(args.model,),
         )
-        return Runner(args.output, setup, Say())
+        return Runner(args.output, setup, Watch())
 
     trials: list[Trial] = []
     while len(trials) < args.trials:

@@ -14,7 +14,6 @@ import io
 import statistics
 import sys
 import tokenize
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,30 +27,11 @@ _NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, t
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-@dataclass(frozen=True)
-class Size:
-    """What was counted in a package."""
-
-    name: str
-    files: int
-    lines: int
-    functions: int
-    median: float
-    longest_tenth: float
-    public: int
-
-    def row(self) -> str:
-        """As a line of a Markdown table."""
-        return (
-            f"| {self.name} | {self.files} | {self.lines:,} | {self.functions:,} | {self.median:g} | "
-            f"{self.longest_tenth:g} | {self.public:,} |"
-        )
-
-
-def size_of(folder: Path) -> Size:
-    """Count a package."""
+def row_of(folder: Path) -> str:
+    """A package as a line of the Markdown table."""
     paths = sorted(folder.rglob("*.py"))
-    lines, lengths, public = 0, [], 0
+    lines, public = 0, 0
+    lengths: list[int] = []
     for path in paths:
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
@@ -62,8 +42,10 @@ def size_of(folder: Path) -> Size:
         public += sum(
             isinstance(node, (*_DEFINITIONS, ast.ClassDef)) and not node.name.startswith("_") for node in tree.body
         )
+    median = statistics.median(lengths or [0])
     tenth = statistics.quantiles(lengths, n=10)[-1] if len(lengths) > 1 else 0
-    return Size(folder.name, len(paths), lines, len(lengths), statistics.median(lengths or [0]), tenth, public)
+    sizes = f"{len(paths)} | {lines:,} | {len(lengths):,} | {median:g} | {tenth:g} | {public:,}"
+    return f"| {folder.name} | {sizes} |"
 
 
 def code_lines(text: str, tree: ast.Module) -> set[int]:
@@ -123,7 +105,7 @@ def main() -> None:
     print("| package | files | code lines | functions | median lines | 90 % are shorter than | public names |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for folder in asked.folders:
-        print(size_of(folder).row())
+        print(row_of(folder))
 
 
 if __name__ == "__main__":

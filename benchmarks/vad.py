@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -213,12 +213,10 @@ def speech_table(groups: dict[str, list[Clip]], levels: list[float], measure: Ca
     print(f"{'level':>6} {'group':16} {'words':>6} {'deleted':>8} {'% words':>8} {'% frames':>9} {'% open':>6}")
     sums: dict[str, Loss] = {}
     for level in levels:
-        total = Loss()
-        for name, clips in sorted(groups.items()):
-            loss = measure(clips, level)
+        losses = {name: measure(clips, level) for name, clips in sorted(groups.items())}
+        for name, loss in losses.items():
             print(f"{level:6.0f} {name:16} {loss.row()}")
-            for field in ("words", "deleted", "frames", "outside", "inside", "length"):
-                setattr(total, field, getattr(total, field) + getattr(loss, field))
+        total = Loss(*map(sum, zip(*map(astuple, losses.values()), strict=True)))
         print(f"{level:6.0f} {'all':16} {total.row()}")
         sums[f"{level:g}"] = total
     return sums

@@ -7,7 +7,6 @@ benchmarks/recipes-*    the recipes by the same weights, measured now on the fre
 
 import io
 import re
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from whispertide.cli.pump import at_live_pace
 from whispertide.cli.source import Source
 from whispertide.lab.evaluation import plots, publish
 from whispertide.lab.evaluation.grid import Setup, grid
-from whispertide.lab.evaluation.runner import Runner
+from whispertide.lab.evaluation.runner import Runner, Watch
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import RECIPES, get_recipe
@@ -87,28 +86,10 @@ def rastered(svg: str) -> bytes:
     return svg_to_bytes(svg, skip_system_fonts=True, font_files=files, monospace_family="DejaVu Sans Mono", zoom=ZOOM)
 
 
-class Lines:
-    """Says on standard error which cell is being measured (`evaluation.runner.Watch`)."""
-
-    def begin(self, label: str, total_s: float) -> None:
-        """A cell."""
-        self.say(f"{label}: {total_s:.0f} s of audio")
-
-    def advance(self, done_s: float) -> None:
-        """An utterance is done."""
-
-    def end(self) -> None:
-        """The cell is done."""
-
-    def say(self, message: str) -> None:
-        """A line."""
-        print(message, file=sys.stderr, flush=True)
-
-
 def recipes(folder: Path) -> publish.Part:
     """Every recipe at its own step, computing counted as instant: tables and plots. Results are kept in `folder`."""
     setup = Setup("free", excerpt_s=EXCERPT_S, engine=EngineOptions("int8", "cpu", 1), models=(api.BUNDLED_MODEL,))
-    runner = Runner(folder, setup, Lines())
+    runner = Runner(folder, setup, Watch())
     cells = [runner.run(wanted) for wanted in grid(tuple(RECIPES), (api.BUNDLED_MODEL,), ("talks",), (), ())]
     return publish.streaming_part("The recipes", "", cells, "recipes", "benchmarks")
 

@@ -5,8 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from campaign.life import life
-from campaign.scenario import Scenario
-from campaign.sessions import TOGETHER, cuts, model, opened, speak_to, to_the_end
+from campaign.sessions import cuts, model, scenario, speak_to, to_the_end
 from campaign.speaker import Speaker
 from whispertide.types import SAMPLE_RATE
 
@@ -48,24 +47,24 @@ async def outages(one: Speaker, folder: Path) -> int:
     return len(where)
 
 
-DISCONNECTS = Scenario(
+DISCONNECTS = scenario(
     "disconnects",
     "the connection breaks up to eight times in a session, on a server without a journal",
     "disconnects",
     10_000,
-    partial(opened, "disconnects", disconnects, TOGETHER),
+    disconnects,
 )
-JOURNALED = Scenario(
+JOURNALED = scenario(
     "disconnects-journal",
     "the same on a server with a journal",
     "disconnects",
     2_000,
-    partial(opened, "disconnects-journal", partial(disconnects, journaled=True), TOGETHER),
+    partial(disconnects, journaled=True),
 )
-OUTAGES = Scenario(
+OUTAGES = scenario(
     "outages",
     "nothing for 3 to 8 s of speech up to three times in a session, then the backlog at 6 to 20 times the pace",
     "outages",
     10_000,
-    partial(opened, "outages", outages, TOGETHER),
+    outages,
 )

@@ -1,12 +1,10 @@
 """Servers that are told to stop: with a journal sessions go on in mid-word, without one they end with every word."""
 
 import asyncio
-from functools import partial
 from pathlib import Path
 
 from campaign.life import life
-from campaign.scenario import Scenario
-from campaign.sessions import TOGETHER, cuts, model, opened, speak_to, to_the_end
+from campaign.sessions import cuts, model, scenario, speak_to, to_the_end
 from campaign.speaker import BrokenPromiseError, Speaker, Talk
 
 SHUTDOWN = 1001
@@ -55,10 +53,10 @@ async def expect_shutdown(one: Speaker) -> None:
         raise BrokenPromiseError(f"expected close code {SHUTDOWN} when the server stops; got {code}")
 
 
-DRAINS = Scenario(
+DRAINS = scenario(
     "drains",
     "the server is told to stop, up to four times in a session with a journal, once without one",
     "drains",
     10_000,
-    partial(opened, "drains", drains, TOGETHER),
+    drains,
 )

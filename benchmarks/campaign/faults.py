@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -15,7 +14,7 @@ from campaign.disconnects import disconnects
 from campaign.kills import die, kills
 from campaign.life import life
 from campaign.scenario import Runner, Scenario
-from campaign.sessions import TOGETHER, cuts, model, opened, speak_to, stories, to_the_end
+from campaign.sessions import cuts, model, scenario, speak_to, stories, to_the_end
 from campaign.speaker import GONE, BrokenPromiseError, Speaker
 from whispertide.errors import OptionError
 
@@ -100,19 +99,19 @@ def bent(_: Path) -> Iterator[Runner]:
         yield run
 
 
-FAULTS = Scenario(
+FAULTS = scenario(
     "journal-faults",
     "the journal's disk is full, read-only or slow for moments, and the server dies, also meanwhile",
     "kills",
     2_000,
-    partial(opened, "journal-faults", faults, TOGETHER),
+    faults,
 )
-CORRUPT = Scenario(
+CORRUPT = scenario(
     "journal-corrupt",
     "bytes of a killed server's journal are overwritten",
     "journals",
     2_000,
-    partial(opened, "journal-corrupt", corrupt, TOGETHER),
+    corrupt,
     share=0.5,
 )
 CLOCK = Scenario("clock", "kills and disconnects while the wall clock jumps by up to an hour", "kills", 1_000, bent)

@@ -1,12 +1,10 @@
 """Servers that die: copies of their journals, taken at any moment, are what the next one finds."""
 
 import asyncio
-from functools import partial
 from pathlib import Path
 
 from campaign.life import Life, life
-from campaign.scenario import Scenario
-from campaign.sessions import TOGETHER, cuts, model, opened, speak_to, to_the_end
+from campaign.sessions import cuts, model, scenario, speak_to, to_the_end
 from campaign.speaker import Speaker
 
 
@@ -36,11 +34,11 @@ async def die(one: Speaker, server: Life, left: Path) -> None:
     one.forget_after(seq, told)
 
 
-KILLS = Scenario(
+KILLS = scenario(
     "kills",
     "the server dies between any two statements of its journal, up to five times in a session",
     "kills",
     10_000,
-    partial(opened, "kills", kills, TOGETHER),
+    kills,
     share=2.0,
 )

@@ -89,10 +89,10 @@ class Notes:
         return sorted(path.stem for path in self.folder.glob("*.jsonl"))
 
 
-def resident_mb(process: int | str = "self") -> float:
-    """The resident memory of a process now; where the system does not tell, the largest that this one had."""
+def resident_mb() -> float:
+    """The resident memory of this process now; where the system does not tell, the largest that this one had."""
     try:
-        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return pages * resource.getpagesize() / 2**20

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from campaign.difference import other_words
 from campaign.lines import Line, resident_mb
 from campaign.scenario import Runner, Scenario
-from campaign.sessions import cuts, opened, speak_to
+from campaign.sessions import cuts, scenario, speak_to
 from campaign.speaker import BrokenPromiseError, Speaker, Talk
 from paces import lost, sentences_of
 from served import text_of
@@ -130,12 +129,13 @@ async def _nano_session(one: Speaker, kills: int) -> str:
     return join_words([word for event in one.seen if isinstance(event, Confirmed) for word in event.words])
 
 
-PROCESSES = Scenario(
+PROCESSES = scenario(
     "kills-process",
     "a real process gets SIGKILL (or SIGTERM, one time in three), up to three times in a session",
     "kills",
     100,
-    partial(opened, "kills-process", killed, 2),
+    killed,
+    together=2,
 )
 NANO_KILLS = Scenario(
     "kills-nano",

@@ -5,26 +5,22 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from campaign.difference import Difference
 from campaign.lines import Line, resident_mb
 from campaign.model import RECIPES, AllKnowing
-from campaign.scenario import Runner
+from campaign.scenario import Runner, Scenario
 from campaign.speaker import Speaker, Talk, make_talk
 from whispertide.types import seconds
 
 TOGETHER = 8  # stories at once: a server waits more than it works
 LIMIT_S = 300.0  # for one story
 Story = Callable[[Speaker, Path], Coroutine[None, None, int]]  # tells how much harm was done
-
-
-def speaker(dice: random.Random, talk: Talk | None = None) -> Speaker:
-    """A client with something to say."""
-    return Speaker(talk or make_talk(dice), dice, dice.choice(RECIPES))
 
 
 def model(talk: Talk, dice: random.Random) -> AllKnowing:
@@ -37,7 +33,7 @@ def stories(name: str, story: Story, together: int = TOGETHER) -> Runner:
 
     def run(seed: int) -> Line:
         line, began = Line(name, seed), time.monotonic()
-        speakers = [speaker(random.Random(f"{name} {seed} {number}")) for number in range(together)]
+        speakers = [_speaker(random.Random(f"{name} {seed} {number}")) for number in range(together)]
         folder = Path(tempfile.mkdtemp(prefix="soak-"))
         try:
             results = _together(speakers, story, folder)
@@ -56,6 +52,10 @@ def stories(name: str, story: Story, together: int = TOGETHER) -> Runner:
         return line
 
     return run
+
+
+def _speaker(dice: random.Random) -> Speaker:
+    return Speaker(make_talk(dice), dice, dice.choice(RECIPES))
 
 
 def _together(speakers: list[Speaker], story: Story, folder: Path) -> list[int | BaseException]:
@@ -85,10 +85,10 @@ def add(line: Line, speakers: list[Speaker]) -> None:
     line.figures |= {"anew": sum(each.anew for each in speakers), "unfinished": len(unfinished)}
 
 
-@contextmanager
-def opened(name: str, story: Story, together: int, folder: Path) -> Iterator[Runner]:
-    """`Scenario.opened` for scenarios whose seeds share nothing."""
-    yield stories(name, story, together)
+def scenario(name: str, about: str, unit: str, target: int, story: Story, **more: Any) -> Scenario:
+    """One whose seeds share nothing; `more` may say how many stories there are `together`, and fields of it."""
+    run = stories(name, story, more.pop("together", TOGETHER))
+    return Scenario(name, about, unit, target, lambda _: nullcontext(run), **more)
 
 
 async def speak_to(one: Speaker, at: int) -> None:

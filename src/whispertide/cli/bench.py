@@ -294,11 +294,11 @@ def _runner(folder: Path, setup: "Setup") -> "Iterator[Runner]":
     """A runner with a progress bar on standard error."""
     from rich.console import Console
 
-    from whispertide.lab.evaluation.runner import Runner
+    from whispertide.lab.evaluation.runner import Runner, Watch
 
     console = Console(stderr=True)
 
-    class Bar:
+    class Bar(Watch):
         """The runner's view of the progress bar, which is there only while a cell is being measured."""
 
         progress: "Progress | None" = None

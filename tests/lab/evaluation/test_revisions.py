@@ -1,12 +1,15 @@
 """Restlessness by hand."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.evaluation.traces import trace
-from whispertide.lab.evaluation.revisions import hallucinated_words, prefix_distance, revisions
+from whispertide.lab.evaluation.revisions import prefix_distance, revisions
+from whispertide.lab.evaluation.score import judge
 from whispertide.lab.evaluation.views import look
+from whispertide.lab.speech.utterance import Utterance
 
 
 def count(*views: tuple[float, str, str]) -> int:
@@ -41,7 +44,8 @@ def test_a_flash_is_not_seen() -> None:
 
 
 def test_hallucinated_words_are_those_of_the_final_text() -> None:
-    assert hallucinated_words(look(trace((1, "", "thank you"), (2, "thank", ""), (3, "- you", "")))) == 2
+    said = trace((1, "", "thank you"), (2, "thank", ""), (3, "- you", ""))
+    assert judge(Utterance("u", (), 4.0, lambda: np.zeros(64_000, np.float32)), said)["hallucinated"] == 2
 
 
 LETTERS = st.lists(st.sampled_from("ab"), max_size=6)

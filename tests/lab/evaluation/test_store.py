@@ -8,6 +8,7 @@ from evaluation_cells import SPEC, make_cell, make_record, make_trace, results_i
 from whispertide.errors import OptionError, OutputError
 from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.store import CellSpec, Results, open_results
+from whispertide.lab.from_json import built
 
 
 def test_a_trace_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_every_setting_is_part_of_the_key(name: str) -> None:
     changed = replace(SPEC, **{name: other(getattr(SPEC, name))})
     assert changed.key != SPEC.key
     assert replace(changed, **{name: getattr(SPEC, name)}).key == SPEC.key
-    assert CellSpec.from_json(asdict(changed)) == changed
+    assert built(CellSpec, asdict(changed)) == changed
 
 
 @pytest.mark.parametrize(

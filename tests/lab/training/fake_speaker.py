@@ -3,7 +3,7 @@
 import numpy as np
 
 from whispertide.lab.speech.manners import Manner
-from whispertide.lab.speech.speakers import Said
+from whispertide.lab.speech.speakers import Said, Speaker
 
 TEXTS = ["The old cat sleeps here.", "A dog came from the 3rd house in 1987."]
 
@@ -27,3 +27,8 @@ class FakeSpeaker:
 
     def close(self) -> None:
         self.closed = True
+
+
+def open_fake(manner: Manner) -> Speaker:
+    speaker = FakeSpeaker(manner)
+    return Speaker(speaker.say, speaker.close)

@@ -131,15 +131,6 @@ def test_shrinking_and_expanding(everything: bool) -> None:
         assert torch.allclose(after[others], full[others].mean(0).expand(len(others), 16), atol=1e-6)
 
 
-def test_rows_that_were_never_trained_start_anew() -> None:
-    network = new_network(small_dims(), 0)
-    network.decoder.embed_tokens.weight.data[[7, 8, 9]] = 1000.0
-    fresh = np.zeros(51864, bool)
-    fresh[[7, 8, 9]] = True
-    CompactVocabulary(np.array([0, 7, 220]), 51864).shrink(network, fresh)
-    assert float(network.decoder.embed_tokens.weight.detach().abs().max()) < 1
-
-
 def test_tokens_in_use() -> None:
     tokenizer = nano().tokenizer
     vocabulary = tokens_in_use(["The old road.", "Old news, old road!"], tokenizer)

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.decoding.fallback import is_silence
@@ -19,6 +18,7 @@ from whispertide.errors import OutputError
 from whispertide.lab.evaluation.card_sets import MODES, Mode, Part
 from whispertide.lab.evaluation.store import code_version
 from whispertide.lab.evaluation.wer import Counts, align, normalise_word
+from whispertide.lab.from_json import built
 from whispertide.lab.speech.utterance import Utterance
 from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel
@@ -51,13 +51,6 @@ class Record:
     def ran_away(self) -> bool:
         """Whether much was made up: at least three words, and half as many as were said."""
         return self.words.insertions >= max(_MANY, self.words.reference / 2)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Record":
-        """The inverse of `asdict`. Raises `KeyError` or `TypeError` where it is none."""
-        timing = tuple((start, end) for start, end in data["timing"])
-        counts = {key: Counts(**data[key]) for key in ("words", "characters")}
-        return cls(**{**data, **counts, "timing": timing})
 
 
 class Records:
@@ -93,7 +86,7 @@ class Records:
             try:
                 data = json.loads(line)
                 corpus = data.pop("corpus")
-                record = Record.from_json(data)
+                record: Record = built(Record, data)
             except (ValueError, KeyError, TypeError):
                 continue  # cut off when the program was killed; measured again
             yield (corpus, record.utterance, record.mode), record

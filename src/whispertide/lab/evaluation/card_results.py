@@ -18,6 +18,7 @@ from whispertide.lab.evaluation.bootstrap import Difference, Ratio
 from whispertide.lab.evaluation.card_measure import Record
 from whispertide.lab.evaluation.card_sets import Kind, Mode, Part
 from whispertide.lab.evaluation.wer import Counts
+from whispertide.lab.from_json import built
 from whispertide.types import SAMPLE_RATE
 
 FORMAT = 1
@@ -151,20 +152,9 @@ class Card:
         data = json.loads(text)
         if data["format"] != FORMAT:
             raise ValueError(f"expected format {FORMAT}, got {data['format']}")
-        return cls(data["model"], data["training"], data["about"], tuple(_result(one) for one in data["results"]))
-
-
-def _result(data: dict[str, Any]) -> Result:
-    plain = {name: data[name] for name in ("part", "kind", "mode", "corpus", "corpus_hash")}
-    return Result(
-        **plain,
-        ids=tuple(data["ids"]),
-        seconds=tuple(data["seconds"]),
-        words=tuple((hit, sub, dele, ins) for hit, sub, dele, ins in data["words"]),
-        characters=tuple((errors, count) for errors, count in data["characters"]),
-        ran_away=tuple(data["ran_away"]),
-        timing=tuple(tuple((start, end) for start, end in errors) for errors in data["timing"]),
-    )
+        for result in data["results"]:
+            result.pop("figures", None)  # they follow from the counts
+        return cls(data["model"], data["training"], data["about"], built(tuple[Result, ...], data["results"]))
 
 
 def result_of(part: Part, mode: str, records: Sequence[Record]) -> Result:
@@ -214,7 +204,7 @@ def read_card(path: Path) -> Card:
     """The card in a JSON file. Raises `OptionError` where there is none."""
     try:
         return Card.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise OptionError(
             f"expected the JSON file of a model card (`whispertide train card`); {path}: {error}"
         ) from error

@@ -14,12 +14,14 @@ from whispertide.lab.evaluation.views import look
 
 MOST_CURVES = plots.SERIES
 _POINTS = 60  # of a curve over time
-Chart = Callable[[Sequence[Cell]], str]  # an empty text where there is nothing to draw
 
 
 def charts(cells: Sequence[Cell]) -> list[str]:
-    """All that there is to draw of a group."""
-    drawn = (chart(cells) for chart in (trade_off, *_distributions(), *_ablations(), *_times()))
+    """All that there is to draw of a group; each chart is an empty text where there is nothing."""
+    drawn = [trade_off(cells)]
+    drawn += [_distribution(cells, *about) for about in _DISTRIBUTIONS]
+    drawn += [_ablation(cells, *about) for about in _ABLATIONS]
+    drawn += [_over_time(cells, *about) for about in _TIMES]
     return [chart for chart in drawn if chart]
 
 
@@ -73,20 +75,15 @@ def _placed(cells: Sequence[Cell]) -> list[Cell]:
     return [cell for cell in cells if None not in (cell.score.get("confirmed_mean_s"), cell.score.get("wer"))]
 
 
-def _distributions() -> tuple[Chart, ...]:
-    """Plots of how latencies are spread: of confirmed words, and of words first seen."""
+_DISTRIBUTIONS = (  # of which latencies, caption, note
+    ("confirmed_s", "How late words are confirmed", "Share of matched words confirmed within that time."),
+    ("first_seen_s", "How late words are first seen", "Share of matched words on screen within that time."),
+)
 
-    def plot_of(key: str, caption: str, note: str) -> Chart:
-        def plot(cells: Sequence[Cell]) -> str:
-            chosen = [cell for cell in typical(cells) if _latencies(cell, key)]
-            return page.figure(latency_plot(chosen, key, caption), caption, note) if chosen else ""
 
-        return plot
-
-    return (
-        plot_of("confirmed_s", "How late words are confirmed", "Share of matched words confirmed within that time."),
-        plot_of("first_seen_s", "How late words are first seen", "Share of matched words on screen within that time."),
-    )
+def _distribution(cells: Sequence[Cell], key: str, caption: str, note: str) -> str:
+    chosen = [cell for cell in typical(cells) if _latencies(cell, key)]
+    return page.figure(latency_plot(chosen, key, caption), caption, note) if chosen else ""
 
 
 def latency_plot(
@@ -97,74 +94,50 @@ def latency_plot(
     return plots.distribution(samples, x_label="latency (s)", title=_title(caption, cells))
 
 
-def _ablations() -> tuple[Chart, ...]:
-    def plot_of(key: str, scale: float, caption: str, unit: str) -> Chart:
-        def plot(cells: Sequence[Cell]) -> str:
-            chosen = _variants(cells)
-            items = [
-                plots.Bar(
-                    label(cell, chosen),
-                    scale * float(cell.score[key]),
-                    *_spread(cell, key, scale),
-                    colour=0 if not cell.spec.changes else 1,
-                )
-                for cell in chosen
-                if cell.score.get(key) is not None
-            ]
-            if len(items) < 2:
-                return ""
-            title = _title(caption, cells)
-            whiskers = any(item.low is not None for item in items)
-            return page.figure(
-                plots.bars(items, x_label=unit, title=title), caption, _ABLATION_NOTE + _WHISKERS * whiskers
-            )
-
-        return plot
-
-    return (
-        plot_of("confirmed_mean_s", 1, "Ablation: confirmed latency", "mean (s)"),
-        plot_of("wer", 100, "Ablation: word error rate", "WER (%)"),
-        plot_of("gflop_per_s", 1, "Ablation: encoder work", "GFLOP per second of audio"),
-    )
+_ABLATIONS = (  # of what, its scale, caption, unit
+    ("confirmed_mean_s", 1, "Ablation: confirmed latency", "mean (s)"),
+    ("wer", 100, "Ablation: word error rate", "WER (%)"),
+    ("gflop_per_s", 1, "Ablation: encoder work", "GFLOP per second of audio"),
+)
 
 
-_ABLATION_NOTE = "Recipes as they are (blue), and changed (orange)."
-_WHISKERS = " Whiskers: 95 % bootstrap intervals over utterances."
+def _ablation(cells: Sequence[Cell], key: str, scale: float, caption: str, unit: str) -> str:
+    chosen = _variants(cells)
+    items = [
+        plots.Bar(
+            label(cell, chosen),
+            scale * float(cell.score[key]),
+            *_spread(cell, key, scale),
+            colour=0 if not cell.spec.changes else 1,
+        )
+        for cell in chosen
+        if cell.score.get(key) is not None
+    ]
+    if len(items) < 2:
+        return ""
+    note = "Recipes as they are (blue), and changed (orange)."
+    if any(item.low is not None for item in items):
+        note += " Whiskers: 95 % bootstrap intervals over utterances."
+    return page.figure(plots.bars(items, x_label=unit, title=_title(caption, cells)), caption, note)
 
 
-def _times() -> tuple[Chart, ...]:
-    def plot_of(
-        measure: Callable[[Trace], tuple[list[float], list[float]]], y_label: str, caption: str, note: str
-    ) -> Chart:
-        def plot(cells: Sequence[Cell]) -> str:
-            curves = []
-            chosen = _one_each(cells)
-            for cell in chosen:
-                trace = max(cell.traces(), key=lambda trace: trace.audio_s, default=None)
-                x, y = measure(trace) if trace else ([], [])
-                if x:
-                    curves.append(plots.Curve(label(cell, chosen), tuple(x), tuple(y)))
-            if not curves:
-                return ""
-            title = _title(caption, cells)
-            return page.figure(plots.over_time(curves, y_label=y_label, title=title), caption, note)
-
-        return plot
-
-    return (
-        plot_of(
-            revisions_over_time,
-            "words taken back, so far",
-            "Revisions over time",
-            "Words that were on screen and then changed or disappeared, in the longest utterance.",
-        ),
-        plot_of(
-            lag_over_time,
-            "lag (s)",
-            "Lag over time",
-            "When a round was done, how long ago its newest audio had been spoken; the longest utterance.",
-        ),
-    )
+def _over_time(
+    cells: Sequence[Cell],
+    measure: Callable[[Trace], tuple[list[float], list[float]]],
+    y_label: str,
+    caption: str,
+    note: str,
+) -> str:
+    """Of each recogniser its longest utterance."""
+    curves = []
+    chosen = _one_each(cells)
+    for cell in chosen:
+        trace = max(cell.traces(), key=lambda trace: trace.audio_s, default=None)
+        x, y = measure(trace) if trace else ([], [])
+        if x:
+            curves.append(plots.Curve(label(cell, chosen), tuple(x), tuple(y)))
+    drawn = plots.over_time(curves, y_label=y_label, title=_title(caption, cells)) if curves else None
+    return page.figure(drawn, caption, note) if drawn else ""
 
 
 def revisions_over_time(trace: Trace) -> tuple[list[float], list[float]]:
@@ -187,6 +160,22 @@ def lag_over_time(trace: Trace) -> tuple[list[float], list[float]]:
         place = int(_POINTS * cost.start_s / max(trace.audio_s, 1e-9))
         worst[place] = max(worst.get(place, (end, lag)), (end, lag), key=lambda point: point[1])
     return [end for end, _ in worst.values()], [lag for _, lag in worst.values()]
+
+
+_TIMES = (
+    (
+        revisions_over_time,
+        "words taken back, so far",
+        "Revisions over time",
+        "Words that were on screen and then changed or disappeared, in the longest utterance.",
+    ),
+    (
+        lag_over_time,
+        "lag (s)",
+        "Lag over time",
+        "When a round was done, how long ago its newest audio had been spoken; the longest utterance.",
+    ),
+)
 
 
 # --- choosing and reading --------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from whispertide.lab.speech.utterance import Corpus, Utterance
 from whispertide.types import FloatArray, to_samples
 
 CLIP_S, WHOLE_S = 10.0, 30.0  # of clips that are cut, and of those that cannot be
+PAUSE_S, SHORTEST_S = 0.25, 2.0  # what is a pause to cut in, and no clip before one is shorter
 ABOUT = (
     f"Clips of about {CLIP_S:g} s at most, cut at pauses (whole recordings of at most {WHOLE_S:g} s where nobody knows "
     "the pauses)"
@@ -47,26 +48,21 @@ def clips(utterance: Utterance) -> Iterator[Clip]:
         yield Clip(tuple(word.text for word in utterance.words), utterance.audio(), utterance.language)
 
 
-def clips_at_pauses(
-    utterance: Utterance, *, longest_s: float = CLIP_S, pause_s: float = 0.25, shortest_s: float = 2.0
-) -> Iterator[Clip]:
+def clips_at_pauses(utterance: Utterance) -> Iterator[Clip]:
     """Words and samples of stretches cut in the middle of a pause, or between two words where none comes in time."""
     audio = utterance.audio()
     words = [(word.text, word.start or 0, word.end or 0) for word in utterance.words]
     begin, first = 0, 0
-    if words and words[0][2] > to_samples(longest_s):  # a silence that no clip can hold comes first
-        begin = words[0][1] - to_samples(pause_s)
+    if words and words[0][2] > to_samples(CLIP_S):  # a silence that no clip can hold comes first
+        begin = words[0][1] - to_samples(PAUSE_S)
     for place, (_, _, end) in enumerate(words):
         last = place + 1 == len(words)
         after = len(audio) if last else words[place + 1][1]
         following = len(audio) if last else words[place + 1][2]
-        assert end is not None
-        assert after is not None
-        assert following is not None
-        paused = after - end >= to_samples(pause_s) and end - begin >= to_samples(shortest_s)
-        if last or paused or following - begin > to_samples(longest_s):
+        paused = after - end >= to_samples(PAUSE_S) and end - begin >= to_samples(SHORTEST_S)
+        if last or paused or following - begin > to_samples(CLIP_S):
             cut = len(audio) if last else (end + max(after, end)) // 2
-            cut = min(cut, begin + to_samples(longest_s) + to_samples(1.0))
+            cut = min(cut, begin + to_samples(CLIP_S) + to_samples(1.0))
             said = tuple(text for text, _, _ in words[first : place + 1])
             yield Clip(said, audio[begin:cut], utterance.language)
-            begin, first = max(cut, after - to_samples(pause_s)), place + 1
+            begin, first = max(cut, after - to_samples(PAUSE_S)), place + 1

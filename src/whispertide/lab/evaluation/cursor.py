@@ -49,6 +49,11 @@ class Cursor:
         )
 
     @property
+    def sums(self) -> tuple[float, float, float]:
+        """What sums over recordings are made of."""
+        return self.clamped, self.unclamped, self.weight
+
+    @property
     def clamped_s(self) -> float | None:
         """The mean as published; None without a result that counts."""
         return self.clamped / self.weight if self.weight else None

@@ -22,6 +22,7 @@ from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.store import Json
 from whispertide.lab.evaluation.wer import Counts, align
+from whispertide.lab.from_json import built
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.equipment import Equipment
@@ -68,11 +69,6 @@ class Label:
     hallucinated: bool
     shifted: bool
     undesired: bool
-
-    @classmethod
-    def from_json(cls, data: Json) -> "Label":
-        """The inverse of `asdict`."""
-        return cls(**{**data, "counts": Counts(**data["counts"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +129,7 @@ def _label_all(runner: "Runner", variants: Sequence[Variant], name: str) -> list
         return {"labels": [asdict(label(model, clip, decoded[frame], rule)) for _, frame, rule in variants]}
 
     found = runner.each_clip(name, judge, usual=CLIPS, quick=QUICK_CLIPS, made_by=Path(__file__).name)
-    return [[Label.from_json(clip["labels"][place]) for clip in found] for place in range(len(variants))]
+    return [[built(Label, clip["labels"][place]) for clip in found] for place in range(len(variants))]
 
 
 def _decode(model: "WhisperModel", frame: Framing, clip: Clip) -> Unguarded:

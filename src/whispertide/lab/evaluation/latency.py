@@ -52,24 +52,11 @@ class Latencies:
     confirmed: tuple[float, ...] = ()
     unmatched: tuple[float, ...] = ()
 
-    def __add__(self, other: "Latencies") -> "Latencies":
-        return Latencies(
-            self.first_seen + other.first_seen,
-            self.settled + other.settled,
-            self.confirmed + other.confirmed,
-            self.unmatched + other.unmatched,
-        )
-
     @property
     def matched(self) -> float | None:
         """The fraction of reference words that were matched; None if there are none."""
         total = len(self.confirmed) + len(self.unmatched)
         return len(self.confirmed) / total if total else None
-
-    def at(self, moment: Moment) -> tuple[float, ...]:
-        """The latencies of one moment."""
-        values: tuple[float, ...] = getattr(self, moment)
-        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +72,7 @@ class Summary:
 
 def summarise(latencies: Latencies, moment: Moment) -> Summary:
     """The figures of one moment. Percentiles lie between neighbours where they must (numpy's default)."""
-    values = np.asarray(latencies.at(moment))
+    values = np.asarray(getattr(latencies, moment))
     if not len(values):
         return Summary(None, None, None, None, None)
     everything = np.concatenate([values, latencies.unmatched])

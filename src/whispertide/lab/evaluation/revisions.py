@@ -1,4 +1,4 @@
-"""How restless a text is, and what is written where nobody spoke.
+"""How restless a text is.
 
 Between two views that follow each other a revision is a word replaced, a word removed, or a word put in among those
 that stood there; growth at the end is none (the corrections of OpenBench, Argmax). Counted with the fewest revisions
@@ -16,11 +16,6 @@ from whispertide.lab.evaluation.views import View, Viewing
 def revisions(viewing: Viewing) -> int:
     """Revisions over all views."""
     return sum(_revisions(viewing, before, after) for before, after in pairwise(viewing.views))
-
-
-def hallucinated_words(viewing: Viewing) -> int:
-    """Words of the final text, for audio in which nobody spoke."""
-    return len(viewing.keyed(0))
 
 
 def prefix_distance(before: Sequence[str], after: Sequence[str]) -> int:

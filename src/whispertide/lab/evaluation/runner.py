@@ -5,10 +5,11 @@ are others' affairs. Offline transcription of the same model with the same beam 
 cell of its own, because streaming is judged against it.
 """
 
+import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from whispertide.checkpoint.attachments import digest_beside
 from whispertide.errors import OptionError
@@ -18,8 +19,8 @@ from whispertide.lab.evaluation.clips import Clip, clips_of
 from whispertide.lab.evaluation.corpora.parts import part_label, part_of
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, Request, Setup, changes_of, text_of
 from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, settings_of, unfit
+from whispertide.lab.evaluation.replay import OFFLINE as OFFLINE_OPTIONS
 from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, streaming
-from whispertide.lab.evaluation.score import About
 from whispertide.lab.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.lab.evaluation.trace import FREE, ClockName, Trace
 from whispertide.lab.speech.utterance import Corpus, Utterance
@@ -44,11 +45,12 @@ class Job:
     recogniser: Callable[[], Recogniser]
 
 
-class Watch(Protocol):
-    """Who is told how far it is."""
+class Watch:
+    """Is told how far it is; here a line on standard error for each cell."""
 
     def begin(self, label: str, total_s: float) -> None:
         """A new cell of so many seconds of audio."""
+        self.say(f"{label}: {total_s:.0f} s of audio")
 
     def advance(self, done_s: float) -> None:
         """So many seconds more are done."""
@@ -58,6 +60,7 @@ class Watch(Protocol):
 
     def say(self, message: str) -> None:
         """A line for the user."""
+        sys.stderr.write(f"{message}\n")
 
 
 class Runner:
@@ -239,17 +242,8 @@ class Runner:
             self._spec(OFFLINE, model, corpus), changes=changes, streaming=False, settings={"beam": str(beam)}
         )
 
-        def recogniser() -> Recogniser:
-            transcriber = self.transcriber(model)
-            transcriber.warm_up()
-
-            def recognise(utterance: Utterance) -> Trace:
-                options = DecodeOptions(language=utterance.language, beam=beam, word_timestamps=False)
-                return offline(transcriber, clock=self.clock, options=options)(utterance)
-
-            return recognise
-
-        return Job(spec, corpus, recogniser)
+        options = replace(OFFLINE_OPTIONS, beam=beam)
+        return Job(spec, corpus, lambda: offline(self.transcriber(model), clock=self.clock, options=options))
 
     def _peer_job(self, request: Request, corpus: Corpus) -> Job:
         from whispertide.lab.evaluation.peers import get_peer, why_not
@@ -282,11 +276,11 @@ class Runner:
         label = " ".join(part for part in (place, spec.label, _step(spec), spec.model, spec.corpus) if part)
         self.watch.begin(label, total)
         try:
-            about = self._about(spec, wer_offline=wer_offline)
-            score, records = run_cell(recognise, corpus, about, progress=self.watch.advance)
+            about = self._about(spec, wer_offline)
+            score, rows = run_cell(recognise, corpus, about, progress=self.watch.advance)
         finally:
             self.watch.end()
-        return self.results.save(spec, asdict(score), [asdict(record) for record in records])
+        return self.results.save(spec, score, rows)
 
     def _spec(self, recogniser: str, model: str, corpus: Corpus) -> CellSpec:
         return CellSpec(
@@ -333,19 +327,17 @@ class Runner:
         part = f"{part_label(corpus.of)} aligned" if isinstance(corpus, AlignedCorpus) else part_label(corpus)
         return kind + colon + Path(path).name + part
 
-    def _about(self, spec: CellSpec, **more: float | None) -> About:
+    def _about(self, spec: CellSpec, wer_offline: float | None) -> Json:
         from whispertide.model.runtime import thread_count
 
-        return About(
-            recipe=spec.label,
-            model=spec.model,
-            corpus=spec.corpus,
-            corpus_hash=spec.corpus_hash,
-            clock=self.clock,
-            step_s=spec.step_s,
-            threads=thread_count(self.setup.engine),
-            **more,
-        )
+        return {
+            "recipe": spec.label,
+            **{name: getattr(spec, name) for name in ("model", "corpus", "corpus_hash")},
+            "clock": self.clock,
+            "step_s": spec.step_s,
+            "threads": thread_count(self.setup.engine),
+            "wer_offline": wer_offline,
+        }
 
 
 def _remembering(results: Results, spec: CellSpec, make: Callable[[], Recogniser]) -> Recogniser:

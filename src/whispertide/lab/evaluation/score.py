@@ -1,161 +1,151 @@
-"""What is kept of an utterance under a recogniser, and of a whole cell: values and their JSON. Measures nothing."""
+"""What is kept of an utterance under a recogniser (`judge`), and of a whole cell (`aggregate`): rows that are JSON.
 
-import json
-from dataclasses import asdict, dataclass
+Counts are summed, latencies pooled word by word. Nothing is dropped on the way; what does not apply is None.
 
-from whispertide.lab.evaluation.latency import Latencies
-from whispertide.lab.evaluation.trace import ClockName
-
-
-@dataclass(frozen=True, slots=True)
-class UtteranceScore:
-    """All that is kept of one utterance under one recogniser; `asdict` of it is JSON-ready.
+A row of an utterance:
 
     seconds        of audio
-    hits ...       words of the normalised reference that were right, and errors by kind
-    char_...       the same for characters
+    hits ...       words of the normalised reference that were right, and errors by kind; `char_...` of characters
     confirmed_s    latencies of matched words, in order; `settled_s` and `first_seen_s` alike; `unmatched_s` from an
                    unmatched word's end to the end of the run; None without word times
     first_text_s   from the beginning of the recording to the first text; `last_text_s` from its end until the last
                    word is final: what can be had without word times
     word_times     where the times come from (`Utterance.word_times`)
-    final_words    words of the final text
-    hallucinated   those of them where nobody spoke; None where somebody did
+    final_words    words of the final text; `hallucinated`: those of them where nobody spoke, None where somebody did
     cursor         latency times weight, clamped and not, and the weight, of all that was shown; `cursor_confirmed` of
                    confirmed text
-    """
 
-    id: str
-    seconds: float
-    group: str = ""
-    hits: int = 0
-    substitutions: int = 0
-    deletions: int = 0
-    insertions: int = 0
-    words: int = 0
-    errors: int = 0
-    char_errors: int = 0
-    characters: int = 0
-    first_seen_s: tuple[float, ...] | None = None
-    settled_s: tuple[float, ...] | None = None
-    confirmed_s: tuple[float, ...] | None = None
-    unmatched_s: tuple[float, ...] | None = None
-    ttft_s: float | None = None
-    final_s: float | None = None
-    laal_s: float | None = None
-    first_text_s: float | None = None
-    last_text_s: float | None = None
-    word_times: str = ""
-    final_words: int = 0
-    revisions: int = 0
-    hallucinated: int | None = None
-    cursor: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    cursor_confirmed: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    rounds: int = 0
-    compute_s: float = 0.0
-    decoder_runs: int = 0
-    search_runs: int = 0
-    search_rows: int = 0
-    narrow_runs: int = 0
-    tokens: int = 0
-    encoder_gflop: float = 0.0
-    cpu_s: float = 0.0
-    peak_mb: float = 0.0
-    energy_j: float | None = None
+The row of a cell begins with what was measured. Rates are per reference word, latencies in seconds, costs per second of
+audio. `matched_enough` False: the latencies cover less than 95 % of the reference words and are no basis for a claim.
+`word_times` are "exact", or "aligned by MODEL", on which no claim about latency should rest, or None: there are no
+latencies. `cursor_s` is clamped as published by OpenBench, `cursor_unclamped_s` is not. `avg_beam` is the mean number
+of hypotheses in a decoder run that looks for text, `reduce_ratio` the share of those runs with one (WhisperFlow,
+table 4); sampling counts, alignment does not.
+"""
 
-    @property
-    def latencies(self) -> Latencies | None:
-        """The latencies; None without word times."""
-        if self.confirmed_s is None:
-            return None
-        return Latencies(self.first_seen_s or (), self.settled_s or (), self.confirmed_s, self.unmatched_s or ())
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import chain
+from typing import Any
+
+from whispertide.lab.evaluation.cursor import Cursor, cursor_latency
+from whispertide.lab.evaluation.latency import (
+    ENOUGH,
+    MOMENTS,
+    Latencies,
+    final_word_s,
+    first_shown_s,
+    first_text_s,
+    laal_s,
+    last_shown_s,
+    summarise,
+    word_latencies,
+)
+from whispertide.lab.evaluation.revisions import revisions
+from whispertide.lab.evaluation.store import Json, commit, machine
+from whispertide.lab.evaluation.trace import Trace
+from whispertide.lab.evaluation.views import look
+from whispertide.lab.evaluation.wer import Counts, align
+from whispertide.lab.speech.utterance import Utterance
+
+_LATENCIES = (*MOMENTS, "unmatched")  # the fields of `Latencies`
+_CURSORS = ("cursor", "cursor_confirmed")
+_COSTS = ("decoder_runs", "search_runs", "search_rows", "narrow_runs", "tokens", "encoder_gflop")  # of each round
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a cell measured, for its line."""
+def judge(utterance: Utterance, trace: Trace) -> Json:
+    """The row of one utterance: one alignment with the reference, one look at what was shown."""
+    viewing = look(trace, utterance.language)
+    alignment = align([word.text for word in utterance.words], viewing.words, utterance.language)
+    words, letters = alignment.words, alignment.characters
+    timed, end = bool(utterance.word_times), max(viewing.end_s, trace.audio_s)
+    late = word_latencies(utterance, viewing, alignment, end_s=end) if timed else None
+    final = len(viewing.keyed(0))
+    return {
+        "id": utterance.id,
+        "seconds": trace.audio_s,
+        "group": utterance.group,
+        **asdict(words),
+        "words": words.reference,
+        "errors": words.errors,
+        "char_errors": letters.errors,
+        "characters": letters.reference,
+        **{f"{name}_s": getattr(late, name, None) for name in _LATENCIES},
+        "ttft_s": first_text_s(utterance, viewing) if timed else None,
+        "final_s": final_word_s(utterance, viewing, alignment, end_s=end) if timed else None,
+        "laal_s": laal_s(trace, viewing, len(utterance.words)),
+        "first_text_s": first_shown_s(viewing),
+        "last_text_s": last_shown_s(viewing, trace.audio_s),
+        "word_times": utterance.word_times,
+        "final_words": final,
+        "revisions": revisions(viewing),
+        "hallucinated": None if utterance.words else final,
+        "cursor": cursor_latency(utterance, trace).sums,
+        "cursor_confirmed": cursor_latency(utterance, trace, "confirmed").sums,
+        "rounds": len(trace.rounds),
+        "compute_s": sum(cost.seconds for cost in trace.rounds),
+        **{name: sum(getattr(cost, name) for cost in trace.rounds) for name in _COSTS},
+        "cpu_s": trace.cpu_s,
+        "peak_mb": trace.peak_mb,
+        "energy_j": trace.energy_j,
+    }
 
-    recipe: str
-    model: str
-    corpus: str
-    corpus_hash: str
-    clock: ClockName = "simulated"
-    step_s: float | None = None
-    threads: int | None = None
-    wer_offline: float | None = None
+
+def aggregate(rows: Sequence[Json], about: Mapping[str, Any]) -> Json:
+    """The row of a cell; `about` says what was measured, with the offline word error rate, if it is known."""
+
+    def total(name: str) -> float:
+        return sum(row[name] or 0 for row in rows)
+
+    def mean(name: str) -> float | None:
+        known = [row[name] for row in rows if row[name] is not None]
+        return _ratio(sum(known), len(known))
+
+    words = Counts(*(int(total(name)) for name in ("hits", "substitutions", "deletions", "insertions")))
+    timed = [row for row in rows if row["confirmed_s"] is not None]
+    latencies = Latencies(*(tuple(chain(*(row[f"{name}_s"] for row in timed))) for name in _LATENCIES))
+    cursor, confirmed = (Cursor(*map(sum, zip(*(row[key] for row in rows), strict=True))) for key in _CURSORS)
+    audio, runs, offline = total("seconds"), total("search_runs"), about.get("wer_offline")
+    silent_s = sum(row["seconds"] for row in rows if row["hallucinated"] is not None)
+    return {
+        **{name: value for name, value in about.items() if name != "wer_offline"},
+        "utterances": len(rows),
+        "audio_s": audio,
+        "words": words.reference,
+        "wer": words.rate,
+        "wer_offline": offline,
+        "wer_minus_offline": None if words.rate is None or offline is None else words.rate - offline,
+        "cer": _ratio(total("char_errors"), total("characters")),
+        "substitutions": words.substitutions,
+        "deletions": words.deletions,
+        "insertions": words.insertions,
+        **{f"{moment}_{k}": v for moment in reversed(MOMENTS) for k, v in asdict(summarise(latencies, moment)).items()},
+        "matched": latencies.matched,
+        "matched_enough": None if latencies.matched is None else latencies.matched >= ENOUGH,
+        **{name: mean(name) for name in ("ttft_s", "final_s", "laal_s", "first_text_s", "last_text_s")},
+        "word_times": " and ".join(sorted({row["word_times"] for row in rows} - {""})) or None,
+        "cursor_s": cursor.clamped_s,
+        "cursor_unclamped_s": cursor.unclamped_s,
+        "cursor_confirmed_s": confirmed.clamped_s,
+        "cursor_confirmed_unclamped_s": confirmed.unclamped_s,
+        "gflop_per_s": _ratio(total("encoder_gflop"), audio) or None,
+        "decoder_runs_per_s": _ratio(total("decoder_runs"), audio) or None,
+        "tokens_per_s": _ratio(total("tokens"), audio) or None,
+        "rounds_per_s": _ratio(total("rounds"), audio),
+        "compute_s_per_s": _ratio(total("compute_s"), audio),
+        "cpu_s_per_s": _ratio(total("cpu_s"), audio) or None,
+        "energy_j_per_s": _ratio(total("energy_j"), audio)
+        if all(row["energy_j"] is not None for row in rows)
+        else None,
+        "peak_mb": max((row["peak_mb"] for row in rows), default=0.0) or None,
+        "revisions_per_100": _ratio(100 * total("revisions"), total("final_words")),
+        "hallucinated_per_min": _ratio(60 * total("hallucinated"), silent_s),
+        "avg_beam": _ratio(total("search_rows"), runs),
+        "reduce_ratio": _ratio(total("narrow_runs"), runs),
+        "machine": machine(),
+        "commit": commit(),
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """One cell. Rates are per reference word, latencies in seconds, costs per second of audio; None: not applicable.
-
-    `substitutions`, `deletions` and `insertions` are numbers of words. `matched_enough` False: the latencies cover less
-    than 95 % of the reference words and are no basis for a claim. `word_times` are "exact", or "aligned by MODEL", on
-    which no claim about latency should rest, or None: there are no latencies; `first_text_s` and `last_text_s` need
-    none. `cursor_s` is clamped as published by OpenBench, `cursor_unclamped_s` is not. `avg_beam` is the mean number of
-    hypotheses in a decoder run that looks for text, `reduce_ratio` the share of those runs with one (WhisperFlow,
-    table 4); sampling counts, alignment does not.
-    """
-
-    recipe: str
-    model: str
-    corpus: str
-    corpus_hash: str
-    clock: ClockName
-    step_s: float | None
-    threads: int | None
-    utterances: int
-    audio_s: float
-    words: int
-    wer: float | None
-    wer_offline: float | None
-    wer_minus_offline: float | None
-    cer: float | None
-    substitutions: int
-    deletions: int
-    insertions: int
-    confirmed_mean_s: float | None
-    confirmed_median_s: float | None
-    confirmed_p90_s: float | None
-    confirmed_p99_s: float | None
-    confirmed_p99_matched_s: float | None
-    settled_mean_s: float | None
-    settled_median_s: float | None
-    settled_p90_s: float | None
-    settled_p99_s: float | None
-    settled_p99_matched_s: float | None
-    first_seen_mean_s: float | None
-    first_seen_median_s: float | None
-    first_seen_p90_s: float | None
-    first_seen_p99_s: float | None
-    first_seen_p99_matched_s: float | None
-    matched: float | None
-    matched_enough: bool | None
-    ttft_s: float | None
-    final_s: float | None
-    laal_s: float | None
-    first_text_s: float | None
-    last_text_s: float | None
-    word_times: str | None
-    cursor_s: float | None
-    cursor_unclamped_s: float | None
-    cursor_confirmed_s: float | None
-    cursor_confirmed_unclamped_s: float | None
-    gflop_per_s: float | None
-    decoder_runs_per_s: float | None
-    tokens_per_s: float | None
-    rounds_per_s: float | None
-    compute_s_per_s: float | None
-    cpu_s_per_s: float | None
-    energy_j_per_s: float | None
-    peak_mb: float | None
-    revisions_per_100: float | None
-    hallucinated_per_min: float | None
-    avg_beam: float | None
-    reduce_ratio: float | None
-    machine: str
-    commit: str
-
-    def line(self) -> str:
-        """The score as one line of JSON."""
-        return json.dumps(asdict(self))
+def _ratio(value: float, per: float) -> float | None:
+    return value / per if per else None

@@ -31,6 +31,7 @@ import whispertide
 from whispertide.atomic import write_text
 from whispertide.errors import OptionError, OutputError
 from whispertide.lab.evaluation.trace import Trace
+from whispertide.lab.from_json import built
 
 Json = dict[str, Any]
 
@@ -92,11 +93,6 @@ class CellSpec:
     def question(self) -> tuple[object, ...]:
         """What two cells have in common that can be paired across folders: all but machine and code."""
         return (self.recogniser, self.changes, self.step_s, self.model, self.corpus_hash, self.clock)
-
-    @classmethod
-    def from_json(cls, data: Json) -> "CellSpec":
-        """The inverse of `asdict`."""
-        return cls(**{**data, "changes": tuple(data["changes"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +255,7 @@ def _read_trace(path: Path, utterance: str) -> Trace | None:
     if data is None:
         return None
     try:
-        trace = Trace.from_json(data)
+        trace: Trace = built(Trace, data)
     except (KeyError, TypeError, ValueError):
         _ignored(path)
         return None
@@ -272,7 +268,7 @@ def _read_cell(folder: Path) -> Cell | None:
     if data is None:
         return None
     try:
-        spec = CellSpec.from_json(data["spec"])
+        spec = built(CellSpec, data["spec"])
         return Cell(spec, dict(data["score"]), tuple(data["utterances"]), str(data["date"]), folder)
     except (KeyError, TypeError, ValueError):
         _ignored(path)

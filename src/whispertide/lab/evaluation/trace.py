@@ -6,7 +6,7 @@ spoken; times in the audio are samples, as everywhere.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 ClockName = Literal["simulated", "free", "live"]
 FREE: ClockName = "free"
@@ -60,14 +60,6 @@ class Trace:
     peak_mb: float = 0.0
     energy_j: float | None = None
     settings: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Trace":
-        """The inverse of `asdict`, after JSON. Raises `KeyError`, `TypeError` or `ValueError` where it is none."""
-        shown = tuple(
-            Shown(float(item["at_s"]), tuple(item["confirmed"]), tuple(item["hypothesis"])) for item in data["shown"]
-        )
-        return cls(**{**data, "shown": shown, "rounds": tuple(RoundCost(**item) for item in data["rounds"])})
 
     @property
     def words(self) -> tuple[str, ...]:

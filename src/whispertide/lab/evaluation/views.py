@@ -10,7 +10,6 @@ Knows nothing of references.
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whispertide.lab.evaluation.trace import Trace
@@ -59,7 +58,7 @@ def look(trace: Trace, language: str = "en") -> Viewing:
     written = 0  # letters of the final text that are confirmed
     for shown in trace.shown:
         written += sum(len(piece) + len(joiner) for piece in shown.confirmed)
-        fixed = _finished(ends, written - len(joiner))
+        fixed = bisect_right(ends, written - len(joiner))  # a word that later letters were glued to does not count
         begun = text[words[fixed].start() : written] if fixed < len(words) else ""
         view = View(shown.at_s, fixed, _keys(begun + joiner.join(shown.hypothesis), language))
         if views and views[-1].at_s == view.at_s:
@@ -67,11 +66,6 @@ def look(trace: Trace, language: str = "en") -> Viewing:
         views.append(view)
     found = tuple(word.group() for word in words)
     return Viewing(found, tuple(normalise_word(word, language) for word in found), tuple(views))
-
-
-def _finished(ends: Sequence[int], written: int) -> int:
-    """How many words end within the first `written` letters. A word that later letters were glued to does not."""
-    return bisect_right(ends, written)
 
 
 def joiner_of(trace: Trace) -> str:

@@ -147,26 +147,15 @@ class EspeakSpeaker:
 
 def word_spans(text: str, marks: list[Mark], total: int) -> list[tuple[int, int]] | None:
     """Start and end of every word of `text` in the synthesizer's samples; None where a word has no mark of its own."""
-    tokens = [(found.start(), found.group()) for found in _TOKEN.finditer(text)]
-    starts: dict[int, int] = {mark.at: mark.sample for mark in reversed(marks) if mark.at >= 0}
-    if not set(starts) <= {at for at, _ in tokens}:
+    begins = {found.start() for found in _TOKEN.finditer(text)}
+    if any(mark.at >= 0 and mark.at not in begins for mark in marks):
         return None  # it split a word, so the marks are not what they seem
-    for before, (at, token) in enumerate(tokens):
-        if at not in starts:
-            upto = starts.get(tokens[before + 1][0], total) if before + 1 < len(tokens) else total
-            found = _joined(token.lower(), marks, starts.get(tokens[before - 1][0], total), upto) if before else None
-            if found is None:
-                return None
-            starts[at] = found
-    begins = [starts[at] for at, _ in tokens]
-    if begins != sorted(begins):
-        return None
-    spans = [(start, _end(marks, start, upto)) for start, upto in zip(begins, [*begins[1:], total], strict=True)]
-    return spans if all(start < end for start, end in spans) else None
+    found = shared_spans(text, marks, total)
+    return found[0] if found is not None and found[1] else None
 
 
 def shared_spans(text: str, marks: list[Mark], total: int) -> tuple[list[tuple[int, int]], bool] | None:
-    """As `word_spans`, but words that are not told apart share their span in proportion to their letters.
+    """The same, but words that are not told apart share their span in proportion to their letters.
 
     The second value is False where that had to be done; None where words have marks, but not in their order.
     """

@@ -5,7 +5,6 @@ The synthesizers' own units (words per minute, stretches, half-tones) are known 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -32,57 +31,44 @@ class Said:
     exact: bool
 
 
-class Speaker(Protocol):
-    """One voice in one manner."""
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """One voice in one manner.
 
-    def say(self, text: str) -> Said | None:
-        """The text as it is said, or None where the synthesizer made no sense of it."""
+    say    the text as it is said, or None where the synthesizer made no sense of it
+    close  no more will be said; the libraries stay as they are
+    """
 
-    def close(self) -> None:
-        """No more will be said."""
+    say: Callable[[str], Said | None]
+    close: Callable[[], None] = lambda: None
 
 
-class _Espeak:
-    def __init__(self, voice: str, manner: Manner) -> None:
-        pitch = round(float(np.clip(50 + 60 * np.log2(manner.pitch), 0, 99)))
-        self._speaker = EspeakSpeaker(
-            voice,
-            rate=round(_ESPEAK_WORDS_PER_MINUTE * manner.rate),
-            pitch=pitch,
-            intonation=round(50 + 30 * manner.melody),
-        )
+def _espeak(voice: str, manner: Manner) -> Speaker:
+    speaker = EspeakSpeaker(
+        voice,
+        rate=round(_ESPEAK_WORDS_PER_MINUTE * manner.rate),
+        pitch=round(float(np.clip(50 + 60 * np.log2(manner.pitch), 0, 99))),
+        intonation=round(50 + 30 * manner.melody),
+    )
 
-    def say(self, text: str) -> Said | None:
-        spoken, exact = self._speaker.speak_all(text)
+    def say(text: str) -> Said | None:
+        spoken, exact = speaker.speak_all(text)
         return _said(spoken, exact=exact)
 
-    def close(self) -> None:
-        """The library stays as it is."""
+    return Speaker(say)
 
 
-class _Flite:
-    def __init__(self, voice: str, manner: Manner) -> None:
-        self._played = manner.pitch if manner.voice in _WITHOUT_PITCH else 1.0
-        stretch = _STRETCH.get(voice, 1.0) / manner.rate * self._played
-        self._speaker = FliteSpeaker(voice, stretch=stretch, shift=manner.pitch / self._played)
-
-    def say(self, text: str) -> Said | None:
-        return _said(self._speaker.speak(text), played=self._played)
-
-    def close(self) -> None:
-        """The library stays as it is."""
+def _flite(voice: str, manner: Manner) -> Speaker:
+    played = manner.pitch if manner.voice in _WITHOUT_PITCH else 1.0
+    stretch = _STRETCH.get(voice, 1.0) / manner.rate * played
+    speaker = FliteSpeaker(voice, stretch=stretch, shift=manner.pitch / played)
+    return Speaker(lambda text: _said(speaker.speak(text), played=played))
 
 
-class _Festival:
-    def __init__(self, voice: str, manner: Manner) -> None:
-        self._played = manner.pitch if manner.voice in _WITHOUT_PITCH else 1.0
-        self._speaker = FestivalSpeaker(voice, rate=manner.rate / self._played, pitch=manner.pitch / self._played)
-
-    def say(self, text: str) -> Said | None:
-        return _said(self._speaker.speak(text), played=self._played)
-
-    def close(self) -> None:
-        self._speaker.close()
+def _festival(voice: str, manner: Manner) -> Speaker:
+    played = manner.pitch if manner.voice in _WITHOUT_PITCH else 1.0
+    speaker = FestivalSpeaker(voice, rate=manner.rate / played, pitch=manner.pitch / played)
+    return Speaker(lambda text: _said(speaker.speak(text), played=played), speaker.close)
 
 
 def _said(spoken: Spoken | None, *, exact: bool = True, played: float = 1.0) -> Said | None:
@@ -94,7 +80,7 @@ def _said(spoken: Spoken | None, *, exact: bool = True, played: float = 1.0) -> 
     return Said(samples, tuple((start, min(end, len(samples))) for start, end in spans), exact)
 
 
-_KINDS: dict[str, Callable[[str, Manner], Speaker]] = {"espeak-ng": _Espeak, "flite": _Flite, "festival": _Festival}
+_KINDS: dict[str, Callable[[str, Manner], Speaker]] = {"espeak-ng": _espeak, "flite": _flite, "festival": _festival}
 
 
 def open_speaker(manner: Manner) -> Speaker:

@@ -47,19 +47,14 @@ class CompactVocabulary:
         rows[self.used] = np.arange(len(self.used))
         return rows
 
-    def shrink(self, network: Whisper, fresh: npt.NDArray[np.bool_] | None = None) -> None:
+    def shrink(self, network: Whisper) -> None:
         """Keep the rows in use, in place; the one for the rest is the mean of the others.
 
-        Rows of `fresh` [full] ids start anew, for a checkpoint whose rows were never trained; the one for the rest does
-        too, then. Nothing else changes what the network computes if the rows not in use are equal to each other.
+        It changes nothing of what the network computes if the rows not in use are equal to each other.
         """
         full = network.decoder.embed_tokens.weight.data
-        used = full[torch.from_numpy(self.used)].clone()
-        rest = used if fresh is not None or not self.others else full[torch.from_numpy(self._unused())]
-        if fresh is not None:
-            new = torch.from_numpy(fresh[self.used])
-            kept = used[~new]
-            used[new] = torch.randn(int(new.sum()), full.shape[1]) * (kept.std() if len(kept) else 0.02)
+        used = full[torch.from_numpy(self.used)]
+        rest = full[torch.from_numpy(self._unused())] if self.others else used
         network.decoder.embed_tokens = _embedding(torch.cat([used, rest.mean(0, keepdim=True)]))
 
     def _unused(self) -> npt.NDArray[np.int64]:

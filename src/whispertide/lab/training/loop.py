@@ -34,7 +34,6 @@ from whispertide.lab.training.losses import (
     next_tokens,
     spelled,
 )
-from whispertide.lab.training.masks import local_slope
 from whispertide.lab.training.network import Whisper
 
 STATE = "state.pt"
@@ -57,13 +56,11 @@ class LoopOptions:
     accumulate: int = 1
     smoothing: float = 0.05
     ctc: float = 0.3
-    ctc_until: float = 1.0  # the share of the run after which that loss has faded to nothing
     guide: float = 0.3
     guided: tuple[tuple[int, int], ...] = ()  # (layer, head) pairs that are told where to look
     guide_slack_s: tuple[float, float] = (0.3, 0.1)  # at the beginning, at the end
     blur_s: tuple[float, float] = (0.0, 0.0)  # timestamps are taught as bells so wide, at the beginning, at the end
     keep: float = 0.0  # of the share of staying, where somebody speaks, near what the run began with (`departure`)
-    slope_until: float = 0.0  # the share of the run after which the local bias of the encoder is gone
     average: float = 0.999  # of the weights, per update
     precision: str = "bf16"  # or "fp32"
     seed: int = 0
@@ -180,7 +177,7 @@ class Trainer:
         aims, counted = self._moved(batch.targets.flatten()[counted]), self._moved(counted)
         losses = {}
         with self._precision():
-            encoded = self.network.encoder(mel, self._slope(mel.shape[2] // 2, gone))
+            encoded = self.network.encoder(mel)
             hidden, seen = self.network.decoder(
                 self._rows[tokens], encoded, options.guided if options.guide > 0 else ()
             )
@@ -190,8 +187,7 @@ class Trainer:
             if self._before is not None:
                 known = self._known(mel, tokens, counted[spoken])
                 losses["keep"] = options.keep * departure(logits[spoken], known) / counts["next"]
-            ctc = options.ctc * max(0.0, 1 - gone / options.ctc_until)
-            if ctc > 0:
+            if (ctc := options.ctc * (1 - gone)) > 0:
                 losses["ctc"] = ctc * self.characters.loss(encoded, batch.texts) / max(1, counts["ctc"])
         if seen:
             first, last = options.guide_slack_s
@@ -221,12 +217,6 @@ class Trainer:
             return nullcontext()
         mixed: AbstractContextManager[object] = torch.autocast(self.device.type, torch.bfloat16)
         return mixed
-
-    def _slope(self, frames: int, gone: float) -> Tensor | None:
-        until = self.options.slope_until
-        if gone >= until:
-            return None
-        return self._moved(local_slope(frames, self.network.dims.n_audio_head, 1 - gone / until)[None])
 
     # --- the run ------------------------------------------------------------------------------------------------------
 

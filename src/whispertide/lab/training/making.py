@@ -28,6 +28,7 @@ from filelock import FileLock, Timeout
 
 from whispertide.atomic import replacing
 from whispertide.errors import CorpusError, OptionError
+from whispertide.lab.from_json import built
 from whispertide.lab.speech.manners import Manner, draw_manner
 from whispertide.lab.speech.speakers import Speaker, check_installed, open_speaker
 from whispertide.lab.speech.texts import collect_texts, draw_sentence, read_texts, write_texts
@@ -133,8 +134,8 @@ def read_recipe(folder: Path) -> Recipe:
     """The recipe of a folder. Raises `CorpusError` where there is none, or one that is damaged."""
     path = folder / "recipe.json"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return Recipe(**{**content, "voices": tuple(content["voices"])})
+        recipe: Recipe = built(Recipe, json.loads(path.read_text(encoding="utf-8")))
+        return recipe
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorpusError(f"expected the recipe of synthetic speech in {path}; it cannot be read: {error}") from error
 

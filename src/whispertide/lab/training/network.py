@@ -1,8 +1,8 @@
 """Whisper as a torch module that can be trained: the published architecture, with what training needs next to it.
 
 Names of parameters are those of the Hugging Face layout without the leading "model.", so that a checkpoint is its
-`state_dict`. Two things are there that inference never asks for: a bias on the encoder's self-attention (causal,
-block-wise or local, see `masks`) and the weights of chosen cross-attention heads. Source: openai/whisper,
+`state_dict`. Two things are there that inference never asks for: a bias on the encoder's self-attention (who
+hears whom) and the weights of chosen cross-attention heads. Source: openai/whisper,
 whisper/model.py; parity with `transformers` is tested.
 
 Needs torch. Knows nothing of text, files of audio or optimisation.
@@ -118,7 +118,7 @@ class Encoder(nn.Module):  # type: ignore[misc]
         self.layer_norm = nn.LayerNorm(width)
 
     def forward(self, mel: Tensor, bias: Tensor | None = None) -> Tensor:
-        """[batch, mels, frames] -> [batch, frames // 2, width]; `bias` as for `Attention`, see `masks`."""
+        """[batch, mels, frames] -> [batch, frames // 2, width]; `bias` as for `Attention`."""
         (x,) = deque(self.layer_outputs(mel, bias), maxlen=1)
         return self.layer_norm(x)
 

@@ -24,7 +24,9 @@ from whispertide.atomic import write_text
 from whispertide.audio.file import load_audio
 from whispertide.audio.pcm import to_int16
 from whispertide.errors import AudioError, CorpusError, OutputError
+from whispertide.lab.from_json import built
 from whispertide.lab.speech.manifest import Line, Problem, Spans, check_length, read_manifest
+from whispertide.lab.training.checkpoint_folder import check_new
 from whispertide.lab.training.reserved import is_reserved
 from whispertide.lab.training.shards import LICENCES, Utterance, write_licences, write_shard
 from whispertide.types import FloatArray, seconds
@@ -73,8 +75,7 @@ def prepare(
     Raises `BadManifestError` with every line that cannot be used, unless these are to be left out; `CorpusError` where
     the manifest cannot be read or nothing is left; `OutputError` where `output` is there already or cannot be written.
     """
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise OutputError(f"expected a new or empty folder for the shards; {output} is neither")
+    check_new(output, "for the shards")
     lines, problems = read_manifest(manifest)
     allowed = [line for line in lines if not is_reserved(line.text)]
     unfinished = output.with_name(f".{output.name}.part")
@@ -182,8 +183,8 @@ def _size_and_age(audio: Path) -> tuple[int, ...]:
 
 def _recorded(path: Path) -> _Shard | None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return _Shard(**{**content, "problems": tuple((number, reason) for number, reason in content["problems"])})
+        shard: _Shard = built(_Shard, json.loads(path.read_text(encoding="utf-8")))
+        return shard
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

@@ -8,7 +8,6 @@
 Needs torch. Knows nothing of command lines.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CorpusError, OutputError
 from whispertide.lab.training.augment import Augmentation
 from whispertide.lab.training.batches import Batch, Batches, Phase, Source
+from whispertide.lab.training.checkpoint_folder import check_new, write_json
 from whispertide.lab.training.compact import CompactVocabulary, tokens_in_use, whole_vocabulary
 from whispertide.lab.training.loop import Progress, Trainer, read_state
 from whispertide.lab.training.lora import add_adapters, merge_adapters
@@ -72,10 +72,7 @@ def begin(folder: Path, options: RunOptions, start: Start, device: str, announce
     Raises `OutputError` where the folder is not empty, `CorpusError` for speech that cannot be used, `OptionError`, and
     `UnknownLanguageError` for a language that the checkpoint cannot write.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OutputError(
-            f"expected a new or empty folder for the run; {folder} is neither. Continue a run with `train resume`"
-        )
+    check_new(folder, "for the run (`train resume` continues one)")
     for phase in options.phases:
         start.tokenizer.sot_sequence(phase.options.windows.language, "transcribe")
     sources, held_out = _sources(options, announce), _held_out(options, announce)
@@ -158,14 +155,13 @@ def export(folder: Path, output: Path, dtype: type[np.float16 | np.float32] = np
     Raises `CheckpointError` for a folder that holds no run, `OutputError` where `output` is not empty or cannot be
     written: then nothing is there.
     """
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise OutputError(f"expected a new or empty folder for the checkpoint; {output} is neither")
+    check_new(output, "for the checkpoint")
     start, about = trained(folder), _about(folder)
     try:
         with replacing(output) as unfinished:
             unfinished.mkdir(parents=True)
             write_checkpoint(start, unfinished, dtype)
-            (unfinished / TRAINING).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+            write_json(unfinished / TRAINING, about)
     except OSError as error:
         raise OutputError(f"expected a folder that can be written; got {error}") from error
     return output

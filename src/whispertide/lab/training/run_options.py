@@ -3,13 +3,14 @@
 import json
 import types
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from whispertide.atomic import write_text
 from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CheckpointError, OptionError
+from whispertide.lab.from_json import built
 from whispertide.lab.training.batches import BatchOptions, Phase
 from whispertide.lab.training.loop import LoopOptions
 
@@ -64,7 +65,7 @@ def read_options(folder: Path) -> RunOptions:
     if not (folder / OPTIONS).is_file():
         raise CheckpointError(f"expected the folder of a run, with {OPTIONS}; {folder} has none")
     try:
-        options: RunOptions = _built(RunOptions, read_json(folder / OPTIONS))
+        options: RunOptions = built(RunOptions, read_json(folder / OPTIONS))
     except (TypeError, KeyError, ValueError) as error:
         raise CheckpointError(
             f"expected {folder / OPTIONS} as this version writes it; got another ({error}): begin the run again"
@@ -109,17 +110,6 @@ def _check_all_named(name: str, before: Sequence[str], now: Sequence[str]) -> No
 def absolute(folder: str | Path) -> str:
     """The folder's path, valid from any other folder."""
     return str(Path(folder).resolve())
-
-
-def _built(kind: Any, value: Any) -> Any:
-    """A value of the type `kind` from what JSON made of it: nested dataclasses, tuples of any depth."""
-    if is_dataclass(kind) and isinstance(kind, type):
-        hints = get_type_hints(kind)
-        return kind(**{name: _built(hints[name], item) for name, item in value.items()})
-    if get_origin(kind) is tuple:
-        inner = get_args(kind)
-        return tuple(_built(inner[0] if inner[-1] is ... else inner[at], item) for at, item in enumerate(value))
-    return value
 
 
 def with_settings(options: RunOptions, settings: Sequence[str]) -> RunOptions:
@@ -168,11 +158,11 @@ def _changed(options: Any, field: str, text: str, setting: str) -> Any:
         value = json.loads(text)
     except ValueError:
         value = text
-    built = _built(hints[field], value) if isinstance(value, list) else value
+    new = built(hints[field], value) if isinstance(value, list) else value
     kinds = _kinds(hints[field])
-    if not isinstance(built, kinds) or isinstance(built, bool):
+    if not isinstance(new, kinds) or isinstance(new, bool):
         raise OptionError(f"expected a value like {getattr(options, field)!r} for {field}; got {setting!r}")
-    return replace(options, **{field: built})
+    return replace(options, **{field: new})
 
 
 def _kinds(hint: Any) -> tuple[type, ...]:

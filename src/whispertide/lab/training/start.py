@@ -3,8 +3,6 @@
 Needs torch. Knows nothing of speech or optimisation.
 """
 
-import json
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +10,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from whispertide.checkpoint import Checkpoint, ModelDims, Tokenizer, load_checkpoint
+from whispertide.checkpoint import Checkpoint, Tokenizer, load_checkpoint
 from whispertide.checkpoint.generation import Heads
 from whispertide.checkpoint.vocabulary import read_json
-from whispertide.errors import CheckpointError
+from whispertide.lab.training.checkpoint_folder import copy_companions, read_configs, shape_config, write_json
 from whispertide.lab.training.growth import grow
 from whispertide.lab.training.network import Whisper, load_network, new_network, save_tensors
 from whispertide.lab.training.shapes import guided_heads, shaped
-from whispertide.lab.training.widen import COMPANIONS, Widening
+from whispertide.lab.training.widen import Widening
 
 VOCABULARY_OF = "nano.en"  # a network from scratch has the tokenizer of this checkpoint
 
@@ -49,7 +47,7 @@ def from_shape(name: str, seed: int) -> Start:
     pattern = load_checkpoint(VOCABULARY_OF)
     dims = shaped(pattern.dims, name)
     folder = pattern.folder
-    config = read_json(folder / "config.json") | _config_of(dims)
+    config = read_json(folder / "config.json") | shape_config(dims)
     generation = read_json(folder / "generation_config.json")
     for name in ("alignment_heads", "short_windows"):  # of the pattern's weights
         generation.pop(name, None)
@@ -61,16 +59,9 @@ def from_checkpoint(checkpoint: Checkpoint) -> Start:
 
     Raises `CheckpointError` for any other, or one whose tokenizer lacks tokens.
     """
-    folder = checkpoint.folder
-    if not (folder / "config.json").is_file():
-        raise CheckpointError(
-            f"expected a folder in Hugging Face layout to train from; {checkpoint.name} is an OpenAI .pt in {folder}"
-        )
+    config, generation = read_configs(checkpoint, "to train from")
     checkpoint.tokenizer.check_whole()
-    path = folder / "generation_config.json"
-    generation = read_json(path) if path.is_file() else {}
-    network = load_network(checkpoint)
-    return Start(network, checkpoint.tokenizer, folder, read_json(folder / "config.json"), generation)
+    return Start(load_network(checkpoint), checkpoint.tokenizer, checkpoint.folder, config, generation)
 
 
 def grown(start: Start, shape: str, seed: int) -> Start:
@@ -83,33 +74,17 @@ def grown(start: Start, shape: str, seed: int) -> Start:
     return replace(
         start,
         network=network,
-        config=start.config | _config_of(dims),
+        config=start.config | shape_config(dims),
         generation=start.generation | {"alignment_heads": [[layer + added, head] for layer, head in heads]},
         characters=None,
     )
 
 
-def _config_of(dims: ModelDims) -> dict[str, Any]:
-    """What `config.json` says of a shape (transformers, WhisperConfig)."""
-    return {
-        "d_model": dims.n_audio_state,
-        "encoder_layers": dims.n_audio_layer,
-        "decoder_layers": dims.n_text_layer,
-        "num_hidden_layers": dims.n_audio_layer,
-        "encoder_attention_heads": dims.n_audio_head,
-        "decoder_attention_heads": dims.n_text_head,
-        "encoder_ffn_dim": 4 * dims.n_audio_state,
-        "decoder_ffn_dim": 4 * dims.n_text_state,
-    }
-
-
 def write_companions(start: Start, folder: Path) -> None:
     """Everything of a checkpoint but its weights, into a folder that exists. Raises OSError."""
-    for name in COMPANIONS:
-        if (start.folder / name).is_file():
-            shutil.copyfile(start.folder / name, folder / name)
-    for name, content in (("config.json", start.config), ("generation_config.json", start.generation)):
-        (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    copy_companions(start.folder, folder)
+    write_json(folder / "config.json", start.config)
+    write_json(folder / "generation_config.json", start.generation)
 
 
 def write_checkpoint(start: Start, folder: Path, dtype: type[np.float16 | np.float32]) -> None:
@@ -118,4 +93,4 @@ def write_checkpoint(start: Start, folder: Path, dtype: type[np.float16 | np.flo
     write_companions(start, folder)
     config = start.config | {"torch_dtype": np.dtype(dtype).name}
     config.pop("dtype", None)  # the newer name of the same
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "config.json", config)

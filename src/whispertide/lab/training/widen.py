@@ -13,7 +13,6 @@ checkpoint are carried over.
 
 import json
 import math
-import shutil
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -26,24 +25,18 @@ import numpy.typing as npt
 from whispertide.checkpoint import Checkpoint, ModelDims, load_checkpoint
 from whispertide.checkpoint.attachments import place
 from whispertide.checkpoint.layout import Shape, expected_shapes
-from whispertide.checkpoint.vocabulary import read_json
 from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError, WhispertideError
+from whispertide.lab.training.checkpoint_folder import (
+    check_new,
+    copy_companions,
+    read_configs,
+    shape_config,
+    write_json,
+)
 from whispertide.streaming.hush import HushWord
 
 Weights = npt.NDArray[Any]  # float16 or float32
-
-# What a checkpoint folder has next to its weights and its two configurations.
-COMPANIONS = (
-    "added_tokens.json",
-    "merges.txt",
-    "normalizer.json",
-    "preprocessor_config.json",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.json",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,25 +140,19 @@ def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str],
     """
     checkpoint = load_checkpoint(model, announce=announce)
     widening = plan_widening(checkpoint.dims, to)
-    source = checkpoint.folder
-    if not (source / "config.json").is_file():
-        raise CheckpointError(
-            f"expected a folder in Hugging Face layout to widen; {checkpoint.name} is an OpenAI .pt in {source}"
-        )
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise OutputError(f"expected a new or empty folder to write to; {output} is neither")
+    config, generation = read_configs(checkpoint, "to widen")
+    check_new(output, "to write to")
     try:
         output.mkdir(parents=True, exist_ok=True)
-        for name in COMPANIONS:
-            if (source / name).is_file():
-                shutil.copyfile(source / name, output / name)
-        _write_json(output / "generation_config.json", _generation(checkpoint, widening, source))
+        copy_companions(checkpoint.folder, output)
+        heads = _heads(checkpoint, widening)
+        write_json(output / "generation_config.json", {**generation, "alignment_heads": heads})
         shapes = _target_shapes(checkpoint, widening)
         tensors = ((f"model.{name}", widened(name, checkpoint, widening)) for name in shapes)
         weights = {f"model.{name}": shape for name, shape in shapes.items()}
         write_safetensors(output / "model.safetensors", weights, widening.dtype, tensors)
-        _write_json(output / "config.json", _config(checkpoint, widening, source))  # now the folder is a model
-        _write_beside(checkpoint, widening, source, output)
+        write_json(output / "config.json", config | _changes(checkpoint, widening))  # now the folder is a model
+        _write_beside(checkpoint, widening, output)
     except OSError as error:
         if isinstance(error, WhispertideError):
             raise
@@ -250,53 +237,38 @@ def write_safetensors(
 # --- configurations ---------------------------------------------------------------------------------------------------
 
 
-def _config(checkpoint: Checkpoint, widening: Widening, source: Path) -> dict[str, Any]:
-    config = read_json(source / "config.json")
-    target = widening.target
-    config |= {
-        "d_model": target.n_audio_state,
-        "encoder_layers": target.n_audio_layer,
-        "decoder_layers": target.n_text_layer,
-        "num_hidden_layers": target.n_audio_layer,
-        "encoder_attention_heads": target.n_audio_head,
-        "decoder_attention_heads": target.n_text_head,
-        "torch_dtype": np.dtype(widening.dtype).name,
-        "widened_from": checkpoint.name,
+def _changes(checkpoint: Checkpoint, widening: Widening) -> dict[str, Any]:
+    """What is other in config.json."""
+    inner = {
+        f"{part}_ffn_dim": checkpoint.tensors.shape(f"{part}.layers.0.fc1.bias")[0] * widening.copies
+        for part in ("encoder", "decoder")
     }
-    for part in ("encoder", "decoder"):
-        inner = checkpoint.tensors.shape(f"{part}.layers.0.fc1.bias")[0]
-        config[f"{part}_ffn_dim"] = inner * widening.copies
-    return config
+    about = {"torch_dtype": np.dtype(widening.dtype).name, "widened_from": checkpoint.name}
+    return {**shape_config(widening.target), **inner, **about}
 
 
-def _generation(checkpoint: Checkpoint, widening: Widening, source: Path) -> dict[str, Any]:
-    """The source's, with its alignment heads by name, where they are now: the first copy of each.
+def _heads(checkpoint: Checkpoint, widening: Widening) -> list[list[int]]:
+    """The source's alignment heads, where they are now: the first copy of each.
 
     A checkpoint that names none leaves the choice to its reader, who would take the later half of the layers
     (openai/whisper, model.py); here that half might have added ones.
     """
-    path = source / "generation_config.json"
-    generation = read_json(path) if path.is_file() else {}
     layers, added = widening.layers("decoder")
     heads = checkpoint.generation.alignment_heads or tuple(
         (layer, head) for layer in range(layers // 2, layers) for head in range(checkpoint.dims.n_text_head)
     )
-    return {**generation, "alignment_heads": [[layer + added, head] for layer, head in heads]}
+    return [[layer + added, head] for layer, head in heads]
 
 
 # --- what is trained for a checkpoint --------------------------------------------------------------------------------
 
 
-def _write_beside(checkpoint: Checkpoint, widening: Widening, source: Path, output: Path) -> None:
+def _write_beside(checkpoint: Checkpoint, widening: Widening, output: Path) -> None:
     """Hush words and the detector of cut words: the function that they were trained for is still the same."""
     content_hash = load_checkpoint(output).content_hash
-    for path in sorted(source.glob("hush-*.npz")):
+    for path in sorted(checkpoint.folder.glob("hush-*.npz")):
         replace(HushWord.load(path), content_hash=content_hash).save(output / path.name)
     if place(checkpoint, KIND).is_file():
         detector = TruncationDetector.beside(checkpoint)
         weight = np.tile(detector.weight, widening.copies) / np.float32(widening.copies)
         replace(detector, weight=weight, content_hash=content_hash).save(output / KIND.file)
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -6,11 +6,13 @@ import pytest
 
 from lab.evaluation.corpora.layouts import librispeech, sound, write_flac, write_sphere, write_text
 from whispertide.errors import CorpusError
-from whispertide.lab.evaluation.corpora.fleurs import open_fleurs
-from whispertide.lab.evaluation.corpora.librispeech import open_librispeech
-from whispertide.lab.evaluation.corpora.meanwhile import open_meanwhile
-from whispertide.lab.evaluation.corpora.tedlium import open_tedlium
-from whispertide.lab.evaluation.corpora.timit import open_timit
+from whispertide.lab.evaluation.corpora.published import (
+    open_fleurs,
+    open_librispeech,
+    open_meanwhile,
+    open_tedlium,
+    open_timit,
+)
 from whispertide.lab.speech.utterance import RefWord, Utterance
 
 

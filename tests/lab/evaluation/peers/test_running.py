@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,19 +15,22 @@ from whispertide.errors import OptionError
 from whispertide.lab.evaluation.peers import (
     PEERS,
     PeerUnavailable,
-    available_peers,
     get_peer,
     registry,
-    run_peer,
     run_peer_over,
     running,
     why_not,
 )
-from whispertide.lab.evaluation.peers.wire import Job, dump_trace, parse_trace
+from whispertide.lab.evaluation.peers.wire import Job, Setting, dump_trace, parse_trace
 from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
 from whispertide.lab.speech.utterance import Utterance
 
 NANO = BUNDLED_DIR / "nano.en"
+
+
+def run_one(name: str, model: Path, utterance: Utterance, settings: Mapping[str, Setting] | None = None) -> Trace:
+    return run_peer_over(name, model, [utterance], settings)[0]
+
 
 STUB = """
 import os
@@ -74,7 +78,7 @@ def utterance(samples: int, name: str = "one") -> Utterance:
 
 
 def test_a_peer_in_its_own_process(log: Path) -> None:
-    trace = run_peer("whisper.cpp", NANO, utterance(8000), {"threads": 3})
+    trace = run_one("whisper.cpp", NANO, utterance(8000), {"threads": 3})
     assert trace.words == ("8000", "3", "3", "1")
     assert (trace.utterance, trace.recogniser, trace.clock, trace.audio_s) == ("one", "whisper.cpp", "simulated", 0.5)
     assert trace.shown[-1].at_s >= 0.5
@@ -85,7 +89,7 @@ def test_a_peer_in_its_own_process(log: Path) -> None:
 
 def test_a_peers_memory_is_its_own_and_not_that_of_who_starts_it(log: Path) -> None:
     ballast = np.ones(40_000_000)  # 320 MB
-    trace = run_peer("whisper.cpp", NANO, utterance(1600))
+    trace = run_one("whisper.cpp", NANO, utterance(1600))
     assert 10 < trace.peak_mb < 250
     assert ballast.nbytes / 2**20 > 300
 
@@ -98,17 +102,17 @@ def test_one_process_for_many(log: Path) -> None:
 
 def test_live_peers_are_run_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.PEERS, "live", replace(PEERS["whisper.cpp"], name="live", clock="live"))
-    first = run_peer("live", NANO, utterance(1600))
+    first = run_one("live", NANO, utterance(1600))
     calls = log.read_text()
-    assert run_peer("live", NANO, utterance(1600)) == first
+    assert run_one("live", NANO, utterance(1600)) == first
     assert log.read_text() == calls
-    run_peer("live", NANO, utterance(1600), {"threads": 1})
+    run_one("live", NANO, utterance(1600), {"threads": 1})
     assert log.read_text() != calls
 
 
 def test_a_mix_of_known_and_new_keeps_its_order(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.PEERS, "live", replace(PEERS["whisper.cpp"], name="live", clock="live"))
-    run_peer("live", NANO, utterance(3200, "b"))
+    run_one("live", NANO, utterance(3200, "b"))
     traces = run_peer_over("live", NANO, [utterance(1600, "a"), utterance(3200, "b")])
     assert [trace.utterance for trace in traces] == ["a", "b"]
 
@@ -116,14 +120,14 @@ def test_a_mix_of_known_and_new_keeps_its_order(log: Path, monkeypatch: pytest.M
 def test_a_failing_peer_says_why(log: Path, tmp_path: Path) -> None:
     write_stub(tmp_path, "raise RuntimeError('no such instruction')")
     with pytest.raises(PeerUnavailable, match=r"whisper\.cpp failed: RuntimeError: no such instruction"):
-        run_peer("whisper.cpp", NANO, utterance(1600))
+        run_one("whisper.cpp", NANO, utterance(1600))
 
 
 def test_who_is_here(log: Path) -> None:
-    assert [peer.name for peer in available_peers()] == ["whisper.cpp"]
+    assert [peer.name for peer in PEERS.values() if not why_not(peer)] == ["whisper.cpp"]
     assert "make peers" in why_not(PEERS["faster-whisper"])
     with pytest.raises(PeerUnavailable, match="no weights"):
-        run_peer("moonshine", NANO, utterance(1600))
+        run_one("moonshine", NANO, utterance(1600))
 
 
 def test_unknown_names_are_refused() -> None:
@@ -179,5 +183,5 @@ def test_every_peer_hears_something(name: str) -> None:
     from whispertide.audio.file import load_audio
 
     samples = load_audio(BUNDLED_DIR / "audio" / "demo.flac")[: 8 * 16000]
-    trace = run_peer(name, NANO, Utterance("demo", (), len(samples) / 16000, lambda: samples))
+    trace = run_one(name, NANO, Utterance("demo", (), len(samples) / 16000, lambda: samples))
     assert len(trace.words) >= 5

@@ -1,12 +1,12 @@
-"""What recognisers are measured on: made here, or read from folders that users have. One file each, one interface.
+"""What recognisers are measured on: made here, or read from folders that users have. One interface.
 
 `open_corpus("talks")` and `open_corpus("librispeech:PATH")` give a `Corpus` (`evaluation.trace`): a name, a hash, and
 utterances with their reference. Does not know recognisers or scores.
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
 
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.speech.utterance import Corpus
@@ -14,10 +14,6 @@ from whispertide.lab.speech.utterance import Corpus
 SPOKEN = ("talks", "noisy")  # made with speech synthesizers
 MADE = (*SPOKEN, "nonspeech")
 READ = ("manifest", "librispeech", "tedlium", "meanwhile", "timit", "fleurs")
-
-
-class _Reader(Protocol):
-    def __call__(self, path: str, *, quick: bool, seed: int) -> Corpus: ...
 
 
 def open_corpus(spec: str, *, quick: bool = False, seed: int = 0) -> Corpus:
@@ -31,9 +27,7 @@ def open_corpus(spec: str, *, quick: bool = False, seed: int = 0) -> Corpus:
     tool or a folder is missing or not as expected, `AudioFileError` for a file that is no audio.
     """
     kind, path = _parsed(spec)
-    if kind in MADE:
-        return _maker(kind)(quick=quick, seed=seed)
-    return _reader(kind)(path, quick=quick, seed=seed)
+    return _opener(kind)(*([] if kind in MADE else [path]), quick=quick, seed=seed)
 
 
 def check_corpus(spec: str) -> None:
@@ -60,32 +54,13 @@ def _parsed(spec: str) -> tuple[str, str]:
     return kind, path
 
 
-def _maker(kind: str) -> Callable[..., Corpus]:
-    if kind == "talks":
-        from whispertide.lab.speech.talks import open_talks
-
-        return open_talks
-    if kind == "noisy":
-        from whispertide.lab.evaluation.corpora.noisy import open_noisy
-
-        return open_noisy
-    from whispertide.lab.evaluation.corpora.nonspeech import open_nonspeech
-
-    return open_nonspeech
-
-
-def _reader(kind: str) -> _Reader:
-    from whispertide.lab.evaluation.corpora import fleurs, librispeech, manifest, meanwhile, tedlium, timit
-
-    readers: dict[str, _Reader] = {
-        "manifest": manifest.open_manifest,
-        "librispeech": librispeech.open_librispeech,
-        "tedlium": tedlium.open_tedlium,
-        "meanwhile": meanwhile.open_meanwhile,
-        "timit": timit.open_timit,
-        "fleurs": fleurs.open_fleurs,
-    }
-    return readers[kind]
+def _opener(kind: str) -> Callable[..., Corpus]:
+    if kind in READ[1:]:
+        module = "lab.evaluation.corpora.published"
+    else:
+        module = "lab.speech.talks" if kind == "talks" else f"lab.evaluation.corpora.{kind}"
+    found: Callable[..., Corpus] = getattr(import_module(f"whispertide.{module}"), f"open_{kind}")
+    return found
 
 
 __all__ = ["MADE", "READ", "Corpus", "CorpusError", "check_corpus", "open_corpus"]

@@ -4,12 +4,6 @@
 """
 
 from whispertide.lab.evaluation.peers.registry import PEERS, Peer, get_peer
-from whispertide.lab.evaluation.peers.running import (
-    PeerUnavailable,
-    available_peers,
-    run_peer,
-    run_peer_over,
-    why_not,
-)
+from whispertide.lab.evaluation.peers.running import PeerUnavailable, run_peer_over, why_not
 
-__all__ = ["PEERS", "Peer", "PeerUnavailable", "available_peers", "get_peer", "run_peer", "run_peer_over", "why_not"]
+__all__ = ["PEERS", "Peer", "PeerUnavailable", "get_peer", "run_peer_over", "why_not"]

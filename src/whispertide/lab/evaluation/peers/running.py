@@ -15,7 +15,7 @@ import whispertide
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import WhispertideError
-from whispertide.lab.evaluation.peers.registry import PEERS, Conversion, Peer, get_peer
+from whispertide.lab.evaluation.peers.registry import Conversion, Peer, get_peer
 from whispertide.lab.evaluation.peers.wire import Job, Setting, dump_trace, parse_trace
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.speech.utterance import Utterance
@@ -61,18 +61,6 @@ def why_not(peer: Peer) -> str:
     if not (environments() / peer.environment / ".ready").is_file():
         return f"it is not installed in {environments() / peer.environment}: run `make peers`"
     return ""
-
-
-def available_peers() -> list[Peer]:
-    """The peers that can run here."""
-    return [peer for peer in PEERS.values() if not why_not(peer)]
-
-
-def run_peer(
-    name: str, model_folder: Path, utterance: Utterance, settings: Mapping[str, Setting] | None = None
-) -> Trace:
-    """Run a peer over one utterance; see `run_peer_over`."""
-    return run_peer_over(name, model_folder, [utterance], settings)[0]
 
 
 def run_peer_over(

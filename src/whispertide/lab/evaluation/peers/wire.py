@@ -14,6 +14,7 @@ import numpy as np
 
 from whispertide.lab.evaluation.energy import Meter
 from whispertide.lab.evaluation.trace import ClockName, RoundCost, Shown, Trace
+from whispertide.lab.from_json import built
 from whispertide.types import FloatArray, seconds
 
 Setting = str | int | float | bool
@@ -44,8 +45,8 @@ class Job:
     @classmethod
     def read(cls, path: Path) -> "Job":
         """Load what `write` saved."""
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**{**fields, "utterances": tuple(fields["utterances"]), "audio": tuple(fields["audio"])})
+        found: Job = built(cls, json.loads(path.read_text(encoding="utf-8")))
+        return found
 
     def number(self, name: str) -> float:
         """A setting that is a number."""
@@ -102,4 +103,5 @@ def dump_trace(trace: Trace) -> str:
 
 def parse_trace(line: str) -> Trace:
     """The trace that `dump_trace` wrote. Raises ValueError, KeyError or TypeError for anything else."""
-    return Trace.from_json(json.loads(line))
+    found: Trace = built(Trace, json.loads(line))
+    return found

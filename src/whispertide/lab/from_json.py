@@ -1,0 +1,29 @@
+"""Values from what JSON made of them: the inverse of `dataclasses.asdict`. Knows no value in particular."""
+
+from dataclasses import is_dataclass
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+
+def built(kind: Any, value: Any) -> Any:
+    """A value of the type `kind`: nested dataclasses, tuples of any depth; anything else as it is.
+
+    Raises `TypeError` or `KeyError` where `value` is none.
+    """
+    if is_dataclass(kind) and isinstance(kind, type):
+        if not isinstance(value, dict):
+            raise TypeError(f"expected an object for {kind.__name__}; got {value!r:.60}")
+        hints = _hints(kind)
+        return kind(**{name: built(hints[name], item) for name, item in value.items()})
+    if get_origin(kind) is tuple and value is not None:
+        first, *rest = get_args(kind)
+        kinds = [first] * len(value) if rest == [...] else [first, *rest]
+        if len(value) != len(kinds):
+            raise TypeError(f"expected {len(kinds)} items; got {value!r:.60}")
+        return tuple(map(built, kinds, value))
+    return value
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
