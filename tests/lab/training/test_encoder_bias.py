@@ -9,7 +9,7 @@ from whispertide.checkpoint import load_checkpoint
 
 torch = pytest.importorskip("torch")
 
-from whispertide.lab.training import masks
+from whispertide.lab.training import masks  # noqa: E402
 from whispertide.lab.training.network import Encoder  # noqa: E402
 
 FRAMES, BLOCK = 12, 4
