@@ -519,7 +519,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
     try:
         return Recipe(draw(st.text(max_size=5)), **drawn)  # type: ignore[arg-type]
     except OptionError:
-        framing = drawn["framing"] if not drawn["framing"].streams else BASE.framing
+        framing = BASE.framing if drawn["framing"].kind == "blocks" else drawn["framing"]
         return Recipe("plain", schedule=drawn["schedule"], framing=framing)  # type: ignore[arg-type]
 
 
