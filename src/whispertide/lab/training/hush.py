@@ -27,7 +27,7 @@ from whispertide.checkpoint import Tokenizer
 from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
 from whispertide.lab.training.augment import Augmentation, Dice
 from whispertide.lab.training.batches import quiet_worker
-from whispertide.lab.training.hush_windows import HushWindowOptions, Opening, compose_hush
+from whispertide.lab.training.hush_windows import HushWindowOptions, compose_hush, opening
 from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
 from whispertide.lab.training.mel import followed
 from whispertide.lab.training.network import Whisper
@@ -120,8 +120,7 @@ class HushBatches(Dataset[list[HushWindow]]):  # type: ignore[misc]
 
     def _window(self, dice: Dice) -> HushWindow:
         window = compose_hush(self._draw, self._tokenizer, dice, self._options.windows)
-        opening = Opening.of(window.samples, self._n_mels)
-        arrays = (opening.before, opening.tail, np.float32(opening.peak), window.tokens, window.targets)
+        arrays = (*opening(window.samples, self._n_mels), window.tokens, window.targets)
         return HushWindow(*(torch.from_numpy(np.array(values)[None]) for values in arrays))
 
     def _draw(self, dice: Dice) -> Utterance:

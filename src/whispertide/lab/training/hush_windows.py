@@ -45,22 +45,15 @@ class HushWindowOptions:
     augmentation: Augmentation = field(default_factory=Augmentation)
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """The part of a window's log-mel that a hush word does not touch, and what the rest needs (`mel.followed`)."""
-
-    before: FloatArray
-    tail: FloatArray
-    peak: float
-
-    @classmethod
-    def of(cls, samples: FloatArray, n_mels: int) -> "Opening":
-        """Of a window of 16 kHz samples, at least 0.1 s."""
-        stream = MelStream(n_mels)
-        stream.extend(samples)
-        raw = stream.window(0, len(samples) // HOP_LENGTH)
-        complete = min(stream.complete_end, raw.shape[1])
-        return cls(raw[:, :complete], samples[complete * HOP_LENGTH - N_FFT // 2 :], float(raw.max()))
+def opening(samples: FloatArray, n_mels: int) -> tuple[FloatArray, FloatArray, np.float32]:
+    """The part of a window's log-mel that a hush word does not touch, and what the rest needs: `before`, `tail` and
+    `peak` of `mel.followed`. Of 16 kHz samples, at least 0.1 s.
+    """
+    stream = MelStream(n_mels)
+    stream.extend(samples)
+    raw = stream.window(0, len(samples) // HOP_LENGTH)
+    complete = min(stream.complete_end, raw.shape[1])
+    return raw[:, :complete], samples[complete * HOP_LENGTH - N_FFT // 2 :], np.float32(raw.max())
 
 
 def compose_hush(draw: Draw, tokenizer: Tokenizer, dice: Dice, options: HushWindowOptions) -> Window:
