@@ -25,13 +25,13 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from whispertide.checkpoint import Tokenizer
 from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
+from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training.augment import Augmentation, Dice
 from whispertide.lab.training.batches import quiet_worker
 from whispertide.lab.training.hush_windows import HushWindowOptions, compose_hush, opening
 from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
 from whispertide.lab.training.mel import followed
 from whispertide.lab.training.network import Whisper
-from whispertide.lab.training.reserved import is_reserved
 from whispertide.lab.training.shards import Shards, Utterance
 from whispertide.streaming.framing import LONGEST_HUSH_S, SHORTEST_HUSH_S
 from whispertide.streaming.hush import HushWord
