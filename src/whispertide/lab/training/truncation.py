@@ -80,11 +80,6 @@ class Cut:
         """Encoder frames with audio."""
         return len(self.samples) // FRAME_SAMPLES
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether no word is cut at its end."""
-        return self.ending != "inside"
-
 
 class Window(NamedTuple):
     """A window as the layer sees it: the encoder's output [frames, width] in half precision, the wanted weights
@@ -144,7 +139,7 @@ def wanted_weights(cut: Cut) -> FloatArray:
     for end in cut.ends:
         if (frame := end // FRAME_SAMPLES) < tail:
             weights[frame] = 1.0
-    weights[tail:] = float(cut.is_whole)
+    weights[tail:] = float(cut.ending != "inside")
     return weights
 
 
