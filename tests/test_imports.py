@@ -23,6 +23,7 @@ LAYERS = (
     ("decoding",),
     ("streaming",),
     ("transcript",),
+    ("session_state",),
     ("session", "offline"),
     ("formats",),
     ("api",),

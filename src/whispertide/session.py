@@ -22,90 +22,27 @@ round only where it could not begin another one without: so still nothing depend
 `collect` now and then, to have results as soon as they are there; then their timing decides what the next round knows.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from whispertide.audio.buffer import AudioBuffer
-from whispertide.audio.pcm import to_float
-from whispertide.audio.resample import sanitize
-from whispertide.audio.vad import GateEvent
-from whispertide.errors import AudioError, OptionError, SessionError
-from whispertide.events import Confirmed, Error, Event, Hypothesis, Lag, Language
+from whispertide.audio.pcm import checked
+from whispertide.audio.vad import Gate
+from whispertide.errors import OptionError, SessionError
+from whispertide.events import Error, Event
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
+from whispertide.session_state import SessionState
 from whispertide.streaming.policy import AnyPolicy, Executor
 from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.streaming.schedule import ON_TIME, Lateness, Schedule
+from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.stages import Pending, begin, depth_of
-from whispertide.streaming.turns import Flight, Turns, TurnState
-from whispertide.transcript import Change, Transcript
-from whispertide.types import FloatArray, to_samples
-
-
-class Gate(Protocol):
-    """Cuts the stream into utterances (`audio.vad.SpeechGate`). Portions do not change what it says."""
-
-    @property
-    def needed_from(self) -> int:
-        """The first sample that an utterance starting now could still claim."""
-
-    def feed(self, samples: FloatArray) -> list[GateEvent]:
-        """Judge the next samples."""
-
-    def finish(self) -> list[GateEvent]:
-        """End the open utterance, if any, at the newest sample; feeding may go on."""
-
-    def snapshot(self) -> Any:
-        """The state, for `restore`."""
-
-    def restore(self, state: Any) -> None:
-        """Go on from `state`."""
-
-
-@dataclass(slots=True)
-class SessionState:
-    """All that a session remembers. `gate` is the gate's state, and only set in snapshots.
-
-    `language` was detected last, `spoken` in this utterance.
-    """
-
-    recipe: Recipe
-    options: DecodeOptions
-    turns: TurnState = field(default_factory=TurnState)
-    buffer: AudioBuffer = field(default_factory=AudioBuffer)
-    transcript: Transcript = field(default_factory=Transcript)
-    gate: Any = None
-    outbox: list[Event] = field(default_factory=list)
-    seq: int = 0
-    language: str | None = None
-    spoken: str | None = None
-    lateness: Lateness = ON_TIME
-    replaced: int = 0
-
-    def emit(self, kind: type[Event], at: int, **values: Any) -> None:
-        """Number an event and keep it for whoever asks next."""
-        self.outbox.append(kind(self.seq, at, **values))
-        self.seq += 1
-
-    def forget(self) -> None:
-        """See `Session.forget`."""
-        self.transcript.forget()
-        self.turns.forget()
-
-    def copy(self) -> "SessionState":
-        """An independent copy; values that never change are shared."""
-        return replace(
-            self,
-            turns=self.turns.copy(),
-            buffer=self.buffer.copy(),
-            transcript=self.transcript.copy(),
-            outbox=list(self.outbox),
-        )
+from whispertide.streaming.turns import Flight, Turns
+from whispertide.transcript import Transcript
+from whispertide.types import FloatArray
 
 
 class Session:
@@ -272,7 +209,7 @@ class Session:
         `SessionError` once the session is ending.
         """
         self._require_going_on()
-        audio, replaced = _checked(samples)
+        audio, replaced = checked(samples)
         self._state.replaced += replaced
         self._state.buffer.append(audio)
         self._turns.receive(len(audio), self._gate.feed(audio) if self._gate is not None else ())
@@ -328,7 +265,7 @@ class Session:
         if self._gate is not None:
             self._gate.finish()
         self.close()
-        self._show(self._state.transcript.drop_hypothesis(), self.received)
+        self._state.show(self._state.transcript.drop_hypothesis(), self.received)
         self._turns.clear()
         self._state.spoken = None
         self._release()
@@ -439,48 +376,17 @@ class Session:
         if taken is None:
             return
         flight, commit = taken
-        plan, state, transcript = flight.plan, self._state, self._state.transcript
-        self._note_language(result, flight.at)
-        stats = replace(result.stats, round_id=plan.id, window_start=plan.window.start, window_end=plan.window.end)
-        change = transcript.apply(commit, end=plan.window.end, loop_guard=state.recipe.policy.loop_guard)
-        self._show(change, flight.at, stats=stats)
-        if change.confirmed:
-            state.spoken = result.language
-        if plan.is_last:
-            state.spoken = None
-            self._show(transcript.drop_hypothesis(), flight.at, stats=stats)
+        self._state.say(flight, result, commit)
         self._turns.land(flight)
-        self._note_lag(flight, commit.level)
+        self._state.note_lag(flight.at, self._behind(flight), commit.level)
         self._release()
 
-    def _show(self, change: Change, at: int, **values: Any) -> None:
-        if change.confirmed:
-            self._state.emit(Confirmed, at, words=change.confirmed, **values)
-        if change.hypothesis is not None:
-            self._state.emit(Hypothesis, at, words=change.hypothesis, **values)
-
-    def _note_language(self, result: RoundResult[Any], at: int) -> None:
-        """Say which language was detected, when that is news and nobody set one."""
-        state = self._state
-        if result.language is None or state.options.language is not None or result.language == state.language:
-            return
-        state.language = result.language
-        self._state.emit(Language, at, language=result.language, probability=result.language_probability)
-
-    def _note_lag(self, flight: Flight, lowered: int) -> None:
-        """Say when the audio after the last round passes another `lag_s`, and when it is well below that again.
-
-        Steps by which the policy has `lowered` its quality count too.
-        """
-        state = self._state
-        if self._turns.schedule.recorded or state.turns.requests or not self._turns.waiting:
-            behind = 0  # a replay has no lateness, and silence is nothing to be late for
-        else:
-            behind = self.received - flight.plan.window.end
-        now = state.lateness.after(behind, lowered, to_samples(state.recipe.schedule.lag_s))
-        if now != state.lateness:
-            self._state.emit(Lag, flight.at, behind=behind, level=max(now.steps, now.lowered))
-        state.lateness = now
+    def _behind(self, flight: Flight) -> int:
+        """The audio after the last round. A replay has no lateness, and silence is nothing to be late for."""
+        turns = self._turns
+        if turns.schedule.recorded or turns.state.requests or not turns.waiting:
+            return 0
+        return self.received - flight.plan.window.end
 
     def _release(self) -> None:
         """Let go of audio that neither a round nor an utterance to come can need."""
@@ -519,16 +425,3 @@ def _built_in(recipe: Recipe) -> dict[str, Any]:
         "vad_pause_s": schedule.vad_pause_s,
         "vad_pre_roll_s": schedule.vad_pre_roll_s,
     }
-
-
-def _checked(samples: npt.NDArray[Any]) -> tuple[FloatArray, int]:
-    """`samples` as float32, and how many were no numbers. Raises `AudioError` for a wrong type or shape."""
-    if not isinstance(samples, np.ndarray) or samples.dtype not in (np.float32, np.float64, np.int16):
-        got = f"an array of {samples.dtype}" if isinstance(samples, np.ndarray) else type(samples).__name__
-        raise AudioError(f"expected samples as a numpy array of float32, float64 or int16; got {got}")
-    if samples.ndim != 1:
-        raise AudioError(f"expected mono samples of shape [n] at 16 kHz; got shape {list(samples.shape)}")
-    if samples.dtype == np.int16:
-        return to_float(samples), 0
-    with np.errstate(over="ignore"):  # what does not fit into float32 becomes infinite, hence silence
-        return sanitize(samples.astype(np.float32))

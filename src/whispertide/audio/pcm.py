@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.audio.resample import StreamingResampler
+from whispertide.audio.resample import StreamingResampler, sanitize
+from whispertide.errors import AudioError
 from whispertide.options import check_choice
 from whispertide.types import FloatArray
 
@@ -30,6 +31,22 @@ def to_float(values: npt.NDArray[Any]) -> FloatArray:
 def to_int16(samples: FloatArray) -> npt.NDArray[np.int16]:
     """Samples with full scale at 1 -> 16-bit PCM: rounded, half to even; what is louder is clipped."""
     return np.round(np.clip(samples, -1, 32767 / 32768) * 32768).astype(np.int16)
+
+
+def checked(samples: npt.NDArray[Any]) -> tuple[FloatArray, int]:
+    """Mono samples [n] at 16 kHz (float32, float64 or int16) as float32, and how many were no numbers and are 0 now.
+
+    Raises `AudioError` for a wrong type or shape.
+    """
+    if not isinstance(samples, np.ndarray) or samples.dtype not in (np.float32, np.float64, np.int16):
+        got = f"an array of {samples.dtype}" if isinstance(samples, np.ndarray) else type(samples).__name__
+        raise AudioError(f"expected samples as a numpy array of float32, float64 or int16; got {got}")
+    if samples.ndim != 1:
+        raise AudioError(f"expected mono samples of shape [n] at 16 kHz; got shape {list(samples.shape)}")
+    if samples.dtype == np.int16:
+        return to_float(samples), 0
+    with np.errstate(over="ignore"):  # what does not fit into float32 becomes infinite, hence silence
+        return sanitize(samples.astype(np.float32))
 
 
 class Samples:

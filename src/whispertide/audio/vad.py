@@ -88,6 +88,26 @@ class VoiceDetector(Protocol):
         """The probability of speech in `block` ([512]), and the state after it."""
 
 
+class Gate(Protocol):
+    """Cuts the stream into utterances. Portions do not change what it says."""
+
+    @property
+    def needed_from(self) -> int:
+        """The first sample that an utterance starting now could still claim."""
+
+    def feed(self, samples: FloatArray) -> list[GateEvent]:
+        """Judge the next samples."""
+
+    def finish(self) -> list[GateEvent]:
+        """End the open utterance, if any, at the newest sample; feeding may go on."""
+
+    def snapshot(self) -> Any:
+        """The state, for `restore`."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from `state`."""
+
+
 @dataclass(slots=True)
 class GateState:
     """All that a gate remembers. A shallow copy is a full one: arrays and detector states are replaced, never changed.

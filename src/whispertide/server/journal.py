@@ -36,7 +36,7 @@ from whispertide.server.live import Command, LiveSession
 from whispertide.server.outbox import Entry, Mark
 from whispertide.server.protocols.base import Audio, Settings, as_plain
 from whispertide.server.watermark import Watermark
-from whispertide.session import SessionState
+from whispertide.session_state import SessionState
 from whispertide.streaming.recipe import Recipe
 from whispertide.types import SAMPLE_RATE
 

@@ -24,6 +24,7 @@ from whispertide.api import Transcriber
 from whispertide.atomic import write_text
 from whispertide.audio.file import load_audio
 from whispertide.audio.pcm import to_int16
+from whispertide.audio.vad import Gate
 from whispertide.errors import AudioError, OptionError, TranscriptError
 from whispertide.events import Confirmed, Event, from_dict, to_dict
 from whispertide.options import DecodeOptions
@@ -31,7 +32,7 @@ from whispertide.server.live import Command, LiveSession, is_last
 from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Audio, Configure, Settings, as_plain
-from whispertide.session import Gate, Session
+from whispertide.session import Session
 from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.recipes import make_gate
 from whispertide.streaming.schedule import Recorded

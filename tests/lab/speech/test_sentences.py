@@ -6,7 +6,7 @@ import pytest
 
 from whispertide.lab.speech.sentences import VOICES, open_sentences, recording
 from whispertide.lab.speech.text import is_test_sentence
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Spoken, Timed
+from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Spoken
 
 needs_voices = pytest.mark.skipif(
     shutil.which("espeak-ng") is None or shutil.which("flite") is None, reason="espeak-ng or flite is not installed"
@@ -15,7 +15,7 @@ PAIR = (TRAINED[1], HELD_OUT[0])  # espeak-ng, which is fast
 
 
 def test_a_recording_has_silence_around_its_words() -> None:
-    spoken = Spoken(np.full(3000, 100, np.int16), (Timed(0, 1000), Timed(1000, 3000)))
+    spoken = Spoken(np.full(3000, 100, np.int16), ((0, 1000), (1000, 3000)))
     samples, words = recording("Two words.", spoken, np.random.RandomState(0))
     assert [text for text, _, _ in words] == ["Two", "words."]
     first, last = words[0][1], words[-1][2]

@@ -10,7 +10,8 @@ from whispertide.errors import CorpusError
 from whispertide.lab.speech import festival, speakers
 from whispertide.lab.speech.manners import Manner
 from whispertide.lab.speech.reading import read
-from whispertide.lab.speech.speakers import Said, check_installed, open_speaker
+from whispertide.lab.speech.speakers import check_installed, open_speaker
+from whispertide.lab.speech.voices import Spoken
 from whispertide.types import SAMPLE_RATE
 
 FESTIVAL_VOICES = {"festival:kdl": "english/ked_diphone", "festival:slt": "us/cmu_us_slt_arctic_hts"}
@@ -27,13 +28,10 @@ def need(voice: str) -> None:
         pytest.skip(f"{voice} is not installed")
 
 
-def say(voice: str, text: str, rate: float = 1.0, pitch: float = 1.0, melody: float = 0.0) -> Said:
+def say(voice: str, text: str, rate: float = 1.0, pitch: float = 1.0, melody: float = 0.0) -> Spoken:
     need(voice)
-    speaker = open_speaker(Manner(voice, rate, pitch, melody))
-    try:
-        said = speaker.say(text)
-    finally:
-        speaker.close()
+    with open_speaker(Manner(voice, rate, pitch, melody)) as speak:
+        said = speak(text)
     assert said is not None
     return said
 
@@ -65,7 +63,7 @@ def test_rate_and_pitch_are_heard(voice: str) -> None:
     assert 1.12 < hertz(high) / hertz(own) < 1.6
 
 
-def hertz(said: Said) -> float:
+def hertz(said: Spoken) -> float:
     """The median pitch of the loud parts, by autocorrelation."""
     found = []
     for at in range(0, len(said.samples) - 1024, 1024):

@@ -10,7 +10,7 @@ from whispertide.errors import CorpusError
 from whispertide.lab.speech import talks
 from whispertide.lab.speech.talks import TALKS, TalkPlan, assemble, open_talks, talk_plan
 from whispertide.lab.speech.text import is_test_sentence
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Spoken, Timed, Voice
+from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Spoken, Voice
 
 needs_voices = pytest.mark.skipif(
     shutil.which("espeak-ng") is None or shutil.which("flite") is None, reason="espeak-ng or flite is not installed"
@@ -33,7 +33,7 @@ class Metronome:
         samples = np.zeros(count * 1920, np.int16)
         for k in range(count):
             samples[k * 1920 : k * 1920 + 1600] = 1000
-        return Spoken(samples, tuple(Timed(k * 1920, k * 1920 + 1600) for k in range(count)))
+        return Spoken(samples, tuple((k * 1920, k * 1920 + 1600) for k in range(count)))
 
 
 def plan(words: int = 60, number: int = 0, seed: int = 0) -> TalkPlan:

@@ -3,7 +3,8 @@
 import numpy as np
 
 from whispertide.lab.speech.manners import Manner
-from whispertide.lab.speech.speakers import Said, Speaker
+from whispertide.lab.speech.speakers import Say
+from whispertide.lab.speech.voices import Spoken
 
 TEXTS = ["The old cat sleeps here.", "A dog came from the 3rd house in 1987."]
 
@@ -18,17 +19,15 @@ class FakeSpeaker:
         self.count = 0
         FakeSpeaker.opened.append(self)
 
-    def say(self, text: str) -> Said | None:
+    def __enter__(self) -> Say:
+        return self.say
+
+    def say(self, text: str) -> Spoken | None:
         self.count += 1
         words = len(text.split())
         samples = np.random.RandomState(len(text)).randint(-99, 99, 1600 * words).astype(np.int16)
         spans = tuple((1600 * at, 1600 * at + 1600) for at in range(words))
-        return None if self.count % 7 == 0 else Said(samples, spans, "the" not in text)
+        return None if self.count % 7 == 0 else Spoken(samples, spans, "the" not in text)
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self.closed = True
-
-
-def open_fake(manner: Manner) -> Speaker:
-    speaker = FakeSpeaker(manner)
-    return Speaker(speaker.say, speaker.close)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lab.training.fake_speaker import TEXTS, FakeSpeaker, open_fake
+from lab.training.fake_speaker import TEXTS, FakeSpeaker
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.speech.text import is_test_sentence
@@ -33,7 +33,7 @@ def test_a_shard_is_a_function_of_the_recipe_and_its_number(tmp_path: Path) -> N
         ("d", replace(RECIPE, seed=6), 3),
     ):
         (tmp_path / name).mkdir()
-        make_shard(tmp_path / name, number, recipe, TEXTS, open_fake)
+        make_shard(tmp_path / name, number, recipe, TEXTS, FakeSpeaker)
     a, b, c, d = ([said.text for said in utterances(tmp_path / name)] for name in "abcd")
     assert a == b
     assert a != c
@@ -42,7 +42,7 @@ def test_a_shard_is_a_function_of_the_recipe_and_its_number(tmp_path: Path) -> N
 
 def test_what_a_shard_holds(tmp_path: Path) -> None:
     FakeSpeaker.opened.clear()
-    make_shard(tmp_path, 0, RECIPE, TEXTS, open_fake)
+    make_shard(tmp_path, 0, RECIPE, TEXTS, FakeSpeaker)
     made = utterances(tmp_path)
     assert 20 <= sum(len(said.samples) for said in made) / 16_000 < 24
     assert sorted(file.name for file in tmp_path.iterdir()) == ["00000.json", "00000.npy"]
@@ -70,7 +70,7 @@ if {ends!r} == "never":
     time.sleep(60)
 if {ends!r} == "badly" and number == 1:
     sys.exit("the voice is hoarse")
-making.make_shard(folder, number, making.read_recipe(folder), fake_speaker.TEXTS, fake_speaker.open_fake)
+making.make_shard(folder, number, making.read_recipe(folder), fake_speaker.TEXTS, fake_speaker.FakeSpeaker)
 """
 
 

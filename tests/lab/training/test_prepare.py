@@ -13,9 +13,9 @@ from command_line import write_wav
 from whispertide.audio.file import load_audio
 from whispertide.errors import CorpusError, OutputError
 from whispertide.lab.speech.manifest import read_manifest
+from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training import prepare as module
 from whispertide.lab.training.prepare import BadManifestError, prepare
-from whispertide.lab.training.reserved import is_reserved
 from whispertide.lab.training.shards import open_shards, read_licences
 
 TEXTS = [text for n in range(40) if not is_reserved(text := f"This is sentence number {n} of mine.")]

@@ -8,7 +8,7 @@ import pytest
 
 from small_training import spoken, write_speech
 from whispertide.errors import CorpusError
-from whispertide.lab.training.reserved import is_reserved
+from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training.shards import open_shards, write_shard
 
 

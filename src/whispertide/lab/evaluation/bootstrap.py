@@ -24,14 +24,13 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What B has more than A, with its interval; `b_lower` is the share of draws in which B was lower than A."""
+    """What B has more than A, with its interval."""
 
     a: float
     b: float
     difference: float
     low: float
     high: float
-    b_lower: float
     utterances: int
 
     @property
@@ -65,8 +64,7 @@ def paired(
     )
     low, high = _percentiles(drawn, level)
     whole_a, whole_b = (float(_ratios(values.sum(axis=0)[None])[0]) for values in (first, second))
-    lower = float(np.mean(drawn[np.isfinite(drawn)] < 0))
-    return Difference(whole_a, whole_b, whole_b - whole_a, low, high, lower, len(first))
+    return Difference(whole_a, whole_b, whole_b - whole_a, low, high, len(first))
 
 
 def compare(

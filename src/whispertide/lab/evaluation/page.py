@@ -30,53 +30,54 @@ class Table:
         if any(len(row) != len(self.columns) for row in self.rows):
             raise ValueError(f"expected rows of {len(self.columns)} cells; got {[len(row) for row in self.rows]}")
 
+    @property
+    def cells(self) -> list[tuple[str, ...]]:
+        """The rows with dashes where nothing is."""
+        return [tuple(cell or _EMPTY for cell in row) for row in self.rows]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold figures; they stand to the right."""
+        columns = ([cell for cell in column if cell != _EMPTY] for column in zip(*self.cells, strict=True))
+        found = [bool(column) and all(cell.lstrip("+-−<")[:1].isdigit() for cell in column) for column in columns]
+        return found or [False] * len(self.columns)
+
 
 def text_table(table: Table) -> str:
     """For a terminal: figures to the right, text to the left, two spaces between columns."""
-    rows = [tuple(cell or _EMPTY for cell in row) for row in table.rows]
-    columns = list(zip(table.columns, *rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    numeric = [_is_numeric(column[1:]) for column in columns]
-    lines = [table.title] if table.title else []
-    for row in (table.columns, *rows):
-        cells = (
-            f"{cell:>{width}}" if right else f"{cell:<{width}}"
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        )
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    rows = [table.columns, *table.cells]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = [f"{'>' if right else '<'}{width}" for right, width in zip(table.numeric, widths, strict=True)]
+    lines = ["  ".join(map(format, row, aligned)).rstrip() for row in rows]
+    return "\n".join([table.title, *lines] if table.title else lines)
 
 
 def markdown_table(table: Table) -> str:
     """As GitHub writes tables; figures to the right."""
-    columns = list(zip(*(tuple(cell or _EMPTY for cell in row) for row in table.rows), strict=True))
-    rule = ["---:" if _is_numeric(column) else "---" for column in columns] or ["---"] * len(table.columns)
-    lines = [table.columns, rule, *([cell or _EMPTY for cell in row] for row in table.rows)]
+    rule = ["---:" if right else "---" for right in table.numeric]
+    lines = [table.columns, rule, *table.cells]
     text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
     return f"**{table.title}**\n\n{text}" if table.title else text
 
 
 def html_table(table: Table) -> str:
     """A table that scrolls sideways on a narrow page while its first column stays."""
-    numeric = [_is_numeric([row[place] or _EMPTY for row in table.rows]) for place in range(len(table.columns))]
+    kinds = [' class="n"' if right else "" for right in table.numeric]
 
-    def line(cells: Sequence[str | None], tag: str) -> str:
-        parts = []
-        for place, cell in enumerate(cells):
-            name = "th" if tag == "th" or place == 0 else "td"
-            scope = ' scope="col"' if tag == "th" else ' scope="row"' if place == 0 else ""
-            kind = ' class="n"' if numeric[place] else ""
-            text = escape(cell or _EMPTY)
-            if tag == "th":
-                text = "\u00a0".join(text.rsplit(" ", 1))  # a unit stays with its figure's name
-            parts.append(f"<{name}{scope}{kind}>{text}</{name}>")
-        return f"<tr>{''.join(parts)}</tr>"
+    def head(kind: str, cell: str) -> str:
+        text = "\u00a0".join(escape(cell or _EMPTY).rsplit(" ", 1))  # a unit stays with its figure's name
+        return f'<th scope="col"{kind}>{text}</th>'
+
+    def line(row: Sequence[str]) -> str:
+        first = f'<th scope="row"{kinds[0]}>{escape(row[0])}</th>'
+        return first + "".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds[1:], row[1:], strict=True))
 
     caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
-    body = "\n".join(line(row, "td") for row in table.rows)
-    head = line(table.columns, "th")
+    heads = "".join(map(head, kinds, table.columns))
+    body = "\n".join(f"<tr>{line(row)}</tr>" for row in table.cells)
     return (
-        f'<div class="scroll" tabindex="0"><table>{caption}<thead>{head}</thead>\n<tbody>{body}</tbody></table></div>'
+        f'<div class="scroll" tabindex="0"><table>{caption}<thead><tr>{heads}</tr></thead>\n'
+        f"<tbody>{body}</tbody></table></div>"
     )
 
 
@@ -130,11 +131,6 @@ def page(title: str, lead: str, *sections: str) -> str:
 </body>
 </html>
 """
-
-
-def _is_numeric(cells: Sequence[str]) -> bool:
-    filled = [cell for cell in cells if cell != _EMPTY]
-    return bool(filled) and all(cell.lstrip("+-−<")[:1].isdigit() for cell in filled)
 
 
 _CSS = """

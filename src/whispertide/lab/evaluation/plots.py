@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 COLOURS = ("#1845fb", "#ff5e02", "#c91f16", "#c849a9", "#adad7d", "#86c8dd", "#578dff", "#656364")
 SERIES = len(COLOURS)
-_INK, _GREY = "#1d2126", "#b0b6bd"
 _MARKED = {"color": COLOURS, "marker": tuple("os^Dv<>p")}  # what tells one curve from the next
 _DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 _DASHED = {"color": COLOURS, "linestyle": 2 * _DASHES}
@@ -38,14 +37,12 @@ _BAR_HEIGHT = 0.36
 _LABEL = 32  # characters in a line of a bar's label
 _SHARES = 250  # points of a cumulative distribution
 
-# How every plot looks, as matplotlib's settings
+# How every plot differs from matplotlib's own
 STYLE: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "axes.edgecolor": _GREY,
-    "axes.labelcolor": _INK,
     "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
     "grid.color": "#e1e4e8",
     "legend.frameon": False,
@@ -53,11 +50,6 @@ STYLE: dict[str, Any] = {
     "legend.handlelength": 3.0,
     "lines.linewidth": 1.6,
     "lines.markersize": 5.5,
-    "text.color": _INK,
-    "xtick.color": _GREY,
-    "xtick.labelcolor": _INK,
-    "ytick.color": _GREY,
-    "ytick.labelcolor": _INK,
 }
 
 
@@ -136,7 +128,7 @@ def scatter(
         for curve in curves:
             axes.plot(curve.x, curve.y, lw=1.2, label=curve.label)
         for level, dash in zip(levels, cycle((*_DASHES[1:], _DASHES[0])), strict=False):
-            axes.axhline(level.y, color=_INK, linestyle=dash, lw=1.0, label=level.label)
+            axes.axhline(level.y, color="black", linestyle=dash, lw=1.0, label=level.label)
         axes.margins(x=0.12, y=0.2)
         heights = [y for curve in curves for y in curve.y] + [level.y for level in levels]
         _from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
@@ -192,7 +184,7 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
             edge = item.value
             if item.low is not None and item.high is not None:
                 spread = [[max(item.value - item.low, 0.0)], [max(item.high - item.value, 0.0)]]
-                axes.errorbar(item.value, row, xerr=spread, color=_INK, capsize=3, lw=1.1)
+                axes.errorbar(item.value, row, xerr=spread, color="black", capsize=3, lw=1.1)
                 edge = max(edge, item.high)
             axes.annotate(
                 f"{item.value:.3g}", (max(edge, 0), row), xytext=(5, 0), textcoords="offset points", va="center"

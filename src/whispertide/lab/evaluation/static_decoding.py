@@ -85,38 +85,54 @@ class FixedCacheGraph(UnrolledGraph):
             self.graph.output(value, f"present_{name}", TensorProto.FLOAT, [1, self.heads, 1, self.size])
 
 
-class Decoding:
-    """What all ways of decoding share: weights in one file, fixed inputs, sessions."""
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What graphs are built of and with, and where; their weights are in one file."""
 
-    def __init__(self, name: str, checkpoint: Checkpoint, folder: Path, options: EngineOptions) -> None:
-        self.name = name
-        self.dims = checkpoint.dims
-        self.opening = opening_of(checkpoint)
-        self.folder = folder
-        self.options = options
-        self.runs = 0
-        rng = np.random.default_rng(3)
-        self.heads = checkpoint.dims.n_text_head
-        self.size = checkpoint.dims.n_text_state // self.heads
-        self.audio: Arrays = {"cross_bias": np.zeros((1, 1, 1, FRAMES), np.float32)}
-        for layer in range(checkpoint.dims.n_text_layer):
-            keys, values = (1, self.heads, self.size, FRAMES), (1, self.heads, FRAMES, self.size)
-            self.audio[f"cross_k.{layer}"] = rng.standard_normal(keys).astype(np.float32)
-            self.audio[f"cross_v.{layer}"] = rng.standard_normal(values).astype(np.float32)
-        self.suppress = np.zeros((2, checkpoint.dims.n_vocab), np.float32)
-        self.suppress[:, checkpoint.tokenizer.eot] = -1e30  # every decode is to be of full length
+    checkpoint: Checkpoint
+    weights: WeightFile
+    folder: Path
+    options: EngineOptions
 
-    def save(self, graph: UnrolledGraph) -> None:
-        """Write a graph next to the weights."""
+    def builder(self, name: str) -> PortableBuilder:
+        """For a graph of that name."""
+        return PortableBuilder(name, self.weights)
+
+    def open(self, graph: UnrolledGraph, name: str) -> GraphSession:
+        """Write a graph next to the weights; a session that shares them, mapped."""
         graph.build().save(self.folder)
-
-    def open(self, name: str) -> GraphSession:
-        """A session that shares the mapped weights."""
         return open_session(self.folder / f"{name}.onnx", self.options, entries={"session.disable_prepacking": "1"})
 
-    def cache_names(self) -> list[str]:
-        """Of keys and values."""
-        return [f"{which}.{layer}" for layer in range(self.dims.n_text_layer) for which in "kv"]
+
+class Decoding:
+    """What all ways of decoding share: fixed inputs, an empty cache, and what a run of a graph gives."""
+
+    def __init__(self, name: str, checkpoint: Checkpoint) -> None:
+        self.name = name
+        self.opening = opening_of(checkpoint)
+        self.runs = 0
+        dims, rng = checkpoint.dims, np.random.default_rng(3)
+        self.heads, self.size = dims.n_text_head, dims.n_text_state // dims.n_text_head
+        self.cached = [f"{which}.{layer}" for layer in range(dims.n_text_layer) for which in "kv"]
+        suppress = np.zeros((2, dims.n_vocab), np.float32)
+        suppress[:, checkpoint.tokenizer.eot] = -1e30  # every decode is to be of full length
+        self.fixed: Arrays = {"cross_bias": np.zeros((1, 1, 1, FRAMES), np.float32), "suppress": suppress}
+        for layer in range(dims.n_text_layer):
+            for which, shape in (("k", (self.size, FRAMES)), ("v", (FRAMES, self.size))):
+                values = rng.standard_normal((1, self.heads, *shape)).astype(np.float32)
+                self.fixed[f"cross_{which}.{layer}"] = values
+
+    def empty_cache(self, length: int) -> Arrays:
+        """Keys and values of `length` places."""
+        shape = (1, self.heads, length, self.size)
+        return {f"past_{name}": np.zeros(shape, np.float32) for name in self.cached}
+
+    def run(self, session: GraphSession, inputs: Arrays) -> tuple[list[int], list[Any]]:
+        """The tokens that a graph finds, and its keys and values in the order of the cache."""
+        names = ["tokens", *(f"present_{name}" for name in self.cached)]
+        tokens, *present = session.run(names, {**inputs, **self.fixed})
+        self.runs += 1
+        return tokens.numpy()[0].tolist(), present
 
     def decode(self, fed: int) -> list[int]:
         """Greedily, until so many tokens have been fed."""
@@ -126,66 +142,46 @@ class Decoding:
 class Chunked(Decoding):
     """Unrolled chunks, or with a plan of ones: per-step graphs."""
 
-    def __init__(
-        self,
-        name: str,
-        checkpoint: Checkpoint,
-        weights: WeightFile,
-        folder: Path,
-        options: EngineOptions,
-        plan: Sequence[int],
-    ) -> None:
-        super().__init__(name, checkpoint, folder, options)
-        self.chunks = chunks_of(tuple(plan), len(self.opening))
+    def __init__(self, name: str, workshop: Workshop, plan: Sequence[int]) -> None:
+        super().__init__(name, workshop.checkpoint)
         self.sessions = []
-        for chunk in self.chunks:
+        for chunk in chunks_of(tuple(plan), len(self.opening)):
             graph = f"{name}-{chunk.start}-{chunk.end}"
-            self.save(UnrolledGraph(checkpoint, PortableBuilder(graph, weights), chunk, FRAMES))
-            self.sessions.append(self.open(graph))
+            built = UnrolledGraph(workshop.checkpoint, workshop.builder(graph), chunk, FRAMES)
+            self.sessions.append((chunk, workshop.open(built, graph)))
 
     def decode(self, fed: int) -> list[int]:
         """Greedily, until so many tokens have been fed."""
-        shape = (1, self.heads, DUMMY, self.size)
-        cache: Arrays = {f"past_{name}": np.zeros(shape, np.float32) for name in self.cache_names()}
-        known, tokens = list(self.opening), []
+        cache = self.empty_cache(DUMMY)
+        known, tokens = list(self.opening), list[int]()
         self.runs = 0
-        names = ["tokens", *(f"present_{name}" for name in self.cache_names())]
-        for chunk, session in zip(self.chunks, self.sessions, strict=True):
+        for chunk, session in self.sessions:
             if chunk.start >= fed:
                 break
             forced = np.full((1, chunk.length), -1, np.int32)
             forced[0, : len(known)] = known
-            rule = np.ones(chunk.steps, np.int32)
-            values = session.run(
-                names, {"forced": forced, "rule": rule, "suppress": self.suppress, **cache, **self.audio}
-            )
-            self.runs += 1
-            tokens += values[0].numpy()[0].tolist()
+            found, present = self.run(session, {"forced": forced, "rule": np.ones(chunk.steps, np.int32), **cache})
+            tokens += found
             known = tokens[-1:]
-            cache = dict(zip(cache, values[1:], strict=True))
+            cache = dict(zip(cache, present, strict=True))
         return tokens[: fed - len(self.opening) + 1]
 
 
 class Fixed(Decoding):
     """One graph, one step, one full-length cache."""
 
-    def __init__(
-        self, name: str, checkpoint: Checkpoint, weights: WeightFile, folder: Path, options: EngineOptions, length: int
-    ) -> None:
-        super().__init__(name, checkpoint, folder, options)
+    def __init__(self, name: str, workshop: Workshop, length: int) -> None:
+        super().__init__(name, workshop.checkpoint)
         self.length = length
-        self.save(FixedCacheGraph(checkpoint, PortableBuilder(name, weights), length))
-        self.session = self.open(name)
+        self.session = workshop.open(FixedCacheGraph(workshop.checkpoint, workshop.builder(name), length), name)
 
     def decode(self, fed: int) -> list[int]:
         """Greedily, until so many tokens have been fed."""
-        shape = (1, self.heads, DUMMY + self.length, self.size)
-        cache = {name: np.zeros(shape, np.float32) for name in self.cache_names()}
+        cache = self.empty_cache(DUMMY + self.length)
         filled = np.full((1, 1, 1, DUMMY + self.length + 1), -1e30, np.float32)
         filled[..., -1] = 0.0
         tokens: list[int] = []
         self.runs = 0
-        names = ["tokens", *(f"present_{name}" for name in self.cache_names())]
         for place in range(fed):
             token = self.opening[place] if place < len(self.opening) else tokens[-1]
             inputs: Arrays = {
@@ -193,17 +189,14 @@ class Fixed(Decoding):
                 "rule": np.ones(1, np.int32),
                 "position": np.array([place], np.int32),
                 "filled": filled,
-                "suppress": self.suppress,
-                **{f"past_{name}": value for name, value in cache.items()},
-                **self.audio,
+                **cache,
             }
-            values = self.session.run(names, inputs)
-            self.runs += 1
-            for name, value in zip(cache, values[1:], strict=True):
+            found, present = self.run(self.session, inputs)
+            for name, value in zip(cache, present, strict=True):
                 cache[name][:, :, DUMMY + place] = value.numpy()[:, :, 0]
             filled[..., DUMMY + place] = 0.0
             if place + 1 >= len(self.opening):
-                tokens.append(int(values[0].numpy()[0, 0]))
+                tokens += found
         return tokens
 
 
@@ -224,13 +217,12 @@ def contenders(checkpoint: Checkpoint, folder: Path, options: EngineOptions) -> 
     layout: UnrolledLayout = layout_for(checkpoint)
     plan, total = PLANS[0], sum(PLANS[0])
     with (folder / "decoder.bin").open("wb") as file:
-        weights = WeightFile("decoder.bin", file)
-        rest = (weights, folder, options)
+        workshop = Workshop(checkpoint, WeightFile("decoder.bin", file), folder, options)
         makers: dict[str, Callable[[str], Decoding]] = {
-            "fixed-448": lambda name: Fixed(name, checkpoint, *rest, checkpoint.dims.n_text_ctx),
-            "fixed-30": lambda name: Fixed(name, checkpoint, *rest, total),
-            "steps": lambda name: Chunked(name, checkpoint, *rest, (layout.block, *[1] * (total - layout.block))),
-            "unrolled": lambda name: Chunked(name, checkpoint, *rest, plan),
+            "fixed-448": lambda name: Fixed(name, workshop, checkpoint.dims.n_text_ctx),
+            "fixed-30": lambda name: Fixed(name, workshop, total),
+            "steps": lambda name: Chunked(name, workshop, (layout.block, *[1] * (total - layout.block))),
+            "unrolled": lambda name: Chunked(name, workshop, plan),
         }
         made, memory = [], {}
         for name, make in makers.items():

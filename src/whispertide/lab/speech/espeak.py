@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.voices import INSTALL, Int16Array, Spoken, Timed, at_16k
+from whispertide.lab.speech.voices import INSTALL, Int16Array, Span, Spoken, at_16k
 from whispertide.types import SAMPLE_RATE
 
 # speak_lib.h
@@ -82,10 +82,12 @@ def _library() -> ctypes.CDLL:
 class EspeakSpeaker:
     """A voice of espeak-ng at `rate` words per minute and `pitch` (0 to 99, 50 is the voice's own).
 
-    `intonation` is how far the pitch moves (0 to 99, 50 is the voice's own).
+    `intonation` is how far the pitch moves (0 to 99, 50 is the voice's own). With `shared`, words that are not told
+    apart share their span; else their sentence is refused.
     """
 
-    def __init__(self, voice: str, *, rate: int, pitch: int, intonation: int = 50) -> None:
+    def __init__(self, voice: str, *, rate: int, pitch: int, intonation: int = 50, shared: bool = False) -> None:
+        self._shared = shared
         self._library = _library()
         self._hertz: int = self._library.espeak_Initialize(_SYNCHRONOUS, 0, None, _OPTIONS)
         if self._hertz <= 0:
@@ -103,33 +105,24 @@ class EspeakSpeaker:
         self._library.espeak_SetSynthCallback(self._callback)
 
     def speak(self, text: str) -> Spoken | None:
-        """The sentence, or None where its words are not told apart. Raises `CorpusError` if espeak-ng fails."""
-        sound = self._synthesize(text)
-        spans = word_spans(text, self._marks, len(sound))
-        return None if spans is None else self._spoken(sound, spans)
+        """The sentence, or None where the marks make no sense, or do not tell its words apart and none may share.
 
-    def speak_all(self, text: str) -> tuple[Spoken | None, bool]:
-        """The sentence, words that are not told apart sharing their span, and whether all times are exact.
-
-        None where the marks make no sense at all. Raises `CorpusError` if espeak-ng fails.
+        Raises `CorpusError` if espeak-ng fails.
         """
-        sound = self._synthesize(text)
-        found = shared_spans(text, self._marks, len(sound))
-        return (None, False) if found is None else (self._spoken(sound, found[0]), found[1])
-
-    def _synthesize(self, text: str) -> Int16Array:
-        """The sound at the library's own rate; its marks are in `_marks`."""
         self._sound, self._marks = [], []
         data = text.encode()
         status = self._library.espeak_Synth(data, len(data) + 1, 0, _POS_CHARACTER, 0, _UTF8, None, None)
         if status != 0 or not self._sound:
             raise CorpusError(f"espeak-ng failed on {text!r} (status {status})")
-        return np.concatenate(self._sound)
-
-    def _spoken(self, sound: Int16Array, spans: list[tuple[int, int]]) -> Spoken:
-        to_16k = SAMPLE_RATE / self._hertz
-        words = tuple(Timed(round(start * to_16k), round(end * to_16k)) for start, end in spans)
-        return Spoken(at_16k(sound, self._hertz), words)
+        sound, to_16k = np.concatenate(self._sound), SAMPLE_RATE / self._hertz
+        if self._shared:
+            spans, exact = shared_spans(text, self._marks, len(sound)) or (None, False)
+        else:
+            spans, exact = word_spans(text, self._marks, len(sound)), True
+        if spans is None:
+            return None
+        words = tuple((round(start * to_16k), round(end * to_16k)) for start, end in spans)
+        return Spoken(at_16k(sound, self._hertz), words, exact)
 
     def _take(self, sound: "ctypes._Pointer[ctypes.c_short]", count: int, events: "ctypes._Pointer[_Event]") -> int:
         if sound and count > 0:
@@ -145,7 +138,7 @@ class EspeakSpeaker:
         return 0
 
 
-def word_spans(text: str, marks: list[Mark], total: int) -> list[tuple[int, int]] | None:
+def word_spans(text: str, marks: list[Mark], total: int) -> list[Span] | None:
     """Start and end of every word of `text` in the synthesizer's samples; None where a word has no mark of its own."""
     begins = {found.start() for found in _TOKEN.finditer(text)}
     if any(mark.at >= 0 and mark.at not in begins for mark in marks):
@@ -154,7 +147,7 @@ def word_spans(text: str, marks: list[Mark], total: int) -> list[tuple[int, int]
     return found[0] if found is not None and found[1] else None
 
 
-def shared_spans(text: str, marks: list[Mark], total: int) -> tuple[list[tuple[int, int]], bool] | None:
+def shared_spans(text: str, marks: list[Mark], total: int) -> tuple[list[Span], bool] | None:
     """The same, but words that are not told apart share their span in proportion to their letters.
 
     The second value is False where that had to be done; None where words have marks, but not in their order.
@@ -176,7 +169,7 @@ def shared_spans(text: str, marks: list[Mark], total: int) -> tuple[list[tuple[i
             starts.append(start or 0)
     if starts != sorted(starts):
         return None
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     for group, start, upto in zip(groups, starts, [*starts[1:], total], strict=True):
         end = _end(marks, start, upto)
         letters = np.cumsum([0, *(len(tokens[number][1]) for number in group)])

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.voices import Spoken, Timed, at_16k
+from whispertide.lab.speech.voices import Span, Spoken, at_16k
 from whispertide.types import to_samples
 
 PACKAGES = {"kdl": "festvox-kdlpc16k", "slt": "festvox-us-slt-hts"}
@@ -68,9 +68,7 @@ class FestivalSpeaker:
         sound, rate = np.fromfile(self._sound, np.int16), self._rate
         samples = at_16k(sound, rate)
         words = [span for line in lines if (span := _span(line)) is not None]
-        told_apart = len(words) == len(text.split()) and all(
-            0 <= word.start < word.end <= len(samples) for word in words
-        )
+        told_apart = len(words) == len(text.split()) and all(0 <= start < end <= len(samples) for start, end in words)
         return Spoken(samples, tuple(words)) if told_apart else None
 
     def close(self) -> None:
@@ -101,11 +99,11 @@ class FestivalSpeaker:
         raise CorpusError(f"festival ended on {about!r}: is everything installed? (apt-get install {packages})")
 
 
-def _span(line: str) -> Timed | None:
+def _span(line: str) -> Span | None:
     """Where a token's words are; None where none of them has a length."""
     edges = [float(edge) for edge in line.split()[1:]]
     spans = [(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True) if end > start]
-    return Timed(to_samples(spans[0][0]), to_samples(spans[-1][1])) if spans else None
+    return (to_samples(spans[0][0]), to_samples(spans[-1][1])) if spans else None
 
 
 def _quoted(text: str) -> str:

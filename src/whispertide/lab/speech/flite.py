@@ -17,7 +17,7 @@ from ctypes.util import find_library
 import numpy as np
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.voices import INSTALL, Spoken, Timed, at_16k
+from whispertide.lab.speech.voices import INSTALL, Span, Spoken, at_16k
 from whispertide.types import to_samples
 
 _LIBRARIES = ("flite", "flite_usenglish", "flite_cmulex")  # in this order: one needs those before it
@@ -106,17 +106,17 @@ class FliteSpeaker:
             words = tuple(self._words(utterance))
         finally:
             self._library.delete_utterance(utterance)
-        told_apart = len(words) == len(text.split()) and all(0 <= word.start < word.end <= len(sound) for word in words)
+        told_apart = len(words) == len(text.split()) and all(0 <= start < end <= len(sound) for start, end in words)
         return Spoken(sound, words) if told_apart else None
 
-    def _words(self, utterance: int) -> Iterator[Timed]:
+    def _words(self, utterance: int) -> Iterator[Span]:
         """One span per token of the text; none for a token without words."""
         library = self._library
         token = library.relation_head(library.utt_relation(utterance, b"Token"))
         while token:
             spans = list(self._spans(library.item_daughter(token)))
             if spans:
-                yield Timed(to_samples(spans[0][0]), to_samples(spans[-1][1]))
+                yield to_samples(spans[0][0]), to_samples(spans[-1][1])
             token = library.item_next(token)
 
     def _spans(self, word: int | None) -> Iterator[tuple[float, float]]:

@@ -164,7 +164,8 @@ def _words(listed: object, text: str, start: int, end: int | None) -> Spans:
     """The spans of the words of `text`, which must be the words listed, in order and within the stretch."""
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise ValueError(f"expected 'words' as a list of objects with word, start and end; got {listed!r:.60}")
-    spoken, written = [_plain(str(one.get("word", ""))) for one in listed], [_plain(word) for word in text.split()]
+    spoken = [bare_word(str(one.get("word", ""))) for one in listed]
+    written = [bare_word(word) for word in text.split()]
     if spoken != written:
         raise ValueError(f"expected the words of the text, {len(written)} of them; got {_difference(spoken, written)}")
     spans = [(_moment(one.get("start"), "start"), _moment(one.get("end"), "end")) for one in listed]
@@ -192,7 +193,8 @@ def _span(first: int, last: int) -> str:
     return f"{first / SAMPLE_RATE:g} to {last / SAMPLE_RATE:g} s"
 
 
-def _plain(word: str) -> str:
+def bare_word(word: str) -> str:
+    """In small letters, without marks: two spellings of one word are equal so."""
     return _NOT_LETTERS.sub("", word.lower())
 
 

@@ -15,8 +15,8 @@ from types import MappingProxyType
 import numpy as np
 
 from whispertide.lab.speech import numbers
+from whispertide.lab.speech.voices import Span
 
-Span = tuple[int, int]
 Dice = np.random.RandomState
 
 # As Whisper writes them. Letters are spelled so that all three synthesizers say their names.

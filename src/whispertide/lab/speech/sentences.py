@@ -89,7 +89,7 @@ def recording(text: str, spoken: Spoken, dice: np.random.RandomState) -> tuple[I
     lead, tail = (to_samples(low + (high - low) * dice.random_sample()) for low, high in (_LEAD_S, _TAIL_S))
     sound = np.pad(spoken.samples.astype(np.float64), (lead, tail))
     level = _PEAK * 32767 / max(1.0, float(np.max(np.abs(sound))))
-    words = [(word, lead + at.start, lead + at.end) for word, at in zip(text.split(), spoken.words, strict=True)]
+    words = [(word, lead + start, lead + end) for word, (start, end) in zip(text.split(), spoken.words, strict=True)]
     return np.rint(sound * level).astype(np.int16), words
 
 

@@ -3,8 +3,8 @@
 The synthesizers' own units (words per minute, stretches, half-tones) are known here alone.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from whispertide.lab.speech.espeak import EspeakSpeaker, espeak_version
 from whispertide.lab.speech.festival import FestivalSpeaker
 from whispertide.lab.speech.flite import FliteSpeaker, flite_version
 from whispertide.lab.speech.manners import Manner
-from whispertide.lab.speech.reading import Span
-from whispertide.lab.speech.voices import Int16Array, Spoken, at_16k
+from whispertide.lab.speech.voices import Speaker, Spoken, at_16k
 from whispertide.types import SAMPLE_RATE
 
 _ESPEAK_WORDS_PER_MINUTE = 155
@@ -22,71 +21,45 @@ _STRETCH = {"rms": 0.85}  # flite's voices that are slow by themselves
 _WITHOUT_PITCH = ("flite:rms", "festival:slt")
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """Sound, 16 kHz int16 [n], and the span of each word said; not `exact` where words share a span between them."""
-
-    samples: Int16Array
-    words: tuple[Span, ...]
-    exact: bool
+Say = Callable[[str], Spoken | None]  # a text as it is said; None where the synthesizer made no sense of it
 
 
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """One voice in one manner.
+@contextmanager
+def open_speaker(manner: Manner) -> Iterator[Say]:
+    """What says texts in this manner, while entered. Raises `CorpusError` where its synthesizer is not installed."""
+    played = manner.pitch if manner.voice in _WITHOUT_PITCH else 1.0
+    speaker = _synthesizer(manner, played)
+    try:
+        yield lambda text: _played(speaker.speak(text), played)
+    finally:
+        if isinstance(speaker, FestivalSpeaker):
+            speaker.close()
 
-    say    the text as it is said, or None where the synthesizer made no sense of it
-    close  no more will be said; the libraries stay as they are
-    """
 
-    say: Callable[[str], Said | None]
-    close: Callable[[], None] = lambda: None
-
-
-def _espeak(voice: str, manner: Manner) -> Speaker:
-    speaker = EspeakSpeaker(
+def _synthesizer(manner: Manner, played: float) -> Speaker:
+    """The voice, whose sound will be played `played` times as fast."""
+    kind, _, voice = manner.voice.partition(":")
+    if kind == "flite":
+        stretch = _STRETCH.get(voice, 1.0) / manner.rate * played
+        return FliteSpeaker(voice, stretch=stretch, shift=manner.pitch / played)
+    if kind == "festival":
+        return FestivalSpeaker(voice, rate=manner.rate / played, pitch=manner.pitch / played)
+    return EspeakSpeaker(
         voice,
         rate=round(_ESPEAK_WORDS_PER_MINUTE * manner.rate),
         pitch=round(float(np.clip(50 + 60 * np.log2(manner.pitch), 0, 99))),
         intonation=round(50 + 30 * manner.melody),
+        shared=True,
     )
 
-    def say(text: str) -> Said | None:
-        spoken, exact = speaker.speak_all(text)
-        return _said(spoken, exact=exact)
 
-    return Speaker(say)
-
-
-def _flite(voice: str, manner: Manner) -> Speaker:
-    played = manner.pitch if manner.voice in _WITHOUT_PITCH else 1.0
-    stretch = _STRETCH.get(voice, 1.0) / manner.rate * played
-    speaker = FliteSpeaker(voice, stretch=stretch, shift=manner.pitch / played)
-    return Speaker(lambda text: _said(speaker.speak(text), played=played))
-
-
-def _festival(voice: str, manner: Manner) -> Speaker:
-    played = manner.pitch if manner.voice in _WITHOUT_PITCH else 1.0
-    speaker = FestivalSpeaker(voice, rate=manner.rate / played, pitch=manner.pitch / played)
-    return Speaker(lambda text: _said(speaker.speak(text), played=played), speaker.close)
-
-
-def _said(spoken: Spoken | None, *, exact: bool = True, played: float = 1.0) -> Said | None:
-    """What was spoken, played `played` times as fast."""
+def _played(spoken: Spoken | None, times: float) -> Spoken | None:
+    """The same, `times` as fast."""
     if spoken is None:
         return None
-    samples = at_16k(spoken.samples, round(SAMPLE_RATE * played))
-    spans = tuple((round(word.start / played), round(word.end / played)) for word in spoken.words)
-    return Said(samples, tuple((start, min(end, len(samples))) for start, end in spans), exact)
-
-
-_KINDS: dict[str, Callable[[str, Manner], Speaker]] = {"espeak-ng": _espeak, "flite": _flite, "festival": _festival}
-
-
-def open_speaker(manner: Manner) -> Speaker:
-    """The voice, ready to speak. Raises `CorpusError` where its synthesizer is not installed."""
-    kind, _, voice = manner.voice.partition(":")
-    return _KINDS[kind](voice, manner)
+    samples = at_16k(spoken.samples, round(SAMPLE_RATE * times))
+    spans = ((round(start / times), round(end / times)) for start, end in spoken.words)
+    return Spoken(samples, tuple((start, min(end, len(samples))) for start, end in spans), spoken.exact)
 
 
 def check_installed(voices: tuple[str, ...]) -> None:
@@ -98,4 +71,5 @@ def check_installed(voices: tuple[str, ...]) -> None:
         flite_version()
     for voice in voices:
         if voice.startswith("festival:"):
-            open_speaker(Manner(voice, 1.0, 1.0, 0.0)).close()
+            with open_speaker(Manner(voice, 1.0, 1.0, 0.0)):
+                pass

@@ -121,7 +121,7 @@ def assemble(plan: TalkPlan, speaker: Speaker) -> tuple[Int16Array, list[tuple[s
         length += pause
         parts.append(np.zeros(pause, np.int16))
         spans = zip(text.split(), spoken.words, strict=True)
-        words += [(word, length + span.start, length + span.end) for word, span in spans]
+        words += [(word, length + start, length + end) for word, (start, end) in spans]
         parts.append(spoken.samples)
         length += len(spoken.samples)
     sound = np.concatenate(parts).astype(np.float64)

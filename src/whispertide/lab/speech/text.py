@@ -3,7 +3,7 @@
 The rule: lower-case a sentence, keep letters, digits and apostrophes, join its words by single spaces, take SHA-256 of
 that. Where the digest, read as a number, is divisible by ten, the sentence is a test sentence: it may be spoken in an
 evaluation and must never be trained on. So evaluation and training may draw from the same source and stay disjoint.
-The talks use nothing but test sentences; `training` drops them (`is_test_sentence`).
+The talks use nothing but test sentences; `training` drops them (`is_test_sentence`, `is_reserved`).
 
 The bundled nano.en of version 0.1 is older than the rule. It was trained on WordNet glosses and examples; the sentences
 here come from a grammar of our own, which has no text in common with those but may make a short sentence again.
@@ -24,12 +24,18 @@ TEST_SHARE = 10  # one sentence in so many is for tests alone
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _MARKS = frozenset(",?")
+_END = re.compile(r"(?<=[.!?])[\"')]*\s+")
 
 
 def is_test_sentence(text: str) -> bool:
     """Whether this sentence is reserved for evaluation; see the rule above. Training must drop it if so."""
     plain = " ".join(_WORD.findall(text.lower().replace("’", "'")))
     return int.from_bytes(hashlib.sha256(plain.encode()).digest(), "big") % TEST_SHARE == 0
+
+
+def is_reserved(text: str) -> bool:
+    """Whether the text, or any sentence in it, is a test sentence."""
+    return any(map(is_test_sentence, {text, *_END.split(text)}))
 
 
 def reserved_sentences(seed: int, stream: int) -> Iterator[str]:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from whispertide.types import SAMPLE_RATE
 
 Int16Array = npt.NDArray[np.int16]
+Span = tuple[int, int]  # of a word in the sound of its sentence: first sample, and the one after its last
 Synthesizer = Literal["espeak-ng", "flite"]
 
 INSTALL = "on Debian and Ubuntu: apt-get install espeak-ng flite"
@@ -59,19 +60,15 @@ HELD_OUT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
-    """Where a word lies in the sound of its sentence, in samples at 16 kHz."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class Spoken:
-    """A sentence as sound: 16 kHz int16 [n], and one span per word of the text, in order."""
+    """A sentence as sound: 16 kHz int16 [n], and one span per word of the text, in order.
+
+    Not `exact` where words that the synthesizer does not tell apart share a span between them.
+    """
 
     samples: Int16Array
-    words: tuple[Timed, ...]
+    words: tuple[Span, ...]
+    exact: bool = True
 
 
 class Speaker(Protocol):

@@ -25,6 +25,7 @@ from torch import Tensor
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
+from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training.causal_batches import (
     CausalBatch,
     CausalBatches,
@@ -35,7 +36,6 @@ from whispertide.lab.training.causal_decoding import arwer, shown_at_ends
 from whispertide.lab.training.causal_network import adapt, adapters, causal_loss
 from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
 from whispertide.lab.training.network import load_network
-from whispertide.lab.training.reserved import is_reserved
 from whispertide.lab.training.shards import Shards, Utterance, read_licences
 from whispertide.lab.training.small_run import HELD_BACK, clean, note_options
 

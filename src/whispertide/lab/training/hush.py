@@ -24,13 +24,13 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from whispertide.checkpoint import Tokenizer
 from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
+from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training.augment import Dice
 from whispertide.lab.training.batches import quiet_worker
-from whispertide.lab.training.hush_windows import HushWindowOptions, Opening, compose_hush
+from whispertide.lab.training.hush_windows import HushWindowOptions, compose_hush, opening
 from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
 from whispertide.lab.training.mel import followed
 from whispertide.lab.training.network import Whisper
-from whispertide.lab.training.reserved import is_reserved
 from whispertide.lab.training.shards import Shards, Utterance
 from whispertide.lab.training.small_run import HELD_BACK, clean, note_options
 from whispertide.streaming.framing import LONGEST_HUSH_S, SHORTEST_HUSH_S
@@ -118,8 +118,7 @@ class HushBatches(Dataset[list[HushWindow]]):  # type: ignore[misc]
 
     def _window(self, dice: Dice) -> HushWindow:
         window = compose_hush(self._draw, self._tokenizer, dice, self._options.windows)
-        opening = Opening.of(window.samples, self._n_mels)
-        arrays = (opening.before, opening.tail, np.float32(opening.peak), window.tokens, window.targets)
+        arrays = (*opening(window.samples, self._n_mels), window.tokens, window.targets)
         return HushWindow(*(torch.from_numpy(np.array(values)[None]) for values in arrays))
 
     def _draw(self, dice: Dice) -> Utterance:

@@ -45,22 +45,15 @@ class HushWindowOptions:
     augmentation: Augmentation = field(default_factory=Augmentation)
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """The part of a window's log-mel that a hush word does not touch, and what the rest needs (`mel.followed`)."""
-
-    before: FloatArray
-    tail: FloatArray
-    peak: float
-
-    @classmethod
-    def of(cls, samples: FloatArray, n_mels: int) -> "Opening":
-        """Of a window of 16 kHz samples, at least 0.1 s."""
-        stream = MelStream(n_mels)
-        stream.extend(samples)
-        raw = stream.window(0, len(samples) // HOP_LENGTH)
-        complete = min(stream.complete_end, raw.shape[1])
-        return cls(raw[:, :complete], samples[complete * HOP_LENGTH - N_FFT // 2 :], float(raw.max()))
+def opening(samples: FloatArray, n_mels: int) -> tuple[FloatArray, FloatArray, np.float32]:
+    """The part of a window's log-mel that a hush word does not touch, and what the rest needs: `before`, `tail` and
+    `peak` of `mel.followed`. Of 16 kHz samples, at least 0.1 s.
+    """
+    stream = MelStream(n_mels)
+    stream.extend(samples)
+    raw = stream.window(0, len(samples) // HOP_LENGTH)
+    complete = min(stream.complete_end, raw.shape[1])
+    return raw[:, :complete], samples[complete * HOP_LENGTH - N_FFT // 2 :], np.float32(raw.max())
 
 
 def compose_hush(draw: Draw, tokenizer: Tokenizer, dice: Dice, options: HushWindowOptions) -> Window:
@@ -69,7 +62,7 @@ def compose_hush(draw: Draw, tokenizer: Tokenizer, dice: Dice, options: HushWind
     sound, segments, before = np.zeros(count, np.float32), list[Segment](), ""
     if dice.random_sample() >= options.silent:
         for _ in range(_TRIES):
-            found = _cut(_lay(draw, count, dice, options), count, dice, options)
+            found = _cut(*_lay(draw, count, dice, options), count, dice, options)
             if found is not None:
                 sound, segments, before = found
                 break
@@ -83,21 +76,8 @@ def compose_hush(draw: Draw, tokenizer: Tokenizer, dice: Dice, options: HushWind
     return Window(sound, tokens, targets, places, " ".join(segment.text for segment in segments))
 
 
-@dataclass(slots=True)
-class _Laid:
-    """Utterances one after the other; only where all words' times are known may they be cut."""
-
-    samples: FloatArray
-    segments: list[Segment]
-
-    @property
-    def end(self) -> int:
-        """Of the last word."""
-        return self.segments[-1].words[-1].end
-
-
-def _lay(draw: Draw, count: int, dice: Dice, options: HushWindowOptions) -> _Laid:
-    """One utterance, or enough for `count` samples."""
+def _lay(draw: Draw, count: int, dice: Dice, options: HushWindowOptions) -> tuple[FloatArray, list[Segment]]:
+    """One utterance, or, where all words' times are known, enough for `count` samples one after the other."""
     parts: list[FloatArray] = []
     segments: list[Segment] = []
     at, alone = 0, dice.random_sample() < _ALONE
@@ -115,37 +95,37 @@ def _lay(draw: Draw, count: int, dice: Dice, options: HushWindowOptions) -> _Lai
         at += len(samples)
         if alone or not timed or at >= count:
             break
-    return _Laid(np.concatenate(parts), segments)
+    return np.concatenate(parts), segments
 
 
 def _cut(
-    laid: _Laid, count: int, dice: Dice, options: HushWindowOptions
+    samples: FloatArray, segments: list[Segment], count: int, dice: Dice, options: HushWindowOptions
 ) -> tuple[FloatArray, list[Segment], str] | None:
     """At most `count` samples up to an end by the dice, the segments in them, and the words in front of them.
 
     None where no word is whole.
     """
-    timed = laid.segments[0].timed
+    timed, last = segments[0].timed, segments[-1].words[-1].end
     if timed and dice.random_sample() < options.truncated:
-        first = laid.segments[0].words[0].start
-        end = first + int((laid.end - first) * dice.random_sample())
+        first = segments[0].words[0].start
+        end = first + int((last - first) * dice.random_sample())
     else:
-        end = laid.end + int(SAMPLE_RATE * options.tail_s * dice.random_sample())
+        end = last + int(SAMPLE_RATE * options.tail_s * dice.random_sample())
     if end > count and not timed:
         return None
     earliest = max(0, end - count)
-    words = [word for segment in laid.segments for word in segment.words]
+    words = [word for segment in segments for word in segment.words]
     begin = min((word.start for word in words if word.start >= earliest), default=end) if earliest else 0
     inside = [
         Segment([word for word in segment.words if word.start >= begin and is_heard(word, end)], timed)
-        for segment in laid.segments
+        for segment in segments
     ]
     segments = [segment for segment in inside if segment.words]
     if not segments:
         return None
     lead = 0 if begin else int(SAMPLE_RATE * options.tail_s * dice.random_sample() ** 2)
     sound = np.zeros(lead + end - begin, np.float32)
-    part = laid.samples[begin:end]
+    part = samples[begin:end]
     sound[lead : lead + len(part)] = part
     head = " ".join(word.text for word in words if word.start < begin)
     return sound, [_moved(segment, lead - begin, len(sound)) for segment in segments], head

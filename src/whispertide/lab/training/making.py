@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +30,7 @@ from whispertide.atomic import replacing
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.from_json import built
 from whispertide.lab.speech.manners import Manner, draw_manner
-from whispertide.lab.speech.speakers import Speaker, check_installed, open_speaker
+from whispertide.lab.speech.speakers import Say, check_installed, open_speaker
 from whispertide.lab.speech.texts import collect_texts, draw_sentence, read_texts, write_texts
 from whispertide.lab.training.shards import Utterance, write_shard
 from whispertide.types import SAMPLE_RATE, seconds
@@ -221,7 +221,7 @@ def make_shard(
     number: int,
     recipe: Recipe,
     texts: Sequence[str],
-    opened: Callable[[Manner], Speaker] = open_speaker,
+    opened: Callable[[Manner], AbstractContextManager[Say]] = open_speaker,
 ) -> None:
     """Make one shard; once per process. Raises `CorpusError` where a synthesizer fails, OSError for the disk."""
     dice = np.random.RandomState([recipe.seed % 2**32, number, recipe.version])
@@ -230,15 +230,12 @@ def make_shard(
     total = 0
     while total < enough:
         manner = draw_manner(recipe.voices, dice)
-        speaker = opened(manner)
-        try:
-            for said in _turn(speaker, manner, texts, dice):
+        with opened(manner) as say:
+            for said in _turn(say, manner, texts, dice):
                 made.append(said)
                 total += len(said.samples)
                 if total >= enough:
                     break
-        finally:
-            speaker.close()
     with TemporaryDirectory(dir=folder, prefix=_OWN) as own:
         write_shard(Path(own), number, made)
         for suffix in (".npy", ".json"):  # a shard with a list is whole
@@ -246,10 +243,10 @@ def make_shard(
             file.replace(folder / file.name)
 
 
-def _turn(speaker: Speaker, manner: Manner, texts: Sequence[str], dice: np.random.RandomState) -> Iterator[Utterance]:
+def _turn(say: Say, manner: Manner, texts: Sequence[str], dice: np.random.RandomState) -> Iterator[Utterance]:
     for _ in range(_TURN):
         sentence = draw_sentence(texts, dice)
-        said = speaker.say(sentence.said)
+        said = say(sentence.said)
         if said is not None:
             yield Utterance(said.samples, sentence.written, manner.voice, sentence.spans(said.words), said.exact)
 

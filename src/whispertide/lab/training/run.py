@@ -18,6 +18,7 @@ from whispertide.atomic import replacing
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CorpusError, OutputError
+from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training.augment import Augmentation
 from whispertide.lab.training.batches import Batch, Batches, Phase, Source
 from whispertide.lab.training.checkpoint_folder import check_new, write_json
@@ -25,7 +26,6 @@ from whispertide.lab.training.compact import CompactVocabulary, tokens_in_use, w
 from whispertide.lab.training.loop import Progress, Trainer, read_state
 from whispertide.lab.training.lora import add_adapters, merge_adapters
 from whispertide.lab.training.network import Whisper
-from whispertide.lab.training.reserved import is_reserved
 from whispertide.lab.training.run_options import (
     Moved,
     RunOptions,

@@ -50,8 +50,7 @@ def speak_shard(folder: Path, number: int, seed: int, wanted_s: float) -> None:
         spoken = speaker.speak(text)
         if spoken is None:
             continue
-        words = tuple((word.start, word.end) for word in spoken.words)
-        said.append(Utterance(spoken.samples, text, str(voice), words))
+        said.append(Utterance(spoken.samples, text, str(voice), spoken.words))
         total += seconds(len(spoken.samples))
     write_shard(folder, number, said)
 

@@ -7,9 +7,9 @@ trains with the difference in the number of words alone ("quantity loss" of cont
 speech has no exact word times; synthetic speech has. Knows nothing of policies.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -80,19 +80,15 @@ class Cut:
         """Encoder frames with audio."""
         return len(self.samples) // FRAME_SAMPLES
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether no word is cut at its end."""
-        return self.ending != "inside"
 
+class Window(NamedTuple):
+    """A window as the layer sees it: the encoder's output [frames, width] in half precision, the wanted weights
+    [frames], and how it ends.
+    """
 
-@dataclass(slots=True)
-class Windows:
-    """Encoded windows: the encoder's output of each ([frames, width], half precision), and the wanted weights."""
-
-    hidden: list[np.ndarray[Any, Any]] = field(default_factory=list)
-    wanted: list[FloatArray] = field(default_factory=list)
-    endings: list[Ending] = field(default_factory=list)
+    hidden: np.ndarray[Any, Any]
+    wanted: FloatArray
+    ending: Ending
 
 
 # --- windows ----------------------------------------------------------------------------------------------------------
@@ -143,42 +139,31 @@ def wanted_weights(cut: Cut) -> FloatArray:
     for end in cut.ends:
         if (frame := end // FRAME_SAMPLES) < tail:
             weights[frame] = 1.0
-    weights[tail:] = float(cut.is_whole)
+    weights[tail:] = float(cut.ending != "inside")
     return weights
 
 
 def encode_windows(
     model: WhisperModel, said: Sequence[Utterance], count: int, options: TruncationOptions, seed: int
-) -> Iterator[tuple[FloatArray, Cut]]:
-    """`count` random windows with the encoder's output of their real frames, [frames, width]."""
+) -> list[Window]:
+    """`count` random windows with the encoder's output of their real frames."""
     dice = np.random.RandomState([options.seed % 2**32, seed])
-    made = 0
+    made: list[Window] = []
     for _ in range(50 * count):
         cut = cut_window(said[int(dice.randint(len(said)))], options.longest_s, dice)
         if cut is None:
             continue
         mel = log_mel(cut.samples, model.dims.n_mels)
-        padded = options.framing == "pad30" or (options.framing == "both" and made % 2 == 1)
+        padded = options.framing == "pad30" or (options.framing == "both" and len(made) % 2 == 1)
         columns = 3000 if padded else mel.shape[1] + mel.shape[1] % 2
         encoded = model.encode(np.pad(mel, [(0, 0), (0, columns - mel.shape[1])]), taps=(LAST_LAYER,))
-        yield encoded.taps[LAST_LAYER][: cut.frames], cut
-        made += 1
-        if made == count:
-            return
+        hidden = encoded.taps[LAST_LAYER][: cut.frames].astype(np.float16)
+        made.append(Window(hidden, wanted_weights(cut), cut.ending))
+        if len(made) == count:
+            return made
     raise CorpusError(
-        f"expected speech with word times from which {count} windows can be cut; got {made}: use longer sentences"
+        f"expected speech with word times from which {count} windows can be cut; got {len(made)}: use longer sentences"
     )
-
-
-def _collect(
-    model: WhisperModel, said: Sequence[Utterance], count: int, options: TruncationOptions, seed: int
-) -> Windows:
-    windows = Windows()
-    for hidden, cut in encode_windows(model, said, count, options, seed):
-        windows.hidden.append(hidden.astype(np.float16))
-        windows.wanted.append(wanted_weights(cut))
-        windows.endings.append(cut.ending)
-    return windows
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -203,15 +188,17 @@ def train_truncation(
     held_back = timed[::_HELD_BACK]
     kept = [utterance for place, utterance in enumerate(timed) if place % _HELD_BACK]
     tell(f"encoding {options.windows} windows of {len(kept)} utterances")
-    windows = _collect(model, kept, options.windows, options, seed=1)
+    windows = encode_windows(model, kept, options.windows, options, seed=1)
     weight, bias = _fit(windows, options, tell)
-    check = _collect(model, held_back, max(20, options.windows // 5), options, seed=2)
+    check = encode_windows(model, held_back, max(20, options.windows // 5), options, seed=2)
     detector = TruncationDetector(weight, bias, model.content_hash)
     report = {"windows": options.windows, "framing": options.framing, **measure(detector, check)}
     return TruncationDetector(weight, bias, model.content_hash, report)
 
 
-def _fit(windows: Windows, options: TruncationOptions, tell: Callable[[str], None]) -> tuple[FloatArray, float]:
+def _fit(
+    windows: Sequence[Window], options: TruncationOptions, tell: Callable[[str], None]
+) -> tuple[FloatArray, float]:
     frames = Frames.of(windows)
     layer = torch.nn.Linear(frames.hidden.shape[1], 1)
     torch.nn.init.zeros_(layer.weight)
@@ -251,17 +238,18 @@ class Frames:
     cut: torch.Tensor
 
     @classmethod
-    def of(cls, windows: Windows) -> "Frames":
+    def of(cls, windows: Sequence[Window]) -> "Frames":
         """Side by side, in single precision."""
-        lengths = [len(wanted) for wanted in windows.wanted]
+        hidden, wanted, endings = zip(*windows, strict=True)
+        lengths = [len(weights) for weights in wanted]
         tails = [np.arange(length) >= length - END_FRAMES for length in lengths]
         return cls(
-            hidden=torch.from_numpy(np.concatenate(windows.hidden).astype(np.float32)),
-            wanted=torch.from_numpy(np.concatenate(windows.wanted)),
+            hidden=torch.from_numpy(np.concatenate(hidden).astype(np.float32)),
+            wanted=torch.from_numpy(np.concatenate(wanted)),
             tail=torch.from_numpy(np.concatenate(tails).astype(np.float32)),
             window=torch.from_numpy(np.repeat(np.arange(len(lengths)), lengths)),
-            words=torch.tensor([float(wanted[:-END_FRAMES].sum()) for wanted in windows.wanted]),
-            cut=torch.tensor([float(ending == "inside") for ending in windows.endings]),
+            words=torch.tensor([float(weights[:-END_FRAMES].sum()) for weights in wanted]),
+            cut=torch.tensor([float(ending == "inside") for ending in endings]),
         )
 
 
@@ -286,14 +274,14 @@ def truncation_loss(layer: torch.nn.Linear, frames: Frames, options: TruncationO
 # --- how good it is -----------------------------------------------------------------------------------------------
 
 
-def measure(detector: TruncationDetector, windows: Windows) -> dict[str, float]:
+def measure(detector: TruncationDetector, windows: Sequence[Window]) -> dict[str, float]:
     """Shares of windows at whose end it fires, by how they end, and the mean error in the number of words.
 
     A good detector fires seldom "inside" and nearly always "after" a word and in a "pause".
     """
     fired: dict[Ending, list[bool]] = {"inside": [], "after": [], "pause": []}
     errors = []
-    for hidden, wanted, ending in zip(windows.hidden, windows.wanted, windows.endings, strict=True):
+    for hidden, wanted, ending in windows:
         exact = hidden.astype(np.float32)
         fired[ending].append(detector.fires(exact))
         counted = float(detector.weights(exact)[:-END_FRAMES].sum())

@@ -31,6 +31,7 @@ from whispertide.lab.evaluation.corpora.listed import (
     read_lines,
 )
 from whispertide.lab.evaluation.corpora.own import open_own
+from whispertide.lab.speech.manifest import bare_word
 from whispertide.lab.speech.utterance import RefWord
 from whispertide.types import to_samples
 
@@ -39,7 +40,6 @@ GROUPS = "longform_groups.jsonl"
 
 _SCORED = frozenset({"human", "prompt"})
 _EXACT = re.compile(r"(by )?(hand|manual|synth)", re.IGNORECASE)  # at the beginning of words_source
-_NOT_LETTERS = re.compile(r"[^\w']+")
 
 Entry = Mapping[str, Any]
 
@@ -96,20 +96,11 @@ def _single(folder: Path, entry: Entry) -> Recording:
     name = str(entry["file"])
     if _is_nonspeech(entry):
         return Recording(name, (folder / name,), (), group="nonspeech", seconds=entry.get("seconds"))
-    timed = _timed(entry, 0)
-    return Recording(
-        id=name,
-        files=(folder / name,),
-        words=timed if timed is not None else plain_words(str(entry.get("transcript", ""))),
-        exact_times=timed is not None,
-        group=str(entry.get("speaker") or ""),
-        language=str(entry.get("language") or "en"),
-        seconds=entry.get("seconds"),
-    )
+    return _joined(folder, name, [entry])
 
 
 def _joined(folder: Path, name: str, entries: Sequence[Entry]) -> Recording:
-    """A group as one recording; exact only if every part is."""
+    """Files of a group, or one alone, as one recording; exact only if every part is."""
     files = tuple(folder / str(entry["file"]) for entry in entries)
     words = tuple(word for entry in entries for word in plain_words(str(entry.get("transcript", ""))))
     exact = all(_timed(entry, 0) is not None for entry in entries)
@@ -129,9 +120,10 @@ def _joined(folder: Path, name: str, entries: Sequence[Entry]) -> Recording:
 
 def _shifted(files: Sequence[Path], entries: Sequence[Entry]) -> Iterator[RefWord]:
     offset = 0
-    for file, entry in zip(files, entries, strict=True):
+    for at, entry in enumerate(entries):
+        if at:
+            offset += len(load_audio(files[at - 1]))  # a header's length may be off by some milliseconds
         yield from _timed(entry, offset) or ()
-        offset += len(load_audio(file))  # a header's length may be off by some milliseconds
 
 
 def _timed(entry: Entry, offset: int) -> tuple[RefWord, ...] | None:
@@ -146,13 +138,9 @@ def _timed(entry: Entry, offset: int) -> tuple[RefWord, ...] | None:
             f"{entry['file']}: expected words with word, start and end in seconds; got {listed!r:.80}"
         ) from error
     transcript = str(entry.get("transcript", "")).split()
-    if [_plain(text) for text, _, _ in spans] != [_plain(word) for word in transcript]:
+    if [bare_word(text) for text, _, _ in spans] != [bare_word(word) for word in transcript]:
         return None
     return tuple(
         RefWord(word, offset + to_samples(start), offset + to_samples(end))
         for word, (_, start, end) in zip(transcript, spans, strict=True)
     )
-
-
-def _plain(word: str) -> str:
-    return _NOT_LETTERS.sub("", word.lower())

@@ -10,10 +10,10 @@ from typing import BinaryIO
 import numpy as np
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.layout import expected_shapes
 from whispertide.checkpoint.vocabulary import Vocabulary
 from whispertide.features import mel_filters
-from whispertide.lab.evaluation.peers.names import openai_name
+from whispertide.lab.evaluation.peers.names import openai_tensors
+from whispertide.types import FloatArray
 
 _MAGIC = 0x67676D6C  # "ggml"
 _F32, _F16 = 0, 1
@@ -26,12 +26,8 @@ def convert(model: str, output: Path) -> None:
     with (output / "model.bin").open("wb") as file:
         _header(checkpoint, file)
         _vocabulary(Vocabulary.read(Path(model)), checkpoint.tokenizer.eot, file)
-        for name in expected_shapes(checkpoint.dims, _shapes(checkpoint)):
-            _tensor(checkpoint, name, file)
-
-
-def _shapes(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
-    return {name: checkpoint.tensors.shape(name) for name in checkpoint.tensors.names()}
+        for name, values in openai_tensors(checkpoint):
+            _tensor(name, values, file)
 
 
 def _header(checkpoint: Checkpoint, file: BinaryIO) -> None:
@@ -51,9 +47,7 @@ def _vocabulary(vocabulary: Vocabulary, ordinary: int, file: BinaryIO) -> None:
         file.write(struct.pack("<i", len(text)) + text)
 
 
-def _tensor(checkpoint: Checkpoint, canonical: str, file: BinaryIO) -> None:
-    values = np.asarray(checkpoint.tensors.get(canonical), np.float32)
-    name = openai_name(canonical)
+def _tensor(name: str, values: FloatArray, file: BinaryIO) -> None:
     if name in ("encoder.conv1.bias", "encoder.conv2.bias"):
         values = values[:, None]
     exact = values.ndim < 2 or name.endswith((".bias", "positional_embedding"))

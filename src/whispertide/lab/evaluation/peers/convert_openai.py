@@ -4,11 +4,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-
 from whispertide.checkpoint import load_checkpoint
-from whispertide.checkpoint.layout import expected_shapes
-from whispertide.lab.evaluation.peers.names import openai_name
+from whispertide.lab.evaluation.peers.names import openai_tensors
 
 
 def convert(model: str, output: Path) -> None:
@@ -16,9 +13,7 @@ def convert(model: str, output: Path) -> None:
     import torch
 
     checkpoint = load_checkpoint(model)
-    tensors = checkpoint.tensors
-    shapes = expected_shapes(checkpoint.dims, {name: tensors.shape(name) for name in tensors.names()})
-    state = {openai_name(name): torch.from_numpy(np.array(tensors.get(name), np.float32)) for name in shapes}
+    state = {name: torch.from_numpy(values) for name, values in openai_tensors(checkpoint)}
     output.mkdir(parents=True, exist_ok=True)
     torch.save({"dims": asdict(checkpoint.dims), "model_state_dict": state}, output / "model.pt")
 

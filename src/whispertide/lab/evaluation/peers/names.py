@@ -1,4 +1,12 @@
-"""OpenAI's names of the tensors, for the peers that read OpenAI's format (openai/whisper, model.py)."""
+"""A checkpoint's tensors by OpenAI's names, for the peers that read OpenAI's formats (openai/whisper, model.py)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from whispertide.checkpoint import Checkpoint
+from whispertide.checkpoint.layout import expected_shapes
+from whispertide.types import FloatArray
 
 _TOP = {
     "encoder.embed_positions.weight": "encoder.positional_embedding",
@@ -20,6 +28,13 @@ _INNER = {
     "fc2": "mlp.2",
     "final_layer_norm": "mlp_ln",
 }
+
+
+def openai_tensors(checkpoint: Checkpoint) -> Iterator[tuple[str, FloatArray]]:
+    """OpenAI's name and the float32 values of each tensor."""
+    tensors = checkpoint.tensors
+    for name in expected_shapes(checkpoint.dims, {name: tensors.shape(name) for name in tensors.names()}):
+        yield openai_name(name), np.array(tensors.get(name), np.float32)
 
 
 def openai_name(canonical: str) -> str:
