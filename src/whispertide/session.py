@@ -33,7 +33,7 @@ from whispertide.errors import OptionError, SessionError
 from whispertide.events import Error, Event
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.session_state import SessionState
+from whispertide.session_state import SessionState, built_in
 from whispertide.streaming.policy import AnyPolicy, Executor
 from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.recipes import decode_options, get_recipe
@@ -288,7 +288,7 @@ class Session:
         state = self._state
         of_recipe, of_options = divided(state.recipe, changes)
         recipe, options = state.recipe.replace(**of_recipe), replace(state.options, **of_options)
-        if fixed := [name for name in _built_in(recipe) if _built_in(recipe)[name] != _built_in(state.recipe)[name]]:
+        if fixed := [name for name in built_in(recipe) if built_in(recipe)[name] != built_in(state.recipe)[name]]:
             raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
         state.recipe, state.options = recipe, options
         self._connect()
@@ -411,17 +411,3 @@ class Session:
             raise SessionError("expected a session with an executor; this one has none: use ingest, due and apply")
         if len(self._state.turns.in_flight) > len(self._pending):
             raise SessionError("expected no round in flight; one is: apply its result or give it back with `retract`")
-
-
-def _built_in(recipe: Recipe) -> dict[str, Any]:
-    """What a session is built with and cannot change afterwards."""
-    schedule = recipe.schedule
-    return {
-        "name": recipe.name,
-        "policy": recipe.policy.kind,
-        "framing": recipe.framing,
-        "executor": recipe.executor,
-        "vad": schedule.vad,
-        "vad_pause_s": schedule.vad_pause_s,
-        "vad_pre_roll_s": schedule.vad_pre_roll_s,
-    }

@@ -90,3 +90,17 @@ class SessionState:
             return
         self.language = result.language
         self.emit(Language, at, language=result.language, probability=result.language_probability)
+
+
+def built_in(recipe: Recipe) -> dict[str, Any]:
+    """What a session is built with and cannot change afterwards."""
+    schedule = recipe.schedule
+    return {
+        "name": recipe.name,
+        "policy": recipe.policy.kind,
+        "framing": recipe.framing,
+        "executor": recipe.executor,
+        "vad": schedule.vad,
+        "vad_pause_s": schedule.vad_pause_s,
+        "vad_pre_roll_s": schedule.vad_pre_roll_s,
+    }

@@ -251,6 +251,8 @@ class Journal:
         data = (state, len(state.buffer), live.asked_recipe, live.asked_options)
         state.buffer = AudioBuffer(start=needed)  # the audio is among the commands
         state.forget()  # the rest is with the client
+        if state.turns.utterance is not None:
+            state.turns.utterance.encoder = None  # large, and computed anew from the audio
         rows: list[_Statement] = []
         for entry in entries:
             text = json.dumps(to_dict(entry) if isinstance(entry, Event) else entry)

@@ -39,7 +39,8 @@ class Utterance:
     spoken     whether any of its words is confirmed
     spent      how long the newest round that came back was computed, in samples; 0 where audio does not come live
     due_at     how much audio there was when its next round came due; None: it has not yet
-    encoder    what the encoder carries from the newest round that came back to the next
+    encoder    what the encoder carries from the newest round that came back to the next: no more than a cache, since
+               the audio of the next window gives the same
     """
 
     start: int
