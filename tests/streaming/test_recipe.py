@@ -395,6 +395,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "block_s": (0.04, 1.0),
     "first_s": (0.04, 2.0),
     "confirm_s": (0, 30),
+    "stuck_s": (0, 30),
     "rescored": (0, 20),
     "most_tokens": (1, 200),
 }

@@ -70,8 +70,14 @@ class Stable(Choice):
         'those among the best ("best")',
     )
     most_tokens: int = setting(28, "the most that a round adds", least=1, most=200)
+    stuck_s: float = setting(
+        2.0,
+        "when so much audio after the last word says nothing, a new stream begins there (0 = never)",
+        least=0,
+        most=CHUNK_SECONDS,
+    )
     hard_cap_s: float = setting(
-        28.0, "streams never get longer; then words are confirmed whether they are certain or not", least=4, most=30
+        12.0, "streams never get longer; then words are confirmed whether they are certain or not", least=4, most=30
     )
     carry: int = setting(2, "so many confirmed words begin the next stream", least=1, most=20)
     loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
@@ -110,6 +116,8 @@ class Stable(Choice):
         confirmed = self._confirm(state, settled)
         if not is_last and end - state.start > to_samples(self.hard_cap_s) - ROOM:
             confirmed += self._begin_again(state, end)
+        elif not is_last and self._is_stuck(state, end):
+            state.start, state.words, state.hypotheses = align_down(state.words[-1].end), (), ()
         return Commit(
             tuple(word.word for word in confirmed),
             tuple(word.word for word in state.guess),
@@ -165,6 +173,12 @@ class Stable(Choice):
         state.start, state.words = start, words
         state.hypotheses, state.found_at, state.guess = (), (), ()
         return forced
+
+    def _is_stuck(self, state: StableState, end: int) -> bool:
+        """Whether the text has ended although the audio goes on: a decoder that has lost its place finds no more words."""
+        if not self.stuck_s or not state.words or state.guess:
+            return False
+        return end - state.words[-1].end > to_samples(self.stuck_s)
 
     def _carried_from(self, state: StableState) -> int:
         """Where the words begin that the next stream begins with."""
