@@ -47,7 +47,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     },
     "whisperrt": {
         "schedule": "fixed", "step_s": 0.1, "framing": "blocks", "block_s": 0.1, "first_s": 0.6, "search": "greedy",
-        "policy": "stable", "confirm_s": 0.3, "rescored": 2, "holds": "either", "most_tokens": 28, "hard_cap_s": 12.0,
+        "policy": "stable", "confirm_s": 0.3, "rescored": 2, "holds": "either", "most_tokens": 28, "stream_s": 12.0,
         "stuck_s": 2.0, "carry": 2, "loop_guard": True,
     },
     "tide": {

@@ -5,7 +5,7 @@ that no longer hold are unwound, and the text goes on from there (`decoding.stab
 certain, because unwinding can go back word by word. Here a word that has been found again for `confirm_s` is confirmed:
 from then on its tokens are forced, and nothing unwinds them.
 
-A stream lasts at most `hard_cap_s`, since a Whisper has no more positions. The next one begins with the last confirmed
+A stream lasts at most `stream_s`, since a Whisper has no more positions. The next one begins with the last confirmed
 words, which are heard again and forced, so that nothing is lost or said twice; the published code begins with nothing.
 The policy sees words and tokens, no audio and no model.
 """
@@ -76,7 +76,7 @@ class Stable(Choice):
         least=0,
         most=CHUNK_SECONDS,
     )
-    hard_cap_s: float = setting(
+    stream_s: float = setting(
         12.0, "streams never get longer; then words are confirmed whether they are certain or not", least=4, most=30
     )
     carry: int = setting(2, "so many confirmed words begin the next stream", least=1, most=20)
@@ -85,15 +85,20 @@ class Stable(Choice):
     @property
     def usual_s(self) -> float:
         """A stream may get as long as it can."""
-        return self.hard_cap_s
+        return self.stream_s
+
+    @property
+    def hard_cap_s(self) -> float:
+        """Streams never get longer."""
+        return self.stream_s
 
     def start(self, at: int) -> StableState:
         """Nothing heard yet."""
         return StableState(start=align_down(at))
 
     def limit(self, state: StableState) -> int:
-        """The end of a stream of `hard_cap_s`."""
-        return state.start + to_samples(self.hard_cap_s)
+        """The end of a stream of `stream_s`."""
+        return state.start + to_samples(self.stream_s)
 
     def plan(
         self, state: StableState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
@@ -114,7 +119,7 @@ class Stable(Choice):
             self._take(state, result.heard, end)
         settled = len(state.guess) if is_last else self._settled(state, end)
         confirmed = self._confirm(state, settled)
-        if not is_last and end - state.start > to_samples(self.hard_cap_s) - ROOM:
+        if not is_last and end - state.start > to_samples(self.stream_s) - ROOM:
             confirmed += self._begin_again(state, end)
         elif not is_last and self._is_stuck(state, end):
             state.start, state.words, state.hypotheses = align_down(state.words[-1].end), (), ()
@@ -175,7 +180,7 @@ class Stable(Choice):
         return forced
 
     def _is_stuck(self, state: StableState, end: int) -> bool:
-        """Whether the text has ended although the audio goes on: a decoder that has lost its place finds no more words."""
+        """Whether the text has ended and the audio goes on: a decoder that has lost its place finds no more words."""
         if not self.stuck_s or not state.words or state.guess:
             return False
         return end - state.words[-1].end > to_samples(self.stuck_s)
