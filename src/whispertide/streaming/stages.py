@@ -112,10 +112,10 @@ def begin(
     state: EncoderState | None = None,
     after: Pending | None = None,
 ) -> Pending:
-    """Begin a round (`Overlapping.begin`); an executor that does not overlap computes it now."""
+    """Begin a round (`Overlapping.begin`); an executor that does not overlap computes it now, as it did `after`."""
     if isinstance(executor, Overlapping):
         return executor.begin(plan, audio, options, state, after)
-    return Ready(executor.run(plan, audio, options, state))
+    return Ready(executor.run(plan, audio, options, state if after is None else after.result().state))
 
 
 def depth_of(executor: Executor | None) -> int:

@@ -1,0 +1,214 @@
+"""The recipe `whisperrt` with the bundled model and its causal adapter, on the first seconds of the bundled audio."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference import NANO, nano
+from whispertide.audio.file import load_audio
+from whispertide.checkpoint import load_checkpoint
+from whispertide.checkpoint.causal import CausalAdapter, merged
+from whispertide.errors import CheckpointNotFoundError, OptionError
+from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
+from whispertide.model.engine import Encoded, EncoderState
+from whispertide.model.whisper import WhisperModel
+from whispertide.session import Session
+from whispertide.streaming.executor import make_executor
+from whispertide.streaming.policy import Executor
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.schedule import Recorded
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
+
+SECONDS = 8
+STEP = SAMPLE_RATE // 2
+RECIPE = get_recipe("whisperrt").replace(vad=False, step_s=0.5)  # few rounds; blocks are what they are
+
+
+@cache
+def speech() -> FloatArray:
+    return load_audio(NANO.parent / "audio" / "demo.flac")[: SECONDS * SAMPLE_RATE]
+
+
+@cache
+def executor(recipe: Recipe = RECIPE) -> Executor:
+    return make_executor(nano(), recipe)
+
+
+def session(recipe: Recipe = RECIPE, boundaries: Sequence[int] = ()) -> Session:
+    schedule = Recorded(tuple(boundaries)) if boundaries else None
+    return Session(recipe, executor(recipe), schedule=schedule)
+
+
+def shown(events: Iterable[Event]) -> list[Event]:
+    """Without what depends on clocks, and on how sure the model was to the last digit."""
+    return [
+        replace(event, stats=RoundStats(), words=tuple(replace(word, probability=0.0) for word in event.words))
+        if isinstance(event, Confirmed | Hypothesis)
+        else event
+        for event in events
+    ]
+
+
+def play(
+    stream: Session, audio: FloatArray, sizes: Sequence[int] = (STEP,), meanwhile: Callable[[], None] = lambda: None
+) -> list[Event]:
+    """Push all that is still to come in portions of these sizes, over and over."""
+    events, number = [], 0
+    while stream.received < len(audio):
+        events += stream.push(audio[stream.received :][: sizes[number % len(sizes)]])
+        meanwhile()
+        number += 1
+    return shown([*events, *stream.finish()])
+
+
+@cache
+def straight() -> tuple[list[Event], tuple[int, ...], str]:
+    """The events of the audio step by step, the boundaries of its rounds, and what was said."""
+    stream = session()
+    events = play(stream, speech())
+    return events, stream.boundaries, said(stream)
+
+
+def said(stream: Session) -> str:
+    return "".join(word.text for word in stream.transcript.words)
+
+
+def test_words_come_out_while_they_are_spoken() -> None:
+    events, boundaries, text = straight()
+    assert len(text.split()) >= 10
+    early = [event for event in events if isinstance(event, Confirmed) and event.at < len(speech())]
+    assert len(early) >= 3
+    assert isinstance(events[-1], End)
+    assert len(boundaries) >= SECONDS
+    confirmed = [word for event in events if isinstance(event, Confirmed) for word in event.words]
+    assert "".join(word.text for word in confirmed) == text
+    assert all(0 <= a.start <= a.end <= b.start + SAMPLE_RATE // 5 for a, b in zip(confirmed, confirmed[1:]))
+
+
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(sizes=st.lists(st.integers(400, 40_000), min_size=1, max_size=6))
+def test_portions_do_not_matter(sizes: list[int]) -> None:
+    events, boundaries, _ = straight()
+    assert play(session(boundaries=boundaries), speech(), sizes) == events
+
+
+def test_all_at_once_is_the_same_too() -> None:
+    events, boundaries, _ = straight()
+    assert play(session(boundaries=boundaries), speech(), [len(speech())]) == events
+
+
+def test_a_restored_session_has_the_same_future() -> None:
+    events, boundaries, text = straight()
+    stream = session()
+    half = 4 * SAMPLE_RATE
+    before = play_until(stream, half)
+    kept = stream.snapshot()
+    assert kept.turns.utterance is not None
+    assert kept.turns.utterance.encoder is not None
+    assert [*before, *play(stream, speech())] == events
+    another = session()
+    for restored in (stream, another):
+        restored.restore(kept)
+        assert restored.received == half
+        assert [*before, *play(restored, speech())] == events
+        assert said(restored) == text
+
+
+def play_until(stream: Session, end: int) -> list[Event]:
+    events: list[Event] = []
+    while stream.received < end:
+        events += stream.push(speech()[stream.received :][:STEP])
+    return shown(events)
+
+
+def test_losing_what_the_encoder_keeps_changes_nothing() -> None:
+    events, _, _ = straight()
+    stream, lost = session(), 0
+
+    def lose() -> None:
+        nonlocal lost
+        utterance = stream._state.turns.utterance
+        if utterance is not None and stream.received % (3 * STEP) == 0 and utterance.encoder is not None:
+            utterance.encoder, lost = None, lost + 1
+
+    assert play(stream, speech(), meanwhile=lose) == events
+    assert lost >= 4
+
+
+def test_each_block_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encode, added = nano().causal.encode, []
+
+    def count(mel: FloatArray, *, state: EncoderState, **options: Any) -> Encoded:
+        encoded = encode(mel, state=state, **options)
+        assert encoded.state is not None
+        added.append((state.frames, encoded.state.frames))
+        return encoded
+
+    monkeypatch.setattr(nano().causal, "encode", count)
+    play(session(), speech())
+    assert [begin for begin, _ in added] == [0, *(end for _, end in added[:-1])]
+    assert len(added) >= SECONDS
+    assert 0 <= added[-1][1] * FRAME_SAMPLES - len(speech()) < 5 * FRAME_SAMPLES
+
+
+def test_silence_says_nothing() -> None:
+    stream = session()
+    events = play(stream, np.zeros(3 * SAMPLE_RATE, np.float32), [STEP])
+    assert said(stream) == ""
+    assert not [event for event in events if isinstance(event, Confirmed)]
+
+
+def test_less_than_a_block_and_nothing_at_all() -> None:
+    for length in (0, 1, 200, 5_000):
+        assert isinstance(play(session(), speech()[:length])[-1], End)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"block_s": 0.3}, {"search": "beam", "beam": 3, "holds": "both"}], ids=["block", "beam"]
+)
+def test_the_published_variants_work(changes: dict[str, Any]) -> None:
+    recipe, audio = RECIPE.replace(**changes), speech()[: 5 * SAMPLE_RATE]
+    stream = session(recipe)
+    events = play(stream, audio)
+    straight_words, words = straight()[2].lower().split()[:8], said(stream).lower().split()
+    assert len(set(straight_words) & set(words)) >= 4
+    again = session(recipe, stream.boundaries)
+    assert play(again, audio, [7_777, 31_000]) == events
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_without_an_adapter_says_how_to_make_one(tmp_path: Path) -> None:
+    for file in NANO.iterdir():
+        if file.name != "causal.npz":
+            (tmp_path / file.name).symlink_to(file)
+    with pytest.raises(CheckpointNotFoundError, match=r"causal adapter.*whispertide train causal"):
+        make_executor(WhisperModel(load_checkpoint(tmp_path), nano().engine), RECIPE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("block_s", 0.05), ("first_s", 0.61), ("block_s", 0.02), ("block_s", 1.02)]
+)
+def test_blocks_of_other_lengths_are_refused(name: str, value: float) -> None:
+    with pytest.raises(OptionError, match=f"expected {name}"):
+        RECIPE.replace(**{name: value})
+
+
+def test_an_adapter_for_one_length_refuses_another() -> None:
+    adapter = replace(CausalAdapter.beside(nano().checkpoint), block=5)
+    fixed = WhisperModel(nano().checkpoint, nano().engine)
+    fixed.causal = WhisperModel(merged(nano().checkpoint, adapter), nano().engine)
+    make_executor(fixed, RECIPE.replace(block_s=0.1))
+    with pytest.raises(
+        OptionError, match=r"expected block_s=0\.1, .* got 0\.3: .*whispertide train causal .* --chunk 0\.3"
+    ):
+        make_executor(fixed, RECIPE.replace(block_s=0.3))
