@@ -200,15 +200,15 @@ _WHISPERKIT = Paper(
     "whisperkit",
     "WhisperKit: On-device Real-time ASR with Billion-Scale Transformers (Durmus et al.; arXiv 2507.10860)",
     (
-        *_unknown("table", (1, 2), "recipe whisperkit", "framing=blocks"),
-        *_unknown("figure", (4, 6, 7, 8), "recipe whisperkit", "framing=blocks"),
+        *_unknown("table", (1, 2), "recipe whisperkit", "framing=block-diagonal"),
+        *_unknown("figure", (4, 6, 7, 8), "recipe whisperkit", "framing=block-diagonal"),
     ),
 )
 
 _WHISPERRT = Paper(
     "whisperrt",
     "WhisperRT: Turning Whisper into a Causal Streaming Model (Krichli, Raj, Keshet; arXiv 2508.12301)",
-    _unknown("figure", (3, 4, 5), "recipe whisperrt", "framing=incremental"),
+    _unknown("figure", (3, 4, 5), "recipe whisperrt", "framing=blocks"),
 )
 
 _XYZ = Paper(

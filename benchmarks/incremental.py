@@ -1,0 +1,82 @@
+"""What a block of 100 ms costs a causal encoder, early and late in a stream: `python benchmarks/incremental.py`.
+
+A stream is encoded block by block (`model.incremental`), at base.en's shape with random weights: speed does not depend
+on their values, and base has the same encoder. Several streams are encoded, the precisions in turn, so that all meet
+the same machine. Prints for each the median milliseconds of a block, counted from each mark of the stream on.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from random_checkpoint import random_checkpoint
+
+from whispertide.checkpoint.cache import cache_dir
+from whispertide.model.incremental import START
+from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.options import PRECISIONS, EngineOptions
+
+FIRST, BLOCK, SECOND = 30, 5, 50  # encoder frames: the first block, every other one, one second
+MARKS = (0.6, 4, 8, 12, 16, 20, 24, 28)  # seconds of the stream
+
+
+def blocks_of(model: WhisperModel, blocks: int) -> dict[float, list[float]]:
+    """Seconds of each of the first `blocks` blocks after every mark, in one stream."""
+    rng = np.random.default_rng(0)
+
+    def mel(columns: int) -> np.ndarray:
+        return np.clip(0.3 * rng.standard_normal((model.dims.n_mels, columns)), -1, 1).astype(np.float32)
+
+    state = model.encode(mel(2 * FIRST + 1), state=START).state
+    assert state is not None
+    starts = {round(mark * SECOND): mark for mark in MARKS}
+    taken: dict[float, list[float]] = {}
+    measured: list[float] = []
+    while state.frames < max(starts) + blocks * BLOCK:
+        if state.frames in starts:
+            measured = taken[starts[state.frames]] = []
+        columns = mel(2 * BLOCK)
+        began = time.perf_counter()
+        state = model.encode(columns, state=state).state
+        assert state is not None
+        if len(measured) < blocks:
+            measured.append(time.perf_counter() - began)
+    return taken
+
+
+def main() -> None:
+    """Measure every precision, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=cache_dir() / "benchmarks" / "base.en-random")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--streams", type=int, default=5, help="of each precision")
+    parser.add_argument("--blocks", type=int, default=8, help="that are measured after each mark of a stream")
+    parser.add_argument("--precisions", nargs="*", choices=PRECISIONS, default=["fp32", "int8", "int8-weights"])
+    arguments = parser.parse_args()
+    folder = str(random_checkpoint(arguments.folder, "base.en"))
+    models = {
+        precision: load_model(folder, EngineOptions(precision=precision, threads=arguments.threads))
+        for precision in arguments.precisions
+    }
+    taken: dict[str, dict[float, list[float]]] = {name: defaultdict(list) for name in models}
+    for model in models.values():
+        blocks_of(model, arguments.blocks)  # the graph is built and opened
+    for _ in range(arguments.streams):
+        for name, model in models.items():
+            for mark, seconds in blocks_of(model, arguments.blocks).items():
+                taken[name][mark] += seconds
+
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, {arguments.threads} thread(s)")
+    print("| seconds of stream | " + " | ".join(f"{mark:g}" for mark in MARKS) + " |")
+    print("|---|" + "---:|" * len(MARKS))
+    for name, marks in taken.items():
+        print(f"| {name} | " + " | ".join(f"{1000 * statistics.median(marks[mark]):.1f}" for mark in MARKS) + " |")
+
+
+if __name__ == "__main__":
+    main()
