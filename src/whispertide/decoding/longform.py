@@ -34,12 +34,16 @@ Stage = Literal["encode", "decode", "align"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one stage of one window took: wall seconds, and the encoder frames with padding or the decoder's steps."""
+    """What one stage of one window took: wall seconds, and the encoder frames with padding or the decoder's steps.
+
+    `past` are the frames of a stream that were encoded before these; None: a window by itself.
+    """
 
     stage: Stage
     seconds: float
     frames: int = 0
     steps: Steps = NO_STEPS
+    past: int | None = None
 
 
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames

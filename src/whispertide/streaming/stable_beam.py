@@ -87,7 +87,8 @@ class StableBeam:
         if encoded is None or encoded.state is None:
             return None
         known = state.frames if state is not None and state.tensors.get("begin") == plan.window.start else 0
-        return OpenedStream(encoded, Cost("encode", time.perf_counter() - began, frames=encoded.state.frames - known))
+        spent = time.perf_counter() - began
+        return OpenedStream(encoded, Cost("encode", spent, frames=encoded.state.frames - known, past=known))
 
     def decode(
         self,

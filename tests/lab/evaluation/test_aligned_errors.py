@@ -39,6 +39,12 @@ def test_by_hand() -> None:
     assert aligned_errors(SAID, shown, 0.5).rwer == pytest.approx(1 / 14)
 
 
+def test_what_is_shown_at_the_end_of_a_chunk_counts_there_whatever_is_rounded() -> None:
+    """6 * 0.3 is a little less than 1.8."""
+    said = utterance(("one", 1.8))
+    assert aligned_errors(said, trace(Shown(1.8, (" one",)), audio_s=1.8), 0.3) == AlignedErrors(0, 0, 1)
+
+
 def test_a_word_that_is_shown_before_it_was_said_is_an_error_of_the_one_and_not_of_the_other() -> None:
     early = aligned_errors(SAID, trace(Shown(0.0, (" one", " two", " three"))), 0.5)
     assert early == AlignedErrors(edits=2 + 1 + 1, nearest=0, words=14)

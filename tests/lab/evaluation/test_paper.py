@@ -15,6 +15,7 @@ WANTED = {
     "whisperrt": ("table", (), "figure", (3, 4, 5)),
     "xyz": ("table", (3, 4, 5), "figure", (4, 5, 6)),
 }
+WITHOUT_NUMBER = {"whisperrt": ["complexity"]}
 ITEMS = [pytest.param(item, id=f"{name} {item.id}") for name, found in PAPERS.items() for item in found.items]
 
 
@@ -27,7 +28,7 @@ def test_the_documentation_agrees_with_the_list() -> None:
 @pytest.mark.parametrize("name", WANTED)
 def test_every_table_and_figure_is_listed_once(name: str) -> None:
     tables, numbers, figures, more = WANTED[name]
-    wanted = [f"{tables} {n}" for n in numbers] + [f"{figures} {n}" for n in more]
+    wanted = [f"{tables} {n}" for n in numbers] + [f"{figures} {n}" for n in more] + WITHOUT_NUMBER.get(name, [])
     assert sorted(item.id for item in get_paper(name).items) == sorted(wanted)
 
 

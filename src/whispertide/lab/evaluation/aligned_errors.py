@@ -57,7 +57,7 @@ def aligned_errors(utterance: Utterance, trace: Trace, chunk_s: float, language:
     shown = confirmed
     total = AlignedErrors()
     for chunk in range(1, int(trace.audio_s / chunk_s + 1e-9) + 1):
-        while views and views[0].at_s <= chunk * chunk_s:
+        while views and views[0].at_s <= chunk * chunk_s + 1e-9:
             view = views.popleft()
             confirmed = _extended(confirmed, [key for key in viewing.keys[fixed : view.fixed] if key], reference)
             shown, fixed = _extended(confirmed, view.tail, reference), view.fixed

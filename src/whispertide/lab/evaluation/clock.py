@@ -251,7 +251,7 @@ class _Play:
 
     def _cost(self, result: RoundResult[Any], start: float, spent: float, worked: float | None) -> RoundCost:
         stats = result.stats
-        frames = [cost.frames for cost in result.costs if cost.stage == "encode"]
+        encoded = [(cost.frames, cost.past) for cost in result.costs if cost.stage == "encode"]
         searches = sum((cost.steps for cost in result.costs if cost.stage == "decode"), Steps())
         return RoundCost(  # encode_s and decode_s are measured, on every clock
             start_s=start,
@@ -265,7 +265,7 @@ class _Play:
             search_rows=searches.rows,
             narrow_runs=searches.narrow,
             tokens=stats.tokens,
-            encoder_gflop=sum(encoder_gflop(self.dims, count) for count in frames) if self.dims else 0.0,
+            encoder_gflop=sum(encoder_gflop(self.dims, *piece) for piece in encoded) if self.dims else 0.0,
             cpu_s=worked,
         )
 

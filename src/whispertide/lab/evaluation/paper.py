@@ -208,7 +208,27 @@ _WHISPERKIT = Paper(
 _WHISPERRT = Paper(
     "whisperrt",
     "WhisperRT: Turning Whisper into a Causal Streaming Model (Krichli, Raj, Keshet; arXiv 2508.12301)",
-    _unknown("figure", (3, 4, 5), "recipe whisperrt", "framing=blocks"),
+    (
+        *_unknown("figure", (3,), "recipe whisperrt"),
+        Item(
+            "figure 4",
+            "errors at every chunk (ARWER, and our RWER) by chunk size, next to the other recipes",
+            ("recipe whisperrt", "framing=blocks"),
+            "whisperrt_items.chunk_figure",
+        ),
+        Item(
+            "figure 5",
+            "errors at every chunk by beam, for chunks of 300 ms",
+            ("recipe whisperrt", "framing=blocks"),
+            "whisperrt_items.beam_figure",
+        ),
+        Item(
+            "complexity",
+            "encoder GFLOP and decoder runs per second of audio, by how much audio a round hears",
+            ("recipe whisperrt", "framing=blocks"),
+            "whisperrt_items.cost_figure",
+        ),
+    ),
 )
 
 _XYZ = Paper(

@@ -6,7 +6,8 @@ cell of its own, because streaming is judged against it.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -171,6 +172,15 @@ class Runner:
         if step_s is not None:
             chosen = chosen.replace(step_s=step_s)
         return self.run(Request(recipe, model or self.models[0], self._corpus_name, chosen, chosen.schedule.step_s))
+
+    @contextmanager
+    def timed_by(self, clock: ClockName) -> Iterator[None]:
+        """Cells are measured by that clock meanwhile: some of the papers' items are about no other."""
+        usual, self.clock = self.clock, clock
+        try:
+            yield
+        finally:
+            self.clock = usual
 
     def each_clip(
         self, name: str, measure: Callable[[Clip], Json], *, usual: int, quick: int, made_by: str, **settings: str
