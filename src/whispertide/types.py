@@ -62,7 +62,7 @@ class Word:
     end: int
     probability: float = 1.0
 
-    def lies_behind(self, sample: int) -> bool:
+    def lies_after(self, sample: int) -> bool:
         """Whether most of the word does."""
         return self.start + self.end > 2 * sample
 

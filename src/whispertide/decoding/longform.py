@@ -87,15 +87,15 @@ class Features:
     """The log-mel frames of a whole recording, before the floor: 32 kB per second, the audio itself is not kept.
 
     raw [n_mels, frames]; `peak` is the loudest cell, from which the floor of every window is measured; `samples` the
-    length of the recording. `behind` holds the raw frames from `behind_from` on with a hush word after the recording,
+    length of the recording. `after` holds the raw frames from `after_from` on with a hush word after the recording,
     if there is one; the floor is the recording's own all the same, so that quiet speech is not drowned.
     """
 
     raw: FloatArray
     peak: float
     samples: int
-    behind_from: int = 0
-    behind: FloatArray | None = None
+    after_from: int = 0
+    after: FloatArray | None = None
 
     @classmethod
     def of(cls, blocks: Iterable[FloatArray], n_mels: int, suffix: FloatArray | None = None) -> Features:
@@ -129,10 +129,10 @@ class Features:
         """Normalised frames [n_mels, count or more]: with the hush word, if there is one, after a window that reaches
         the end of the recording. A window that leaves it no room within 30 s needs none: speech fills it.
         """
-        if self.behind is None or start + count < self.frames:
+        if self.after is None or start + count < self.frames:
             return self.window(start, count)
-        behind = self.behind[:, max(0, start - self.behind_from) :]
-        raw = np.concatenate([self.raw[:, start : self.behind_from], behind], axis=1)
+        after = self.after[:, max(0, start - self.after_from) :]
+        raw = np.concatenate([self.raw[:, start : self.after_from], after], axis=1)
         return normalise(raw, self.peak) if raw.shape[1] <= N_FRAMES else self.window(start, count)
 
     def opening(self) -> FloatArray:

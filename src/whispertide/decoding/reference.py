@@ -61,7 +61,7 @@ class Reference:
         words = tuple(
             replace(word, start=word.start - start, end=word.end - start)
             for word in self.words
-            if word.lies_behind(start)
+            if word.lies_after(start)
         )
         tokens = self.tokens if words and self.start == start else ()
         return replace(self, tokens=tokens, start=0, words=words)

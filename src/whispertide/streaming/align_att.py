@@ -324,7 +324,7 @@ class AlignAtt(Attending):
 
     def _move(self, state: AlignAttState, to: int) -> None:
         state.start = max(state.start, align_down(max(to, 0)))
-        inside = [word for word in state.words if word.word.lies_behind(state.start)]
+        inside = [word for word in state.words if word.word.lies_after(state.start)]
         gone = state.words[: len(state.words) - len(inside)]
         state.words = state.words[len(gone) :]
         state.context = (state.context + "".join(word.word.text for word in gone))[-CONTEXT_CHARS:]

@@ -166,7 +166,7 @@ class LocalAgreement(Choice):
         texts: list[str] = []
         length = 0
         for kept in reversed(state.confirmed):
-            if kept.word.lies_behind(state.start):
+            if kept.word.lies_after(state.start):
                 continue
             if length >= self.prompt_chars or not kept.trusted:
                 break
@@ -186,7 +186,7 @@ class LocalAgreement(Choice):
         words = tuple(
             word
             for word, suspect in zip(guarded.words, guarded.suspect, strict=True)
-            if not suspect and word.lies_behind(state.start)
+            if not suspect and word.lies_after(state.start)
         )
         return replace(search.reuse, tokens=state.heard.tokens, start=state.heard.start, words=words) if words else None
 
@@ -205,7 +205,7 @@ class LocalAgreement(Choice):
         if heard and result.heard is not None:
             state.heard = Reference(result.heard.tokens, result.plan.window.start, tuple(heard))
         window_start = result.plan.window.start
-        again = [kept.word for kept in state.confirmed if kept.word.lies_behind(window_start)]
+        again = [kept.word for kept in state.confirmed if kept.word.lies_after(window_start)]
         if self.boundary == "time":
             fresh = fresh_by_time(heard, again, state.last_time, self._key)
         else:
@@ -247,10 +247,10 @@ class LocalAgreement(Choice):
         """Drop confirmed words that neither prompt nor alignment can need any more."""
         needed = len(state.confirmed) - CONTEXT
         length = 0
-        while needed > 0 and (length < self.prompt_chars or state.confirmed[needed].word.lies_behind(state.start)):
+        while needed > 0 and (length < self.prompt_chars or state.confirmed[needed].word.lies_after(state.start)):
             needed -= 1
             word = state.confirmed[needed].word
-            length += 0 if word.lies_behind(state.start) else len(word.text)
+            length += 0 if word.lies_after(state.start) else len(word.text)
         del state.confirmed[: max(needed, 0)]
 
     def _trim(self, state: AgreementState, result: RoundResult[HeardSegments]) -> None:
