@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+import shutil
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import whispertide
 from reference import remembering
 from whispertide.audio.file import decode_blocks, load_audio
-from whispertide.errors import UnknownLanguageError, UnknownRecipeError
+from whispertide.errors import CheckpointNotFoundError, UnknownLanguageError, UnknownRecipeError
 from whispertide.events import Confirmed, End, Event, to_dict
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -129,3 +130,15 @@ def test_what_is_wrong_is_said_before_any_audio(model: whispertide.Transcriber) 
         model.session("tsunami")
     with pytest.raises(UnknownLanguageError):
         model.session(options=whispertide.DecodeOptions(language="de"))
+
+
+def test_a_recipe_for_streams_needs_an_adapter(tmp_path: Path) -> None:
+    recipe = whispertide.get_recipe("whisperrt")
+    assert whispertide.load("nano.en", precision="fp32").can_stream(recipe)
+    bare = tmp_path / "bare"
+    shutil.copytree(Path(whispertide.__file__).parent / "bundled" / "nano.en", bare)
+    (bare / "causal.npz").unlink()
+    model = whispertide.load(str(bare), precision="fp32")
+    assert not model.can_stream(recipe)
+    with pytest.raises(CheckpointNotFoundError, match="whispertide train causal"):
+        model.session(recipe)

@@ -19,6 +19,7 @@ from typing import BinaryIO
 import numpy as np
 
 from whispertide.checkpoint import ModelDims, Tokenizer
+from whispertide.checkpoint.causal import has_adapter
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.events import Event
 from whispertide.formats.document import Document, TextSegment
@@ -27,6 +28,7 @@ from whispertide.offline import transcribe_blocks
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions, EngineOptions, Precision, ProviderName
 from whispertide.session import Session
 from whispertide.streaming.allocation import Allocation, allocate
+from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.executor import ExecutorKey, executor_key, make_executor
 from whispertide.streaming.framing import Hush, get_framing
 from whispertide.streaming.hush import DEFAULT_S, HushWord, has_word, suffix_for
@@ -88,8 +90,12 @@ class Transcriber:
         return self.model.tokenizer
 
     def can_stream(self, recipe: Recipe) -> bool:
-        """Whether what the recipe needs next to the checkpoint is there: for `framing=hush` a hush word."""
+        """Whether what the recipe needs next to the checkpoint is there: for `framing=hush` a hush word, for
+        `framing=blocks` a causal adapter.
+        """
         framing = recipe.framing
+        if isinstance(framing, Blocks):
+            return has_adapter(self.model.checkpoint)
         return not isinstance(framing, Hush) or self.hush is not None or has_word(self.model, framing.hush_s)
 
     def framed(self, recipe: Recipe, *, live: bool = True) -> Framed:

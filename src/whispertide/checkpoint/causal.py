@@ -99,6 +99,12 @@ class CausalAdapter:
         return cls.load(path, checkpoint)
 
 
+def has_adapter(checkpoint: Checkpoint) -> bool:
+    """Whether there is one, inside the checkpoint's file or next to it."""
+    weights = checkpoint.tensors.files[0]
+    return (weights.suffix == ".pt" and is_published(weights)) or attachments.place(checkpoint, KIND).is_file()
+
+
 @dataclass(frozen=True)
 class CausalCheckpoint(Checkpoint):
     """A checkpoint with its adapter merged into the weights. Its hash is its own, so its graphs are too."""
