@@ -154,10 +154,10 @@ def test_each_block_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return encoded
 
     monkeypatch.setattr(nano().causal, "encode", count)
-    play(session(), speech())
+    play(session(), speech()[: 5 * SAMPLE_RATE])
     assert [begin for begin, _ in added] == [0, *(end for _, end in added[:-1])]
-    assert len(added) >= SECONDS
-    assert 0 <= added[-1][1] * FRAME_SAMPLES - len(speech()) < 5 * FRAME_SAMPLES
+    assert len(added) >= 8
+    assert 0 <= added[-1][1] * FRAME_SAMPLES - 5 * SAMPLE_RATE < 5 * FRAME_SAMPLES
 
 
 def test_silence_says_nothing() -> None:
