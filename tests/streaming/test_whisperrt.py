@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def test_words_come_out_while_they_are_spoken() -> None:
     assert len(boundaries) >= SECONDS
     confirmed = [word for event in events if isinstance(event, Confirmed) for word in event.words]
     assert "".join(word.text for word in confirmed) == text
-    assert all(0 <= a.start <= a.end <= b.start + SAMPLE_RATE // 5 for a, b in zip(confirmed, confirmed[1:]))
+    assert all(0 <= a.start <= a.end <= b.start + SAMPLE_RATE // 5 for a, b in pairwise(confirmed))
 
 
 @settings(max_examples=3, deadline=None, derandomize=True)
@@ -106,7 +107,7 @@ def test_all_at_once_is_the_same_too() -> None:
 
 
 def test_a_restored_session_has_the_same_future() -> None:
-    events, boundaries, text = straight()
+    events, _, text = straight()
     stream = session()
     half = 4 * SAMPLE_RATE
     before = play_until(stream, half)
@@ -153,10 +154,10 @@ def test_each_block_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return encoded
 
     monkeypatch.setattr(nano().causal, "encode", count)
-    play(session(), speech())
+    play(session(), speech()[: 5 * SAMPLE_RATE])
     assert [begin for begin, _ in added] == [0, *(end for _, end in added[:-1])]
-    assert len(added) >= SECONDS
-    assert 0 <= added[-1][1] * FRAME_SAMPLES - len(speech()) < 5 * FRAME_SAMPLES
+    assert len(added) >= 8
+    assert 0 <= added[-1][1] * FRAME_SAMPLES - 5 * SAMPLE_RATE < 5 * FRAME_SAMPLES
 
 
 def test_silence_says_nothing() -> None:
