@@ -1,7 +1,8 @@
 """What one run of an encoder graph multiplies and adds, counted from the shapes that the graph has.
 
-Every matrix product, convolution and attention of `graphs.encoder` and `graphs.incremental` is here, the decoder's cross-attention keys and
-values included, because that graph computes them. Norms, activations and the softmax are not: they are below 1 %.
+Every matrix product, convolution and attention of `graphs.encoder` and `graphs.incremental` is here, the keys and
+values of cross-attention included, because these graphs compute them. Norms, activations and the softmax are not: they
+are below 1 %.
 """
 
 from whispertide.checkpoint import ModelDims
