@@ -164,7 +164,7 @@ def test_a_loop_is_cut_that_begins_in_what_is_confirmed() -> None:
 
 
 def test_a_full_stream_begins_again_with_the_last_confirmed_words() -> None:
-    play = Play(hard_cap_s=6.0, confirm_s=0.0, carry=2)
+    play = Play(stream_s=6.0, confirm_s=0.0, carry=2)
     play.round(3.9, *(word(f"w{n}", 0.5 * n, 0.5 * n + 0.4, n) for n in range(7)))
     commit = play.take(4.1, heard(word("w7", 3.5, 3.9, 7)))
     assert texts(commit.confirmed) == ["w7"]
@@ -176,7 +176,7 @@ def test_a_full_stream_begins_again_with_the_last_confirmed_words() -> None:
 
 
 def test_a_full_stream_in_which_nothing_is_certain_is_confirmed_in_part() -> None:
-    play = Play(hard_cap_s=6.0, confirm_s=5.0)
+    play = Play(stream_s=6.0, confirm_s=5.0)
     words = [word(f"w{n}", 0.5 * n, 0.5 * n + 0.4, n) for n in range(8)]
     confirmed, guess = play.round(4.1, *words)
     plan = play.plan(4.2)
@@ -189,7 +189,7 @@ def test_a_full_stream_in_which_nothing_is_certain_is_confirmed_in_part() -> Non
 
 
 def test_a_full_stream_that_heard_nothing_makes_room() -> None:
-    play = Play(hard_cap_s=4.0)
+    play = Play(stream_s=4.0)
     for tenth in range(1, 200):
         end = tenth / 10
         assert round(end * S) <= play.policy.limit(play.state)
@@ -221,7 +221,7 @@ class Speaker:
 @pytest.mark.parametrize("carry", [1, 2, 6])
 def test_from_stream_to_stream_nothing_is_lost_or_said_twice(confirm_s: float, carry: int) -> None:
     words = [word(f"w{n}", 0.4 * n + 0.2, 0.4 * n + 0.5, n) for n in range(120)]
-    speaker, play = Speaker(words, unsure=confirm_s > 0), Play(confirm_s=confirm_s, hard_cap_s=8.0, carry=carry)
+    speaker, play = Speaker(words, unsure=confirm_s > 0), Play(confirm_s=confirm_s, stream_s=8.0, carry=carry)
     said: list[str] = []
     starts = {0}
     for tenth in range(3, 490, 2):
@@ -246,7 +246,7 @@ def test_whatever_rounds_hear_what_is_confirmed_stays(
     rounds: list[list[int] | None], confirm_s: float, cap_s: float
 ) -> None:
     """Commits are appended, the guess is what follows, and the next round is told just that."""
-    play, text, step = Play(confirm_s=confirm_s, hard_cap_s=cap_s, loop_guard=False), [], 0.2
+    play, text, step = Play(confirm_s=confirm_s, stream_s=cap_s, loop_guard=False), [], 0.2
     for number, tokens in enumerate(rounds, start=1):
         end, is_last, begin = number * step, number == len(rounds), play.state.start
         width = max(round((end * S - begin) / 8), 1)
