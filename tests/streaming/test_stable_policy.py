@@ -197,6 +197,21 @@ def test_a_full_stream_that_heard_nothing_makes_room() -> None:
         assert play.state.start % 320 == 0
 
 
+def test_a_stream_that_says_nothing_any_more_begins_anew_after_the_last_word() -> None:
+    play = Play(confirm_s=0.0, stuck_s=2.0)
+    assert play.round(2.0, ONE) == (["one"], [])
+    assert play.round(2.4) == ([], [])
+    assert (play.state.start, play.plan(2.5).prefix) == (0, (11,))
+    assert play.round(2.6) == ([], [])
+    assert (play.state.start, play.plan(2.7).prefix) == (round(0.5 * S), ())
+    assert play.round(9.0) == ([], []), "nothing was said since"
+    assert play.state.start == round(0.5 * S)
+    patient = Play(confirm_s=0.0, stuck_s=0.0)
+    patient.round(2.0, ONE)
+    patient.round(9.0)
+    assert patient.state.start == 0
+
+
 class Speaker:
     """Hears every word that has ended in the stream, but for the forced ones; the newest of them wrong at first, if it
     is `unsure`.
