@@ -586,6 +586,26 @@ def test_the_items_of_whisperflow_are_measured(
     assert (b"+ two workers" in numbers) == (item == "figure 10")
 
 
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ("figure 4", [r"\n\s*npusper +0\.3 +\d", r"\n\s*whisperrt +1 +\d"]),
+        ("figure 5", [r"\n\s*whisperrt +3 +\d"]),
+        ("complexity", [r"\n\s*tide +0 to 5 +8 +1\.50 +9\.00 +40\.00", r"\n\s*tide +15 to 20 +30 +1\.50"]),
+    ],
+)
+def test_the_items_of_whisperrt_are_measured_on_the_free_clock(
+    run: Run, heard: Heard, item: str, said: list[str]
+) -> None:
+    result = run("bench", "paper", "whisperrt", "--items", item, "--quick")
+    assert result.exit_code == 0, result.stderr
+    assert all(re.search(line, result.stdout) for line in said), result.stdout
+    asked = {name for name, _ in heard.asked if name != "offline"}
+    assert asked
+    assert all(name.endswith(" free") for name in asked)
+    assert "<img" in Path("bench-results", "paper-whisperrt.html").read_text(encoding="utf-8")
+
+
 def test_an_unknown_paper_is_wrong_usage(run: Run, heard: Heard) -> None:
     result = run("bench", "paper", "whisperfloe")
     assert (result.exit_code, "whisperflow" in result.stderr) == (2, True)

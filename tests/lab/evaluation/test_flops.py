@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from whispertide.checkpoint import ModelDims, load_checkpoint
-from whispertide.graphs.contract import ENCODER
+from whispertide.graphs.contract import ENCODER, ENCODER_INCREMENTAL
 from whispertide.graphs.store import GraphFiles
 from whispertide.lab.evaluation.flops import encoder_gflop
 
@@ -56,6 +56,32 @@ def test_the_formula_counts_what_the_graph_computes(frames: int, tmp_path: Path)
     assert {node.op_type for node in nodes} == set(MULTIPLYING)
     counted = sum(flop(node, shapes) for node in nodes)
     assert encoder_gflop(checkpoint.dims, frames) == pytest.approx(counted / 1e9, rel=1e-12)
+
+
+@pytest.mark.parametrize(("frames", "past", "room"), [(30, 0, 128), (5, 128, 128), (15, 129, 256), (50, 1300, 1500)])
+def test_a_piece_is_counted_with_the_past_that_it_attends_to(frames: int, past: int, room: int, tmp_path: Path) -> None:
+    checkpoint = load_checkpoint("nano.en")
+    dims = checkpoint.dims
+    size = dims.n_audio_state // dims.n_audio_head
+    held = np.zeros((1, dims.n_audio_head, room, size), np.float32)
+    inputs = {
+        "mel": np.zeros((1, dims.n_mels, 2 * frames + 3), np.float32),
+        "kept": np.ones((1, 1, 2 * frames + 1), np.float32),
+        "positions": np.arange(past, past + frames),
+        "attention_bias": np.zeros((1, 1, frames, room + frames), np.float32),
+        **{f"past_{which}.{layer}": held for which in "kv" for layer in range(dims.n_audio_layer)},
+    }
+    nodes, shapes = shapes_in_a_run(GraphFiles(checkpoint, "fp32", tmp_path)[ENCODER_INCREMENTAL], inputs)
+    counted = sum(flop(node, shapes) for node in nodes)
+    assert encoder_gflop(dims, frames, past) == pytest.approx(counted / 1e9, rel=1e-12)
+
+
+def test_a_piece_by_hand() -> None:
+    """Two new frames after three, where one layer of width 4 has room for eight positions, and one decoder layer."""
+    dims = ModelDims(10, 8, 4, 1, 1, 100, 20, 4, 1, 1)
+    convolutions = 5 * 4 * 10 * 3 + 2 * 4 * 4 * 3
+    attention = 2 * 2 * (8 + 2) * 4
+    assert encoder_gflop(dims, 2, 3) == pytest.approx(2e-9 * (convolutions + 12 * 2 * 16 + attention + 2 * 2 * 16))
 
 
 def test_base_at_thirty_seconds() -> None:

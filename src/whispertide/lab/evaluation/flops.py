@@ -32,6 +32,6 @@ def encoder_gflop(dims: ModelDims, frames: int, past: int | None = None) -> floa
 def _room(past: int, most: int) -> int:
     """Keys that a piece is multiplied with besides its own: room is doubled when it is full (`model.incremental`)."""
     room = min(FIRST_ROOM, most)
-    while room < past:
+    while room < min(past, most):
         room = min(2 * room, most)
     return room
