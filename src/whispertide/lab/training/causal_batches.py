@@ -60,7 +60,7 @@ class CausalBatchOptions:
     block: int = ANY
     seconds: float = 40.0
     lengths_s: tuple[float, ...] = (4.0, 6.0, 9.0, 14.0, 24.0)
-    shares: tuple[float, ...] = (0.25, 0.3, 0.25, 0.15, 0.05)
+    shares: tuple[float, ...] = (0.15, 0.25, 0.25, 0.25, 0.1)
     windows: WindowOptions = field(default_factory=stream_windows)
 
     def __post_init__(self) -> None:
