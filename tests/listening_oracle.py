@@ -14,6 +14,7 @@ import numpy as np
 
 from oracle import JITTER, Oracle, audio_between
 from whispertide.decoding.backward_shift import BackwardShift
+from whispertide.decoding.early_stop import EarlyStop
 from whispertide.decoding.frontier import Frontier
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
@@ -89,6 +90,8 @@ class ListeningOracle(Oracle):
         for watch in plan.hearing.watch:
             if isinstance(watch, Frontier):
                 return self._behind_frontier(listened, places, watch)
+            if isinstance(watch, EarlyStop):  # nothing here repeats itself
+                continue
             assert isinstance(watch, BackwardShift)
             return self._grounded(listened, places, watch, rng)
         return listened

@@ -28,6 +28,7 @@ from whispertide.streaming.single_pass import SinglePass
 from whispertide.types import SAMPLE_RATE, Word, to_samples
 
 SIMUL, NPUSPER, TIDE = get_recipe("simulstreaming"), get_recipe("npusper"), get_recipe("tide")
+WHISPERKIT = get_recipe("whisperkit")
 ALIGN_ATT = {
     "simulstreaming": SIMUL.replace(truncate="last-word"),
     "short segments": SIMUL.replace(truncate="last-word", step_s=0.4, hard_cap_s=8),
@@ -41,7 +42,12 @@ GROUNDED = {
     "two": NPUSPER.replace(way=2, step_s=1.0, finish_word=True),
     "short": NPUSPER.replace(way=2, step_s=0.5, carry_most_s=2.0, hard_cap_s=6),
 }
-RECIPES = ALIGN_ATT | GROUNDED
+HELD = {
+    "whisperkit": WHISPERKIT,
+    "full": WHISPERKIT.replace(cut="full", step_s=0.5, hard_cap_s=8),
+    "holds three": WHISPERKIT.replace(hold=3, step_s=0.3, hard_cap_s=6),
+}
+RECIPES = ALIGN_ATT | GROUNDED | HELD
 
 
 def build(talk: Talk, recipe: Recipe, *, gated: bool = False, shifts: float = 0.0, **more: Any) -> Session:

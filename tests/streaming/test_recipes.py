@@ -11,6 +11,7 @@ from whispertide.errors import UnknownRecipeError
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.grounded import Grounded
+from whispertide.streaming.held_agreement import HeldAgreement
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.recipes import ABOUT, RECIPES, decode_options, get_recipe, make_gate, usual_window_s
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
@@ -49,6 +50,11 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "schedule": "fixed", "step_s": 0.1, "framing": "blocks", "block_s": 0.1, "first_s": 0.6, "search": "greedy",
         "policy": "stable", "confirm_s": 0.3, "rescored": 2, "holds": "either", "most_tokens": 28, "stream_s": 12.0,
         "stuck_s": 2.0, "carry": 2, "loop_guard": True,
+    },
+    "whisperkit": {
+        "schedule": "fixed", "step_s": 1.0, "framing": "pad30", "search": "greedy", "policy": "held-agreement",
+        "hold": 2, "cut": "cursor", "least_logprob": -1.0, "stop_tokens": 60, "stop_ratio": 2.4, "hard_cap_s": 28.0,
+        "no_speech": 0.9, "loop_guard": True,
     },
     "tide": {
         "schedule": "adaptive", "step_s": 0.3, "longest_step_s": 2.0, "framing": "auto", "search": "verified",
@@ -170,5 +176,5 @@ def test_gates_are_built_where_wanted() -> None:
 def test_policies_overlap_or_not() -> None:
     assert [name for name, recipe in RECIPES.items() if recipe.policy.overlaps] == ["whisper-streaming", "whisperflow"]
     assert {recipe.policy.kind for recipe in RECIPES.values()} == {
-        choice.kind for choice in (LocalAgreement, AlignAtt, Grounded, Stable)
+        choice.kind for choice in (LocalAgreement, AlignAtt, Grounded, HeldAgreement, Stable)
     }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from whispertide.decoding.token_kinds import TokenKinds
     from whispertide.model.whisper import WhisperModel
 
-HaltReason = Literal["frontier", "rewind", "backward-shift", "near-end"]
+HaltReason = Literal["frontier", "rewind", "backward-shift", "near-end", "early-stop"]
 Head = tuple[int, int]
 
 

@@ -20,6 +20,7 @@ from whispertide.streaming.choice import Choice, field_types, parse_value
 from whispertide.streaming.executors import Auto, Pipelined, Serial
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30
 from whispertide.streaming.grounded import Grounded
+from whispertide.streaming.held_agreement import HeldAgreement
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
@@ -36,7 +37,7 @@ CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive),
     "framing": _named(Pad30, Bare, Buckets, Hush, Open, Blocks),
     "search": _named(Greedy, Beam, Unrolled, Pruned, Verified),
-    "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable),
+    "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable, HeldAgreement),
     "executor": _named(Serial, Pipelined, Auto),
 }
 

@@ -14,6 +14,7 @@ from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.framing import Bare, Hush, Open, Pad30
 from whispertide.streaming.grounded import Grounded
+from whispertide.streaming.held_agreement import HeldAgreement
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
@@ -77,6 +78,14 @@ _WHISPERRT = Recipe(
     search=Greedy(),
     policy=Stable(),
 )
+# As Argmax's open app has it, without what that loses. The paper's encoder is a framing of its own (docs/whisperkit.md).
+_WHISPERKIT = Recipe(
+    "whisperkit",
+    schedule=Fixed(step_s=1.0),
+    framing=Pad30(),
+    search=Greedy(),
+    policy=HeldAgreement(),
+)
 # Ours: tuned by measurement, the ablations in docs/LOG.md and a search around it (benchmarks/search.py).
 _TIDE = Recipe(
     "tide",
@@ -101,7 +110,7 @@ _TIDE = Recipe(
     ),
 )
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
-    {recipe.name: recipe for recipe in (_WHISPER_STREAMING, _WHISPERFLOW, _SIMULSTREAMING, _NPUSPER, _WHISPERRT, _TIDE)}
+    {recipe.name: recipe for recipe in (_WHISPER_STREAMING, _WHISPERFLOW, _SIMULSTREAMING, _NPUSPER, _WHISPERRT, _WHISPERKIT, _TIDE)}
 )
 # What each is like, in a line, for whoever has to choose one (docs/guides/choosing.md has the figures).
 ABOUT: Mapping[str, str] = MappingProxyType(
@@ -111,6 +120,7 @@ ABOUT: Mapping[str, str] = MappingProxyType(
         "simulstreaming": "AlignAtt as published: the model's attention decides, every 1.2 s.",
         "npusper": "Made for NPUs: short windows, the least computing, words every 2 s.",
         "whisperrt": "Every tenth of a second is heard once; needs a model with a causal adapter.",
+        "whisperkit": "Two rounds must agree, and the last two words wait; for Apple's chips, every second.",
         "tide": "The model's attention decides, every 0.3 s: words soon, at little cost.",
     }
 )

@@ -1,0 +1,191 @@
+"""WhisperKit's policy: two rounds must agree, and the last words they agree on are held back and forced in the next.
+
+Each round decodes what follows the held words. What the round before found in the same place is agreed on; all of it
+but the last `hold` words is confirmed, and these are held: the next decode begins with them, and the *cursor*, where the
+next window begins, is where the first of them does. So nothing confirmed is heard again, and words that are new follow
+on words that are known. Whatever is not agreed on is the hypothesis, the second stream of text.
+
+The app's code loses words, which is mended here: its last second is never decoded, its audio never let go of, its early
+stop depends on the machine, its energy gate cannot see the newest second, and words on which fewer than two agree can
+vanish from the hypothesis. Also ours: a round that its own model holds for unlikely agrees with nothing; a window starts
+a tenth of a second before the cursor, since no word's start is known more exactly; one that gets full is cut.
+
+Sources: WhisperKit (arXiv 2507.10860), 2.1.2; the streaming loop of Argmax's open app. The policy sees words and tokens,
+no audio and no model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from whispertide.decoding.early_stop import EarlyStop
+from whispertide.decoding.token_words import TokenWord
+from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.choice import Choice, setting
+from whispertide.streaming.local_agreement import normalise
+from whispertide.streaming.policy import align_down
+from whispertide.streaming.repetition import CONTEXT, cut_loops
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.searches import Search
+from whispertide.streaming.single_pass import SinglePass
+from whispertide.streaming.trimming import MARGIN, forced_cut
+from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, to_samples
+
+Cut = Literal["cursor", "full"]
+
+ROOM = 2 * SAMPLE_RATE  # a full window makes at least so much room
+
+
+@dataclass(slots=True)
+class HeldState:
+    """What is remembered between rounds.
+
+    start  first sample of the next window, a multiple of 320
+    words  confirmed words in the window: forced, in front of those that are held
+    held   words that two rounds agreed on and that are not confirmed yet: forced
+    guess  what the last round found after them
+    tail   the newest confirmed words, as far back as loops are looked for
+    """
+
+    start: int
+    words: tuple[TokenWord, ...] = ()
+    held: tuple[TokenWord, ...] = ()
+    guess: tuple[TokenWord, ...] = ()
+    tail: tuple[TokenWord, ...] = ()
+
+    def copy(self) -> "HeldState":
+        """An independent copy; all its parts are values."""
+        return replace(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldAgreement(Choice):
+    """The policy."""
+
+    kind: ClassVar[str] = "held-agreement"
+    streams: ClassVar[bool] = False
+    overlaps: ClassVar[bool] = False
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
+
+    hold: int = setting(2, "so many of the words that two rounds agree on wait for the next", least=1, most=20)
+    cut: Cut = setting(
+        "cursor",
+        'where the next window begins: at the first held word ("cursor"), or where the last one did until it is '
+        '"full", so that what is encoded of it can be kept',
+    )
+    least_logprob: float = setting(
+        -1.0, "a round whose tokens are less likely on average agrees with nothing", least=-20, most=0
+    )
+    stop_tokens: int = setting(
+        60, "a decode ends when its newest so many tokens repeat themselves (0 = never)", least=0, most=224
+    )
+    stop_ratio: float = setting(2.4, "they do when their text compresses better than this", least=1.1, most=20)
+    hard_cap_s: float = setting(
+        28.0,
+        "windows never get longer; then words are confirmed whether they are certain or not",
+        least=4,
+        most=CHUNK_SECONDS,
+    )
+    no_speech: float = setting(0.9, "what is heard with a higher no-speech probability is dropped", least=0, most=1)
+    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
+
+    @property
+    def usual_s(self) -> float:
+        """A window may get as long as it can."""
+        return self.hard_cap_s
+
+    def start(self, at: int) -> HeldState:
+        """Nothing heard yet."""
+        return HeldState(start=align_down(at))
+
+    def limit(self, state: HeldState) -> int:
+        """The end of a window of `hard_cap_s`."""
+        return state.start + to_samples(self.hard_cap_s)
+
+    def plan(
+        self, state: HeldState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
+    ) -> RoundPlan:
+        """What follows the words that are certain."""
+        forced = (*state.words, *state.held)
+        hearing = SinglePass(
+            watch=(EarlyStop(self.stop_tokens, self.stop_ratio),) if self.stop_tokens else (),
+            no_speech=self.no_speech,
+            loop_guard=self.loop_guard,
+            unheard_from=(forced[-1].end if forced else state.start) if is_last else None,
+        )
+        return RoundPlan(
+            round_id,
+            Span(state.start, frontier),
+            hearing,
+            prefix=tuple(token for word in forced for token in word.tokens),
+            is_last=is_last,
+        )
+
+    def apply(self, state: HeldState, result: RoundResult[HeardWords]) -> Commit:
+        """Confirm what two rounds agree on (everything, in the last round) but for the words that are held."""
+        end, is_last = result.plan.window.end, result.plan.is_last
+        before = state.guess
+        if result.heard is not None:  # else the window is too short to be heard
+            state.guess = tuple(word for word in result.heard.words if word.word.text.strip())
+        if is_last:
+            confirmed = self._confirm(state, len(state.guess), hold=0)
+        else:
+            confirmed = self._confirm(state, self._agreed(before, result.heard, state.guess), self.hold)
+            confirmed += self._move(state, end)
+        return Commit(
+            tuple(word.word for word in confirmed),
+            tuple(word.word for word in (*state.held, *state.guess)),
+            min(state.start, align_down(end)),
+        )
+
+    # --- which words --------------------------------------------------------------------------------------------------
+
+    def _agreed(self, before: Sequence[TokenWord], heard: HeardWords | None, now: Sequence[TokenWord]) -> int:
+        """How many words at the front of `now` the round before found too."""
+        if heard is None or heard.avg_logprob < self.least_logprob:
+            return 0
+        pairs = enumerate(zip(before, now, strict=False))
+        differs = (place for place, (old, new) in pairs if _key(old) != _key(new))
+        return next(differs, min(len(before), len(now)))
+
+    def _confirm(self, state: HeldState, count: int, hold: int) -> list[TokenWord]:
+        """Take the first words of the guess as certain; the last `hold` of what is certain wait."""
+        certain = (*state.held, *state.guess[:count])
+        sure = max(len(certain) - hold, 0)
+        words, state.held, state.guess = certain[:sure], certain[sure:], state.guess[count:]
+        state.words += words
+        if self.loop_guard:
+            said = [word.word for word in state.tail]
+            kept = {id(word) for word in cut_loops(said, [word.word for word in words], normalise).words}
+            state.tail = (*state.tail, *words)[-CONTEXT:]
+            return [word for word in words if id(word.word) in kept]
+        return list(words)
+
+    # --- which audio --------------------------------------------------------------------------------------------------
+
+    def _move(self, state: HeldState, end: int) -> list[TokenWord]:
+        """Where the next window begins; what nothing confirms in a full one is confirmed now."""
+        full = end - state.start > to_samples(self.hard_cap_s) - ROOM
+        if self.cut == "cursor" or full:
+            self._begin_at(state, self._cursor(state))
+        if end - state.start <= to_samples(self.hard_cap_s) - ROOM:
+            return []
+        unsure = (*state.held, *state.guess)
+        cut = forced_cut([word.word for word in unsure], Span(state.start, end), ROOM)
+        confirmed = self._confirm(state, max(cut.confirm - len(state.held), 0), len(state.held) - cut.confirm)
+        self._begin_at(state, align_down(cut.cut))
+        return confirmed
+
+    def _cursor(self, state: HeldState) -> int:
+        """A little before the first held word, once there are enough of them."""
+        if len(state.held) < self.hold:
+            return state.start
+        return align_down(max(state.held[0].start - MARGIN, state.start))
+
+    def _begin_at(self, state: HeldState, start: int) -> None:
+        state.start = start
+        state.words = tuple(word for word in state.words if word.start >= start)
+
+
+def _key(word: TokenWord) -> str:
+    return normalise(word.word.text)
