@@ -1,17 +1,17 @@
 """WhisperKit's policy: two rounds must agree, and the last words they agree on are held back and forced in the next.
 
-Each round decodes what follows the held words. What the round before found in the same place is agreed on; all of it
-but the last `hold` words is confirmed, and these are held: the next decode begins with them, and the *cursor*, where the
+Each round decodes what follows the held words. What the round before found in the same place is agreed on. All of it
+but the last `hold` words is confirmed, and these are held: the next decode begins with them. The *cursor*, where the
 next window begins, is where the first of them does. So nothing confirmed is heard again, and words that are new follow
 on words that are known. Whatever is not agreed on is the hypothesis, the second stream of text.
 
-The app's code loses words, which is mended here: its last second is never decoded, its audio never let go of, its early
-stop depends on the machine, its energy gate cannot see the newest second, and words on which fewer than two agree can
-vanish from the hypothesis. Also ours: a round that its own model holds for unlikely agrees with nothing; a window starts
-a tenth of a second before the cursor, since no word's start is known more exactly; one that gets full is cut.
+The app's code loses words, which is mended here: its last second is never decoded, its audio never let go of, its
+early stop depends on the machine, its energy gate cannot see the newest second, and words on which fewer than two
+agree can vanish from the hypothesis. Also ours: a round that the model itself finds unlikely agrees with nothing; a
+window starts a tenth of a second before the cursor, since no word's start is known more exactly; a full one is cut.
 
-Sources: WhisperKit (arXiv 2507.10860), 2.1.2; the streaming loop of Argmax's open app. The policy sees words and tokens,
-no audio and no model.
+Sources: WhisperKit (arXiv 2507.10860), 2.1.2; the streaming loop of Argmax's open app. The policy sees words and
+tokens, no audio and no model.
 """
 
 from collections.abc import Sequence

@@ -78,7 +78,7 @@ _WHISPERRT = Recipe(
     search=Greedy(),
     policy=Stable(),
 )
-# As Argmax's open app has it, without what that loses. The paper's encoder is a framing of its own (docs/whisperkit.md).
+# As Argmax's open app has it, without what that loses. The paper's encoder is a framing of its own.
 _WHISPERKIT = Recipe(
     "whisperkit",
     schedule=Fixed(step_s=1.0),

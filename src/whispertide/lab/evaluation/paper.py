@@ -201,7 +201,25 @@ _WHISPERKIT = Paper(
     "WhisperKit: On-device Real-time ASR with Billion-Scale Transformers (Durmus et al.; arXiv 2507.10860)",
     (
         *_unknown("table", (1, 2), "recipe whisperkit", "framing=block-diagonal"),
-        *_unknown("figure", (4, 6, 7, 8), "recipe whisperkit", "framing=block-diagonal"),
+        *_unknown("figure", (4,), "recipe whisperkit", "framing=block-diagonal"),
+        Item(
+            "figure 6",
+            "how late a word is first seen: cursor latency of OpenBench, and ours, of all systems",
+            ("recipe whisperkit",),
+            "whisperkit_items.hypothesis_figure",
+        ),
+        Item(
+            "figure 7",
+            "how late a word is confirmed: cursor latency of OpenBench, and ours, of all systems",
+            ("recipe whisperkit",),
+            "whisperkit_items.confirmed_figure",
+        ),
+        Item(
+            "figure 8",
+            "word errors of the confirmed text and corrections of the hypothesis, of all systems",
+            ("recipe whisperkit",),
+            "whisperkit_items.accuracy_figure",
+        ),
     ),
 )
 

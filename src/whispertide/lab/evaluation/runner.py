@@ -173,6 +173,10 @@ class Runner:
             chosen = chosen.replace(step_s=step_s)
         return self.run(Request(recipe, model or self.models[0], self._corpus_name, chosen, chosen.schedule.step_s))
 
+    def peer(self, name: str) -> Cell:
+        """The cell of another program at its defaults. Raises `PeerMissing`."""
+        return self.run(Request(PEER + name, self.models[0], self._corpus_name))
+
     @contextmanager
     def timed_by(self, clock: ClockName) -> Iterator[None]:
         """Cells are measured by that clock meanwhile: some of the papers' items are about no other."""

@@ -1,0 +1,79 @@
+"""WhisperKit's figures: every system in one table, ours measured and others' as published."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from whispertide.lab.evaluation import whisperkit_items as items
+from whispertide.lab.evaluation.peer_cells import PeerMissing
+from whispertide.lab.evaluation.peers import PEERS
+
+
+def cell(number: int) -> Any:
+    """Its figures are told apart by its number."""
+    parts = {f"{of}_{part}_s": number + 0.1 for of in ("first_seen", "confirmed") for part in ("mean", "median", "p90")}
+    tails = {f"{of}_p99_s": 9.0 for of in ("first_seen", "confirmed")}
+    cursors = {f"{of}_s": number + 0.5 for of in ("cursor", "cursor_confirmed")}
+    unclamped = {f"{of}_unclamped_s": number + 0.25 for of in ("cursor", "cursor_confirmed")}
+    score = {"wer": number / 100, "revisions_per_100": 10.0 * number, "matched": 0.97}
+    rows = ({"revisions": 3, "first_seen_s": [0.1], "confirmed_s": [1.0]}, {"revisions": 4, "first_seen_s": None,
+            "confirmed_s": None})  # fmt: skip
+    return SimpleNamespace(score={**parts, **tails, **cursors, **unclamped, **score}, utterances=rows)
+
+
+@dataclass
+class FakeRunner:
+    quick: bool = False
+    asked: list[str] = field(default_factory=list)
+
+    def cell(self, recipe: str) -> Any:
+        self.asked.append(recipe)
+        return cell(len(self.asked))
+
+    def peer(self, name: str) -> Any:
+        if name == "whisper-streaming":
+            return cell(50)
+        raise PeerMissing("not installed")
+
+
+def table(outcome: Any) -> dict[str, tuple[str, ...]]:
+    return {row[0]: row[1:] for row in outcome.tables[0].rows}
+
+
+def test_both_measures_of_the_hypothesis_stand_side_by_side() -> None:
+    runner: Any = FakeRunner()
+    outcome = items.hypothesis_figure(runner)
+    rows = table(outcome)
+    assert runner.asked == ["whisperkit", *items.OTHERS]
+    assert rows["whisperkit"] == ("1.50", "1.25", "1.10", "1.10", "1.10", "9.00", "97.00")
+    assert rows["whisper-streaming (peer)"][0] == "50.50"
+    assert rows["WhisperKit, paper"][:2] == ("0.45", "–")
+    assert rows["Argmax's app, causal, OpenBench"][0] == "0.38"
+    assert "OpenAI gpt-4o-transcribe, paper" not in rows  # it has no hypothesis
+
+
+def test_peers_that_cannot_run_are_named_with_the_reason() -> None:
+    runner: Any = FakeRunner()
+    note = items.confirmed_figure(runner).note
+    absent = [name for name, peer in PEERS.items() if peer.streaming and name != "whisper-streaming"]
+    assert absent
+    assert all(f"{name}: not installed" in note for name in absent)
+
+
+def test_the_confirmed_stream_is_compared_with_what_is_said_of_it() -> None:
+    runner: Any = FakeRunner(quick=True)
+    rows = table(items.confirmed_figure(runner))
+    assert runner.asked == ["whisperkit", *items.QUICK_OTHERS]
+    assert rows["OpenAI gpt-4o-transcribe, paper"][0] == "1.70"
+    assert "Fireworks, paper" not in rows
+
+
+def test_word_errors_stand_next_to_corrections() -> None:
+    runner: Any = FakeRunner(quick=True)
+    outcome = items.accuracy_figure(runner)
+    rows = table(outcome)
+    assert rows["whisperkit"] == ("1.00", "10.0", "7")
+    assert rows["Argmax's app, not causal, OpenBench"] == ("2.65", "–", "539")
+    assert rows["Fireworks, paper"] == ("4.72", "–", "–")
+    assert "OpenAI gpt-4o-transcribe, paper" not in rows
+    assert [plot.drawing.rows[0][:2] for plot in outcome.plots] == [("whisperkit", "1"), ("whisperkit", "10")]
