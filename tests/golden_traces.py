@@ -1,6 +1,6 @@
 """Traces of what every recipe did, kept: the same audio with the same round boundaries must give the same events.
 
-    python tests/golden_traces.py         record them anew (a change of behaviour, which a commit has to explain)
+    python tests/golden_traces.py [RECIPE ...]  record them anew (a change of behaviour, which a commit has to explain)
 
 `recordings` are those of the project, 105 s; `talks` are 300 s of the synthetic talks, where the synthesizers are.
 """
@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import json
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -151,10 +152,11 @@ def save(audio: str, recipe: str, golden: Golden) -> None:
 
 
 def main() -> None:
-    """Record all of them."""
+    """Record those of the recipes that are named, or of all."""
+    recipes = sys.argv[1:] or list(RECIPES)
     for name, make in AUDIO.items():
         audio = make()
-        for recipe in RECIPES:
+        for recipe in recipes:
             save(name, recipe, record(recipe, audio))
             print(path(name, recipe), flush=True)
 
