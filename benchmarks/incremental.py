@@ -2,7 +2,8 @@
 
 A stream is encoded block by block (`model.incremental`), at base.en's shape with random weights: speed does not depend
 on their values, and base has the same encoder. Several streams are encoded, the precisions in turn, so that all meet
-the same machine. Prints for each the median milliseconds of a block, counted from each mark of the stream on.
+the same machine. Prints for each the median milliseconds of a block, counted from each mark of the stream on, and what
+the state takes in memory there.
 """
 
 import argparse
@@ -17,7 +18,8 @@ import numpy as np
 from random_checkpoint import random_checkpoint
 
 from whispertide.checkpoint.cache import cache_dir
-from whispertide.model.incremental import START
+from whispertide.model.engine import EncoderState
+from whispertide.model.incremental import START, Growing
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import PRECISIONS, EngineOptions
 
@@ -25,8 +27,14 @@ FIRST, BLOCK, SECOND = 30, 5, 50  # encoder frames: the first block, every other
 MARKS = (0.6, 4, 8, 12, 16, 20, 24, 28)  # seconds of the stream
 
 
-def blocks_of(model: WhisperModel, blocks: int) -> dict[float, list[float]]:
-    """Seconds of each of the first `blocks` blocks after every mark, in one stream."""
+def memory_mb(state: EncoderState) -> float:
+    """What a state keeps, its room for more included, in 10^6 bytes."""
+    arrays = (tensor.room if isinstance(tensor, Growing) else tensor for tensor in state.tensors.values())
+    return sum(np.asarray(array).nbytes for array in arrays) / 1e6
+
+
+def blocks_of(model: WhisperModel, blocks: int, kept: dict[float, float] | None = None) -> dict[float, list[float]]:
+    """Seconds of each of the first `blocks` blocks after every mark, in one stream; `kept` gets the memory there."""
     rng = np.random.default_rng(0)
 
     def mel(columns: int) -> np.ndarray:
@@ -40,6 +48,8 @@ def blocks_of(model: WhisperModel, blocks: int) -> dict[float, list[float]]:
     while state.frames < max(starts) + blocks * BLOCK:
         if state.frames in starts:
             measured = taken[starts[state.frames]] = []
+            if kept is not None:
+                kept[starts[state.frames]] = memory_mb(state)
         columns = mel(2 * BLOCK)
         began = time.perf_counter()
         state = model.encode(columns, state=state).state
@@ -64,8 +74,9 @@ def main() -> None:
         for precision in arguments.precisions
     }
     taken: dict[str, dict[float, list[float]]] = {name: defaultdict(list) for name in models}
+    kept: dict[float, float] = {}
     for model in models.values():
-        blocks_of(model, arguments.blocks)  # the graph is built and opened
+        blocks_of(model, arguments.blocks, kept)  # the graph is built and opened
     for _ in range(arguments.streams):
         for name, model in models.items():
             for mark, seconds in blocks_of(model, arguments.blocks).items():
@@ -76,6 +87,7 @@ def main() -> None:
     print("|---|" + "---:|" * len(MARKS))
     for name, marks in taken.items():
         print(f"| {name} | " + " | ".join(f"{1000 * statistics.median(marks[mark]):.1f}" for mark in MARKS) + " |")
+    print("| state, MB | " + " | ".join(f"{kept[mark]:.1f}" for mark in MARKS) + " |")
 
 
 if __name__ == "__main__":

@@ -233,7 +233,7 @@ class Speaker:
 
 
 @pytest.mark.parametrize("confirm_s", [0.0, 0.3, 5.0])
-@pytest.mark.parametrize("carry", [1, 2, 6])
+@pytest.mark.parametrize("carry", [0, 1, 2, 6])
 def test_from_stream_to_stream_nothing_is_lost_or_said_twice(confirm_s: float, carry: int) -> None:
     words = [word(f"w{n}", 0.4 * n + 0.2, 0.4 * n + 0.5, n) for n in range(120)]
     speaker, play = Speaker(words, unsure=confirm_s > 0), Play(confirm_s=confirm_s, stream_s=8.0, carry=carry)

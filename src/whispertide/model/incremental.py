@@ -19,7 +19,7 @@ from whispertide.model.limits import check_taps
 from whispertide.model.runtime import GraphSession
 from whispertide.types import FloatArray
 
-FIRST_ROOM = 128  # frames; room is doubled when it is full
+ROOM = 128  # frames: so much is added when it is full, for what is unused is computed with all the same
 _EDGE = 3  # columns that a piece has in common with the one before it
 
 START = EncoderState({}, 0)  # of a stream that has no audio yet
@@ -42,7 +42,7 @@ class Growing:
         end, length, held = at + new.shape[self.axis], self.room.shape[self.axis], self
         if at != self.used or end > length:
             while length < end:
-                length = min(2 * length, most)
+                length = min(length + ROOM, most)
             shape = list(self.room.shape)
             shape[self.axis] = length
             held = Growing(np.zeros(shape, np.float32), self.axis)
@@ -125,7 +125,7 @@ def _new_frames(mel: FloatArray, state: EncoderState, dims: ModelDims) -> int:
 def _nothing(dims: ModelDims) -> dict[str, Growing]:
     """What a stream begins with, by name; the order is that in which they are asked of the graph."""
     size, cross = dims.n_audio_state // dims.n_audio_head, dims.n_text_state // dims.n_text_head
-    room = min(FIRST_ROOM, dims.n_audio_ctx)
+    room = min(ROOM, dims.n_audio_ctx)
     shapes = {
         "past_k": (dims.n_audio_layer, (1, dims.n_audio_head, room, size), 2),
         "past_v": (dims.n_audio_layer, (1, dims.n_audio_head, room, size), 2),

@@ -79,7 +79,7 @@ class Stable(Choice):
     stream_s: float = setting(
         12.0, "streams never get longer; then words are confirmed whether they are certain or not", least=4, most=30
     )
-    carry: int = setting(2, "so many confirmed words begin the next stream", least=1, most=20)
+    carry: int = setting(2, "so many confirmed words begin the next stream (0 = none, as published)", least=0, most=20)
     loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
 
     @property
@@ -187,9 +187,10 @@ class Stable(Choice):
 
     def _carried_from(self, state: StableState) -> int:
         """Where the words begin that the next stream begins with."""
-        if len(state.words) < self.carry:
+        if len(state.words) < max(self.carry, 1):
             return state.start
-        return align_down(max(state.words[-self.carry].start - MARGIN, state.start))
+        first = state.words[-self.carry].start - MARGIN if self.carry else state.words[-1].end
+        return align_down(max(first, state.start))
 
 
 def _tokens(hypotheses: tuple[Scored, ...]) -> tuple[int, ...]:

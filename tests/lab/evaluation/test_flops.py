@@ -58,7 +58,9 @@ def test_the_formula_counts_what_the_graph_computes(frames: int, tmp_path: Path)
     assert encoder_gflop(checkpoint.dims, frames) == pytest.approx(counted / 1e9, rel=1e-12)
 
 
-@pytest.mark.parametrize(("frames", "past", "room"), [(30, 0, 128), (5, 128, 128), (15, 129, 256), (50, 1300, 1500)])
+@pytest.mark.parametrize(
+    ("frames", "past", "room"), [(30, 0, 128), (5, 128, 128), (15, 257, 384), (50, 1300, 1408), (5, 1450, 1500)]
+)
 def test_a_piece_is_counted_with_the_past_that_it_attends_to(frames: int, past: int, room: int, tmp_path: Path) -> None:
     checkpoint = load_checkpoint("nano.en")
     dims = checkpoint.dims

@@ -16,6 +16,7 @@ from reference import ct2_folder, hf_model, mel_of, openai_model
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import Checkpoint, load_checkpoint
+from whispertide.checkpoint.causal import CausalAdapter, merged
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.main import app
 from whispertide.decoding.truncation import KIND, TruncationDetector
@@ -206,6 +207,20 @@ def test_what_is_trained_beside_it_suits_the_wide_model(base: Path) -> None:
     detector = TruncationDetector.load(base / KIND.file, width=512, content_hash=wide.content_hash)
     hidden = np.random.default_rng(5).standard_normal((40, 256)).astype(np.float32)
     np.testing.assert_allclose(detector.weights(np.tile(hidden, (1, 2))), narrow.weights(hidden), rtol=1e-4)
+
+
+def test_the_causal_adapter_changes_the_wide_model_as_it_does_the_narrow_one(base: Path) -> None:
+    narrow, wide = (load_checkpoint(source) for source in ("nano.en", base))
+    small, large = (merged(one, CausalAdapter.beside(one)) for one in (narrow, wide))
+    added = wide.dims.n_audio_layer - narrow.dims.n_audio_layer
+    for projection in ("q_proj", "out_proj"):
+        name = f"encoder.layers.{{}}.self_attn.{projection}.weight"
+        changed = small.tensors.get(name.format(0)).astype(np.float32)
+        expected = np.tile(changed / 2, (2, 2))
+        np.testing.assert_allclose(large.tensors.get(name.format(added)), expected, atol=2e-4)
+        assert np.abs(changed - narrow.tensors.get(name.format(0))).max() > 0.01
+    silent = "encoder.layers.0.self_attn.out_proj.weight"
+    assert not large.tensors.get(silent).any()
 
 
 def test_precision_follows_the_copies() -> None:

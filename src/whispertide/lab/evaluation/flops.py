@@ -6,7 +6,7 @@ are below 1 %.
 """
 
 from whispertide.checkpoint import ModelDims
-from whispertide.model.incremental import FIRST_ROOM
+from whispertide.model.incremental import ROOM
 
 _KERNEL = 3
 _MLP = 4  # the inner width of Whisper's blocks, in widths
@@ -30,8 +30,5 @@ def encoder_gflop(dims: ModelDims, frames: int, past: int | None = None) -> floa
 
 
 def _room(past: int, most: int) -> int:
-    """Keys that a piece is multiplied with besides its own: room is doubled when it is full (`model.incremental`)."""
-    room = min(FIRST_ROOM, most)
-    while room < min(past, most):
-        room = min(2 * room, most)
-    return room
+    """Keys that a piece is multiplied with besides its own: room grows in steps (`model.incremental`)."""
+    return min(max(-(-past // ROOM), 1) * ROOM, most)

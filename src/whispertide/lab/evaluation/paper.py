@@ -227,7 +227,12 @@ _WHISPERRT = Paper(
     "whisperrt",
     "WhisperRT: Turning Whisper into a Causal Streaming Model (Krichli, Raj, Keshet; arXiv 2508.12301)",
     (
-        *_unknown("figure", (3,), "recipe whisperrt"),
+        Item(
+            "figure 3",
+            "what is expected as the third token while a sentence is heard: Whisper, and the causal model",
+            ("recipe whisperrt", "framing=blocks"),
+            "token_distributions.distribution_figure",
+        ),
         Item(
             "figure 4",
             "errors at every chunk (ARWER, and our RWER) by chunk size, next to the other recipes",

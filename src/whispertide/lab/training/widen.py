@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.checkpoint import Checkpoint, ModelDims, load_checkpoint
+from whispertide.checkpoint import Checkpoint, ModelDims, causal, load_checkpoint
 from whispertide.checkpoint.attachments import place
+from whispertide.checkpoint.causal import CausalAdapter, adapted_names
 from whispertide.checkpoint.layout import Shape, expected_shapes
 from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError, WhispertideError
@@ -35,6 +36,7 @@ from whispertide.lab.training.checkpoint_folder import (
     write_json,
 )
 from whispertide.streaming.hush import HushWord
+from whispertide.types import FloatArray
 
 Weights = npt.NDArray[Any]  # float16 or float32
 
@@ -264,7 +266,7 @@ def _heads(checkpoint: Checkpoint, widening: Widening) -> list[list[int]]:
 
 
 def _write_beside(checkpoint: Checkpoint, widening: Widening, output: Path) -> None:
-    """Hush words and the detector of cut words: the function that they were trained for is still the same."""
+    """Hush words, the detector of cut words and the causal adapter: what they were trained for is still the same."""
     content_hash = load_checkpoint(output).content_hash
     for path in sorted(checkpoint.folder.glob("hush-*.npz")):
         replace(HushWord.load(path), content_hash=content_hash).save(output / path.name)
@@ -272,3 +274,15 @@ def _write_beside(checkpoint: Checkpoint, widening: Widening, output: Path) -> N
         detector = TruncationDetector.beside(checkpoint)
         weight = np.tile(detector.weight, widening.copies) / np.float32(widening.copies)
         replace(detector, weight=weight, content_hash=content_hash).save(output / KIND.file)
+    if place(checkpoint, causal.KIND).is_file():
+        adapter = CausalAdapter.beside(checkpoint)
+        matrices = {name: _widened_change(name, adapter, widening) for name in adapted_names(widening.target)}
+        replace(adapter, matrices=matrices, content_hash=content_hash).save(output / causal.KIND.file)
+
+
+def _widened_change(name: str, adapter: CausalAdapter, widening: Widening) -> tuple[FloatArray, FloatArray]:
+    """What a causal adapter adds to a wide weight: copies of the same, shared among those that read them."""
+    donor, silent = widening.donor(name)
+    a, b = adapter.matrices[donor]
+    rows = np.tile(b, (widening.copies, 1))
+    return np.tile(a, (1, widening.copies)) / np.float32(widening.copies), np.zeros_like(rows) if silent else rows
