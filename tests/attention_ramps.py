@@ -26,6 +26,12 @@ class Kinds:
     def is_content(self, token: int) -> bool:
         return token < 100
 
+    def is_special(self, token: int) -> bool:
+        return token >= 300
+
+    def is_mark(self, token: int) -> bool:
+        return 200 <= token < 300
+
     def is_piece(self, token: int) -> bool:
         return 100 <= token < 200
 

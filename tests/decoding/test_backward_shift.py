@@ -53,6 +53,15 @@ def test_with_the_published_row_the_token_is_judged_one_step_later() -> None:
     assert watching.halt == Halt("backward-shift", 2, 3)
 
 
+def test_without_the_filter_of_tokens_marks_and_pieces_are_compared_too() -> None:
+    """The rows of NPUsper's table 2 that skip nothing, or punctuation alone."""
+    places = [0, 20, 60, 25, 30, 90]  # the second and third tokens look back, but are no content
+    tokens = [1, 2, MARK, PIECE, 3]
+    assert asked(guard(compared="all"), tokens, places, FRAMES) == 2
+    assert asked(guard(compared="no-marks"), tokens, places, FRAMES) == 3
+    assert asked(guard(compared="no-marks"), [1, 2, MARK, 3, 4], [0, 20, 60, 25, 90, 120], FRAMES) is None
+
+
 def test_punctuation_and_pieces_between_are_passed_over() -> None:
     places = [0, 20, 60, 25, 30, 90]  # the second and third tokens look back, but are no content
     assert asked(guard(), [1, 2, MARK, PIECE, 3], places, FRAMES) is None

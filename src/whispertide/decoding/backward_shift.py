@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 ShiftRow = Literal["predicting", "fed"]
+Compared = Literal["words", "no-marks", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class BackwardShift:
     search_from   f+ is looked for from this frame on (the published code: 15)
     near_end    a token whose f+ lies this close to the end ends the search and stays; None: never
     finish_word   then the rest of its word is decoded too
+    compared    which tokens are: "words", those that begin one; "no-marks", all but punctuation; or "all" (table 2)
     """
 
     detect: bool = True
@@ -45,12 +47,15 @@ class BackwardShift:
     search_from: int = 0
     near_end: int | None = None
     finish_word: bool = False
+    compared: Compared = "words"
 
     def __post_init__(self) -> None:
         if self.median < 1 or self.median % 2 == 0 or self.average < 1 or self.search_from < 0:
             raise OptionError(f"expected an odd median >= 1, average >= 1 and search_from >= 0; got {self}")
         if self.row not in get_args(ShiftRow):
             raise OptionError(f"expected row to be one of {', '.join(get_args(ShiftRow))}; got {self.row!r}")
+        if self.compared not in get_args(Compared):
+            raise OptionError(f"expected compared to be one of {', '.join(get_args(Compared))}; got {self.compared!r}")
 
     def heads(self, model: WhisperModel) -> tuple[Head, ...]:
         """All heads of the last decoder layer."""
@@ -87,7 +92,7 @@ class BackwardShiftGuard(Guard):
         if self.halt is not None:  # near the end, in the middle of a word
             return None if self._scene.kinds.continues(tokens[-1]) else len(tokens) - 1
         index = len(tokens) - 1 - self._late
-        if index < 0 or not self._scene.kinds.is_content(tokens[index]):
+        if index < 0 or not self._is_compared(tokens[index]):
             return None
         return self._judge(tokens, index, self._map(attention, self._scene.opening - 1 + index))
 
@@ -97,9 +102,15 @@ class BackwardShiftGuard(Guard):
         forced = self._scene.forced
         first_query = self._scene.opening - len(forced) - 1
         for index in reversed(range(len(forced))):
-            if self._scene.kinds.is_content(forced[index]) and first_query + index >= 0:
+            if self._is_compared(forced[index]) and first_query + index >= 0:
                 self._before = self._map(attention, first_query + index)
                 return
+
+    def _is_compared(self, token: int) -> bool:
+        kinds = self._scene.kinds
+        if self._rule.compared == "words":
+            return kinds.is_content(token)
+        return not (kinds.is_special(token) or (self._rule.compared == "no-marks" and kinds.is_mark(token)))
 
     def _map(self, attention: FloatArray, query: int) -> FloatArray:
         """The mean over the heads of what predicted (or, fed, followed) the token of `query`: [frames]."""

@@ -11,8 +11,10 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.token_kinds import TokenKinds
 from whispertide.decoding.watch import Scene
+from whispertide.lab.evaluation import guard_items as items
 from whispertide.lab.evaluation.clips import Clip
-from whispertide.lab.evaluation.guard_items import Unguarded, label, stop_of
+from whispertide.lab.evaluation.guard_items import Label, Unguarded, label, outcomes, stop_of
+from whispertide.lab.evaluation.wer import Counts
 
 TOKENIZER = load_checkpoint("nano.en").tokenizer
 MODEL: Any = SimpleNamespace(
@@ -55,6 +57,68 @@ def test_a_stop_that_only_cuts_inventions_is_wanted() -> None:
 def test_a_stop_that_loses_a_right_word_is_not() -> None:
     found = label(MODEL, clip(["the", "cat", "sat", "and", "ran"]), INVENTED, BackwardShift())
     assert found.undesired
+
+
+def test_what_a_stop_cut_off_is_remembered() -> None:
+    without = label(MODEL, clip(["the", "cat", "sat"]), INVENTED, None)
+    guarded = label(MODEL, clip(["the", "cat", "sat"]), INVENTED, BackwardShift())
+    assert (without.invented, guarded.invented, guarded.hallucinated) == (True, True, False)
+
+
+def found(*fates: tuple[bool, bool, bool]) -> list[Label]:
+    """(shifted, undesired, invented) -> labels."""
+    return [Label(Counts(), False, *fate) for fate in fates]
+
+
+def test_undesired_stops_are_a_share_of_the_stops() -> None:
+    """NPUsper's 9.9 % of 36.4 % of 250 clips: 9 of 91."""
+    stops = [(True, True, False)] * 9 + [(True, False, True)] * 82
+    labels = found(*stops, *[(False, False, False)] * 159)
+    assert items._stops(labels) == ("36.40", "9.89 (9 of 91)")
+    assert items._stops(found((False, False, True))) == ("0.00", "–")
+
+
+def test_of_every_clip_one_thing_becomes() -> None:
+    labels = found((True, False, True), (True, True, True), (False, False, True), (False, False, False))
+    assert outcomes(labels) == dict.fromkeys(items._FATES, 0.25)
+    assert outcomes(found((True, True, False), (True, False, False)))["stopped wrongly"] == 0.5
+
+
+def test_the_paper_s_rows_stand_next_to_ours() -> None:
+    names = {name for name, _, _ in (*items._COMPONENTS, *items._FILTERS)}
+    assert items._PUBLISHED.keys() <= names
+    compared = [rule.compared for _, _, rule in items._COMPONENTS if rule is not None]
+    assert compared == ["all", "all", "all", "no-marks", "words"]
+    filters = {name: (rule.median, rule.average, rule.compared) for name, _, rule in items._FILTERS if rule}
+    assert filters["10, 7"] == (7, 10, "all")
+    assert filters["15, 0, words only"] == (1, 15, "words")
+
+
+class FakeRunner:
+    """Every clip is decoded twice: without inventions, and with them."""
+
+    quick = True
+    models = ("nano.en",)
+    corpus = SimpleNamespace(name="two clips")
+
+    def transcriber(self, name: str) -> Any:
+        return SimpleNamespace(model=MODEL)
+
+    def each_clip(self, name: str, measure: Any, **about: Any) -> list[Any]:
+        return [measure(clip(["the", "cat", "sat"])), measure(clip(["the", "cat", "sat", "and", "ran"]))]
+
+
+def test_the_tables_and_the_figure_are_made_of_the_same_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(items, "_decode", lambda model, frame, clip: INVENTED)
+    runner: Any = FakeRunner()
+    rows = {row[0]: row[1:] for row in items.guard_table(runner).tables[0].rows}
+    assert rows["no padding, no guard"] == ("50.00", "–", "–", "62.50", "34.4", "–", "–")
+    assert rows["+ pieces of words are skipped"][:3] == ("0.00", "100.00", "50.00 (1 of 2)")
+    assert rows["+ pieces of words are skipped"][4:] == ("0.0", "36.4", "9.9")
+    assert len(items.filter_table(runner).tables[0].rows) == 14
+    figure = items.outcome_figure(runner)
+    assert figure.tables[0].rows[-1] == ("+ pieces of words are skipped", "50.00", "50.00", "0.00", "0.00")
+    assert [plot.drawing.rows[-1][1] for plot in figure.plots] == ["50", "100"]
 
 
 @pytest.mark.parametrize(("what", "keep"), [(ONWARD, None), (INVENTED, 3)])

@@ -192,7 +192,13 @@ _NPUSPER = Paper(
             "static_decoding.static_figure",
             "the CPU provider",
         ),
-        *_unknown("figure", (10, 12, 13, 14), "recipe npusper"),
+        Item(
+            "figure 10",
+            "what becomes of the clips under each variant of the guard; its precision and recall",
+            ("recipe npusper", "policy=grounded"),
+            "guard_items.outcome_figure",
+        ),
+        *_unknown("figure", (12, 13, 14), "recipe npusper"),
     ),
 )
 
