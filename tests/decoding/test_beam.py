@@ -110,7 +110,7 @@ def test_runs_one_row_first_and_then_one_per_beam() -> None:
     assert rows[0] == 1
     assert set(rows[1:]) == {3}
     assert decoder.requests[1].parents == (0, 0, 0)
-    assert result.steps == Steps(len(rows), sum(rows), rows.count(1))
+    assert result.steps == Steps(len(rows), sum(rows), rows.count(1), prompts=1)
 
 
 def test_finds_what_greedy_search_misses() -> None:

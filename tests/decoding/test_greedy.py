@@ -50,7 +50,7 @@ class TestGreedy:
         result = greedy(ScriptedDecoder(telling(PROMPT.tokens, [3, 1, 4])))
         assert result.best.tokens == (3, 1, 4)
         assert result.best.stop == "end_of_text"
-        assert result.steps == Steps(4, 4, 4)
+        assert result.steps == Steps(4, 4, 4, prompts=1)
 
     def test_feeds_the_prompt_once_then_one_token_at_a_time(self) -> None:
         decoder = ScriptedDecoder(telling(PROMPT.tokens, [3, 1]))

@@ -53,7 +53,7 @@ class TestSampling:
         assert max(rows) <= 4
         assert rows[1:] == sorted(rows[1:], reverse=True)
         assert len(set(rows[1:])) > 1, "the script is to end rows at different times"
-        assert result.steps == Steps(len(rows), sum(rows), rows.count(1))
+        assert result.steps == Steps(len(rows), sum(rows), rows.count(1), prompts=1)
 
     def test_every_row_is_scored_by_its_own_history(self) -> None:
         result, decoder = sampling(2)

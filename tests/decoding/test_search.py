@@ -6,6 +6,7 @@ from whispertide.decoding.search import NO_STEPS, Hypothesized, Steps
 def test_runs_of_one_row_are_narrow() -> None:
     assert Steps.run(1) == Steps(runs=1, rows=1, narrow=1)
     assert Steps.run(5) == Steps(runs=1, rows=5, narrow=0)
+    assert Steps.run(1, prompt=True) + Steps.run(2) == Steps(runs=2, rows=3, narrow=1, prompts=1)
 
 
 def test_costs_add_up() -> None:

@@ -84,7 +84,7 @@ def test_a_right_reference_takes_one_run() -> None:
     assert result.best.tokens == (3, 1, 4, 1)
     assert draft.matched == 4
     assert [request.tokens.tolist() for request in decoder.requests] == [[[*PROMPT.tokens, 3, 1, 4, 1]]]
-    assert result.steps == Steps(1, 1, 1)
+    assert result.steps == Steps(1, 1, 1, prompts=1)
 
 
 def test_rejected_tokens_leave_the_cache() -> None:
@@ -236,7 +236,7 @@ def test_a_window_takes_a_run_for_each_segment() -> None:
     found = run_search(TokenSearch(prompt, TIMED, Beam(5), draft=heard([0, 1, 2, 3], TIMED)), decoder)
     assert found.best.tokens == tuple(said)
     assert blocks(decoder) == [[], [TIME, 0, 1, 2, 3], [TIME + 4, TIME + 4, 2, 3], [TIME + 9]]
-    assert found.steps == Steps(4, 4, 4)
+    assert found.steps == Steps(4, 4, 4, prompts=1)
 
 
 def test_a_text_of_one_word_is_drafted_too() -> None:

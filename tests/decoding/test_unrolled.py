@@ -119,7 +119,7 @@ def test_a_guard_cuts_inside_a_chunk() -> None:
     result = unrolled(START, telling((SOT,), [3, 1, 4, 1, 5, 9]), guards=[guard])
     assert result.best.tokens == (3, 1)
     assert result.best.stop == "guard"
-    assert result.steps == Steps(2, 2, 2)  # the third is the second chunk's first
+    assert result.steps == Steps(2, 2, 2, prompts=1)  # the third is the second chunk's first
     assert len(guard.shown) == 3
 
 

@@ -52,7 +52,7 @@ class TestDecoding:
         assert found.compression_ratio == 12 / 20
         assert found.segments == (TimedSegment(0, 80 * FRAME_SAMPLES, TOKENS),)
         assert found.segmentation.consumed == 100 * FRAME_SAMPLES
-        assert found.steps == Steps(6, 6, 6)
+        assert found.steps == Steps(6, 6, 6, prompts=1)
         assert model.heads == [()]
 
     def test_a_segment_that_is_not_closed_ends_with_the_audio(self) -> None:
@@ -112,7 +112,9 @@ class TestDecoding:
 
     def test_what_says_nothing_cannot_be_followed(self) -> None:
         model = telling(WALK)
-        assert decoded(model, reference=Reference(words=(Word(".", 0, 1),), block=True)).steps == Steps(6, 6, 6)
+        assert decoded(model, reference=Reference(words=(Word(".", 0, 1),), block=True)).steps == Steps(
+            6, 6, 6, prompts=1
+        )
 
 
 @dataclass
@@ -229,7 +231,7 @@ class TestWindowAfterWindow:
         assert (run.done, run.seek, run.last_speech, run.segments) == (True, 200, 80 * FRAME_SAMPLES, 1)
         assert [cost.stage for cost in run.costs] == ["encode", "decode", "align"]
         assert [cost.frames for cost in run.costs] == [1500, 0, 0]
-        assert [cost.steps for cost in run.costs] == [Steps(), Steps(6, 6, 6), Steps(1, 1, 1)]
+        assert [cost.steps for cost in run.costs] == [Steps(), Steps(6, 6, 6, prompts=1), Steps(1, 1, 1)]
 
     def test_without_word_times(self) -> None:
         options = DecodeOptions(temperatures=(0.0,), word_timestamps=False)

@@ -75,21 +75,27 @@ class Hypothesized:
 class Steps:
     """What searching has cost: decoder runs, the rows of all of them, and the runs that had one row.
 
-    A row is a hypothesis, so `rows / runs` is the average beam, and `narrow / runs` the share of runs whose beam was
-    one. A run may feed several tokens of a row.
+    A row is a hypothesis. `prompts` of the runs fed a prompt, which every search does in one row. So the average beam
+    is that of the other runs, as is the share of them whose beam was one. A run may feed several tokens of a row.
     """
 
     runs: int = 0
     rows: int = 0
     narrow: int = 0
+    prompts: int = 0
 
     @classmethod
-    def run(cls, rows: int) -> Self:
+    def run(cls, rows: int, *, prompt: bool = False) -> Self:
         """One run of so many rows."""
-        return cls(1, rows, int(rows == 1))
+        return cls(1, rows, int(rows == 1), int(prompt))
 
     def __add__(self, other: Steps) -> Steps:
-        return Steps(self.runs + other.runs, self.rows + other.rows, self.narrow + other.narrow)
+        return Steps(
+            self.runs + other.runs,
+            self.rows + other.rows,
+            self.narrow + other.narrow,
+            self.prompts + other.prompts,
+        )
 
 
 NO_STEPS = Steps()

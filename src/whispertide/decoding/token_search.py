@@ -134,10 +134,11 @@ class TokenSearch:
     def feed(self, output: DecodeOutput) -> Verdict:
         """Extend the hypotheses; along a block as far as it is what they go on with."""
         before = 0  # tokens that were fed in front of the newest one
-        if not self._steps.runs:
+        is_first = not self._steps.runs
+        if is_first:
             before = len(self._prompt.tokens) - 1
             self._no_speech_prob = no_speech(output, self._rules)
-        self._steps += Steps.run(len(self._live))
+        self._steps += Steps.run(len(self._live), prompt=is_first)
         for place in range(len(self._block) + 1):
             rows = [hypothesis.tokens for hypothesis in self._live]
             following = Distribution(output, place - len(self._block) - 1, rows, self._rules, self._raw)

@@ -49,7 +49,7 @@ def run_unrolled(
     ahead = ComputedAhead(decoder, chunks, rules, len(prompt.tokens), without_end=end is not None)
     held = min(prompt.limit, chunks[-1].end - len(prompt.tokens) + 1)
     found = run_search(TokenSearch(replace(prompt, limit=held), rules, GREEDY, end=end, guards=guards), ahead)
-    return replace(found, steps=Steps(ahead.runs, ahead.runs, ahead.runs))
+    return replace(found, steps=Steps(ahead.runs, ahead.runs, ahead.runs, prompts=1))
 
 
 class ComputedAhead:

@@ -264,6 +264,7 @@ class _Play:
             search_runs=searches.runs,
             search_rows=searches.rows,
             narrow_runs=searches.narrow,
+            prompt_runs=searches.prompts,
             tokens=stats.tokens,
             encoder_gflop=sum(encoder_gflop(self.dims, *piece) for piece in encoded) if self.dims else 0.0,
             cpu_s=worked,

@@ -114,7 +114,7 @@ _WHISPERFLOW = Paper(
         ),
         Item(
             "table 2",
-            "time of encoding and of decoding by device",
+            "time of encoding, and of decoding with beams of 1 and 5, by device",
             ("executor=pipelined", "a GPU stage"),
             "stage_table",
             "the CPU, baseline recipe",
@@ -127,13 +127,13 @@ _WHISPERFLOW = Paper(
         ),
         Item(
             "figure 7",
-            "latency by model and executor",
+            "latency by model and executor, all as fast as they can be",
             ("recipe whisperflow", "executor=pipelined"),
             "model_figure",
         ),
         Item(
             "figure 8",
-            "latency against WER over steps, offline WER as a line",
+            "latency against WER over steps, with one worker and with two, offline WER as a line",
             ("recipe whisperflow",),
             "step_figure",
         ),

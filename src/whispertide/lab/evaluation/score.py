@@ -20,7 +20,7 @@ audio. `matched_enough` False: the latencies cover less than 95 % of the referen
 `word_times` are "exact", or "aligned by MODEL", on which no claim about latency should rest, or None: there are no
 latencies. `cursor_s` is clamped as published by OpenBench, `cursor_unclamped_s` is not. `avg_beam` is the mean number
 of hypotheses in a decoder run that looks for text, `reduce_ratio` the share of those runs with one (WhisperFlow,
-table 4); sampling counts, alignment does not.
+table 4); sampling counts, alignment does not, nor does the run that feeds the prompt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ from whispertide.lab.speech.utterance import Utterance
 
 _LATENCIES = (*MOMENTS, "unmatched")  # the fields of `Latencies`
 _CURSORS = ("cursor", "cursor_confirmed")
-_COSTS = ("decoder_runs", "search_runs", "search_rows", "narrow_runs", "tokens", "encoder_gflop")  # of each round
+_COSTS = ("decoder_runs", "search_runs", "search_rows", "narrow_runs", "prompt_runs", "tokens", "encoder_gflop")
 
 
 def judge(utterance: Utterance, trace: Trace) -> Json:
@@ -105,7 +105,8 @@ def aggregate(rows: Sequence[Json], about: Mapping[str, Any]) -> Json:
     timed = [row for row in rows if row["confirmed_s"] is not None]
     latencies = Latencies(*(tuple(chain(*(row[f"{name}_s"] for row in timed))) for name in _LATENCIES))
     cursor, confirmed = (Cursor(*map(sum, zip(*(row[key] for row in rows), strict=True))) for key in _CURSORS)
-    audio, runs, offline = total("seconds"), total("search_runs"), about.get("wer_offline")
+    audio, prompts, offline = total("seconds"), total("prompt_runs"), about.get("wer_offline")
+    runs = total("search_runs") - prompts  # a prompt is fed in one row, whatever the beam is
     silent_s = sum(row["seconds"] for row in rows if row["hallucinated"] is not None)
     return {
         **{name: value for name, value in about.items() if name != "wer_offline"},
@@ -140,8 +141,8 @@ def aggregate(rows: Sequence[Json], about: Mapping[str, Any]) -> Json:
         "peak_mb": max((row["peak_mb"] for row in rows), default=0.0) or None,
         "revisions_per_100": _ratio(100 * total("revisions"), total("final_words")),
         "hallucinated_per_min": _ratio(60 * total("hallucinated"), silent_s),
-        "avg_beam": _ratio(total("search_rows"), runs),
-        "reduce_ratio": _ratio(total("narrow_runs"), runs),
+        "avg_beam": _ratio(total("search_rows") - prompts, runs),
+        "reduce_ratio": _ratio(total("narrow_runs") - prompts, runs),
         "machine": machine(),
         "commit": commit(),
     }

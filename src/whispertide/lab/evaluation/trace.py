@@ -26,8 +26,8 @@ class RoundCost:
     """One round of computing: when it started on the clock, what it took, how much audio it looked at.
 
     `decoder_runs` are all runs of the decoder, `search_runs` those that looked for text, with `search_rows` hypotheses
-    in all, and `narrow_runs` those of them with one hypothesis. `cpu_s` is the processor time of the whole process
-    meanwhile, over all cores; None where rounds overlapped and nobody can tell.
+    in all; `narrow_runs` of them had one hypothesis, and `prompt_runs` fed a prompt. `cpu_s` is the processor time of
+    the whole process meanwhile, over all cores; None where rounds overlapped and nobody can tell.
     """
 
     start_s: float
@@ -40,6 +40,7 @@ class RoundCost:
     search_runs: int = 0
     search_rows: int = 0
     narrow_runs: int = 0
+    prompt_runs: int = 0
     tokens: int = 0
     encoder_gflop: float = 0.0
     cpu_s: float | None = None

@@ -1,0 +1,77 @@
+"""WhisperFlow's tables and figures have the content of the paper's: which recipes are run for each, at which steps."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from whispertide.lab.evaluation import paper_items as items
+from whispertide.lab.evaluation.trace import RoundCost, Trace
+from whispertide.streaming.recipe import Recipe, parse_overrides
+from whispertide.streaming.recipes import get_recipe
+
+
+@dataclass
+class FakeRunner:
+    quick: bool = True
+    models: tuple[str, ...] = ("one", "two")
+    asked: list[Recipe] = field(default_factory=list)
+
+    def cell(self, recipe: str, *settings: str, model: str | None = None, step_s: float | None = None) -> Any:
+        chosen = parse_overrides(get_recipe(recipe), settings)
+        self.asked.append(chosen if step_s is None else chosen.replace(step_s=step_s))
+        costs = (RoundCost(1.0, 0.5, 1.0, encode_s=0.1, decode_s=0.2, align_s=0.05),)
+        spec = SimpleNamespace(model=model or "one", label=recipe)
+        return SimpleNamespace(spec=spec, traces=lambda: iter([Trace("u", recipe, "simulated", 2.0, (), costs)]))
+
+
+def asked(measure: Any, monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
+    """The recipes that an item runs; what is made of them is not looked at."""
+    monkeypatch.setattr(items, "_latencies", lambda *_: None)
+    monkeypatch.setattr(items, "report", SimpleNamespace(QUALITY=(), LATENCY=(), COST=(), cells_table=lambda *_: None))
+    monkeypatch.setattr(items, "charts", SimpleNamespace(trade_off_plot=lambda cells: None))
+    runner: Any = FakeRunner()
+    measure(runner)
+    found: list[Recipe] = runner.asked
+    return found
+
+
+def test_stages_are_timed_with_a_beam_of_one_and_of_five() -> None:
+    runner: Any = FakeRunner()
+    (table,) = items.stage_table(runner).tables
+    assert [row[:5] for row in table.rows] == [
+        (model, beam, "100", "200", "50") for model in ("one", "two") for beam in ("1", "5")
+    ]
+    assert [recipe.search.hypotheses for recipe in runner.asked] == [1, 5, 1, 5]
+
+
+def test_every_row_of_the_table_of_beams_has_a_hush_word_and_prunes(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = asked(items.beam_table, monkeypatch)
+    assert {recipe.framing.kind for recipe in recipes} == {"hush"}
+    assert {recipe.search.kind for recipe in recipes} == {"pruned", "verified"}
+    assert {recipe.schedule.step_s for recipe in recipes} == {0.5, 0.75, 1.0}
+    published = recipes[0].search
+    assert (getattr(published, "align", None), getattr(published, "recover", None)) == ("first", False)
+
+
+def test_baseline_and_system_are_both_as_fast_as_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = asked(items.model_figure, monkeypatch)
+    assert {recipe.schedule.kind for recipe in recipes} == {"best-effort"}
+    pairs = {(recipe.name, recipe.executor.kind) for recipe in recipes}
+    assert pairs == {(name, kind) for name in ("whisper-streaming", "whisperflow") for kind in ("serial", "pipelined")}
+
+
+def test_latency_against_errors_has_a_curve_for_two_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = asked(items.step_figure, monkeypatch)
+    curves = {(recipe.name, recipe.executor.kind) for recipe in recipes}
+    assert curves == {("whisper-streaming", "serial"), ("whisperflow", "serial"), ("whisperflow", "pipelined")}
+    assert {recipe.schedule.step_s for recipe in recipes} == set(items.QUICK_STEPS)
+
+
+def test_each_part_is_added_to_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = asked(items.ablation_figure, monkeypatch)
+    parts = [(recipe.framing.kind, recipe.search.kind, recipe.executor.kind) for recipe in recipes]
+    assert parts[0] == ("pad30", "beam", "serial")
+    assert parts[2] == ("hush", "pruned", "serial")
+    assert parts[-1] == ("hush", "pruned", "pipelined")
