@@ -33,7 +33,7 @@ from whispertide.errors import OptionError, SessionError
 from whispertide.events import Error, Event
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.session_state import SessionState, built_in
+from whispertide.session_state import SessionState, Transcript, built_in
 from whispertide.streaming.policy import AnyPolicy, Executor
 from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.recipes import decode_options, get_recipe
@@ -41,7 +41,6 @@ from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.stages import Pending, begin, depth_of
 from whispertide.streaming.turns import Flight, Turns
-from whispertide.transcript import Transcript
 from whispertide.types import FloatArray
 
 
@@ -104,8 +103,10 @@ class Session:
 
         A language that was detected holds from the first confirmed word to the end of its utterance.
         """
-        options = decode_options(self._state.recipe, self._state.options)
-        return replace(options, language=self._state.spoken) if options.language is None else options
+        spoken = self._state.spoken
+        if spoken is None or self._decode_options.language is not None:
+            return self._decode_options
+        return replace(self._decode_options, language=spoken)
 
     @property
     def transcript(self) -> Transcript:
@@ -334,6 +335,7 @@ class Session:
         self._turns.schedule = self._own_schedule or recipe.schedule
         self._turns.policy = self._own_policy or recipe.policy
         self._turns.search = recipe.search
+        self._decode_options = decode_options(recipe, self._state.options)
 
     def _run_due(self) -> list[Event]:
         while self.step() is not None:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audio.sounds import frequency, loudness, tone
-from whispertide.audio.resample import StreamingResampler, downmix, sanitize
+from whispertide.audio.pcm import StreamingResampler, downmix, sanitize
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, FloatArray
 

@@ -1,6 +1,6 @@
 """Which words wait: improbable ones near the end."""
 
-from whispertide.streaming.doubt import waits
+from whispertide.streaming.repetition import waits
 
 S = 16_000
 

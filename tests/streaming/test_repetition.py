@@ -3,8 +3,7 @@
 import pytest
 
 from oracle import speech
-from whispertide.streaming.local_agreement import normalise
-from whispertide.streaming.repetition import MAX_PHRASE, cut_loops
+from whispertide.streaming.repetition import MAX_PHRASE, cut_loops, normalise
 from whispertide.types import Word
 
 

@@ -20,8 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from whispertide.audio.container import promised_size
-from whispertide.audio.pcm import PcmDecoder, to_float
-from whispertide.audio.resample import StreamingResampler
+from whispertide.audio.pcm import PcmDecoder, StreamingResampler, to_float
 from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError
 from whispertide.types import SAMPLE_RATE, FloatArray
 

@@ -17,16 +17,13 @@ from whispertide.decoding.reference import Reference
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Watch
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.attending import Attending, frames
 from whispertide.streaming.choice import check_range, setting
-from whispertide.streaming.doubt import waits
-from whispertide.streaming.local_agreement import normalise
-from whispertide.streaming.policy import align_down
-from whispertide.streaming.repetition import CONTEXT, cut_loops
+from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise, waits
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
+from whispertide.streaming.single_pass import Attending, frames
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, to_samples
+from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, align_down, to_samples
 
 Truncate = Literal["none", "last-word", "near-end", "detector"]
 Memory = Literal["segments", "words"]

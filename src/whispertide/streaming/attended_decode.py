@@ -30,8 +30,7 @@ from whispertide.model.engine import LAST_LAYER
 from whispertide.model.unrolled import start_chunks
 from whispertide.options import DecodeOptions
 from whispertide.streaming.context import fit_context
-from whispertide.streaming.equipment import Equipment
-from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.errors import SessionError
 from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unheard
 from whispertide.model.engine import EncoderState
-from whispertide.streaming.policy import AnyPolicy, align_down
+from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.searches import Search
-from whispertide.types import to_samples
+from whispertide.types import align_down, to_samples
 
 
 class Emit(Protocol):
