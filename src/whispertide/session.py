@@ -29,18 +29,18 @@ import numpy.typing as npt
 
 from whispertide.audio.pcm import checked
 from whispertide.audio.vad import Gate
-from whispertide.errors import OptionError, SessionError
+from whispertide.errors import SessionError
 from whispertide.events import Error, Event
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.session_state import SessionState, Transcript, built_in
+from whispertide.session_state import SessionState, Transcript
 from whispertide.streaming.policy import AnyPolicy, Executor
-from whispertide.streaming.recipe import Recipe, divided
+from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.stages import Pending, begin, depth_of
-from whispertide.streaming.turns import Flight, Turns
+from whispertide.streaming.turns import Turns
 from whispertide.types import FloatArray
 
 
@@ -166,7 +166,7 @@ class Session:
     def finish(self) -> list[Event]:
         """End the session: all that was said is confirmed. The last event is `End`; afterwards nothing is accepted."""
         self._require_executor()
-        if not self._finishing:  # else the call before failed, and this one tries again
+        if not self._state.turns.finishing:  # else the call before failed, and this one tries again
             self.request_finish()
         return self._run_due()
 
@@ -286,12 +286,7 @@ class Session:
         policy, executor); then nothing is changed.
         """
         self._require_open()
-        state = self._state
-        of_recipe, of_options = divided(state.recipe, changes)
-        recipe, options = state.recipe.replace(**of_recipe), replace(state.options, **of_options)
-        if fixed := [name for name in built_in(recipe) if built_in(recipe)[name] != built_in(state.recipe)[name]]:
-            raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
-        state.recipe, state.options = recipe, options
+        self._state.configure(changes)
         self._connect()
 
     def fail(self, message: str, *, fatal: bool = True) -> list[Event]:
@@ -380,24 +375,13 @@ class Session:
         flight, commit = taken
         self._state.say(flight, result, commit)
         self._turns.land(flight)
-        self._state.note_lag(flight.at, self._behind(flight), commit.level)
+        self._state.note_lag(flight.at, self._turns.behind(flight), commit.level)
         self._release()
-
-    def _behind(self, flight: Flight) -> int:
-        """The audio after the last round. A replay has no lateness, and silence is nothing to be late for."""
-        turns = self._turns
-        if turns.schedule.recorded or turns.state.requests or not turns.waiting:
-            return 0
-        return self.received - flight.plan.window.end
 
     def _release(self) -> None:
         """Let go of audio that neither a round nor an utterance to come can need."""
         gate_needs = self._gate.needed_from if self._gate is not None else 0
         self._state.buffer.drop_before(self._turns.needed_from(gate_needs))
-
-    @property
-    def _finishing(self) -> bool:
-        return any(request.kind == "finish" for request in self._state.turns.requests)
 
     def _require_open(self) -> None:
         if self.ended:
@@ -405,7 +389,7 @@ class Session:
 
     def _require_going_on(self) -> None:
         self._require_open()
-        if self._finishing:
+        if self._state.turns.finishing:
             raise SessionError("expected an open session; this one was asked to finish. Start another")
 
     def _require_executor(self) -> None:

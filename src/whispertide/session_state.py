@@ -4,14 +4,15 @@ The transcript is confirmed words, which are only ever added to, and one guess a
 here it becomes final. Time is in samples.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whispertide.audio.buffer import AudioBuffer
+from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Event, Hypothesis, Lag, Language
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import ON_TIME, Lateness
@@ -122,6 +123,14 @@ class SessionState:
         """See `Session.forget`."""
         self.transcript.forget()
         self.turns.forget()
+
+    def configure(self, changes: Mapping[str, Any]) -> None:
+        """See `Session.configure`."""
+        of_recipe, of_options = divided(self.recipe, dict(changes))
+        recipe, options = self.recipe.replace(**of_recipe), replace(self.options, **of_options)
+        if fixed := [name for name in built_in(recipe) if built_in(recipe)[name] != built_in(self.recipe)[name]]:
+            raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
+        self.recipe, self.options = recipe, options
 
     def copy(self) -> "SessionState":
         """An independent copy; values that never change are shared."""

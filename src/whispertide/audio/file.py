@@ -6,7 +6,7 @@ by their mean. Zero-length audio (a header without samples) is no error: it yiel
 being written, what was there when it was opened is decoded. Only recordings are decoded: a playlist or any other form
 that leads to other files, devices or the network is refused, so files from strangers are safe to open.
 
-Knows nothing of speech. Resampling and repair are `audio.resample`'s.
+Knows nothing of speech. Resampling and repair are `audio.pcm`'s.
 """
 
 import io

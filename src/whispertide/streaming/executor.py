@@ -1,8 +1,8 @@
 """Where rounds are computed, and with what: `make_executor` chooses.
 
 `stages.SerialExecutor` runs one after the other on the caller's thread, `pipelined` the two stages of a round on
-threads of their own. How a window is heard is the plan's affair. An executor knows nothing of policies, of other rounds or of
-sessions, so any number of sessions can share it (one call at a time).
+threads of their own. How a window is heard is the plan's affair. An executor knows nothing of policies, of other rounds
+or of sessions, so any number of sessions can share it (one call at a time).
 """
 
 from typing import TYPE_CHECKING
