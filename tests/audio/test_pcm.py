@@ -128,7 +128,7 @@ def test_removes_what_lies_above_the_new_band() -> None:
     cuts=st.lists(st.integers(0, 3000), max_size=12),
     seed=st.integers(0, 99),
 )
-def test_portions_do_not_change_the_result(rate: int, channels: int, cuts: list[int], seed: int) -> None:
+def test_portions_do_not_change_what_is_resampled(rate: int, channels: int, cuts: list[int], seed: int) -> None:
     samples = np.random.default_rng(seed).standard_normal((3000, channels)).astype(np.float32)
     assert np.array_equal(resample(samples, rate, channels, cuts), resample(samples, rate, channels))
 

@@ -34,9 +34,11 @@ class WallClock:
 
     @property
     def now(self) -> float:
+        """Seconds since this clock was made."""
         return time.perf_counter() - self._began
 
     def wait_until(self, at: float) -> None:
+        """Sleep until then."""
         if (wait := at - self.now) > 0:
             time.sleep(wait)
 
@@ -53,8 +55,10 @@ class SimulatedClock:
         self._measured = measured
 
     def wait_until(self, at: float) -> None:
+        """It is then, or later, at once."""
         self.now = max(self.now, at)
 
     def spend(self, measured: float) -> None:
+        """So many seconds pass, if working takes time here."""
         if self._measured:
             self.now += measured
