@@ -23,9 +23,10 @@ from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.profile import Recorded, record
 from whispertide.model.whisper import load_model
 from whispertide.options import EngineOptions
-from whispertide.streaming.executor import SerialExecutor, make_executor
+from whispertide.streaming.executor import make_executor
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE
 
 # How what was heard is used, and how many beams there are.

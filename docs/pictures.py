@@ -26,9 +26,9 @@ from whispertide.lab.evaluation import plots, publish
 from whispertide.lab.evaluation.grid import Setup, grid
 from whispertide.lab.evaluation.runner import Runner, Watch
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
+from whispertide.session_state import Transcript
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import RECIPES, get_recipe
-from whispertide.transcript import Transcript
 from whispertide.types import FloatArray, join_words, to_samples
 
 DOCS = Path(__file__).parent

@@ -22,7 +22,6 @@ LAYERS = (
     ("model",),
     ("decoding",),
     ("streaming",),
-    ("transcript",),
     ("session_state",),
     ("session", "offline"),
     ("formats",),

@@ -11,7 +11,8 @@ the number of threads. A matrix product cannot promise that: a BLAS sums in anot
 width. So each mel is summed bin by bin, with operations that treat every frame by itself.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,7 +21,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.types import HOP_LENGTH, N_FFT, SAMPLE_RATE, FloatArray
+from whispertide.errors import AudioError
+from whispertide.types import HOP_LENGTH, N_FFT, N_FRAMES, SAMPLE_RATE, FloatArray
 
 DoubleArray = npt.NDArray[np.float64]
 
@@ -277,3 +279,63 @@ class MelStream:
         silent_end = np.pad(self._tail, (0, longest))
         samples = self._with_past(silent_end)
         return _raw_frames(samples[: (missing - 1) * HOP_LENGTH + N_FFT], self.n_mels)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The log-mel frames of a whole recording, before the floor: 32 kB per second, the audio itself is not kept.
+
+    raw [n_mels, frames]; `peak` is the loudest cell, from which the floor of every window is measured; `samples` the
+    length of the recording. `after` holds the raw frames from `after_from` on with a hush word after the recording,
+    if there is one; the floor is the recording's own all the same, so that quiet speech is not drowned.
+    """
+
+    raw: FloatArray
+    peak: float
+    samples: int
+    after_from: int = 0
+    after: FloatArray | None = None
+
+    @classmethod
+    def of(cls, blocks: Iterable[FloatArray], n_mels: int, suffix: FloatArray | None = None) -> "Features":
+        """From consecutive blocks of 16 kHz samples, with a hush word [n] after them (`followed`).
+
+        Raises `AudioError` where a sample is not a number.
+        """
+        stream = MelStream(n_mels)
+        for block in blocks:
+            stream.extend(block)
+        raw = stream.window(0, stream.end // HOP_LENGTH)
+        peak = float(raw.max(initial=RAW_SILENCE))
+        if not math.isfinite(peak):
+            raise AudioError(
+                "expected audio samples between -1 and 1; got infinite or undefined ones: repair the audio"
+            )
+        if suffix is None:
+            return cls(raw, peak, stream.end)
+        return cls(raw, peak, stream.end, *stream.followed_by(suffix))
+
+    @property
+    def frames(self) -> int:
+        """Mel frames of 10 ms."""
+        return int(self.raw.shape[1])
+
+    def window(self, start: int, count: int) -> FloatArray:
+        """Normalised frames [n_mels, count] from `start` on."""
+        return normalise(self.raw[:, start : start + count], self.peak)
+
+    def followed(self, start: int, count: int) -> FloatArray:
+        """Normalised frames [n_mels, count or more]: with the hush word, if there is one, after a window that reaches
+        the end of the recording. A window that leaves it no room within 30 s needs none: speech fills it.
+        """
+        if self.after is None or start + count < self.frames:
+            return self.window(start, count)
+        after = self.after[:, max(0, start - self.after_from) :]
+        raw = np.concatenate([self.raw[:, start : self.after_from], after], axis=1)
+        return normalise(raw, self.peak) if raw.shape[1] <= N_FRAMES else self.window(start, count)
+
+    def opening(self) -> FloatArray:
+        """The first 30 s as language detection wants them: followed by silence, not by zeros."""
+        missing = max(N_FRAMES - self.frames, 0)
+        raw = np.pad(self.raw[:, :N_FRAMES], [(0, 0), (0, missing)], constant_values=RAW_SILENCE)
+        return normalise(raw, self.peak)

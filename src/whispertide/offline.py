@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.language import choose_language
-from whispertide.decoding.longform import Features, Frame, OfflineSegment, Transcription, pad30
+from whispertide.decoding.longform import Frame, OfflineSegment, Transcription, pad30
+from whispertide.features import Features
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_SAMPLES, FloatArray
 

@@ -29,19 +29,18 @@ import numpy.typing as npt
 
 from whispertide.audio.pcm import checked
 from whispertide.audio.vad import Gate
-from whispertide.errors import OptionError, SessionError
+from whispertide.errors import SessionError
 from whispertide.events import Error, Event
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.session_state import SessionState, built_in
+from whispertide.session_state import SessionState, Transcript
 from whispertide.streaming.policy import AnyPolicy, Executor
-from whispertide.streaming.recipe import Recipe, divided
+from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.stages import Pending, begin, depth_of
-from whispertide.streaming.turns import Flight, Turns
-from whispertide.transcript import Transcript
+from whispertide.streaming.turns import Turns
 from whispertide.types import FloatArray
 
 
@@ -104,8 +103,10 @@ class Session:
 
         A language that was detected holds from the first confirmed word to the end of its utterance.
         """
-        options = decode_options(self._state.recipe, self._state.options)
-        return replace(options, language=self._state.spoken) if options.language is None else options
+        spoken = self._state.spoken
+        if spoken is None or self._decode_options.language is not None:
+            return self._decode_options
+        return replace(self._decode_options, language=spoken)
 
     @property
     def transcript(self) -> Transcript:
@@ -165,7 +166,7 @@ class Session:
     def finish(self) -> list[Event]:
         """End the session: all that was said is confirmed. The last event is `End`; afterwards nothing is accepted."""
         self._require_executor()
-        if not self._finishing:  # else the call before failed, and this one tries again
+        if not self._state.turns.finishing:  # else the call before failed, and this one tries again
             self.request_finish()
         return self._run_due()
 
@@ -285,12 +286,7 @@ class Session:
         policy, executor); then nothing is changed.
         """
         self._require_open()
-        state = self._state
-        of_recipe, of_options = divided(state.recipe, changes)
-        recipe, options = state.recipe.replace(**of_recipe), replace(state.options, **of_options)
-        if fixed := [name for name in built_in(recipe) if built_in(recipe)[name] != built_in(state.recipe)[name]]:
-            raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
-        state.recipe, state.options = recipe, options
+        self._state.configure(changes)
         self._connect()
 
     def fail(self, message: str, *, fatal: bool = True) -> list[Event]:
@@ -334,6 +330,7 @@ class Session:
         self._turns.schedule = self._own_schedule or recipe.schedule
         self._turns.policy = self._own_policy or recipe.policy
         self._turns.search = recipe.search
+        self._decode_options = decode_options(recipe, self._state.options)
 
     def _run_due(self) -> list[Event]:
         while self.step() is not None:
@@ -378,24 +375,13 @@ class Session:
         flight, commit = taken
         self._state.say(flight, result, commit)
         self._turns.land(flight)
-        self._state.note_lag(flight.at, self._behind(flight), commit.level)
+        self._state.note_lag(flight.at, self._turns.behind(flight), commit.level)
         self._release()
-
-    def _behind(self, flight: Flight) -> int:
-        """The audio after the last round. A replay has no lateness, and silence is nothing to be late for."""
-        turns = self._turns
-        if turns.schedule.recorded or turns.state.requests or not turns.waiting:
-            return 0
-        return self.received - flight.plan.window.end
 
     def _release(self) -> None:
         """Let go of audio that neither a round nor an utterance to come can need."""
         gate_needs = self._gate.needed_from if self._gate is not None else 0
         self._state.buffer.drop_before(self._turns.needed_from(gate_needs))
-
-    @property
-    def _finishing(self) -> bool:
-        return any(request.kind == "finish" for request in self._state.turns.requests)
 
     def _require_open(self) -> None:
         if self.ended:
@@ -403,7 +389,7 @@ class Session:
 
     def _require_going_on(self) -> None:
         self._require_open()
-        if self._finishing:
+        if self._state.turns.finishing:
             raise SessionError("expected an open session; this one was asked to finish. Start another")
 
     def _require_executor(self) -> None:

@@ -1,17 +1,97 @@
-"""All that a session remembers, and how what a round heard becomes words and events of it."""
+"""All that a session remembers, and how what a round heard becomes words and events of it.
 
+The transcript is confirmed words, which are only ever added to, and one guess after them. Policies say what to confirm;
+here it becomes final. Time is in samples.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whispertide.audio.buffer import AudioBuffer
+from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Event, Hypothesis, Lag, Language
 from whispertide.options import DecodeOptions
-from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipe import Recipe, divided
+from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import ON_TIME, Lateness
 from whispertide.streaming.turns import Flight, TurnState
-from whispertide.transcript import Change, Transcript
-from whispertide.types import to_samples
+from whispertide.types import Word, join_words, to_samples
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit did to a transcript: words added for good, and the guess after them, if that is now another."""
+
+    confirmed: tuple[Word, ...]
+    hypothesis: tuple[Word, ...] | None
+
+
+@dataclass(slots=True)
+class Transcript:
+    """Confirmed words in the order they were spoken, and the current `hypothesis` of what follows them.
+
+    Times rise from word to word and lie inside the audio: `start <= end <= next start`.
+    """
+
+    words: list[Word] = field(default_factory=list)
+    hypothesis: tuple[Word, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Where the confirmed words end."""
+        return self.words[-1].end if self.words else 0
+
+    @property
+    def text(self) -> str:
+        """The confirmed text."""
+        return join_words(self.words)
+
+    def apply(self, commit: Commit, *, end: int, loop_guard: bool = False) -> Change:
+        """Take a policy's verdict on audio that ends at `end`. Word times are brought into order and into the audio.
+
+        With `loop_guard` the guess is shown without loops. What is confirmed stays as the policy, which may go on with
+        the whole guess, decided.
+        """
+        confirmed = _in_order(commit.confirmed, self.end, end)
+        self.words += confirmed
+        guess = commit.hypothesis
+        if loop_guard:
+            guess = cut_loops(self.words[-CONTEXT:], guess, normalise, guess=True).words
+        hypothesis = _in_order(guess, self.end, end)
+        changed = hypothesis != self.hypothesis
+        self.hypothesis = hypothesis
+        return Change(confirmed, hypothesis if changed else None)
+
+    def drop_hypothesis(self) -> Change:
+        """Forget the guess."""
+        return self.apply(Commit((), (), 0), end=self.end)
+
+    def forget(self) -> None:
+        """Let go of the words that no later commit looks at, for whoever was told of them and does not end.
+
+        `words` and `text` are then of the last ones only.
+        """
+        del self.words[:-CONTEXT]
+
+    def copy(self) -> "Transcript":
+        """An independent copy."""
+        return Transcript(list(self.words), self.hypothesis)
+
+
+def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
+    """The words with times that rise from `start` and do not pass `end`; a word may become empty, never negative."""
+    placed: list[Word] = []
+    for word in words:
+        begin = min(max(word.start, start), max(end, start))
+        start = min(max(word.end, begin), max(end, start))
+        placed.append(word if (begin, start) == (word.start, word.end) else _moved(word, begin, start))
+    return tuple(placed)
+
+
+def _moved(word: Word, start: int, end: int) -> Word:
+    return Word(word.text, start, end, word.probability)
 
 
 @dataclass(slots=True)
@@ -43,6 +123,14 @@ class SessionState:
         """See `Session.forget`."""
         self.transcript.forget()
         self.turns.forget()
+
+    def configure(self, changes: Mapping[str, Any]) -> None:
+        """See `Session.configure`."""
+        of_recipe, of_options = divided(self.recipe, dict(changes))
+        recipe, options = self.recipe.replace(**of_recipe), replace(self.options, **of_options)
+        if fixed := [name for name in built_in(recipe) if built_in(recipe)[name] != built_in(self.recipe)[name]]:
+            raise OptionError(f"expected settings that can change in a session; got {', '.join(fixed)}: start another")
+        self.recipe, self.options = recipe, options
 
     def copy(self) -> "SessionState":
         """An independent copy; values that never change are shared."""

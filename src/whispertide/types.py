@@ -70,3 +70,8 @@ class Word:
 def join_words(words: "tuple[Word, ...] | list[Word]") -> str:
     """The running text of `words`, as it would be printed."""
     return "".join(word.text for word in words).strip()
+
+
+def align_down(sample: int) -> int:
+    """The nearest sample at or before this one at which a window may start (a multiple of 320)."""
+    return sample - sample % FRAME_SAMPLES

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audio.sounds import tone
-from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder, to_float, to_int16
+from audio.sounds import frequency, loudness, tone
+from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder, StreamingResampler, downmix, sanitize, to_float, to_int16
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -94,3 +94,96 @@ def test_floats_that_are_no_numbers_are_counted() -> None:
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(OptionError, match="u8, s16le, s32le, f32le; got 'mp3'"):
         PcmDecoder(SAMPLE_RATE, sample_format="mp3")
+
+
+def resample(samples: FloatArray, rate: int, channels: int, cuts: list[int] | None = None) -> FloatArray:
+    resampler = StreamingResampler(rate, channels)
+    parts = [resampler.push(part) for part in np.split(samples, sorted(cuts or []))]
+    return np.concatenate([*parts, resampler.flush()])
+
+
+@pytest.mark.parametrize("rate", [1_000, 8_000, 11_025, 16_000, 22_050, 44_100, 48_000, 96_000, 192_000, 768_000])
+def test_keeps_length_pitch_and_level(rate: int) -> None:
+    out = resample(tone(2.0, rate, 220.0), rate, 1)
+    assert abs(len(out) - 2 * SAMPLE_RATE) <= 1
+    assert frequency(out) == pytest.approx(220.0, abs=1.0)
+    assert loudness(out[1000:-1000]) == pytest.approx(0.5 / np.sqrt(2), rel=0.01)
+
+
+def test_output_is_aligned_with_the_input() -> None:
+    out = resample(tone(1.0, 48_000, 300.0), 48_000, 1)
+    expected = tone(1.0, SAMPLE_RATE, 300.0)
+    assert np.abs(out[800:-800] - expected[800:-800]).max() < 1e-3
+
+
+def test_removes_what_lies_above_the_new_band() -> None:
+    out = resample(tone(1.0, 48_000, 12_000.0), 48_000, 1)
+    assert loudness(out[1000:-1000]) < 1e-4
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rate=st.sampled_from([8_000, 11_025, 16_000, 44_100, 48_000, 192_000]),
+    channels=st.integers(1, 3),
+    cuts=st.lists(st.integers(0, 3000), max_size=12),
+    seed=st.integers(0, 99),
+)
+def test_portions_do_not_change_what_is_resampled(rate: int, channels: int, cuts: list[int], seed: int) -> None:
+    samples = np.random.default_rng(seed).standard_normal((3000, channels)).astype(np.float32)
+    assert np.array_equal(resample(samples, rate, channels, cuts), resample(samples, rate, channels))
+
+
+def test_sixteen_kilohertz_passes_through_unchanged() -> None:
+    samples = tone(0.3) * 3  # beyond full scale: kept
+    resampler = StreamingResampler(SAMPLE_RATE)
+    assert np.array_equal(resampler.push(samples), samples)
+    assert len(resampler.flush()) == 0
+
+
+def test_channels_are_mixed_by_their_mean() -> None:
+    stereo = np.stack([tone(0.1), -tone(0.1, freq=880)], axis=1)
+    assert np.allclose(downmix(stereo), (stereo[:, 0] + stereo[:, 1]) / 2)
+    assert np.allclose(StreamingResampler(SAMPLE_RATE, 2).push(stereo), downmix(stereo))
+
+
+@pytest.mark.parametrize("rate", [0, -16_000, 999, 768_001])
+def test_impossible_rates_are_refused(rate: int) -> None:
+    with pytest.raises(OptionError, match=f"sample rate between 1000 and 768000 Hz; got {rate}"):
+        StreamingResampler(rate)
+
+
+@pytest.mark.parametrize("channels", [0, -1, 65])
+def test_impossible_channel_counts_are_refused(channels: int) -> None:
+    with pytest.raises(OptionError, match="channels"):
+        StreamingResampler(48_000, channels)
+
+
+@pytest.mark.parametrize("shape", [(10, 3), (10,), (10, 2, 1), ()])
+def test_a_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(OptionError, match=r"shape \[n, 2\]"):
+        StreamingResampler(48_000, 2).push(np.zeros(shape, np.float32))
+
+
+def test_sanitize_replaces_and_counts_what_is_no_number() -> None:
+    bad = np.array([[0.5, np.nan], [np.inf, -np.inf], [-2.0, 1e30]], np.float32)
+    clean, replaced = sanitize(bad)
+    assert replaced == 4
+    assert clean.tolist() == [[0.5, 0.0], [0.0, 0.0], [-2.0, 0.0]]
+    assert np.isnan(bad[0, 1])  # the caller's array is untouched
+
+
+def test_sanitize_leaves_good_samples_alone() -> None:
+    good = np.array([1.5, -1.5, 0.0], np.float32)
+    assert sanitize(good) == (good, 0)
+    assert sanitize(good)[0] is good
+    assert sanitize(good[:0])[1] == 0
+
+
+def test_one_bad_sample_does_not_spoil_its_neighbours() -> None:
+    samples = tone(0.5, 48_000)
+    samples[12_000] = np.nan
+    resampler = StreamingResampler(48_000)
+    out = np.concatenate([resampler.push(samples), resampler.flush()])
+    assert resampler.replaced == 1
+    assert np.isfinite(out).all()
+    assert np.abs(out[:3500] - resample(tone(0.5, 48_000), 48_000, 1)[:3500]).max() < 1e-3

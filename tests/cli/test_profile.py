@@ -22,10 +22,10 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions, ProviderName
 from whispertide.streaming import allocation
 from whispertide.streaming.allocation import Allocation, Measured, Place, allocate, recall, remember, split_evenly
-from whispertide.streaming.executor import SerialExecutor
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 

@@ -9,11 +9,12 @@ import pytest
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
 from whispertide.decoding import window
 from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
-from whispertide.decoding.longform import Features, Transcription
+from whispertide.decoding.longform import Transcription
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.window import WindowResult, align_window, build_search, decode_window
+from whispertide.features import Features
 from whispertide.options import DecodeOptions
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, Span, Word
 

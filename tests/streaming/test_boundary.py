@@ -6,7 +6,7 @@ import pytest
 from oracle import speech
 from whispertide.streaming import boundary
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
-from whispertide.streaming.local_agreement import normalise
+from whispertide.streaming.repetition import normalise
 from whispertide.types import SAMPLE_RATE, Word
 
 

@@ -11,14 +11,14 @@ from whispertide.decoding.reference import Reference
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.allocation import Allocation, Place
-from whispertide.streaming.equipment import Equipment
-from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
+from whispertide.streaming.executor import executor_key, make_executor
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Hush
 from whispertide.streaming.hush import HushWord
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.searches import Greedy
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.whole_window import HeardSegments, WholeWindow
 from whispertide.types import FRAME_SAMPLES, Span, Word
 

@@ -18,23 +18,22 @@ from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.decoding.alignment import WordTiming, within
-from whispertide.decoding.longform import Features
 from whispertide.decoding.segments import TimedSegment
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
 from whispertide.events import Confirmed, Event
-from whispertide.features import raw_log_mel
+from whispertide.features import Features, raw_log_mel
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.session import Session
-from whispertide.streaming.equipment import Equipment
-from whispertide.streaming.executor import SerialExecutor, executor_key, make_executor
+from whispertide.streaming.executor import executor_key, make_executor
 from whispertide.streaming.framing import BARE, Hush
 from whispertide.streaming.hush import HushWord, suffix_for
 from whispertide.streaming.recipe import parse_overrides
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.single_pass import SinglePass
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span, Word
 

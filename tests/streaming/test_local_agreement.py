@@ -7,7 +7,8 @@ import pytest
 from oracle import speech
 from whispertide.decoding.reference import Reference
 from whispertide.errors import OptionError
-from whispertide.streaming.local_agreement import LocalAgreement, normalise
+from whispertide.streaming.local_agreement import LocalAgreement
+from whispertide.streaming.repetition import normalise
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
 from whispertide.streaming.trimming import MARGIN

@@ -32,15 +32,14 @@ from whispertide.model.runtime import GraphSession
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
-from whispertide.streaming.equipment import Equipment
-from whispertide.streaming.executor import SerialExecutor, make_executor
+from whispertide.streaming.executor import make_executor
 from whispertide.streaming.framing import get_framing
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor, expected_tokens
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.round import Equipment, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
-from whispertide.streaming.stages import begin
+from whispertide.streaming.stages import SerialExecutor, begin
 from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 

@@ -1,10 +1,9 @@
-"""Loops are cut down, people are not."""
+"""Loops are cut down, people are not; improbable words near the end wait."""
 
 import pytest
 
 from oracle import speech
-from whispertide.streaming.local_agreement import normalise
-from whispertide.streaming.repetition import MAX_PHRASE, cut_loops
+from whispertide.streaming.repetition import MAX_PHRASE, cut_loops, normalise, waits
 from whispertide.types import Word
 
 
@@ -139,3 +138,19 @@ def test_of_a_guess_whatever_looks_like_a_loop_is_shown_once(context: str, guess
 def test_no_words() -> None:
     assert cut_loops((), (), normalise).words == ()
     assert cut_loops(said("a b a b a b a b a b"), (), normalise).words == ()
+
+
+S = 16_000
+
+
+def test_an_improbable_word_waits_until_there_is_audio_after_it() -> None:
+    assert waits(0.4, 2 * S, round(2.9 * S), below=0.5, settle=S)
+    assert not waits(0.4, 2 * S, 3 * S, below=0.5, settle=S)
+
+
+def test_a_probable_word_does_not_wait() -> None:
+    assert not waits(0.5, 2 * S, 2 * S, below=0.5, settle=S)
+
+
+def test_without_doubt_no_word_waits() -> None:
+    assert not waits(0.0, 2 * S, 2 * S, below=0.0, settle=S)

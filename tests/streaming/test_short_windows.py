@@ -9,11 +9,11 @@ from whispertide.api import Transcriber, load
 from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel
 from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.executor import SerialExecutor
 from whispertide.streaming.framing import BARE, PAD30, Framing, get_framing
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.streaming.short_windows import as_tuned, choose_framing, encode_seconds
+from whispertide.streaming.stages import SerialExecutor
 
 TIDE = get_recipe("tide")
 PADDED = Path(__file__).parents[2] / "models" / "micro-padded.en"

@@ -27,11 +27,10 @@ from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming import attended_decode
 from whispertide.streaming.attended_decode import MARGIN_TOKENS, AttendedDecode, HeardWords
-from whispertide.streaming.equipment import Equipment
-from whispertide.streaming.executor import SerialExecutor
 from whispertide.streaming.framing import BARE, FRAMINGS, PAD30, Buckets, Framing, get_framing
-from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.single_pass import UNHEARD, SinglePass
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "river.flac"

@@ -16,11 +16,10 @@ from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.options import DecodeOptions
 from whispertide.streaming import attended_decode
 from whispertide.streaming.attended_decode import MARGIN_TOKENS, RETRY_TOKENS_PER_S, HeardWords
-from whispertide.streaming.equipment import Equipment
-from whispertide.streaming.executor import SerialExecutor
 from whispertide.streaming.framing import BARE, PAD30, Framing
-from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.single_pass import UNHEARD, SinglePass
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FRAME_SAMPLES, N_SAMPLES, FloatArray, Span, join_words
 
 START = 3200 * 320  # somewhere in the middle of a stream

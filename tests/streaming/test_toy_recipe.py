@@ -25,18 +25,18 @@ from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import Choice, setting
-from whispertide.streaming.executor import SerialExecutor, make_executor
+from whispertide.streaming.executor import make_executor
 from whispertide.streaming.framing import Bare
 from whispertide.streaming.pipelined import PipelinedExecutor
-from whispertide.streaming.policy import align_down
 from whispertide.streaming.recipe import CHOICES, Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, Opened, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import SinglePass
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.whole_window import WholeWindow
-from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, to_samples
+from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, align_down, to_samples
 
 S = SAMPLE_RATE
 HALVES = Recorded(tuple(range(S // 2, 2 * S, S // 2)))

@@ -32,13 +32,13 @@ from whispertide.model.static import StaticEngine
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.session import Session
-from whispertide.streaming.equipment import Equipment
-from whispertide.streaming.executor import SerialExecutor, executor_key
+from whispertide.streaming.executor import executor_key
 from whispertide.streaming.framing import Framing
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.single_pass import SinglePass
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 
 NPUSPER, TIDE = get_recipe("npusper"), get_recipe("tide")

@@ -6,7 +6,7 @@ by their mean. Zero-length audio (a header without samples) is no error: it yiel
 being written, what was there when it was opened is decoded. Only recordings are decoded: a playlist or any other form
 that leads to other files, devices or the network is refused, so files from strangers are safe to open.
 
-Knows nothing of speech. Resampling and repair are `audio.resample`'s.
+Knows nothing of speech. Resampling and repair are `audio.pcm`'s.
 """
 
 import io
@@ -20,8 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from whispertide.audio.container import promised_size
-from whispertide.audio.pcm import PcmDecoder, to_float
-from whispertide.audio.resample import StreamingResampler
+from whispertide.audio.pcm import PcmDecoder, StreamingResampler, to_float
 from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError
 from whispertide.types import SAMPLE_RATE, FloatArray
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from whispertide.audio.resample import StreamingResampler
+from whispertide.audio.pcm import StreamingResampler
 from whispertide.errors import AudioDeviceError, OptionError
 from whispertide.types import FloatArray
 

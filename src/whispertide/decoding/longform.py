@@ -7,9 +7,8 @@ business. Source: the loop of `transcribe` in openai/whisper, transcribe.py, wit
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -20,8 +19,7 @@ from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import NO_STEPS, Guard, Steps
 from whispertide.decoding.window import WindowResult, align_window, decode_window
-from whispertide.errors import AudioError
-from whispertide.features import RAW_SILENCE, MelStream, normalise
+from whispertide.features import Features
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word
 
@@ -80,66 +78,6 @@ class OfflineSegment:
     no_speech_prob: float
     temperature: float
     language: str
-
-
-@dataclass(frozen=True, slots=True)
-class Features:
-    """The log-mel frames of a whole recording, before the floor: 32 kB per second, the audio itself is not kept.
-
-    raw [n_mels, frames]; `peak` is the loudest cell, from which the floor of every window is measured; `samples` the
-    length of the recording. `after` holds the raw frames from `after_from` on with a hush word after the recording,
-    if there is one; the floor is the recording's own all the same, so that quiet speech is not drowned.
-    """
-
-    raw: FloatArray
-    peak: float
-    samples: int
-    after_from: int = 0
-    after: FloatArray | None = None
-
-    @classmethod
-    def of(cls, blocks: Iterable[FloatArray], n_mels: int, suffix: FloatArray | None = None) -> Features:
-        """From consecutive blocks of 16 kHz samples, with a hush word [n] after them (`followed`).
-
-        Raises `AudioError` where a sample is not a number.
-        """
-        stream = MelStream(n_mels)
-        for block in blocks:
-            stream.extend(block)
-        raw = stream.window(0, stream.end // HOP_LENGTH)
-        peak = float(raw.max(initial=RAW_SILENCE))
-        if not math.isfinite(peak):
-            raise AudioError(
-                "expected audio samples between -1 and 1; got infinite or undefined ones: repair the audio"
-            )
-        if suffix is None:
-            return cls(raw, peak, stream.end)
-        return cls(raw, peak, stream.end, *stream.followed_by(suffix))
-
-    @property
-    def frames(self) -> int:
-        """Mel frames of 10 ms."""
-        return int(self.raw.shape[1])
-
-    def window(self, start: int, count: int) -> FloatArray:
-        """Normalised frames [n_mels, count] from `start` on."""
-        return normalise(self.raw[:, start : start + count], self.peak)
-
-    def followed(self, start: int, count: int) -> FloatArray:
-        """Normalised frames [n_mels, count or more]: with the hush word, if there is one, after a window that reaches
-        the end of the recording. A window that leaves it no room within 30 s needs none: speech fills it.
-        """
-        if self.after is None or start + count < self.frames:
-            return self.window(start, count)
-        after = self.after[:, max(0, start - self.after_from) :]
-        raw = np.concatenate([self.raw[:, start : self.after_from], after], axis=1)
-        return normalise(raw, self.peak) if raw.shape[1] <= N_FRAMES else self.window(start, count)
-
-    def opening(self) -> FloatArray:
-        """The first 30 s as language detection wants them: followed by silence, not by zeros."""
-        missing = max(N_FRAMES - self.frames, 0)
-        raw = np.pad(self.raw[:, :N_FRAMES], [(0, 0), (0, missing)], constant_values=RAW_SILENCE)
-        return normalise(raw, self.peak)
 
 
 @dataclass(slots=True)

@@ -10,23 +10,21 @@ token is known to belong to it is held back. The policy sees words, tokens and f
 """
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from functools import lru_cache
+from typing import ClassVar, Literal, NamedTuple
 
 from whispertide.decoding.frontier import Frontier
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Watch
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.attending import Attending, frames
 from whispertide.streaming.choice import check_range, setting
-from whispertide.streaming.doubt import waits
-from whispertide.streaming.local_agreement import normalise
-from whispertide.streaming.policy import align_down
-from whispertide.streaming.repetition import CONTEXT, cut_loops
+from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise, waits
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
+from whispertide.streaming.single_pass import Attending, SinglePass, frames
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, to_samples
+from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, align_down, to_samples
 
 Truncate = Literal["none", "last-word", "near-end", "detector"]
 Memory = Literal["segments", "words"]
@@ -166,7 +164,8 @@ class AlignAtt(Attending):
         last_frame = -(rewind or 0)
         if state.attended is not None:
             last_frame = (state.attended - state.start) // FRAME_SAMPLES
-        guesses = search.hypotheses == 1 and not is_last and level < 2
+        always = _always(self, search)
+        guesses = always.one_text and not is_last and level < 2
         rule = Frontier(
             margin=frames(self.margin_last_s) if is_last else self.margin,
             rewind=None if is_last else rewind,
@@ -176,13 +175,9 @@ class AlignAtt(Attending):
             floor=self.attention_floor,
         )
         hearing = replace(
-            self.hearing(search),
-            must_speak=self.must_speak,
-            rescue=self.rescue_logprob or None,
-            rescue_beam=self.rescue_beam,
+            always.hearing,
             watch=(rule, self.shift()) if self.shift_guard else (rule,),
             again=self._again(rule, is_last),
-            detect_end=self.truncate == "detector",
             unheard_from=self._heard_to(state) if is_last else None,
         )
         window = Span(state.start, frontier)
@@ -193,7 +188,7 @@ class AlignAtt(Attending):
             hearing,
             prompt=state.context if self.context_tokens else "",
             prefix=tuple(token for word in state.words for token in word.tokens),
-            reference=Reference.exactly(guess) if guess and search.hypotheses == 1 and search.reuse else None,
+            reference=Reference.exactly(guess) if guess and always.checks_guess else None,
             is_last=is_last,
             level=level,
         )
@@ -338,3 +333,28 @@ class AlignAtt(Attending):
         state.attended = None
         self._move(state, cut.cut)
         return forced
+
+
+class _Always(NamedTuple):
+    """What is the same in every round.
+
+    one_text      whether the search has one hypothesis, so that a guess after the frontier is worth its tokens
+    checks_guess  whether it checks that guess in the next round
+    """
+
+    hearing: SinglePass
+    one_text: bool
+    checks_guess: bool
+
+
+@lru_cache(maxsize=64)
+def _always(policy: AlignAtt, search: Search) -> _Always:
+    hearing = replace(
+        policy.hearing(search),
+        must_speak=policy.must_speak,
+        rescue=policy.rescue_logprob or None,
+        rescue_beam=policy.rescue_beam,
+        detect_end=policy.truncate == "detector",
+    )
+    one_text = search.hypotheses == 1
+    return _Always(hearing, one_text, one_text and search.reuse is not None)

@@ -6,7 +6,7 @@ step by step. `single_pass` says when a window is decoded and when it is decoded
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -29,13 +29,12 @@ from whispertide.decoding.word_end import WordEndDetector
 from whispertide.model.engine import LAST_LAYER
 from whispertide.model.unrolled import start_chunks
 from whispertide.options import DecodeOptions
-from whispertide.streaming.context import fit_context
-from whispertide.streaming.equipment import Equipment
-from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.engine import Encoded
+
 
 MARGIN_TOKENS = 20  # of the text context that prompt and prefix leave to what is decoded, at least
 RETRY_TOKENS_PER_S = 1.5  # speech is denser; until then a retried decode may not end (NPUsper)
@@ -371,3 +370,28 @@ def _whole_words(words: Sequence[TokenWord], tokens: int) -> int:
         if count > tokens:
             return place
     return len(words)
+
+
+def fit_context(
+    encode: Callable[[str], list[int]], prompt: str, said: str, most: int, *, static: bool, spaced: bool = True
+) -> tuple[int, ...]:
+    """Tokens of the user's prompt and of what was said, at most `most`: whole words are left out from the front.
+
+    With `static` the prompt stays as long as it fits by itself, and only what was said is shortened. Without `spaced`,
+    in a language written without spaces, characters are left out in place of words.
+    """
+    prompt, said = prompt.strip(), said.strip()
+    if most < 1:
+        return ()
+    kept = encode(" " + prompt) if static and prompt else []
+    if len(kept) > most:
+        kept = []
+    text = said if static else " ".join(part for part in (prompt, said) if part)
+    words, space = (text.split(), " ") if spaced else (list(text), "")
+    tokens = encode(" " + text) if text else []
+    while words and len(kept) + len(tokens) > most:
+        # a token is at most a few words or characters: drop several at once where there are many
+        surplus = len(kept) + len(tokens) - most
+        words = words[max(1, surplus // 8) :]
+        tokens = encode(" " + space.join(words).lstrip()) if words else []
+    return (*kept, *tokens)

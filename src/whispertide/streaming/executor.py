@@ -1,73 +1,32 @@
 """Where rounds are computed, and with what: `make_executor` chooses.
 
-`SerialExecutor` runs one after the other on the caller's thread, `pipelined` the two stages of a round on threads of
-their own. How a window is heard is the plan's affair. An executor knows nothing of policies, of other rounds or of
-sessions, so any number of sessions can share it (one call at a time).
+`stages.SerialExecutor` runs one after the other on the caller's thread, `pipelined` the two stages of a round on
+threads of their own. How a window is heard is the plan's affair. An executor knows nothing of policies, of other rounds
+or of sessions, so any number of sessions can share it (one call at a time).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.decoding.search import Guard
 from whispertide.decoding.truncation import TruncationDetector
 from whispertide.decoding.word_end import WordEndDetector
-from whispertide.model.engine import EncoderState
-from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.allocation import Allocation, split_evenly
 from whispertide.streaming.blocks import Blocks
-from whispertide.streaming.equipment import Equipment
 from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.hush import HushWord, suffix_for
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.round import Opened, RoundPlan, RoundResult
-from whispertide.types import FloatArray
+from whispertide.streaming.round import Equipment
+from whispertide.streaming.stages import SerialExecutor
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 
 ExecutorKey = tuple[Framing, bool, bool]
-
-
-@dataclass(frozen=True, slots=True)
-class SerialExecutor:
-    """Computes a round at once, on the caller's thread. Satisfies `policy.Executor` and `stages.Exchangeable`."""
-
-    equipment: Equipment
-
-    @property
-    def model(self) -> "WhisperModel":
-        """What decodes."""
-        return self.equipment.model
-
-    def run(
-        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
-    ) -> RoundResult[Any]:
-        """Hear `audio` ([len(plan.window)] samples). Raises `GraphError` where the model fails."""
-        opened = self.encode(plan, audio, state)
-        return self.decode(plan, opened, options) if opened is not None else RoundResult(plan, state=state)
-
-    def encode(self, plan: RoundPlan, audio: FloatArray, state: EncoderState | None = None) -> Opened | None:
-        """The first stage of `run`."""
-        return plan.hearing.encode(self.equipment, plan, audio, state)
-
-    def decode(
-        self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard] = ()
-    ) -> RoundResult[Any]:
-        """The second stage of `run`."""
-        if opened is None:
-            return RoundResult(plan)
-        return replace(plan.hearing.decode(self.equipment, plan, opened, options, guards), state=opened.encoded.state)
-
-    def decoding_with(self, model: "WhisperModel") -> "SerialExecutor":
-        """The same executor, but `model` decodes."""
-        return SerialExecutor(replace(self.equipment, model=model))
 
 
 def make_executor(

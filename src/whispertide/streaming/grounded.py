@@ -19,15 +19,13 @@ from typing import ClassVar
 from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.attending import Attending, frames
 from whispertide.streaming.choice import check_range, setting
-from whispertide.streaming.local_agreement import normalise
-from whispertide.streaming.policy import align_down
-from whispertide.streaming.repetition import CONTEXT, cut_loops
+from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
+from whispertide.streaming.single_pass import Attending, frames
 from whispertide.streaming.trimming import MARGIN
-from whispertide.types import CHUNK_SECONDS, Span, Word, to_samples
+from whispertide.types import CHUNK_SECONDS, Span, Word, align_down, to_samples
 
 DUPLICATES = 2  # leading words of a repeated decode that may be confirmed ones heard again
 TIMED_SHARE = 0.3  # word times that end before this share of the window are not trusted

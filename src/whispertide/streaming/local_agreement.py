@@ -12,34 +12,23 @@ The rules are whisper_streaming's (`OnlineASRProcessor`, `HypothesisBuffer`), wi
 The policy sees words and times. It knows nothing of audio, tokens or the model.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import ClassVar, Literal
 
 from whispertide.decoding.reference import Reference
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
 from whispertide.streaming.choice import Choice, check_range, setting
-from whispertide.streaming.doubt import waits
-from whispertide.streaming.policy import align_down
-from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops
+from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops, normalise, waits
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut, segment_cut, sentence_cut
 from whispertide.streaming.whole_window import HeardSegment, HeardSegments, WholeWindow
-from whispertide.types import CHUNK_SECONDS, Span, Word, to_samples
+from whispertide.types import CHUNK_SECONDS, Span, Word, align_down, to_samples
 
 Compare = Literal["normalised", "exact"]
 Boundary = Literal["align", "time"]
 Trim = Literal["segment", "sentence"]
-
-
-@lru_cache(maxsize=8192)  # a round compares every word of its window again
-def normalise(text: str) -> str:
-    """What of a word counts when words are compared: letters, digits and marks, without case or width."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(c for c in folded if c.isalnum() or unicodedata.category(c).startswith("M"))
 
 
 @dataclass(frozen=True, slots=True)

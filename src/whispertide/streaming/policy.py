@@ -10,7 +10,7 @@ from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
-from whispertide.types import FRAME_SAMPLES, FloatArray
+from whispertide.types import FloatArray
 
 
 class PolicyState(Protocol):
@@ -89,8 +89,3 @@ class Executor(Protocol):
         Times in the result are absolute and lie within the window. `options.beam` is 1 for greedy. The window may be
         shorter than anything the model was made for, down to one sample.
         """
-
-
-def align_down(sample: int) -> int:
-    """The nearest sample at or before this one at which a window may start (a multiple of 320)."""
-    return sample - sample % FRAME_SAMPLES

@@ -1,13 +1,19 @@
-"""The guard against loops: cuts down words that repeat as only a decoder in a loop repeats them.
+"""Which words a policy must not confirm yet, or not at all: loops, and words that more audio may still change.
+
+The guard against loops cuts down words that repeat as only a decoder in a loop repeats them.
 
 Whisper in silence or noise says the same thing again and again; two rounds agree on it, and fed back as prompt it never
 ends. People repeat themselves too ("no no no", "very very good"), but in human time and not without end. So this guard
-looks at how often *and* how fast. With a guess, which is there for a moment, it is stricter. It sees words and their
-times, no tokens and no audio.
+looks at how often *and* how fast. With a guess, which is there for a moment, it is stricter.
+
+With little audio after it the decoder guesses (docs/LOG.md): so an improbable word near the end `waits`. All of this
+sees words and their times, no tokens and no audio.
 """
 
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from whispertide.types import SAMPLE_RATE, Word
 
@@ -16,6 +22,13 @@ MAX_RATE = 10.0  # words per second; conversation has 2 to 4, the fastest speake
 MIN_WORD = SAMPLE_RATE // 20  # 50 ms: a copy whose words are shorter than that on average was not spoken
 LOOP_LIKE = 3  # copies in a row that are no prompt, and in a guess are shown once, plausible or not
 CONTEXT = 64  # confirmed words in front of the new ones that a loop may have begun in
+
+
+@lru_cache(maxsize=8192)  # a round compares every word of its window again
+def normalise(text: str) -> str:
+    """What of a word counts when words are compared: letters, digits and marks, without case or width."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(c for c in folded if c.isalnum() or unicodedata.category(c).startswith("M"))
 
 
 def _most_copies(phrase: int) -> int:
@@ -115,3 +128,11 @@ def _run_at(keys: Sequence[str], start: int) -> Run | None:
         if best is None or whole > best.phrase * best.copies:
             best = Run(start, phrase, whole // phrase, end)
     return best
+
+
+def waits(probability: float, at: int, end: int, *, below: float, settle: int) -> bool:
+    """Whether a word that is spoken up to sample `at` may still change with more audio than up to `end`.
+
+    It may where it is less probable than `below` (0: none is) and lies in the last `settle` samples.
+    """
+    return probability < below and at > end - settle

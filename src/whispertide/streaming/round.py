@@ -2,24 +2,112 @@
 
 A *plan* says which audio to hear, how, and with what text around it; an executor turns it into a *result*; the policy
 turns the result into a *commit*. All three are values: they can be recorded, replayed, sent to another thread or
-another machine. Times are absolute samples.
+another machine. Times are absolute samples. What it is computed with is the executor's `Equipment`: a model, a framing,
+and what goes with them.
 
 How a window is heard is a value of its own, a `Hearing`, which knows its two stages and what they give: a whole window
 as Whisper transcribes a recording (`whole_window`), or in one decode that its attention watches (`single_pass`).
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from whispertide.decoding.longform import Cost, Stage
 from whispertide.decoding.reference import Reference
+from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
 from whispertide.decoding.search import Guard
+from whispertide.decoding.token_kinds import TokenKinds
+from whispertide.decoding.word_end import WordEndDetector
 from whispertide.events import RoundStats
+from whispertide.features import Features
+from whispertide.graphs.chunks import layout_for, unrolled_decoder
+from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Encoded, EncoderState
+from whispertide.model.static import StaticEngine
 from whispertide.options import DecodeOptions
-from whispertide.streaming.equipment import Equipment
+from whispertide.streaming.framing import Framing
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, Word
+
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the first stage leaves to the second: the features of the round, and its first window encoded.
+
+    `hushed` says whether a hush word is after that window.
+    """
+
+    features: Features
+    encoded: "Encoded"
+    cost: Cost
+    hushed: bool
+
+
+@dataclass(slots=True)
+class Equipment:
+    """What the rounds of any number of sessions are computed with, one at a time; it knows nothing of any of them.
+
+    model     decodes, and where there is no `encoder` also encodes
+    frame     how a window becomes encoder input
+    suffix    the samples of a hush word, if one goes after every window
+    detector  tells whether the last word was spoken to its end
+    unrolled  static graphs of the decoder; None: built, or found in the cache, when a plan first asks for them
+    encoder   runs the first stage, if that is not to be `model`
+    """
+
+    model: "WhisperModel"
+    frame: Framing
+    suffix: FloatArray | None = None
+    detector: WordEndDetector | None = None
+    unrolled: StaticEngine | None = None
+    encoder: "WhisperModel | None" = None
+    kinds: Callable[[str | None], TokenKinds] = field(init=False, repr=False)  # words from punctuation in a language
+    _rules: Callable[[tuple[int, ...] | None, bool], Rules] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        tokenizer = self.model.tokenizer
+        self.kinds = lru_cache(maxsize=8)(lambda language: TokenKinds(tokenizer, language))
+        self._rules = lru_cache(maxsize=8)(self._make_rules)
+
+    @property
+    def encodes(self) -> "WhisperModel":
+        """What runs the first stage."""
+        return self.encoder or self.model
+
+    def open(self, features: Features, frames: int, state: "EncoderState | None", taps: Sequence[int] = ()) -> Opening:
+        """Encode the first `frames` mel frames of a round, after what left `state`, and note what that took."""
+        mel = features.followed(0, frames)
+        began = time.perf_counter()
+        encoded = self.frame.after(self.encodes, mel, state, taps=taps)
+        cost = Cost("encode", time.perf_counter() - began, frames=encoded.frames)
+        return Opening(features, encoded, cost, hushed=mel.shape[1] > frames)
+
+    def open_unrolled(self) -> StaticEngine:
+        """The static graphs of the model's decoder. Raises `GraphError` where they cannot be built."""
+        if self.unrolled is None:
+            checkpoint = self.model.checkpoint
+            manifest = GraphFiles(checkpoint, "fp32")[unrolled_decoder(layout_for(checkpoint))]
+            self.unrolled = StaticEngine(manifest.parent, checkpoint, self.model.options)
+        return self.unrolled
+
+    def rules(self, options: DecodeOptions, must_speak: bool) -> Rules:
+        """Text only: no timestamps, languages or other special tokens."""
+        return self._rules(options.suppress_tokens, must_speak)
+
+    def _make_rules(self, suppress: tuple[int, ...] | None, must_speak: bool) -> Rules:
+        tokenizer = self.model.tokenizer
+        never = suppressed_tokens(tokenizer, suppress, self.model.generation.suppress_tokens)
+        special = range(tokenizer.eot + 1, self.model.dims.n_vocab)
+        options = DecodeOptions(
+            timestamps=False, suppress_blank=must_speak, suppress_tokens=tuple(sorted({*never, *special}))
+        )
+        return build_rules(self.model, options)
+
 
 Heard_co = TypeVar("Heard_co", covariant=True)
 

@@ -17,14 +17,12 @@ from typing import ClassVar
 from whispertide.decoding.stable import Rule, Scored
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.choice import Choice, setting
-from whispertide.streaming.local_agreement import normalise
-from whispertide.streaming.policy import align_down
-from whispertide.streaming.repetition import CONTEXT, cut_loops
+from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stable_beam import HeardStream, StableBeam
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, to_samples
+from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, align_down, to_samples
 
 ROOM = 2 * SAMPLE_RATE  # a stream that is to end makes at least so much room
 

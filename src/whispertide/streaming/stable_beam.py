@@ -25,8 +25,7 @@ from whispertide.errors import GraphError
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.blocks import Blocks
-from whispertide.streaming.equipment import Equipment
-from whispertide.streaming.round import RoundPlan, RoundResult, stats_of
+from whispertide.streaming.round import Equipment, RoundPlan, RoundResult, stats_of
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:

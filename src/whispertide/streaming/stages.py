@@ -1,18 +1,19 @@
 """Rounds in two stages, and rounds under way: what stands between a session and whoever computes.
 
 An executor that is `Staged` can do both stages at once or leave each to a worker of its own (`streaming.pipelined`). A
-session does not care: it begins a round and asks for its result later. Nothing here starts a thread.
+session does not care: it begins a round and asks for its result later. Nothing here starts a thread: `SerialExecutor`
+computes a round at once, where it is called.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from whispertide.decoding.search import Guard
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.round import Opened, RoundPlan, RoundResult
+from whispertide.streaming.round import Equipment, Opened, RoundPlan, RoundResult
 from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
@@ -121,3 +122,38 @@ def begin(
 def depth_of(executor: Executor | None) -> int:
     """How many rounds the executor works on at once."""
     return executor.depth if isinstance(executor, Overlapping) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class SerialExecutor:
+    """Computes a round at once, on the caller's thread. Satisfies `policy.Executor` and `stages.Exchangeable`."""
+
+    equipment: Equipment
+
+    @property
+    def model(self) -> "WhisperModel":
+        """What decodes."""
+        return self.equipment.model
+
+    def run(
+        self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None
+    ) -> RoundResult[Any]:
+        """Hear `audio` ([len(plan.window)] samples). Raises `GraphError` where the model fails."""
+        opened = self.encode(plan, audio, state)
+        return self.decode(plan, opened, options) if opened is not None else RoundResult(plan, state=state)
+
+    def encode(self, plan: RoundPlan, audio: FloatArray, state: EncoderState | None = None) -> Opened | None:
+        """The first stage of `run`."""
+        return plan.hearing.encode(self.equipment, plan, audio, state)
+
+    def decode(
+        self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult[Any]:
+        """The second stage of `run`."""
+        if opened is None:
+            return RoundResult(plan)
+        return replace(plan.hearing.decode(self.equipment, plan, opened, options, guards), state=opened.encoded.state)
+
+    def decoding_with(self, model: "WhisperModel") -> "SerialExecutor":
+        """The same executor, but `model` decodes."""
+        return SerialExecutor(replace(self.equipment, model=model))

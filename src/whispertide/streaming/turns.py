@@ -13,11 +13,11 @@ from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.errors import SessionError
 from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unheard
 from whispertide.model.engine import EncoderState
-from whispertide.streaming.policy import AnyPolicy, align_down
+from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.searches import Search
-from whispertide.types import to_samples
+from whispertide.types import align_down, to_samples
 
 
 class Emit(Protocol):
@@ -100,6 +100,11 @@ class TurnState:
     loads: list[int] = field(default_factory=list)
     next_round: int = 0
     ended: bool = False
+
+    @property
+    def finishing(self) -> bool:
+        """Whether the end of the session was asked for."""
+        return any(request.kind == "finish" for request in self.requests)
 
     def take_back(self) -> None:
         """Forget the newest round in flight, as if it had not been planned."""
@@ -247,10 +252,13 @@ class Turns:
         full = utterance.last_end >= self.policy.limit(utterance.policy)
         return full or utterance.last_planned or len(state.in_flight) >= self._max_in_flight
 
-    @property
-    def waiting(self) -> bool:
-        """Whether speech is known that no round has looked at yet."""
-        return self.state.utterance is not None or bool(self.state.gate_events)
+    def behind(self, flight: Flight) -> int:
+        """The audio after the last round. A replay has no lateness, and silence is nothing to be late for."""
+        state = self.state
+        is_speech = state.utterance is not None or state.gate_events
+        if self.schedule.recorded or state.requests or not is_speech:
+            return 0
+        return state.received - flight.plan.window.end
 
     @property
     def _horizon(self) -> int:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.language import choose_language
-from whispertide.decoding.longform import Features, Frame, OfflineSegment, Transcription
+from whispertide.decoding.longform import Frame, OfflineSegment, Transcription
 from whispertide.decoding.search import Guard
+from whispertide.features import Features
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.equipment import Equipment, Opening
-from whispertide.streaming.round import RoundPlan, RoundResult, stats_of
+from whispertide.streaming.round import Equipment, Opening, RoundPlan, RoundResult, stats_of
 from whispertide.types import N_FRAMES, FloatArray, Span, Word
 
 if TYPE_CHECKING:

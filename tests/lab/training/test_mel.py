@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whispertide.decoding.longform import Features
+from whispertide.features import Features
 from whispertide.features import raw_log_mel as raw_in_numpy
 from whispertide.types import HOP_LENGTH, FloatArray
 

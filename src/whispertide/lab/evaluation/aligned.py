@@ -21,7 +21,8 @@ from whispertide.decoding.alignment import (
     shorten_at_sentence_ends,
     typical_duration,
 )
-from whispertide.decoding.longform import Features, pad30
+from whispertide.decoding.longform import pad30
+from whispertide.features import Features
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.speech.utterance import Corpus, RefWord, Utterance
 from whispertide.options import DecodeOptions

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.decoding.fallback import is_silence
-from whispertide.decoding.longform import Features
 from whispertide.decoding.window import align_window, decode_window
 from whispertide.errors import OutputError
+from whispertide.features import Features
 from whispertide.lab.evaluation.card_sets import MODES, Mode, Part
 from whispertide.lab.evaluation.store import code_version
 from whispertide.lab.evaluation.wer import Counts, align, normalise_word

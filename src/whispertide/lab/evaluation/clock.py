@@ -26,7 +26,8 @@ from whispertide.errors import SessionError
 from whispertide.events import Confirmed, Event, Hypothesis
 from whispertide.lab.evaluation.energy import Meter
 from whispertide.lab.evaluation.flops import encoder_gflop
-from whispertide.lab.evaluation.trace import ClockName, RoundCost, Shown, Trace
+from whispertide.lab.evaluation.pace import Clock, SimulatedClock, WallClock
+from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
@@ -58,7 +59,7 @@ def simulate(
     nothing, so that the trace is a function of the audio. `dims` are the model's, to count the encoder's work. Raises
     `SessionError` for a session without executor, and what the executor raises.
     """
-    clock = _Simulated(measured=compute_time is None)
+    clock = SimulatedClock(measured=compute_time is None)
     return _Play(session, samples, block, clock, dims, compute_time).run(utterance, recogniser)
 
 
@@ -72,7 +73,7 @@ def free(
     dims: ModelDims | None = None,
 ) -> Trace:
     """The same with computing in no time."""
-    clock = _Simulated(measured=False, name="free")
+    clock = SimulatedClock(measured=False, name="free")
     return _Play(session, samples, block, clock, dims, lambda _: 0.0).run(utterance, recogniser)
 
 
@@ -86,57 +87,7 @@ def live(
     dims: ModelDims | None = None,
 ) -> Trace:
     """The same in real time: it takes as long as the audio, and longer if the session is late."""
-    return _Play(session, samples, block, _Live(), dims, None).run(utterance, recogniser)
-
-
-class _Clock(Protocol):
-    """Time in seconds since the first sample was spoken."""
-
-    @property
-    def name(self) -> ClockName:
-        """What a trace calls it."""
-
-    @property
-    def now(self) -> float:
-        """The time."""
-
-    def wait_until(self, at: float) -> None:
-        """Let time pass; `at` may be over."""
-
-    def spend(self, measured: float) -> None:
-        """The worker has just been at work for so many seconds."""
-
-
-class _Live:
-    name: ClockName = "live"
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-
-    @property
-    def now(self) -> float:
-        return time.perf_counter() - self._began
-
-    def wait_until(self, at: float) -> None:
-        if (wait := at - self.now) > 0:
-            time.sleep(wait)
-
-    def spend(self, measured: float) -> None:
-        """It has passed already."""
-
-
-class _Simulated:
-    def __init__(self, *, measured: bool, name: ClockName = "simulated") -> None:
-        self.name: ClockName = name
-        self.now = 0.0
-        self._measured = measured
-
-    def wait_until(self, at: float) -> None:
-        self.now = max(self.now, at)
-
-    def spend(self, measured: float) -> None:
-        if self._measured:
-            self.now += measured
+    return _Play(session, samples, block, WallClock(), dims, None).run(utterance, recogniser)
 
 
 @dataclass(slots=True)
@@ -149,7 +100,7 @@ class _Play:
     session: Session
     samples: FloatArray
     block: int
-    clock: _Clock
+    clock: Clock
     dims: ModelDims | None
     compute_time: ComputeTime | None
     worker: "_OneWorker | _TwoWorkers" = field(init=False)
@@ -282,7 +233,7 @@ class _OneWorker:
     """Computes one round after the other; the clock goes on meanwhile. `computed_s` is what that took in fact."""
 
     executor: Executor
-    clock: _Clock
+    clock: Clock
     compute_time: ComputeTime | None
     note: _Note
     computed_s: float = 0.0
@@ -348,7 +299,7 @@ class _TwoWorkers:
     """
 
     executor: PipelinedExecutor
-    clock: _Clock
+    clock: Clock
     compute_time: ComputeTime | None
     note: _Note
     computed_s: float = 0.0

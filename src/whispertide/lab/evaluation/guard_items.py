@@ -27,11 +27,10 @@ from whispertide.lab.evaluation.wer import Counts, align
 from whispertide.lab.from_json import built
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.equipment import Equipment
-from whispertide.streaming.executor import SerialExecutor
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing
-from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.single_pass import SinglePass
+from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import FloatArray, Span
 
 if TYPE_CHECKING:

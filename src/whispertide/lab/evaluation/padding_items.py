@@ -176,7 +176,8 @@ def _together(way: Way, clips: Sequence[Sequence[Any]], length: float) -> Padded
 
 def _hear(transcriber: "Transcriber", way: Way, clip: Clip) -> tuple[list[str], float]:
     """The words of a clip of at most 30 s, as they are heard, and the encoder's GFLOP."""
-    from whispertide.decoding.longform import Features, Transcription
+    from whispertide.decoding.longform import Transcription
+    from whispertide.features import Features
     from whispertide.lab.evaluation.flops import encoder_gflop
     from whispertide.options import DecodeOptions
     from whispertide.streaming.framing import get_framing

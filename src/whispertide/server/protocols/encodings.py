@@ -14,8 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.audio.pcm import LINEAR, Samples
-from whispertide.audio.resample import StreamingResampler
+from whispertide.audio.pcm import LINEAR, Samples, StreamingResampler
 from whispertide.errors import AudioError, OptionError
 from whispertide.options import check_choice
 from whispertide.types import FloatArray

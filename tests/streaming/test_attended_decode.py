@@ -2,7 +2,7 @@
 
 import pytest
 
-from whispertide.streaming.context import fit_context
+from whispertide.streaming.attended_decode import fit_context
 
 
 def letters(said: str) -> list[int]:

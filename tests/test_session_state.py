@@ -5,9 +5,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whispertide.session_state import Change, Transcript
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit
-from whispertide.transcript import Change, Transcript
 from whispertide.types import Word
 
 END = 10_000
