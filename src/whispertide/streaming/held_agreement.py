@@ -22,14 +22,12 @@ from whispertide.decoding.early_stop import EarlyStop
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import Choice, setting
-from whispertide.streaming.local_agreement import normalise
-from whispertide.streaming.policy import align_down
-from whispertide.streaming.repetition import CONTEXT, cut_loops
+from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, to_samples
+from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, align_down, to_samples
 
 Cut = Literal["cursor", "full"]
 
