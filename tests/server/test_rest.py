@@ -22,7 +22,6 @@ from whispertide.server.options import Access, ServerOptions
 from whispertide.server.serving import assemble
 from whispertide.streaming.recipes import get_recipe
 
-openai = pytest.importorskip("openai")
 FIELDS = (
     "model",
     "language",
@@ -81,6 +80,8 @@ def test_the_formats() -> None:
 
 
 def test_the_client_of_openai() -> None:
+    openai = pytest.importorskip("openai")
+
     async def body() -> None:
         async with served(keyed("a-secret-key"), OfflineModel()) as (server, _):
             address = f"http://127.0.0.1:{server.port}/v1"
