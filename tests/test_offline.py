@@ -64,7 +64,7 @@ class TestAgainstOpenAI:
     @pytest.mark.slow
     @pytest.mark.parametrize(("words", "prompt"), [(True, ""), (False, "A quiet house.")])
     def test_text_and_segments_are_the_same(self, words: bool, prompt: str) -> None:
-        transcribed = openai_transcript(words, initial_prompt=prompt)
+        transcribed = openai_transcript(words, initial_prompt=prompt or None)
         theirs = [each for each in transcribed["segments"] if each["text"].strip()]
         ours = transcript(long_recording(), word_timestamps=words, prompt=prompt)
         assert "".join(each.text for each in ours) == transcribed["text"]
@@ -80,7 +80,7 @@ class TestAgainstOpenAI:
 
     @pytest.mark.slow
     def test_words_are_the_same_within_20_ms(self) -> None:
-        theirs = [word for each in openai_transcript(True, initial_prompt="")["segments"] for word in each["words"]]
+        theirs = [word for each in openai_transcript(True, initial_prompt=None)["segments"] for word in each["words"]]
         ours = [word for each in ours_in_full(True) for word in each.words]
         assert [word.text for word in ours] == [word["word"] for word in theirs]
         for mine, other in zip(ours, theirs, strict=True):
