@@ -133,13 +133,13 @@ def standing(options: ServerOptions | None = None, model: Any = None) -> Iterato
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         yield made[0]
         assert thread.is_alive()
     finally:
         if made:
             made[0].call(stop.set)
-        thread.join(30)
+        thread.join(60)
         for logger in loggers:
             logger.removeHandler(errors)
     assert not thread.is_alive()
@@ -185,7 +185,7 @@ async def raw_socket(
     return reader, writer
 
 
-async def until_closed(reader: asyncio.StreamReader, patience_s: float = 30.0) -> bytes:
+async def until_closed(reader: asyncio.StreamReader, patience_s: float = 60.0) -> bytes:
     """What comes until the server closes."""
     read = b""
     async with asyncio.timeout(patience_s):
@@ -209,7 +209,7 @@ async def answers(
             for message in sent:
                 await connection.send(message)
             while True:
-                async with asyncio.timeout(patience_s if until in str(heard) else 30):
+                async with asyncio.timeout(patience_s if until in str(heard) else 60):
                     heard.append(await connection.recv())
         except TimeoutError:
             return heard, 0

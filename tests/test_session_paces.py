@@ -35,9 +35,8 @@ def sentences(transcriber: Transcriber, audio: FloatArray) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "seed", [6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (9, 11))]
-)  # each of these lost "The farmer worked in the field every summer."
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [6, 9, 11])  # each of these lost "The farmer worked in the field every summer."
 def test_a_sentence_that_comes_at_once_is_heard(
     transcriber: Transcriber, audio: FloatArray, sentences: list[str], seed: int
 ) -> None:
@@ -61,6 +60,7 @@ def test_no_pace_costs_a_sentence(
     assert failures == {}
 
 
-def test_a_missing_sentence_is_found_out(sentences: list[str]) -> None:
+def test_a_missing_sentence_is_found_out() -> None:
+    sentences = ["the boats left early", "nobody saw the storm", "the harbour was empty", "they came back at night"]
     assert lost(sentences, " ".join(sentences[:2] + sentences[3:])) == [sentences[2]]
     assert lost(sentences, " ".join(sentences)) == []

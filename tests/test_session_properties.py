@@ -23,7 +23,7 @@ from whispertide.types import SAMPLE_RATE, Word
 # The same examples every time, so that a failure is the change's doing; WHISPERTIDE_EXAMPLES=1000 looks for new ones.
 EXAMPLES = int(os.environ.get("WHISPERTIDE_EXAMPLES", "0"))
 quick = settings(
-    max_examples=EXAMPLES or 10,
+    max_examples=EXAMPLES or 6,
     derandomize=not EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -256,7 +256,7 @@ def test_arrivals_are_taken_all_at_once() -> None:
         ready.set()
 
     arrivals = Arrivals(source())
-    assert ready.wait(5)
+    assert ready.wait(60)
     time.sleep(0.01)
     found = list(arrivals)
     assert np.array_equal(np.concatenate(found), audio(100))
@@ -282,7 +282,7 @@ def test_the_rest_of_the_arrivals_is_given_without_waiting() -> None:
     def endless() -> Iterator[FloatArray]:
         yield audio(10)
         yield audio(10)
-        go.wait(10)
+        go.wait(60)
 
     arrivals = Arrivals(endless())
     deadline = time.monotonic() + 60

@@ -29,7 +29,6 @@ from whispertide.options import EngineOptions
 from whispertide.types import FloatArray, IntArray
 
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
 
 TOLERANCE = 1e-4
 CONTROL = 100 * TOLERANCE
@@ -76,7 +75,7 @@ def live_tokens(model: RandomModel) -> IntArray:
 def bundled() -> RandomModel:
     checkpoint = load_checkpoint("nano.en")
     folder = Path(checkpoint.tensors.files[0]).parent
-    module = transformers.WhisperForConditionalGeneration.from_pretrained(
+    module = pytest.importorskip("transformers").WhisperForConditionalGeneration.from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float32
     )
     return RandomModel(module.eval(), checkpoint)

@@ -4,7 +4,8 @@ import asyncio
 import errno
 import io
 import json
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -16,11 +17,11 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
 from served import OfflineModel, keyed, limited, served, wav
+from whispertide.decoding.longform import OfflineSegment
 from whispertide.server.options import Access, ServerOptions
 from whispertide.server.serving import assemble
 from whispertide.streaming.recipes import get_recipe
 
-openai = pytest.importorskip("openai")
 FIELDS = (
     "model",
     "language",
@@ -34,8 +35,10 @@ FIELDS = (
 
 
 @asynccontextmanager
-async def rest(options: ServerOptions | None = None, **model: Any) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(options, OfflineModel(**model)) as (server, _):
+async def rest(
+    options: ServerOptions | None = None, model: OfflineModel | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(options, model or OfflineModel()) as (server, _):
         address = f"http://127.0.0.1:{server.port}"
         async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=120) as client:
             yield client
@@ -77,6 +80,8 @@ def test_the_formats() -> None:
 
 
 def test_the_client_of_openai() -> None:
+    openai = pytest.importorskip("openai")
+
     async def body() -> None:
         async with served(keyed("a-secret-key"), OfflineModel()) as (server, _):
             address = f"http://127.0.0.1:{server.port}/v1"
@@ -240,11 +245,20 @@ def test_names_of_files_are_not_used() -> None:
 
 
 def test_more_files_than_there_is_room_for() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    class Held(OfflineModel):
+        def transcribe_segments(self, audio: Any, **settings: Any) -> Iterator[OfflineSegment]:
+            begun.set()
+            assert go.wait(60)
+            yield from super().transcribe_segments(audio, **settings)
+
     async def body() -> None:
-        async with rest(limited(offline=1), delay_s=0.3) as client:
+        async with rest(limited(offline=1), Held()) as client:
             first = asyncio.create_task(post(client, wav(4)))
-            await asyncio.sleep(0.2)
+            assert await asyncio.to_thread(begun.wait, 60)
             second = await post(client, wav(1))
+            go.set()
             assert second.status_code == 429
             assert (await first).status_code == 200
 

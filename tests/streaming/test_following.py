@@ -49,11 +49,11 @@ class Counting:
 
 @cache
 def streamed(search: Search) -> tuple[tuple[Word, ...], Steps]:
-    """The words of the clip, and what finding them took."""
+    """The words of seven seconds of the clip, and what finding them took."""
     recipe = RECIPE.replace(search=search)
     counting = Counting(make_executor(model(), recipe))
     session = Session(recipe, counting, options=DecodeOptions(temperatures=(0.0,)))
-    samples = load_audio(CLIP)
+    samples = load_audio(CLIP)[: 7 * SAMPLE_RATE]
     before: list[Word] = []
     for at in range(0, len(samples), SAMPLE_RATE // 5):
         events = session.push(samples[at : at + SAMPLE_RATE // 5])

@@ -416,8 +416,7 @@ def test_recorded_plans_give_the_same_results(model: WhisperModel, recipe: Recip
     assert any(cast(Any, pending.result().heard).words for pending in begun)
 
 
-@pytest.mark.parametrize("search", ["pruned", "verified"])
-@pytest.mark.parametrize("share", [0.3, 1.0])
+@pytest.mark.parametrize(("search", "share"), [("pruned", 0.3), ("verified", 1.0)])
 def test_rounds_that_change_workers_give_the_same_results(model: WhisperModel, search: str, share: float) -> None:
     """Both workers have decoded; where a round has no reference, the second one has alone."""
     recipe = get_recipe("whisper-streaming").replace(search=search, framing="bare", step_s=1, vad=False)

@@ -525,7 +525,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
         return Recipe("plain", schedule=drawn["schedule"], framing=framing)  # type: ignore[arg-type]
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=100, derandomize=True, deadline=None)
 @given(recipe=recipes())
 def test_any_recipe_comes_out_of_its_settings(recipe: Recipe) -> None:
     assert recipe.replace(**recipe.settings()) == recipe
@@ -533,7 +533,7 @@ def test_any_recipe_comes_out_of_its_settings(recipe: Recipe) -> None:
     assert all(recipe.has(name) for name in recipe.settings())
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=50, derandomize=True, deadline=None)
 @given(other=recipes(), recipe=recipes())
 @example(other=BASE.replace(step_s=3.0), recipe=Recipe("x", schedule=Adaptive()))
 def test_whatever_the_recipe_was_before(other: Recipe, recipe: Recipe) -> None:

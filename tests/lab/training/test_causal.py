@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from whispertide.errors import CorpusError, OptionError
 from whispertide.features import block_ends, causal_log_mel
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("peft")
+if find_spec("peft") is None:  # to import it takes seconds, and most workers need none of it
+    pytest.skip("peft is not installed", allow_module_level=True)
 
 from whispertide.lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer  # noqa: E402
 from whispertide.lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions  # noqa: E402

@@ -174,7 +174,7 @@ def said(model: WhisperModel, audio: FloatArray, recipe: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["whisper-streaming", "tide"])
 def test_streams(graphs: WhisperModel, backed: WhisperModel, audio: FloatArray, name: str) -> None:
-    found, expected = (said(model, audio, name) for model in (backed, graphs))
+    found, expected = (said(model, audio[: 5 * 16_000], name) for model in (backed, graphs))
     assert found == expected
     assert len(expected) > 5
 

@@ -114,6 +114,7 @@ def test_same_function_in_our_engine(wide: Path, narrow_result: Computed, tmp_pa
     assert found.words == narrow_result.words
 
 
+@pytest.mark.slow
 def test_same_function_in_transformers(wide: Path, narrow_result: Computed) -> None:
     hidden, logits = theirs(hf_model(wide))
     assert relative_error(hidden, repeated(narrow_result.hidden, wide)) <= TOLERANCE
