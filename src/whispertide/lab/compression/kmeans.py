@@ -33,7 +33,7 @@ def k_means(values: FloatArray, group: IntArray, groups: int, k: int) -> FloatAr
     """The centres [groups, k], rising, of the values [n] of each group; float64. An empty group has zeros.
 
     `group` says which group each value belongs to. The squared distance to the nearest centre is at a local minimum
-    (Lloyd); the first centres are half way between an even grid and quantiles, which is near the best density.
+    (Lloyd). Of two beginnings the better is kept: quantiles, and half way between them and an even grid.
     """
     values = np.asarray(values, np.float64)
     least, most = np.full(groups, np.inf), np.full(groups, -np.inf)
@@ -48,34 +48,55 @@ def k_means(values: FloatArray, group: IntArray, groups: int, k: int) -> FloatAr
     # a group's number would cost digits of the sums
     within = keys - np.repeat(np.arange(groups), np.diff(bounds))
     sums = np.concatenate(([0.0], np.cumsum(within)))
-    centres = _first(within, bounds, k)
-    for _ in range(_STEPS):
-        moved = _moved(centres, keys, bounds, sums)
-        still = np.abs(moved - centres).max(initial=0.0) < _STILL * _RANGE / k
-        centres = moved
-        if still:
-            break
+    share = (np.arange(k) + 0.5) / k
+    quantiles = _quantiles(within, bounds, share)
+    tried = [_lloyd(first, keys, bounds, sums) for first in (quantiles, 0.5 * (quantiles + _LOW + _RANGE * share))]
+    centres = np.where(_explained(tried[0], keys, bounds, sums) > _explained(tried[1], keys, bounds, sums), *tried)
     found = line.from_line(centres)
     found[empty] = 0.0
     return found
 
 
-def _first(within: FloatArray, bounds: IntArray, k: int) -> FloatArray:
-    share = (np.arange(k) + 0.5) / k
+def _quantiles(within: FloatArray, bounds: IntArray, share: FloatArray) -> FloatArray:
     counts = np.diff(bounds)[:, None]
+    if not len(within):
+        return np.zeros((len(counts), len(share)))
     at = bounds[:-1, None] + (share * counts).astype(np.int64)
-    quantiles = within[np.minimum(at, max(0, len(within) - 1))] if len(within) else np.zeros((len(counts), k))
-    return 0.5 * (quantiles + _LOW + _RANGE * share)
+    return within[np.minimum(at, len(within) - 1)]
+
+
+def _lloyd(centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: FloatArray) -> FloatArray:
+    for _ in range(_STEPS):
+        moved = _moved(centres, keys, bounds, sums)
+        still = np.abs(moved - centres).max(initial=0.0) < _STILL * _RANGE / centres.shape[1]
+        centres = moved
+        if still:
+            break
+    return centres
 
 
 def _moved(centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: FloatArray) -> FloatArray:
     """Each centre at the mean of the values that are nearest to it; one without any stays."""
+    counts, means = _clusters(centres, keys, bounds, sums)
+    return np.where(counts > 0, means, centres)
+
+
+def _explained(centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: FloatArray) -> FloatArray:
+    """[groups, 1] the sum of squares less that of the distances to the mean of each cluster: the larger the better."""
+    counts, means = _clusters(centres, keys, bounds, sums)
+    explained: FloatArray = (counts * means**2).sum(axis=1, keepdims=True)
+    return explained
+
+
+def _clusters(
+    centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """[groups, k] how many values are nearest to each centre, and their mean."""
     groups = np.arange(len(centres))[:, None]
     between = np.searchsorted(keys, groups + 0.5 * (centres[:, 1:] + centres[:, :-1]))
     edges = np.concatenate((bounds[:-1, None], between, bounds[1:, None]), axis=1)
     counts = np.diff(edges, axis=1)
-    means = np.diff(sums[edges], axis=1) / np.maximum(counts, 1)
-    return np.where(counts > 0, means, centres)
+    return counts, np.diff(sums[edges], axis=1) / np.maximum(counts, 1)
 
 
 def nearest(values: FloatArray, group: IntArray, centres: FloatArray) -> IntArray:

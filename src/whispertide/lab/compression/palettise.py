@@ -74,15 +74,6 @@ def palettise(weight: Weights, form: Form) -> Palettised:
     )
 
 
-def palettised_size(weight: Weights, form: Form) -> int:
-    """Bytes that `palettise` would need, without clustering."""
-    shape = weight.shape
-    palettes = 2 * group_count(shape, form.rows_of(shape)) << form.bits
-    values = np.asarray(weight, np.float16).reshape(-1)
-    places: IntArray = np.flatnonzero(_outliers(values, form.outlier_std))
-    return palettes + -(-values.size * form.bits // 24) * 3 + 2 * len(places) + gaps_of(places).nbytes
-
-
 def _outliers(values: FloatArray, outlier_std: float) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
     wide = values.astype(np.float64)
     found: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = np.abs(wide - wide.mean()) > outlier_std * wide.std()

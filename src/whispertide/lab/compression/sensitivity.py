@@ -17,7 +17,7 @@ from whispertide.lab.compression.palettise import Form, palettise
 
 MIN_WEIGHTS = 16_384  # smaller tensors stay as they are; WhisperKit's limit of 1e5 would leave much of a small model
 UNCHANGED = 16  # the bits of a tensor that is kept as it is
-_VERSION = 1  # counts up when the same tensor would be palettised, or measured, in another way
+_VERSION = 2  # counts up when the same tensor would be palettised, or measured, in another way
 
 Progress = Callable[[str, int, int], None]  # which tensor, measurements done, and in all
 
