@@ -117,8 +117,8 @@ def load(kind: Kind, path: Path, shapes: Shapes, content_hash: str = "") -> Atta
 
 
 def carry_over(path: Path, target: Path, source_hash: str, content_hash: str) -> bool:
-    """Write the attachment in `path`, of the checkpoint `source_hash`, to `target` as one of `content_hash`, which must be
-    nearly the same function. Its report tells. False, and nothing is written, where it is another's or no attachment.
+    """Write the attachment in `path`, of the checkpoint `source_hash`, to `target` as one of `content_hash`, which must
+    be nearly the same function. Its report tells. False, and nothing is written, where it is another's or none.
 
     Raises OSError.
     """

@@ -1,7 +1,7 @@
 """The tensors of a checkpoint under canonical names, read from the disk one at a time.
 
-The files may be safetensors or `pytorch_model.bin`, one or several with an index, palettes, or an OpenAI `.pt`. This module does
-not know where they come from, nor what is done with the numbers.
+The files may be safetensors or `pytorch_model.bin`, one or several with an index, or palettes, or an OpenAI `.pt`. This
+module does not know where they come from, nor what is done with the numbers.
 """
 
 from collections.abc import Callable, Iterator, Mapping

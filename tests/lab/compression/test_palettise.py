@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ def error(weight: np.ndarray, form: Form) -> float:
 @pytest.mark.parametrize("weight", [WEIGHT, WEIGHT.reshape(32, 40, 3)], ids=["matrix", "convolution"])
 def test_the_error_falls_with_bits(weight: np.ndarray) -> None:
     errors = [error(weight, Form(bits, rows=32)) for bits in BITS]
-    assert all(more < 0.7 * fewer for fewer, more in zip(errors, errors[1:], strict=False))
+    assert all(more < 0.7 * fewer for fewer, more in pairwise(errors))
     assert errors[0] > 0
 
 

@@ -37,7 +37,9 @@ from whispertide.options import check_choice
 from whispertide.types import FloatArray
 
 Way = Literal["budget", "thresholds"]
-_HEADER = 700  # bytes of the header for a palettised tensor, and half of it for another; both are a little more than needed
+_HEADER = (
+    700  # bytes of the header for a palettised tensor, and half of it for another; both are a little more than needed
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Compression:
         return Comparison(self.checkpoint, self.samples, Path(self._folder.name), self.threads)
 
     def sensitivities(self, options: CompressOptions) -> list[Sensitivity]:
-        """Of each tensor, at all numbers of bits or at the forced one; what was measured before is taken from the cache.
+        """Of each tensor, at all numbers of bits or at the forced one; what was measured before comes from the cache.
 
         Raises `CheckpointError` for weights that are no finite numbers.
         """
@@ -120,7 +122,7 @@ class Compression:
             least = min(size_of(sensitivities, bits) for bits in found) - budget
             share = options.size + least / half_size(self.checkpoint)
             raise OptionError(
-                f"expected a size that can be reached; {options.size:g} of fp16 cannot: the smallest choice of this way "
+                f"expected a size that can be reached; {options.size:g} of fp16 cannot: the smallest choice this way "
                 f"is {share:.2f}; ask for more, or choose another way"
             )
         return max(fitting, key=lambda bits: size_of(sensitivities, bits))
@@ -129,7 +131,9 @@ class Compression:
         """Bytes for the tensors that may be palettised."""
         half = half_size(self.checkpoint)
         others = half - sum(2 * one.weights for one in sensitivities)
-        header = _HEADER * len(sensitivities) + _HEADER // 2 * (len(self.checkpoint.tensors.names()) - len(sensitivities))
+        header = _HEADER * len(sensitivities) + _HEADER // 2 * (
+            len(self.checkpoint.tensors.names()) - len(sensitivities)
+        )
         return int(size * half) - others - header
 
     def tensors(self, bits: Bits) -> dict[str, Stored]:

@@ -16,8 +16,8 @@ _BESIDE = (".json", ".txt")  # configurations, vocabulary; an index of shards st
 
 
 def check_folders(checkpoint: Checkpoint, output: Path) -> None:
-    """Raise `CheckpointError` for a checkpoint that is no folder in Hugging Face's layout, `OutputError` unless `output`
-    is new or empty.
+    """Raise `CheckpointError` for a checkpoint that is no folder in Hugging Face's layout, `OutputError` unless the
+    output is new or empty.
     """
     if not (checkpoint.folder / "config.json").is_file():
         raise CheckpointError(

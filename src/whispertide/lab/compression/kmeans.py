@@ -5,9 +5,15 @@ Deterministic: no seed, the same values give the same centres. Knows nothing of 
 
 from dataclasses import dataclass
 
-import numpy as np
+from typing import Any
 
-from whispertide.types import FloatArray, IntArray
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.types import IntArray
+
+Numbers = npt.NDArray[np.floating[Any]]
+Doubles = npt.NDArray[np.float64]
 
 _STEPS = 30
 _STILL = 1e-4  # of a group's range: centres that move less have arrived
@@ -18,32 +24,32 @@ _LOW, _RANGE = 0.125, 0.75  # where a group's values lie between its number and 
 class _Groups:
     """Values of all groups on one line: those of group g lie between g and g + 1, so that sorting keeps them apart."""
 
-    least: FloatArray  # [groups]
-    scale: FloatArray  # [groups]
+    least: Doubles  # [groups]
+    scale: Doubles  # [groups]
 
-    def to_line(self, values: FloatArray, group: IntArray) -> FloatArray:
+    def to_line(self, values: Doubles, group: IntArray) -> Doubles:
         return (values - self.least[group]) * self.scale[group] + (_LOW + group)
 
-    def from_line(self, centres: FloatArray) -> FloatArray:
+    def from_line(self, centres: Doubles) -> Doubles:
         """[groups, k] without the groups' numbers -> in the values' own unit."""
         return (centres - _LOW) / self.scale[:, None] + self.least[:, None]
 
 
-def k_means(values: FloatArray, group: IntArray, groups: int, k: int) -> FloatArray:
+def k_means(values: Numbers, group: IntArray, groups: int, k: int) -> Doubles:
     """The centres [groups, k], rising, of the values [n] of each group; float64. An empty group has zeros.
 
     `group` says which group each value belongs to. The squared distance to the nearest centre is at a local minimum
     (Lloyd). Of two beginnings the better is kept: quantiles, and half way between them and an even grid.
     """
-    values = np.asarray(values, np.float64)
+    wide = np.asarray(values, np.float64)
     least, most = np.full(groups, np.inf), np.full(groups, -np.inf)
-    np.minimum.at(least, group, values)
-    np.maximum.at(most, group, values)
+    np.minimum.at(least, group, wide)
+    np.maximum.at(most, group, wide)
     empty = least > most
     least[empty], most[empty] = 0.0, 0.0
     span = most - least
     line = _Groups(least, _RANGE / np.where(span > 0, span, 1.0))
-    keys = np.sort(line.to_line(values, group))
+    keys = np.sort(line.to_line(wide, group))
     bounds = np.searchsorted(keys, np.arange(groups + 1))
     # a group's number would cost digits of the sums
     within = keys - np.repeat(np.arange(groups), np.diff(bounds))
@@ -57,7 +63,7 @@ def k_means(values: FloatArray, group: IntArray, groups: int, k: int) -> FloatAr
     return found
 
 
-def _quantiles(within: FloatArray, bounds: IntArray, share: FloatArray) -> FloatArray:
+def _quantiles(within: Doubles, bounds: IntArray, share: Doubles) -> Doubles:
     counts = np.diff(bounds)[:, None]
     if not len(within):
         return np.zeros((len(counts), len(share)))
@@ -65,7 +71,7 @@ def _quantiles(within: FloatArray, bounds: IntArray, share: FloatArray) -> Float
     return within[np.minimum(at, len(within) - 1)]
 
 
-def _lloyd(centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: FloatArray) -> FloatArray:
+def _lloyd(centres: Doubles, keys: Doubles, bounds: IntArray, sums: Doubles) -> Doubles:
     for _ in range(_STEPS):
         moved = _moved(centres, keys, bounds, sums)
         still = np.abs(moved - centres).max(initial=0.0) < _STILL * _RANGE / centres.shape[1]
@@ -75,22 +81,20 @@ def _lloyd(centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: FloatA
     return centres
 
 
-def _moved(centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: FloatArray) -> FloatArray:
+def _moved(centres: Doubles, keys: Doubles, bounds: IntArray, sums: Doubles) -> Doubles:
     """Each centre at the mean of the values that are nearest to it; one without any stays."""
     counts, means = _clusters(centres, keys, bounds, sums)
     return np.where(counts > 0, means, centres)
 
 
-def _explained(centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: FloatArray) -> FloatArray:
+def _explained(centres: Doubles, keys: Doubles, bounds: IntArray, sums: Doubles) -> Doubles:
     """[groups, 1] the sum of squares less that of the distances to the mean of each cluster: the larger the better."""
     counts, means = _clusters(centres, keys, bounds, sums)
-    explained: FloatArray = (counts * means**2).sum(axis=1, keepdims=True)
+    explained: Doubles = (counts * means**2).sum(axis=1, keepdims=True)
     return explained
 
 
-def _clusters(
-    centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: FloatArray
-) -> tuple[IntArray, FloatArray]:
+def _clusters(centres: Doubles, keys: Doubles, bounds: IntArray, sums: Doubles) -> tuple[IntArray, Doubles]:
     """[groups, k] how many values are nearest to each centre, and their mean."""
     groups = np.arange(len(centres))[:, None]
     between = np.searchsorted(keys, groups + 0.5 * (centres[:, 1:] + centres[:, :-1]))
@@ -99,7 +103,7 @@ def _clusters(
     return counts, np.diff(sums[edges], axis=1) / np.maximum(counts, 1)
 
 
-def nearest(values: FloatArray, group: IntArray, centres: FloatArray) -> IntArray:
+def nearest(values: Numbers, group: IntArray, centres: Numbers) -> IntArray:
     """Which of its group's centres [groups, k], rising, each value is nearest to."""
     groups, k = centres.shape
     least, most = centres[:, 0].astype(np.float64), centres[:, -1].astype(np.float64)

@@ -62,8 +62,8 @@ class Report:
     def summary(self) -> str:
         """The whole file in a sentence."""
         return (
-            f"{self.name}: {self.size / 1e6:.2f} MB, {self.share:.3f} of fp16 ({self.half_size / 1e6:.2f} MB); whole model: "
-            f"KL {self.divergence.kl:.2e}, MSE {self.divergence.mse:.2e}"
+            f"{self.name}: {self.size / 1e6:.2f} MB, {self.share:.3f} of fp16 ({self.half_size / 1e6:.2f} MB); "
+            f"whole model: KL {self.divergence.kl:.2e}, MSE {self.divergence.mse:.2e}"
         )
 
 

@@ -1,4 +1,4 @@
-"""How much each tensor suffers at each number of bits, alone. What was measured is kept, so that it can be gone on with."""
+"""How much each tensor suffers at each number of bits, alone. What was measured is kept."""
 
 import json
 import math
@@ -55,7 +55,7 @@ class Sensitivity:
 
 
 def compressible(checkpoint: Checkpoint, min_weights: int = MIN_WEIGHTS) -> tuple[str, ...]:
-    """The tensors that are palettised: matrices, convolutions and tables of so many weights, in order of their names."""
+    """The tensors that are palettised: matrices, convolutions and tables of so many weights, by name."""
     shapes = {name: checkpoint.tensors.shape(name) for name in sorted(checkpoint.tensors.names())}
     return tuple(
         name for name, shape in shapes.items() if can_be_changed(shape) and math.prod(shape) >= max(1, min_weights)

@@ -21,7 +21,7 @@ from whispertide.checkpoint.palette import Palettised
 from whispertide.checkpoint.weights import Change, Weights
 from whispertide.graphs.quantize import per_column_int8
 from whispertide.graphs.store import GraphFiles
-from whispertide.lab.compression.compress import CompressOptions, Compression
+from whispertide.lab.compression.compress import Compression, CompressOptions
 from whispertide.lab.compression.folder import half_size
 from whispertide.lab.compression.sensitivity import compressible
 from whispertide.lab.evaluation.page import Table
@@ -98,7 +98,10 @@ def variants(compression: Compression) -> Iterator[Variant]:
     four = _plain(checkpoint, f"plain 4 bits, blocks of {BLOCK}", four_bits)
     yield four
     measured = compression.sensitivities(CompressOptions())
-    for form, size in ((f"palettes, {SHARE:g} of fp16", SHARE), ("palettes, as small as the blocks", four.nbytes / half)):
+    for form, size in (
+        (f"palettes, {SHARE:g} of fp16", SHARE),
+        ("palettes, as small as the blocks", four.nbytes / half),
+    ):
         stored = compression.tensors(compression.choose(measured, CompressOptions(size=size)))
         nbytes = sum(tensor.nbytes for tensor in stored.values())
         values = {name: tensor.values() for name, tensor in stored.items() if isinstance(tensor, Palettised)}
