@@ -121,7 +121,7 @@ def test_refusals(toy: WhisperModel, compressed: tuple[Path, Any], tmp_path: Pat
     assert not (tmp_path / "new").exists()
     for wrong in ({"size": 0.0}, {"size": 1.5}, {"bits": 5}, {"way": "guess"}):
         with pytest.raises(OptionError):
-            CompressOptions(**wrong)  # type: ignore[arg-type]
+            CompressOptions(**wrong)
 
 
 def test_recordings_without_speech(toy: WhisperModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ Deterministic: no seed, the same values give the same centres. Knows nothing of 
 """
 
 from dataclasses import dataclass
-
 from typing import Any
 
 import numpy as np

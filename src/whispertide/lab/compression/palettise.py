@@ -9,7 +9,7 @@ import numpy as np
 from whispertide.checkpoint.palette import Palettised, gaps_of, group_count, pack
 from whispertide.checkpoint.weights import Weights
 from whispertide.lab.compression.kmeans import k_means, nearest
-from whispertide.types import FloatArray, IntArray
+from whispertide.types import IntArray
 
 OUTLIER_STD = 3.0  # WhisperKit: a weight farther than that from the mean, in standard deviations, is an outlier
 ROWS = (4, 8, 16, 32, 64, 128, 256)  # that may share a palette
@@ -74,7 +74,7 @@ def palettise(weight: Weights, form: Form) -> Palettised:
     )
 
 
-def _outliers(values: FloatArray, outlier_std: float) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
+def _outliers(values: Weights, outlier_std: float) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
     wide = values.astype(np.float64)
     found: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = np.abs(wide - wide.mean()) > outlier_std * wide.std()
     return found
