@@ -128,9 +128,7 @@ class _Encoder:
         inputs: dict[str, Any] = {"positions": np.arange(first, first + frames)}
         if not self.mask.causal:
             inputs["mel"] = np.ascontiguousarray(mel[None])
-            found = run_encoder(
-                self.graph, inputs, self.dims, frames=frames, valid_frames=frames, taps=(LAST_LAYER,)
-            )
+            found = run_encoder(self.graph, inputs, self.dims, frames=frames, valid_frames=frames, taps=(LAST_LAYER,))
             keys, values = ([each.numpy() for each in side] for side in (found.cross_k, found.cross_v))
             return Block(mel.copy(), tuple(keys), tuple(values), found.taps[LAST_LAYER])
         past = self._past(before)

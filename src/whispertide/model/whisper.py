@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import cached_property
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.causal import CausalAdapter, merged
+from whispertide.checkpoint.causal import CausalAdapter
+from whispertide.checkpoint.low_rank import merged
 from whispertide.graphs.contract import DECODER, ENCODER
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Engine

@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from small_training import nano, small_dims, spoken
 from whispertide.checkpoint import Checkpoint
-from whispertide.checkpoint.causal import CausalAdapter, adapted_names, merged
+from whispertide.checkpoint.causal import CausalAdapter
+from whispertide.checkpoint.low_rank import adapted_names, merged
 from whispertide.checkpoint.weights import TensorStore
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
@@ -23,8 +24,9 @@ pytest.importorskip("peft")
 from whispertide.lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer  # noqa: E402
 from whispertide.lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions  # noqa: E402
 from whispertide.lab.training.causal_decoding import Shown, arwer, shown_at_ends  # noqa: E402
-from whispertide.lab.training.causal_network import adapt, adapters, causal_loss, encode, heard_until  # noqa: E402
+from whispertide.lab.training.causal_network import causal_loss, encode, heard_until  # noqa: E402
 from whispertide.lab.training.loop import LOG, STATE  # noqa: E402
+from whispertide.lab.training.lora import adapt, adapters  # noqa: E402
 from whispertide.lab.training.network import load_network, new_network, save_tensors  # noqa: E402
 from whispertide.lab.training.shards import Shards, open_shards, write_shard  # noqa: E402
 
