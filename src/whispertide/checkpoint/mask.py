@@ -10,11 +10,18 @@ mask (`model.masked`) its bounds are enough. (WhisperKit, 2.1.1 and figure 1.)
 
 import re
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from whispertide.errors import OptionError
 from whispertide.types import N_FRAMES
 
 WINDOW = N_FRAMES // 2  # encoder frames of 30 s
+
+MaskName = Literal[  # blocks of 2 s or more that fill the window
+    "d750", "d500", "d375", "d300", "d250", "d150", "d125", "d100",
+    "c750", "c500", "c375", "c300", "c250", "c150", "c125", "c100",
+    "d1500",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +34,12 @@ class Mask:
     @classmethod
     def parse(cls, name: str) -> "Mask":
         """The mask of that name, for windows of 30 s. Raises `OptionError` for a name that is none."""
-        known = re.fullmatch("([dc])([1-9][0-9]{0,3})", name)
-        if known is None:
-            raise OptionError(
-                f"expected a mask such as d750, d500, d250 or c250: d (a block hears itself) or c (and the blocks "
-                f"before it), and the frames of a block; got {name!r}"
-            )
-        mask = cls(int(known[2]), known[1] == "c")
-        if WINDOW % mask.block:
-            raise OptionError(
-                f"expected a mask whose blocks fill the window, {WINDOW} frames of 20 ms: 750, 500, 375, 300, 250 and "
-                f"the like; got {name}, which leaves {WINDOW % mask.block} frames"
-            )
-        return mask
+        known = re.fullmatch("([dc])([0-9]{1,4})", name)
+        if name not in get_args(MaskName) or known is None:
+            block = int(known[2]) if known else 0
+            over = f", whose blocks leave {WINDOW % block} of {WINDOW} frames" if block and WINDOW % block else ""
+            raise OptionError(f"expected a mask, one of {', '.join(get_args(MaskName))}; got {name!r}{over}")
+        return cls(int(known[2]), known[1] == "c")
 
     @property
     def columns(self) -> int:

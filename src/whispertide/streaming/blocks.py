@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.checkpoint.causal import KIND, CausalAdapter
+from whispertide.checkpoint.causal import KIND, CausalAdapter, has_adapter
 from whispertide.checkpoint.low_rank import AdaptedCheckpoint
 from whispertide.errors import OptionError
 from whispertide.features import RAW_SILENCE, block_ends, causal_block, raw_columns
@@ -50,6 +50,15 @@ class Blocks(Framing):
                 raise OptionError(
                     f"expected {name} to be a multiple of {FRAME_S} s, one frame of the encoder; got {value}"
                 )
+
+    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+        """With its causal adapter, which was trained for these blocks."""
+        self.check_adapter(model.causal.checkpoint)
+        return model.causal
+
+    def can_adapt(self, checkpoint: Checkpoint) -> bool:
+        """Whether there is a causal adapter."""
+        return has_adapter(checkpoint)
 
     def check_adapter(self, checkpoint: Checkpoint) -> None:
         """Raise `OptionError` where the checkpoint's causal adapter was trained for other blocks."""

@@ -83,7 +83,10 @@ B_co = TypeVar("B_co", bound=Batch, covariant=True)
 
 
 class Batches(Protocol[B_co]):
-    """Where they come from."""
+    """Where they come from: batch `number` of a run."""
+
+    def __getitem__(self, number: int) -> B_co:
+        """One of them."""
 
     def after(self, done: int, until: int, workers: int) -> Iterator[B_co]:
         """The batches from number `done` up to `until`, made by `workers` processes (0: here)."""
