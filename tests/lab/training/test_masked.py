@@ -162,14 +162,14 @@ def command(*arguments: object) -> Result:
 
 
 def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path, small_folder: Path) -> None:
-    common = (small_folder, "--mask", "d250", "--data", speech, "--run", tmp_path / "run", "--batch", 1)
-    common = (*common, "--rank", 2, "-j", 0, "--device", "cpu")
-    result = command(*common, "--steps", 1)
+    common = [small_folder, "--mask", "d250", "--data", speech, "--run", tmp_path / "run", "--batch", 1, "--steps", 1]
+    common += ["--rank", 2, "-j", 0, "--device", "cpu"]
+    result = command(*common)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.strip() == str(small_folder / "masked-d250.npz")
     assert "distance to the whole encoder" in result.stderr
     assert MaskedAdapter.beside(load_checkpoint(small_folder), Mask.parse("d250")).rank == 2
-    again = command(*common, "--steps", 1)
+    again = command(*common)
     assert (again.exit_code, "update 1, 100% of the run" in again.stderr) == (0, True)
 
 
