@@ -120,7 +120,7 @@ def wer(arguments: argparse.Namespace) -> None:
         return f"{100 * found.errors / found.reference:.1f} ({found.errors} of {found.reference})"
 
     print(f"| none | {rate(PAD30)} | |", flush=True)
-    for mask in MASKS:
+    for mask in arguments.masks:
         trained = Masked(mask=mask)
         with_adapter = rate(trained) if trained.can_adapt(model.checkpoint) else "no adapter"
         print(f"| {mask} | {rate(Masked(mask=mask, trained=False))} | {with_adapter} |", flush=True)
@@ -134,6 +134,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--wer", type=int, metavar="S", help="errors on so many seconds of talks instead")
     parser.add_argument("--model", default="nano.en")
+    parser.add_argument("--masks", nargs="*", choices=MASKS, default=MASKS, help="of the second table")
     arguments = parser.parse_args()
     wer(arguments) if arguments.wer else cost(arguments)
 
