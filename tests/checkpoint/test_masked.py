@@ -94,3 +94,12 @@ def test_another_checkpoints_or_masks_is_refused(checkpoint: Checkpoint, tmp_pat
     random_adapter(checkpoint, Mask.parse("d500")).save(path)
     with pytest.raises(CheckpointError, match=r"for the mask d750 .* trained for d500: make one .*--mask d750"):
         MaskedAdapter.load(path, checkpoint, D750)
+
+
+@pytest.mark.parametrize("name", ["d750", "d500", "d250"])
+def test_the_bundled_model_has_some(name: str) -> None:
+    bundled = load_checkpoint("nano.en")
+    adapter = MaskedAdapter.beside(bundled, Mask.parse(name))
+    assert set(adapter.matrices) == set(adapted_names(bundled.dims, GROUPS))
+    assert adapter.report["held_out"] < adapter.report["held_out_without"]
+    assert (bundled.folder / f"masked-{name}.npz").stat().st_size < 800_000
