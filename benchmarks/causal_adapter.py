@@ -25,7 +25,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from whispertide.checkpoint import Tokenizer, load_checkpoint
-from whispertide.checkpoint.causal import CausalAdapter, merged
+from whispertide.checkpoint.causal import CausalAdapter
+from whispertide.checkpoint.low_rank import merged
 from whispertide.features import block_ends, causal_log_mel, log_mel, raw_log_mel
 from whispertide.lab.evaluation.wer import Counts
 from whispertide.lab.speech.sentences import open_sentences

@@ -1,5 +1,6 @@
 """Speech that is only tones, and a network so small that an update takes milliseconds: what tests of training share."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.checkpoint import Checkpoint, ModelDims, load_checkpoint
+from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.lab.training.shards import Int16Array, Utterance, write_shard
 
 RATE = 16_000
@@ -57,6 +59,20 @@ def small_dims() -> ModelDims:
     """One layer of width 16 over the whole vocabulary."""
     shape: dict[str, int] = {"n_audio_layer": 1, "n_text_layer": 1, "n_audio_head": 2, "n_text_head": 2}
     return replace(nano().dims, n_audio_state=16, n_text_state=16, **shape)
+
+
+def model_folder(place: Path, checkpoint: Checkpoint) -> Path:
+    """A model folder of a checkpoint of these dims, in a new folder."""
+    config = json.loads((BUNDLED_DIR / "nano.en" / "config.json").read_text())
+    config |= {"d_model": 16, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64}
+    config |= {
+        f"{part}_{what}": n for part in ("encoder", "decoder") for what, n in (("layers", 1), ("attention_heads", 2))
+    }
+    place.mkdir()
+    (place / "config.json").write_text(json.dumps(config))
+    (place / "tokenizer.json").write_bytes((BUNDLED_DIR / "nano.en" / "tokenizer.json").read_bytes())
+    (place / "model.safetensors").write_bytes(checkpoint.tensors.files[0].read_bytes())
+    return place
 
 
 def small_batches(folder: Path, seed: int = 0, count: int = 1000) -> Any:

@@ -31,7 +31,11 @@ LAYERS = (
     ("cli",),
 )
 # The laboratory's own flow.
-LABORATORY = (("lab.speech", "lab.from_json"), ("lab.evaluation", "lab.profile", "lab.doctor"), ("lab.training",))
+LABORATORY = (
+    ("lab.speech", "lab.from_json", "lab.compression"),
+    ("lab.evaluation", "lab.profile", "lab.doctor"),
+    ("lab.training",),
+)
 RANK: dict[str, float] = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 RANK |= {name: RANK["lab"] + rank / 10 for rank, layer in enumerate(LABORATORY) for name in layer}
 MODULES = {

@@ -19,7 +19,6 @@ from typing import BinaryIO
 import numpy as np
 
 from whispertide.checkpoint import ModelDims, Tokenizer
-from whispertide.checkpoint.causal import has_adapter
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.events import Event
 from whispertide.formats.document import Document, TextSegment
@@ -28,7 +27,6 @@ from whispertide.offline import transcribe_blocks
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions, EngineOptions, Precision, ProviderName
 from whispertide.session import Session
 from whispertide.streaming.allocation import Allocation, allocate
-from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.executor import ExecutorKey, executor_key, make_executor
 from whispertide.streaming.framing import Hush, get_framing
 from whispertide.streaming.hush import DEFAULT_S, HushWord, has_word, suffix_for
@@ -91,11 +89,11 @@ class Transcriber:
 
     def can_stream(self, recipe: Recipe) -> bool:
         """Whether what the recipe needs next to the checkpoint is there: for `framing=hush` a hush word, for
-        `framing=blocks` a causal adapter.
+        `framing=blocks` a causal adapter, for `framing=masked` one for its mask.
         """
         framing = recipe.framing
-        if isinstance(framing, Blocks):
-            return has_adapter(self.model.checkpoint)
+        if not framing.can_adapt(self.model.checkpoint):
+            return False
         return not isinstance(framing, Hush) or self.hush is not None or has_word(self.model, framing.hush_s)
 
     def framed(self, recipe: Recipe, *, live: bool = True) -> Framed:

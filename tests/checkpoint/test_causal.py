@@ -9,16 +9,10 @@ import pytest
 
 from whispertide.checkpoint import Checkpoint, TensorStore, load_checkpoint
 from whispertide.checkpoint.attachments import Attachment, load, save
-from whispertide.checkpoint.causal import (
-    KIND,
-    PROJECTIONS,
-    CausalAdapter,
-    CausalCheckpoint,
-    adapted_names,
-    merged,
-)
+from whispertide.checkpoint.causal import KIND, CausalAdapter
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.layout import expected_shapes
+from whispertide.checkpoint.low_rank import PROJECTIONS, AdaptedCheckpoint, adapted_names, merged
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 RANK = 2
@@ -65,7 +59,7 @@ def test_what_was_saved_comes_back(checkpoint: Checkpoint) -> None:
 def test_merged_weights_and_their_own_hash(checkpoint: Checkpoint) -> None:
     adapter = random_adapter(checkpoint)
     whole = merged(checkpoint, adapter)
-    assert isinstance(whole, CausalCheckpoint)
+    assert isinstance(whole, AdaptedCheckpoint)
     for name in checkpoint.tensors.names():
         before, after = checkpoint.tensors.get(name), whole.tensors.get(name)
         assert whole.tensors.shape(name) == after.shape

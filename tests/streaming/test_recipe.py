@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from whispertide.checkpoint.mask import MaskName
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
@@ -100,7 +101,7 @@ def test_overrides_may_come_in_any_order() -> None:
         ("search=dowsing", "search to be one of greedy, beam, unrolled, pruned, verified; got 'dowsing'"),
         (
             "framing=buckets-masked",
-            "framing to be one of pad30, bare, buckets, hush, auto, blocks; got 'buckets-masked'",
+            "framing to be one of pad30, bare, buckets, hush, masked, auto, blocks; got 'buckets-masked'",
         ),
         ("agreement=1", "agreement between 2 and 10; got 1"),
         ("hard_cap_s=31", "hard_cap_s between 4 and 30; got 31"),
@@ -289,6 +290,10 @@ TOGETHER = {
     ("stable", "greedy", "bare", "serial"): False,
     ("stable", "greedy", "blocks", "pipelined"): False,
     ("align-att", "greedy", "blocks", "serial"): False,
+    ("local-agreement", "greedy", "masked", "serial"): True,
+    ("local-agreement", "beam", "masked", "pipelined"): True,
+    ("align-att", "unrolled", "masked", "serial"): True,
+    ("stable", "greedy", "masked", "serial"): False,
 }
 
 
@@ -411,6 +416,7 @@ NAMES = {
     "word_times": ("dtw", "attended"),
     "align": ("bigram", "time", "first"),
     "holds": ("either", "both", "best"),
+    "mask": get_args(MaskName),
 }
 # Fields that bound others are out of the way here.
 ROOM: dict[str, dict[str, float]] = {

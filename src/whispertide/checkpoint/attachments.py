@@ -116,6 +116,24 @@ def load(kind: Kind, path: Path, shapes: Shapes, content_hash: str = "") -> Atta
     return Attachment(found, owner, report)
 
 
+def carry_over(path: Path, target: Path, source_hash: str, content_hash: str) -> bool:
+    """Write the attachment in `path`, of the checkpoint `source_hash`, to `target` as one of `content_hash`, which must be
+    nearly the same function. Its report tells. False, and nothing is written, where it is another's or no attachment.
+
+    Raises OSError.
+    """
+    try:
+        found = _read(path)
+        about = {name: found.pop(name) for name in _ABOUT}
+        report = {**json.loads(str(about["report"])), "made_for": source_hash}
+    except (ValueError, KeyError, TypeError, EOFError, BadZipFile):
+        return False
+    if str(about["content_hash"]) != source_hash:
+        return False
+    save(target, Attachment(found, content_hash, report))
+    return True
+
+
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
         return {name: content[name] for name in content.files}

@@ -20,7 +20,9 @@ _LENGTH = struct.Struct("<Q")
 _MAX_HEADER = 2_000_000  # large-v3 needs 150,000
 
 # dtype of the format -> how numpy reads it; bfloat16 has no numpy type and is read as the upper half of a float32.
-_DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
+# Bytes are no weights; what they are, whoever reads them knows.
+_DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8", "U8": "u1"}
+FLOATS = ("F32", "F16", "BF16", "F64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class StoredTensor:
 
 
 class SafetensorsFile:
-    """The tensors of one file.
+    """The tensors of one file, and what its `metadata` say.
 
     Raises `CheckpointNotFoundError` when the file is missing and `CheckpointError` when it is no safetensors file, or
     shorter than its header says.
@@ -52,7 +54,7 @@ class SafetensorsFile:
             ) from error
         except OSError as error:
             raise CheckpointError(f"{path} cannot be read: {error}") from error
-        self.tensors = self._parse(content, start=_LENGTH.size + header, size=size)
+        self.metadata, self.tensors = self._parse(content, start=_LENGTH.size + header, size=size)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -60,7 +62,7 @@ class SafetensorsFile:
         return {name: tensor.shape for name, tensor in self.tensors.items()}
 
     def read(self, name: str) -> npt.NDArray[Any]:
-        """One tensor, from the disk: float16 as it is, float32, bfloat16 and float64 as float32.
+        """One tensor, from the disk: float16 and bytes as they are, float32, bfloat16 and float64 as float32.
 
         Raises `CheckpointError` when the file cannot be read any more, and KeyError when it has no such tensor.
         """
@@ -72,6 +74,8 @@ class SafetensorsFile:
             raise CheckpointError(f"{self.path} cannot be read: {error}") from error
         if values.size != count:
             raise CheckpointError(f"{self.path} became shorter while it was in use: download the model again")
+        if tensor.dtype == "U8":
+            return values.reshape(tensor.shape)
         return to_float(values, is_bfloat16=tensor.dtype == "BF16").reshape(tensor.shape)
 
     def _read_header(self, prefix: bytes, size: int) -> int:
@@ -86,10 +90,10 @@ class SafetensorsFile:
             raise self._truncated(_LENGTH.size + length, size)
         return int(length)
 
-    def _parse(self, content: bytes, start: int, size: int) -> dict[str, StoredTensor]:
+    def _parse(self, content: bytes, start: int, size: int) -> tuple[dict[str, Any], dict[str, StoredTensor]]:
         try:
             header = json.loads(content)
-            header.pop("__metadata__", None)
+            metadata = header.pop("__metadata__", None)
             tensors = {name: self._tensor(name, entry, start) for name, entry in header.items()}
             ends = [start + entry["data_offsets"][1] for entry in header.values()]
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
@@ -98,13 +102,13 @@ class SafetensorsFile:
             ) from error
         if max(ends, default=start) > size:
             raise self._truncated(max(ends), size)
-        return tensors
+        return metadata if isinstance(metadata, dict) else {}, tensors
 
     def _tensor(self, name: str, entry: Mapping[str, Any], start: int) -> StoredTensor:
         dtype, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
         if dtype not in _DTYPES:
             raise CheckpointError(
-                f"{self.path}: {name} has the type {dtype}; expected {', '.join(_DTYPES)}. Quantised checkpoints "
+                f"{self.path}: {name} has the type {dtype}; expected {', '.join(FLOATS)}. Quantised checkpoints "
                 "cannot be loaded: take the original weights."
             )
         numbers = (*shape, begin, end)

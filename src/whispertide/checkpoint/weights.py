@@ -1,6 +1,6 @@
 """The tensors of a checkpoint under canonical names, read from the disk one at a time.
 
-The files may be safetensors or `pytorch_model.bin`, one or several with an index, or an OpenAI `.pt`. This module does
+The files may be safetensors or `pytorch_model.bin`, one or several with an index, palettes, or an OpenAI `.pt`. This module does
 not know where they come from, nor what is done with the numbers.
 """
 
@@ -21,8 +21,9 @@ from whispertide.checkpoint.layout import (
     from_hf_name,
     from_openai_name,
 )
+from whispertide.checkpoint.palette_file import PaletteFile, is_palettised
 from whispertide.checkpoint.published_causal import base_state, has_layout
-from whispertide.checkpoint.safetensors_file import SafetensorsFile
+from whispertide.checkpoint.safetensors_file import FLOATS, SafetensorsFile
 from whispertide.checkpoint.torch_zip import TorchTensor, TorchZip
 from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
@@ -188,7 +189,8 @@ def _shards(index: Path) -> tuple[Path, ...]:
 def _open(path: Path) -> Iterator[tuple[str, _Entry]]:
     """Stored name and entry of every tensor in a file of a Hugging Face folder."""
     if path.suffix == ".safetensors":
-        file = SafetensorsFile(path)
+        stored = SafetensorsFile(path)
+        file = PaletteFile(stored) if is_palettised(stored) else _floats(stored)
         for name, shape in file.shapes.items():
             yield name, _Entry(shape, file, name)
         return
@@ -198,6 +200,17 @@ def _open(path: Path) -> Iterator[tuple[str, _Entry]]:
     for name, tensor in pickled.root.items():
         if isinstance(tensor, TorchTensor):
             yield str(name), _Entry(tensor.shape, pickled, tensor)
+
+
+def _floats(file: SafetensorsFile) -> SafetensorsFile:
+    """The file, if all its tensors are numbers."""
+    for name, tensor in file.tensors.items():
+        if tensor.dtype not in FLOATS:
+            raise CheckpointError(
+                f"{file.path}: {name} has the type {tensor.dtype}; expected {', '.join(FLOATS)}. Quantised checkpoints "
+                "cannot be loaded, except those that `whispertide compress` makes: take the original weights."
+            )
+    return file
 
 
 def _is_plain_name(file: object) -> bool:

@@ -7,6 +7,7 @@ import typer
 
 from whispertide import __version__
 from whispertide.cli.bench import bench
+from whispertide.cli.compress import compress
 from whispertide.cli.demo import demo
 from whispertide.cli.doctor import doctor
 from whispertide.cli.exit import HELP
@@ -29,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
-for command in (transcribe, listen, demo, serve, replay, doctor, profile):
+for command in (transcribe, listen, demo, serve, replay, doctor, profile, compress):
     app.command(epilog=HELP)(command)
 for name, group in {"models": models, "train": train, "export": export, "bench": bench}.items():
     app.add_typer(group, name=name, epilog=HELP)

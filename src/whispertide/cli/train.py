@@ -7,6 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.train_blocks import blocks
 from whispertide.cli.train_card import card, curve
 from whispertide.cli.train_causal import causal
 from whispertide.cli.train_fit import export, fit, plot, resume
@@ -38,7 +39,7 @@ def group() -> None:
     """
 
 
-for command in (prepare, speech, fit, resume, plot, export, card, curve, heads, truncation, hush, causal):
+for command in (prepare, speech, fit, resume, plot, export, card, curve, heads, truncation, hush, causal, blocks):
     train.command()(command)
 
 

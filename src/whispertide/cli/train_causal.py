@@ -1,20 +1,17 @@
 """`whispertide train causal`: the causal adapter of a model, for recipes that encode sound as it arrives."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.train_adapter import MinutesOption, RateOption, RunOption, StepsOption, train_adapter, updates
 from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_device, train_workers
 from whispertide.cli.train_hush import speech_or_synthetic
 from whispertide.errors import OptionError
 
-if TYPE_CHECKING:
-    from whispertide.lab.training.causal import CausalTrainer
-
-_STEPS = 2000  # where neither updates nor minutes are given
 _FRAME_S = 0.02
 
 
@@ -36,13 +33,9 @@ def causal(
     rank: Annotated[
         int, typer.Option("--rank", min=1, help="Of the changes (LoRA). The file's size grows with it.")
     ] = 32,
-    steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help=f"Updates in all. Default: {_STEPS}, or what --minutes allow.")
-    ] = None,
-    minutes: Annotated[
-        float | None, typer.Option("--minutes", help="End after so many minutes of training, if that is earlier.")
-    ] = None,
-    rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 1e-3,
+    steps: StepsOption = None,
+    minutes: MinutesOption = None,
+    rate: RateOption = 1e-3,
     batch_s: Annotated[
         float, typer.Option("--batch", metavar="S", min=1, help="Seconds of sound in an update.")
     ] = 40.0,
@@ -56,12 +49,7 @@ def causal(
     ] = "together",
     language: SpokenOption = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed for windows, moments and adapters.")] = 0,
-    run: Annotated[
-        Path | None,
-        typer.Option(
-            "--run", metavar="FOLDER", help="Folder of the run. An existing run continues. Default: a new one here."
-        ),
-    ] = None,
+    run: RunOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> ExitCode:
@@ -80,7 +68,7 @@ def causal(
     checkpoint = load_checkpoint(model, announce=say)
     options = CausalOptions(
         rank=rank,
-        steps=steps or (_STEPS if minutes is None else 10**6),
+        steps=updates(steps, minutes),
         minutes=minutes,
         rate=rate,
         order=order,
@@ -92,8 +80,7 @@ def causal(
     folder = run or Path(f"causal-{chunk}-{checkpoint.content_hash[:8]}")
     trainer = open_trainer(checkpoint, speech_or_synthetic(data or [], folder), options, folder, where)
     say(f"the run is kept in {folder}")
-    if not _train(trainer, train_workers() if workers is None else workers):
-        say(f"saved at update {trainer.step}; the same command continues")
+    if not train_adapter(trainer, train_workers() if workers is None else workers):
         return ExitCode.INTERRUPTED
     say("choosing among the best epochs by ARWER")
     adapter = trainer.result()
@@ -119,19 +106,3 @@ def _block(chunk: str) -> int:
     if not 1 <= round(frames) <= 50 or abs(frames - round(frames)) > 1e-6:
         raise OptionError(f"expected --chunk any, or a multiple of {_FRAME_S} s up to 1 s; got {chunk!r}")
     return round(frames)
-
-
-def _train(trainer: "CausalTrainer", workers: int) -> bool:
-    """Train with a progress bar; whether the end was reached."""
-    from whispertide.cli.interrupt import Interrupts
-    from whispertide.cli.progress import counting
-
-    say(f"update {trainer.step}, {trainer.gone:.0%} of the run, on {trainer.device}, {workers} workers")
-    with Interrupts() as interrupts, counting("thousandths") as advance:
-
-        def progress(step: int, figures: dict[str, float]) -> None:
-            advance("training", round(1000 * min(1.0, trainer.gone)), 1000)
-            if "held_out" in figures:
-                say(f"{step}: " + ", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
-
-        return trainer.run(progress, workers, stop=lambda: interrupts.pressed)

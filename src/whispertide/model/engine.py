@@ -39,6 +39,7 @@ class Encoded:
     valid_frames  those that the decoder may attend to; the rest is masked and cropped from attention
     taps          [frames, width] the output of each encoder layer that was asked for
     state         what the next piece of the stream is encoded with; None where each window stands alone
+    fresh         frames that were computed for it, where others were there already; None: all
     """
 
     cross_k: tuple[Any, ...]
@@ -47,6 +48,7 @@ class Encoded:
     valid_frames: int
     taps: Mapping[int, FloatArray] = field(default_factory=dict)
     state: EncoderState | None = None
+    fresh: int | None = None
 
 
 class DecoderRun(Protocol):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from whispertide.checkpoint.mask import Mask
 from whispertide.errors import ProviderError
 from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_INCREMENTAL, ENCODER_MASKED
 from whispertide.graphs.store import GraphFiles
@@ -15,6 +16,7 @@ from whispertide.model.encoder import in_runtime, padding_bias, run_encoder
 from whispertide.model.engine import Encoded, EncoderState, Engine
 from whispertide.model.incremental import encode_piece
 from whispertide.model.limits import check_heads, check_mel
+from whispertide.model.masked import Silence, encode_window, is_masked
 from whispertide.model.request import Head
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
@@ -31,6 +33,7 @@ class OnnxEngine:
         self.options = options
         self._graphs = graphs
         self._dims = graphs.checkpoint.dims
+        self._silence: Silence = {}
 
     @cached_property
     def _open(self) -> GraphSession:
@@ -43,6 +46,9 @@ class OnnxEngine:
     @cached_property
     def _incremental(self) -> GraphSession:
         return open_session(self._graphs[ENCODER_INCREMENTAL], self.options)
+
+    def _blockwise(self, mask: Mask) -> GraphSession:
+        return self._incremental if mask.causal else self._open
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -59,14 +65,18 @@ class OnnxEngine:
         mask_padding: bool = True,
         attention: FloatArray | None = None,
     ) -> Encoded:
-        """Encode one window, or what comes after a state (`incremental`); the last layer alone can be tapped."""
+        """Encode one window, or what comes after a state (`incremental`, `masked`); the last layer alone can be
+        tapped.
+        """
+        precision = self.options.precision
+        if state is not None and is_masked(state):
+            return encode_window(self._blockwise, mel, state, self._dims, precision, self._silence, taps)
         if state is not None:
-            precision = self.options.precision
             return encode_piece(self._incremental, mel, state, self._dims, precision, taps=taps, attention=attention)
         frames, valid = check_mel(mel, self._dims, valid_frames)
         inputs: dict[str, Any] = {"mel": np.ascontiguousarray(mel[None]), "positions": np.arange(frames)}
         if attention is None and mask_padding:
-            attention = padding_bias(frames, valid, self.options.precision)
+            attention = padding_bias(frames, valid, precision)
         graph = self._open if attention is None else self._masked
         if attention is not None:
             inputs["attention_bias"] = np.ascontiguousarray(attention[None, None])

@@ -4,7 +4,10 @@ from collections.abc import Callable
 from functools import cached_property
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.causal import CausalAdapter, merged
+from whispertide.checkpoint.causal import CausalAdapter
+from whispertide.checkpoint.low_rank import merged
+from whispertide.checkpoint.mask import Mask
+from whispertide.checkpoint.masked import MaskedAdapter
 from whispertide.graphs.contract import DECODER, ENCODER
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Engine
@@ -26,6 +29,7 @@ class WhisperModel:
         self.options = engine.options
         self.encode = engine.encode
         self.decoder = engine.start
+        self._masked: dict[Mask, WhisperModel] = {}
 
     def view(self, options: EngineOptions) -> "WhisperModel":
         """The same model in an engine of its own. Raises what `open_engine` raises."""
@@ -40,6 +44,13 @@ class WhisperModel:
         """
         checkpoint = merged(self.checkpoint, CausalAdapter.beside(self.checkpoint))
         return WhisperModel(checkpoint, open_engine(checkpoint, self.options))
+
+    def masked(self, mask: Mask) -> "WhisperModel":
+        """The same model with its adapter for blocks under that mask, in an engine of its own. Raises as `causal`."""
+        if mask not in self._masked:
+            checkpoint = merged(self.checkpoint, MaskedAdapter.beside(self.checkpoint, mask))
+            self._masked[mask] = WhisperModel(checkpoint, open_engine(checkpoint, self.options))
+        return self._masked[mask]
 
     @property
     def content_hash(self) -> str:

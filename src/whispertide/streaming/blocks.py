@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from whispertide.checkpoint import Checkpoint
-from whispertide.checkpoint.causal import KIND, CausalCheckpoint
+from whispertide.checkpoint.causal import KIND, CausalAdapter, has_adapter
+from whispertide.checkpoint.low_rank import AdaptedCheckpoint
 from whispertide.errors import OptionError
 from whispertide.features import RAW_SILENCE, block_ends, causal_block, raw_columns
 from whispertide.graphs.contract import masked_value
@@ -50,12 +51,19 @@ class Blocks(Framing):
                     f"expected {name} to be a multiple of {FRAME_S} s, one frame of the encoder; got {value}"
                 )
 
+    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+        """With its causal adapter, which was trained for these blocks."""
+        self.check_adapter(model.causal.checkpoint)
+        return model.causal
+
+    def can_adapt(self, checkpoint: Checkpoint) -> bool:
+        """Whether there is a causal adapter."""
+        return has_adapter(checkpoint)
+
     def check_adapter(self, checkpoint: Checkpoint) -> None:
         """Raise `OptionError` where the checkpoint's causal adapter was trained for other blocks."""
-        if not isinstance(checkpoint, CausalCheckpoint):
-            return
-        adapter = checkpoint.adapter
-        if adapter.block not in (0, self.block):
+        adapter = checkpoint.adapter if isinstance(checkpoint, AdaptedCheckpoint) else None
+        if isinstance(adapter, CausalAdapter) and adapter.block not in (0, self.block):
             trained = adapter.block * FRAME_S
             raise OptionError(
                 f"expected block_s={trained:g}, for which the causal adapter of {checkpoint.name} was trained; got "

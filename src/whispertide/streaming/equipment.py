@@ -71,7 +71,8 @@ class Equipment:
         mel = features.followed(0, frames)
         began = time.perf_counter()
         encoded = self.frame.after(self.encodes, mel, state, taps=taps)
-        cost = Cost("encode", time.perf_counter() - began, frames=encoded.frames)
+        computed = encoded.frames if encoded.fresh is None else encoded.fresh
+        cost = Cost("encode", time.perf_counter() - began, frames=computed)
         return Opening(features, encoded, cost, hushed=mel.shape[1] > frames)
 
     def open_unrolled(self) -> StaticEngine:

@@ -18,7 +18,6 @@ from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.allocation import Allocation, split_evenly
-from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.equipment import Equipment
 from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.hush import HushWord, suffix_for
@@ -107,9 +106,7 @@ def _equipment(
     if allocation is not None:
         encoder, model = _views(model, allocation)
     frame = recipe.framing
-    if isinstance(frame, Blocks):
-        encoder, model = (encoder.causal if encoder is not None else None), model.causal
-        frame.check_adapter(model.checkpoint)
+    encoder, model = (frame.adapted(encoder) if encoder is not None else None), frame.adapted(model)
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
     if detector is None and _detects(recipe):
         detector = TruncationDetector.beside(model.checkpoint)

@@ -7,6 +7,7 @@
                     attend to the padding, but the encoder's self-attention does;
                     with `masked` the encoder does not attend to it either
     auto            for a recipe, one of the above by what the checkpoint knows (`short_windows`); no framing itself
+    masked          zeros up to 30 s, in blocks that do not hear each other, each encoded once (`streaming.masked`)
     hush            a learned sound after the audio, which tells the model that speech ends here, and no padding; as
                     `bare`, because the hush word is in the log-mel already (`Features.followed`, `streaming.hush`)
 
@@ -27,6 +28,7 @@ from whispertide.streaming.choice import Choice, setting
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
+    from whispertide.checkpoint import Checkpoint
     from whispertide.model.engine import Encoded, EncoderState
     from whispertide.model.whisper import WhisperModel
 
@@ -57,6 +59,18 @@ class Framing(Choice):
         Here every window stands alone.
         """
         return self(model, mel, taps=taps)
+
+    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+        """The model that the framing is for: with an adapter, where it needs one.
+
+        Raises `CheckpointNotFoundError` where there is none, `CheckpointError` where it is damaged or another model's,
+        `OptionError` where it was trained for something else.
+        """
+        return model
+
+    def can_adapt(self, checkpoint: "Checkpoint") -> bool:
+        """Whether there is such an adapter, if one is needed."""
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

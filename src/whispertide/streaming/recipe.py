@@ -22,6 +22,7 @@ from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pa
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.held_agreement import HeldAgreement
 from whispertide.streaming.local_agreement import LocalAgreement
+from whispertide.streaming.masked import Masked
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Unrolled, Verified
@@ -35,7 +36,7 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 # Axis -> name -> choice. A new one is a line here; one that is only used as a value needs none.
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive),
-    "framing": _named(Pad30, Bare, Buckets, Hush, Open, Blocks),
+    "framing": _named(Pad30, Bare, Buckets, Hush, Masked, Open, Blocks),
     "search": _named(Greedy, Beam, Unrolled, Pruned, Verified),
     "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable, HeldAgreement),
     "executor": _named(Serial, Pipelined, Auto),

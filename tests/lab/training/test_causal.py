@@ -1,6 +1,5 @@
 """Training a causal adapter: nothing later is heard, nothing changes at first, a loss that falls, exact resumption."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from small_training import nano, small_dims, spoken
+from small_training import model_folder, nano, small_dims, spoken
 from whispertide.checkpoint import Checkpoint
-from whispertide.checkpoint.causal import CausalAdapter, adapted_names, merged
+from whispertide.checkpoint.causal import CausalAdapter
+from whispertide.checkpoint.low_rank import adapted_names, merged
 from whispertide.checkpoint.weights import TensorStore
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
@@ -23,8 +23,9 @@ pytest.importorskip("peft")
 from whispertide.lab.training.causal import CausalOptions, CausalTrainer, in_order, open_trainer  # noqa: E402
 from whispertide.lab.training.causal_batches import CausalBatch, CausalBatches, CausalBatchOptions  # noqa: E402
 from whispertide.lab.training.causal_decoding import Shown, arwer, shown_at_ends  # noqa: E402
-from whispertide.lab.training.causal_network import adapt, adapters, causal_loss, encode, heard_until  # noqa: E402
+from whispertide.lab.training.causal_network import causal_loss, encode, heard_until  # noqa: E402
 from whispertide.lab.training.loop import LOG, STATE  # noqa: E402
+from whispertide.lab.training.lora import adapt, adapters  # noqa: E402
 from whispertide.lab.training.network import load_network, new_network, save_tensors  # noqa: E402
 from whispertide.lab.training.shards import Shards, open_shards, write_shard  # noqa: E402
 
@@ -268,20 +269,7 @@ def command(*arguments: object) -> Result:
 
 @pytest.fixture
 def folder(tmp_path: Path, checkpoint: Checkpoint) -> Path:
-    """A model folder of the small checkpoint."""
-    from whispertide.checkpoint.names import BUNDLED_DIR
-
-    config = json.loads((BUNDLED_DIR / "nano.en" / "config.json").read_text())
-    config |= {"d_model": 16, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64}
-    config |= {
-        f"{part}_{what}": n for part in ("encoder", "decoder") for what, n in (("layers", 1), ("attention_heads", 2))
-    }
-    place = tmp_path / "model"
-    place.mkdir()
-    (place / "config.json").write_text(json.dumps(config))
-    (place / "tokenizer.json").write_bytes((BUNDLED_DIR / "nano.en" / "tokenizer.json").read_bytes())
-    (place / "model.safetensors").write_bytes(checkpoint.tensors.files[0].read_bytes())
-    return place
+    return model_folder(tmp_path / "model", checkpoint)
 
 
 def test_the_command_trains_and_goes_on(tmp_path: Path, folder: Path, speech: Path) -> None:

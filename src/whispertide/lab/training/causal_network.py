@@ -2,35 +2,16 @@
 may hear by a moment, and what it would write then.
 
 One pass of the encoder serves all sample points of a window, because under the mask a frame is the same however much
-sound follows it. Needs torch and peft. Knows nothing of where speech comes from, or of optimisation.
+sound follows it. Needs torch. Knows nothing of where speech comes from, or of optimisation.
 """
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whispertide.checkpoint.causal import PROJECTIONS
 from whispertide.lab.training.causal_batches import CausalBatch, first_block
-from whispertide.lab.training.lora import add_adapters
 from whispertide.lab.training.masks import block_causal
 from whispertide.lab.training.network import Whisper
-
-Adapters = dict[str, tuple[Tensor, Tensor]]
-
-
-def adapt(network: Whisper, rank: int, seed: int) -> None:
-    """Put the adapters in: A by Kaiming, B zero, so the network computes what it did. Raises `OptionError`."""
-    network.requires_grad_(False)
-    add_adapters(network, rank, seed, PROJECTIONS, strength=1.0)
-
-
-def adapters(network: Whisper) -> Adapters:
-    """(A [rank, in], B [out, rank]) by the name of the weight, as `checkpoint.causal` has them; the parameters."""
-    return {
-        f"{name}.weight": (module.lora_A["default"].weight, module.lora_B["default"].weight)
-        for name, module in network.named_modules()
-        if hasattr(module, "lora_A")
-    }
 
 
 def encode(network: Whisper, mel: Tensor, block: int) -> Tensor:

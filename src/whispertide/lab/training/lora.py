@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from whispertide.checkpoint.low_rank import GROUPS, adapted_names
 from whispertide.errors import OptionError
 from whispertide.extras import how_to_install
 
 if TYPE_CHECKING:
     from whispertide.lab.training.network import Whisper
+
+Adapters = dict[str, tuple[Tensor, Tensor]]
 
 ADAPTED = ("q_proj", "v_proj")  # as in the paper (section 7.1) and in peft's example for Whisper
 
@@ -35,6 +39,25 @@ def add_adapters(
     torch.manual_seed(seed)
     config = LoraConfig(r=rank, lora_alpha=round(strength * rank), target_modules=list(projections))
     LoraModel(network, config, "default")
+
+
+def adapt(network: "Whisper", rank: int, seed: int, groups: Sequence[str] = tuple(GROUPS)) -> None:
+    """Freeze the network and put adapters into these groups of attentions, for an attachment (`checkpoint.low_rank`).
+
+    A by Kaiming, B zero, so the network computes what it did. Raises `OptionError`.
+    """
+    network.requires_grad_(False)
+    modules = [name.removesuffix(".weight") for name in adapted_names(network.dims, groups)]
+    add_adapters(network, rank, seed, modules, strength=1.0)
+
+
+def adapters(network: "Whisper") -> Adapters:
+    """(A [rank, in], B [out, rank]) by the name of the weight, as an attachment has them; the parameters."""
+    return {
+        f"{name}.weight": (module.lora_A["default"].weight, module.lora_B["default"].weight)
+        for name, module in network.named_modules()
+        if hasattr(module, "lora_A")
+    }
 
 
 def merge_adapters(network: "Whisper") -> None:

@@ -124,9 +124,16 @@ class Encoder(nn.Module):  # type: ignore[misc]
 
     def layer_outputs(self, mel: Tensor, bias: Tensor | None = None) -> Iterator[Tensor]:
         """What each layer in turn gives out, the last one's norm not yet applied."""
+        x = self.stem(mel)
+        yield from self.layers_over(x + self.embed_positions.weight[: x.shape[1]], bias)
+
+    def stem(self, mel: Tensor) -> Tensor:
+        """The two convolutions: [batch, mels, frames] -> [batch, frames // 2, width]."""
         x = functional.gelu(self.conv1(mel))
-        x = functional.gelu(self.conv2(x)).transpose(1, 2)
-        x = x + self.embed_positions.weight[: x.shape[1]]
+        return functional.gelu(self.conv2(x)).transpose(1, 2)
+
+    def layers_over(self, x: Tensor, bias: Tensor | None = None) -> Iterator[Tensor]:
+        """What each layer in turn makes of the convolutions' output with its positions."""
         for layer in self.layers:
             normed = layer.self_attn_layer_norm(x)
             x = layer.feed_forward(x + layer.self_attn(normed, normed, bias)[0])

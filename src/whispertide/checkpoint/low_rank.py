@@ -1,0 +1,129 @@
+"""Low-rank changes of a checkpoint's attention (LoRA), as attachments hold them: to a weight W, B @ A is added.
+
+A kind of adapter names the groups of attentions that it changes; its file holds one stack of matrices per group. Merged
+it gives a checkpoint like any other. What was learned, and under which mask, the adapters know: `causal` (WhisperRT),
+`masked` (WhisperKit). Numpy only.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from whispertide.checkpoint.attachments import Arrays, Kind, Shapes
+from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.loader import Checkpoint
+from whispertide.checkpoint.weights import Change, Weights
+from whispertide.errors import CheckpointError
+from whispertide.types import FloatArray
+
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
+GROUPS = {  # of attentions; their matrices are arrays [layers, projections, ...] in a file
+    "encoder_self": "encoder.layers.{}.self_attn",
+    "decoder_self": "decoder.layers.{}.self_attn",
+    "decoder_cross": "decoder.layers.{}.encoder_attn",
+}
+
+Matrices = Mapping[str, tuple[FloatArray, FloatArray]]  # A [rank, in], B [out, rank] by the name of the weight
+
+
+class Adapter(Protocol):
+    """Changes of one checkpoint."""
+
+    @property
+    def matrices(self) -> Matrices:
+        """To each weight that is named B @ A is added."""
+
+
+@dataclass(frozen=True)
+class AdaptedCheckpoint(Checkpoint):
+    """A checkpoint with an adapter merged into the weights. Its hash is its own, so its graphs are too."""
+
+    adapter: Adapter = field(kw_only=True)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 over the checkpoint without the adapter, and over the adapter's matrices."""
+        content = hashlib.sha256(super().content_hash.encode())
+        for name, matrices in sorted(self.adapter.matrices.items()):
+            content.update(name.encode())
+            for matrix in matrices:
+                content.update(np.ascontiguousarray(matrix, np.float32).tobytes())
+        return content.hexdigest()
+
+
+def merged(checkpoint: Checkpoint, adapter: Adapter) -> AdaptedCheckpoint:
+    """The checkpoint whose weights are W + B @ A, computed when they are read."""
+    changes = {name: _adding(*matrices) for name, matrices in adapter.matrices.items()}
+    given = {item.name: getattr(checkpoint, item.name) for item in fields(Checkpoint)}
+    return AdaptedCheckpoint(**{**given, "tensors": checkpoint.tensors.changed(changes)}, adapter=adapter)
+
+
+def _adding(a: FloatArray, b: FloatArray) -> Change:
+    def change(weight: Weights) -> Weights:
+        return weight.astype(np.float32) + b.astype(np.float32) @ a.astype(np.float32)
+
+    return change
+
+
+# --- in a file --------------------------------------------------------------------------------------------------------
+
+
+def adapted_names(dims: ModelDims, groups: Sequence[str] = tuple(GROUPS)) -> tuple[str, ...]:
+    """The weights that an adapter of these groups changes."""
+    return tuple(
+        name for group in groups for layer in range(_layers(group, dims)) for name in _names(GROUPS[group], layer)
+    )
+
+
+def arrays_of(matrices: Matrices, groups: Sequence[str] = tuple(GROUPS)) -> dict[str, Any]:
+    """The matrices as they are written: a stack for each group, float16."""
+    arrays: dict[str, Any] = {}
+    for group in groups:
+        start = GROUPS[group].partition("{}")[0]
+        named = (name.removeprefix(start) for name in matrices if name.startswith(start))
+        layers = sorted({int(name.partition(".")[0]) for name in named})
+        for which, letter in enumerate("AB"):
+            stacked = [[matrices[name][which] for name in _names(GROUPS[group], at)] for at in layers]
+            arrays[f"{group}_{letter}"] = np.array(stacked, np.float16)
+    return arrays
+
+
+def shapes_of(dims: ModelDims, groups: Sequence[str] = tuple(GROUPS)) -> Shapes:
+    """The shapes of these arrays, of any rank."""
+    shapes: dict[str, tuple[int | None, ...]] = {}
+    for group in groups:
+        stack = (_layers(group, dims), len(PROJECTIONS))
+        shapes |= {f"{group}_A": (*stack, None, dims.n_text_state), f"{group}_B": (*stack, dims.n_text_state, None)}
+    return shapes
+
+
+def matrices_of(arrays: Arrays, groups: Sequence[str], kind: Kind, path: Path) -> tuple[int, Matrices]:
+    """The rank and the matrices of arrays that were read from `path`. Raises `CheckpointError` for several ranks."""
+    ranks = {arrays[f"{group}_A"].shape[2] for group in groups} | {arrays[f"{group}_B"].shape[3] for group in groups}
+    if len(ranks) > 1 or 0 in ranks:
+        raise CheckpointError(
+            f"expected matrices of one rank, from 1 on, in {path}; got {', '.join(map(str, sorted(ranks)))}: make it "
+            f"again with {kind.making()}"
+        )
+    return int(ranks.pop()), dict(_unstacked(arrays, groups))
+
+
+def _unstacked(arrays: Arrays, groups: Sequence[str]) -> Iterator[tuple[str, tuple[FloatArray, FloatArray]]]:
+    for group in groups:
+        a, b = (np.asarray(arrays[f"{group}_{letter}"], np.float32) for letter in "AB")
+        for layer in range(len(a)):
+            for place, name in enumerate(_names(GROUPS[group], layer)):
+                yield name, (a[layer, place], b[layer, place])
+
+
+def _layers(group: str, dims: ModelDims) -> int:
+    return dims.n_audio_layer if group.startswith("encoder") else dims.n_text_layer
+
+
+def _names(prefix: str, layer: int) -> tuple[str, ...]:
+    return tuple(f"{prefix.format(layer)}.{projection}.weight" for projection in PROJECTIONS)

@@ -1,0 +1,76 @@
+"""What makes a Whisper hear in blocks: low-rank changes of its encoder's attention, learned under a mask (WhisperKit).
+
+One adapter for each mask, next to its checkpoint. It was taught to give the outputs that the encoder gives without the
+mask (`lab.training.masked`). Numpy only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from whispertide.checkpoint import attachments
+from whispertide.checkpoint.attachments import Attachment, Kind
+from whispertide.checkpoint.loader import Checkpoint
+from whispertide.checkpoint.low_rank import Matrices, arrays_of, matrices_of, shapes_of
+from whispertide.checkpoint.mask import Mask
+from whispertide.errors import CheckpointError, OptionError
+
+KIND = Kind("an adapter for masked blocks", "masked-{variant}.npz", "whispertide train blocks {model} --mask {variant}")
+GROUPS = ("encoder_self",)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedAdapter:
+    """The changes of one checkpoint's encoder for one mask.
+
+    rank          of the matrices
+    mask          that it was trained under
+    matrices      every projection of the encoder's attention
+    content_hash  of the checkpoint
+    report        what it was trained on, with which settings, and what training measured
+    """
+
+    rank: int
+    mask: Mask
+    matrices: Matrices
+    content_hash: str = ""
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    def save(self, path: Path) -> None:
+        """Write it as a `.npz`, matrices as float16. Raises OSError."""
+        report = {**self.report, "mask": str(self.mask)}
+        attachments.save(path, Attachment(arrays_of(self.matrices, GROUPS), self.content_hash, report))
+
+    @classmethod
+    def load(cls, path: Path, checkpoint: Checkpoint, mask: Mask) -> Self:
+        """Read an adapter and check that it is one of this checkpoint and this mask.
+
+        Raises `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged, has matrices of
+        several ranks, or belongs to another checkpoint or mask.
+        """
+        kind = replace(KIND, command=KIND.command.format(model=checkpoint.argument, variant=mask))
+        found = attachments.load(kind, path, shapes_of(checkpoint.dims, GROUPS), checkpoint.content_hash)
+        rank, matrices = matrices_of(found.arrays, GROUPS, kind, path)
+        name = str(found.report.get("mask"))
+        try:
+            trained = Mask.parse(name)
+        except OptionError:
+            trained = None
+        if trained != mask:
+            raise CheckpointError(
+                f"expected an adapter for the mask {mask} in {path}; it was trained for {name}: make one with "
+                f"{kind.making()}"
+            )
+        return cls(rank, mask, matrices, found.content_hash, found.report)
+
+    @classmethod
+    def beside(cls, checkpoint: Checkpoint, mask: Mask) -> Self:
+        """The one next to the checkpoint. Raises as `load` does."""
+        path = attachments.find(checkpoint, KIND, str(mask), instead="trained=false, the mask without training")
+        return cls.load(path, checkpoint, mask)
+
+
+def has_masked_adapter(checkpoint: Checkpoint, mask: Mask) -> bool:
+    """Whether there is one next to the checkpoint."""
+    return attachments.place(checkpoint, KIND, str(mask)).is_file()

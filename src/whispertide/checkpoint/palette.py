@@ -1,0 +1,137 @@
+"""A tensor as palettes: every weight is the number of an entry in a small table of float16 values, outliers apart.
+
+Rows of the tensor (its first dimension) share a palette in groups. The few weights far from the mean are no part of
+that: they are kept as they are, with the places where they belong. Knows nothing of files, nor how palettes are chosen.
+Source: outlier-decomposed mixed-bit palettisation, WhisperKit (2025), section 2.2.2.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+BITS = (1, 2, 3, 4, 6, 8)  # of an index; each divides 24
+
+Bytes = npt.NDArray[np.uint8]
+Halves = npt.NDArray[np.float16]
+Places = npt.NDArray[np.int64]
+
+_UNIT_BITS, _UNIT_BYTES = 24, 3  # indices are packed into units of three bytes, the lowest bits first
+_FAR = 255  # a gap that goes on in the next byte
+_AT_ONCE = 1 << 20  # weights that are looked up at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Palettised:
+    """One tensor.
+
+    shape     of the tensor; its rows are the first dimension
+    bits      of an index
+    rows      that share a palette; the last group may have fewer
+    palettes  [groups, 2 ** bits] the values that indices stand for
+    indices   packed, in C order; `packed_length` bytes
+    outliers  [n] the weights that are kept as they are
+    gaps      where those are: see `gaps_of`
+    """
+
+    shape: tuple[int, ...]
+    bits: int
+    rows: int
+    palettes: Halves
+    indices: Bytes
+    outliers: Halves
+    gaps: Bytes
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in a file."""
+        return self.palettes.nbytes + self.indices.nbytes + self.outliers.nbytes + self.gaps.nbytes
+
+    def check(self) -> None:
+        """Raise ValueError, which says what is wrong, unless the parts fit together and hold finite numbers."""
+        if self.bits not in BITS or not self.shape or self.rows < 1:
+            raise ValueError(f"{self.bits} bits, shape {list(self.shape)}, {self.rows} rows to a palette")
+        palettes = (group_count(self.shape, self.rows), 1 << self.bits)
+        if self.palettes.shape != palettes:
+            raise ValueError(f"expected palettes of shape {list(palettes)}, found {list(self.palettes.shape)}")
+        packed = packed_length(math.prod(self.shape), self.bits)
+        if self.indices.shape != (packed,):
+            raise ValueError(f"expected {packed} bytes of indices, found {list(self.indices.shape)}")
+        if self.outliers.ndim != 1 or self.gaps.ndim != 1:
+            raise ValueError("outliers and their gaps are not lists")
+        places = places_of(self.gaps)
+        if len(places) != len(self.outliers):
+            raise ValueError(f"{len(self.outliers)} outliers with {len(places)} places")
+        if len(places) and places[-1] >= math.prod(self.shape):
+            raise ValueError(f"an outlier at {places[-1]} of {math.prod(self.shape)} weights")
+        if not (np.isfinite(self.palettes).all() and np.isfinite(self.outliers).all()):
+            raise ValueError("values that are no finite numbers")
+
+    def values(self) -> Halves:
+        """The tensor, as float16, which is what palettes and outliers are."""
+        rows, columns = self.shape[0], math.prod(self.shape[1:])
+        indices = unpack(self.indices, self.bits, rows * columns).reshape(rows, columns)
+        starts = (np.arange(rows) // self.rows) << self.bits
+        table = self.palettes.reshape(-1)
+        found = np.empty((rows, columns), np.float16)
+        step = max(1, _AT_ONCE // max(1, columns))
+        for at in range(0, rows, step):
+            part = slice(at, at + step)
+            np.take(table, indices[part] + starts[part, None], out=found[part])
+        found.reshape(-1)[places_of(self.gaps)] = self.outliers
+        return found.reshape(self.shape)
+
+
+def group_count(shape: tuple[int, ...], rows: int) -> int:
+    """How many palettes a tensor has whose rows share one in groups."""
+    return -(-shape[0] // rows)
+
+
+def packed_length(count: int, bits: int) -> int:
+    """Bytes of so many packed indices."""
+    return -(-count * bits // _UNIT_BITS) * _UNIT_BYTES
+
+
+def pack(indices: npt.NDArray[Any], bits: int) -> Bytes:
+    """Indices below 2 ** bits [n] -> bytes. Index i of a unit of 24 bits has the bits from i * bits on."""
+    per_unit = _UNIT_BITS // bits
+    padded = np.zeros(-(-len(indices) // per_unit) * per_unit, np.uint32)
+    padded[: len(indices)] = indices
+    units = np.zeros(len(padded) // per_unit, np.uint32)
+    for at in range(per_unit):
+        units |= padded[at::per_unit] << np.uint32(at * bits)
+    parts = [(units >> np.uint32(8 * at)).astype(np.uint8) for at in range(_UNIT_BYTES)]
+    return np.stack(parts, axis=1).reshape(-1)
+
+
+def unpack(packed: Bytes, bits: int, count: int) -> Bytes:
+    """The first `count` indices in `packed`."""
+    parts = packed.reshape(-1, _UNIT_BYTES).astype(np.uint32)
+    units = parts[:, 0] | parts[:, 1] << np.uint32(8) | parts[:, 2] << np.uint32(16)
+    per_unit, mask = _UNIT_BITS // bits, np.uint32((1 << bits) - 1)
+    found = np.empty((len(units), per_unit), np.uint8)
+    for at in range(per_unit):
+        found[:, at] = (units >> np.uint32(at * bits)) & mask
+    return found.reshape(-1)[:count]
+
+
+def gaps_of(places: Places) -> Bytes:
+    """Rising places in a flat tensor -> how many weights lie before each, since the one before: a byte, after a 255 for
+    every 255 of them.
+
+    The paper's bitmap takes one bit for every weight. With 3 outliers in a thousand this takes a twentieth of that.
+    """
+    before = np.diff(places, prepend=-1) - 1
+    ends = np.cumsum(before // _FAR + 1)
+    found = np.full(ends[-1] if len(ends) else 0, _FAR, np.uint8)
+    found[ends - 1] = before % _FAR
+    return found
+
+
+def places_of(gaps: Bytes) -> Places:
+    """The places that `gaps_of` turned into these bytes."""
+    goes_on = gaps == _FAR
+    ends = np.cumsum(np.where(goes_on, _FAR, gaps.astype(np.int64) + 1))
+    return ends[~goes_on] - 1

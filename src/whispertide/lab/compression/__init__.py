@@ -1,0 +1,1 @@
+"""Smaller checkpoints: palettes of k-means, outliers apart, bits per layer by measured sensitivity (WhisperKit, 2.2.2)."""

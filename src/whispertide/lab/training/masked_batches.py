@@ -1,0 +1,106 @@
+"""Batches to teach an encoder to hear in blocks: windows as Whisper has them, padded to 30 s, and their text.
+
+A batch is a function of the seed and its number. Needs torch. Knows nothing of networks.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Subset
+
+from whispertide.checkpoint import Tokenizer
+from whispertide.features import log_mel
+from whispertide.lab.training.augment import Dice
+from whispertide.lab.training.batches import quiet_worker
+from whispertide.lab.training.shards import Utterance
+from whispertide.lab.training.windows import Window, WindowOptions, compose
+from whispertide.types import N_FRAMES
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedBatchOptions:
+    """`count` windows, each of one of `lengths_s` by the dice with `shares`: those that a stream has, and long ones."""
+
+    count: int = 4
+    lengths_s: tuple[float, ...] = (4.0, 8.0, 14.0, 20.0, 28.0)
+    shares: tuple[float, ...] = (0.1, 0.15, 0.2, 0.25, 0.3)
+    windows: WindowOptions = field(default_factory=WindowOptions)
+
+
+@dataclass(slots=True)
+class MaskedBatch:
+    """Some windows.
+
+    mel      [b, mels, 3000] Whisper's features, zeros after the audio
+    frames   int64 [b], encoder frames that hold audio
+    tokens   int64 [b, n], what the decoder is given
+    counted  bool [b, n], whether what comes after a token counts
+    seconds  of audio
+    """
+
+    mel: Tensor
+    frames: Tensor
+    tokens: Tensor
+    counted: Tensor
+    seconds: float
+
+    @property
+    def count(self) -> int:
+        """How many tokens count."""
+        return int(self.counted.sum())
+
+    def to(self, device: torch.device) -> "MaskedBatch":
+        """On that device."""
+        mel, frames, tokens, counted = (
+            part.to(device, non_blocking=True) for part in (self.mel, self.frames, self.tokens, self.counted)
+        )
+        return MaskedBatch(mel, frames, tokens, counted, self.seconds)
+
+
+class MaskedBatches(Dataset[MaskedBatch]):  # type: ignore[misc]
+    """Batch `number` of a run, which has as many as it takes."""
+
+    def __init__(
+        self, speech: Sequence[Utterance], tokenizer: Tokenizer, options: MaskedBatchOptions, n_mels: int, seed: int
+    ) -> None:
+        self._speech, self._tokenizer, self._options = speech, tokenizer, options
+        self._n_mels, self._seed = n_mels, seed
+
+    def __len__(self) -> int:
+        return 2**31
+
+    def __getitem__(self, number: int) -> MaskedBatch:
+        options = self._options
+        dice = np.random.RandomState([self._seed % 2**32, number])
+        shares = np.array(options.shares) / np.sum(options.shares)
+        lengths = [float(dice.choice(options.lengths_s, p=shares)) for _ in range(options.count)]
+        made = [compose(self._draw, self._tokenizer, length, dice, options.windows) for length in lengths]
+        return _collated(made, self._n_mels, self._tokenizer.eot, sum(lengths))
+
+    def _draw(self, dice: Dice) -> Utterance:
+        return self._speech[int(dice.randint(len(self._speech)))]
+
+    def after(self, done: int, until: int, workers: int) -> Iterator[MaskedBatch]:
+        """The batches from number `done` up to `until`, made by `workers` processes (0: here)."""
+        rest = Subset(self, range(done, until))
+        yield from DataLoader(rest, batch_size=None, num_workers=workers, worker_init_fn=quiet_worker)
+
+
+def _collated(windows: Sequence[Window], n_mels: int, filler: int, seconds: float) -> MaskedBatch:
+    """`filler` is the token after the shorter rows, which does not count."""
+    longest = max(len(window.tokens) for window in windows)
+    mel = np.zeros((len(windows), n_mels, N_FRAMES), np.float32)
+    tokens = np.full((len(windows), longest), filler, np.int64)
+    counted = np.zeros((len(windows), longest), bool)
+    frames = []
+    for row, window in enumerate(windows):
+        features = log_mel(window.samples, n_mels)
+        mel[row, :, : features.shape[1]] = features
+        frames.append(-(-features.shape[1] // 2))
+        tokens[row, : len(window.tokens)] = window.tokens
+        counted[row, : len(window.tokens)] = window.targets >= 0
+    parts = [torch.from_numpy(part) for part in (mel, np.array(frames), tokens, counted)]
+    return MaskedBatch(parts[0], parts[1], parts[2], parts[3], seconds)

@@ -1,0 +1,186 @@
+"""Teaching an encoder to hear in blocks: the student is what runs, nothing changes at first, a loss that falls."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from small_training import model_folder, nano, small_dims, spoken
+from whispertide.checkpoint import Checkpoint, load_checkpoint
+from whispertide.checkpoint.low_rank import adapted_names, merged
+from whispertide.checkpoint.mask import Mask
+from whispertide.checkpoint.masked import GROUPS, MaskedAdapter
+from whispertide.checkpoint.weights import TensorStore
+from whispertide.cli.main import app
+from whispertide.errors import CorpusError, OptionError
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+from whispertide.lab.training.masked import MaskedOptions, MaskedTrainer, open_trainer  # noqa: E402
+from whispertide.lab.training.masked_batches import MaskedBatches, MaskedBatchOptions  # noqa: E402
+from whispertide.lab.training.masked_network import distances, encode_masked  # noqa: E402
+from whispertide.lab.training.masks import mask_bias  # noqa: E402
+from whispertide.lab.training.network import load_network, new_network, save_tensors  # noqa: E402
+from whispertide.lab.training.shards import Shards, open_shards, write_shard  # noqa: E402
+
+BATCH = MaskedBatchOptions(count=2, lengths_s=(2.0, 6.0), shares=(0.5, 0.5))
+OPTIONS = MaskedOptions(mask="d250", rank=2, steps=4, epoch=2, rate=0.01, best=2, held_out=1, batch=BATCH)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty utterances of tones."""
+    folder = tmp_path_factory.mktemp("speech")
+    write_shard(folder, 0, [spoken(number) for number in range(60)])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shards(speech: Path) -> Shards:
+    return open_shards([speech])
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """One layer of width 16, random weights."""
+    folder = tmp_path_factory.mktemp("small")
+    save_tensors(new_network(small_dims(), 0), folder / "model.safetensors", np.float32)
+    return replace(nano(), dims=small_dims(), tensors=TensorStore.from_folder(folder))
+
+
+def trainer(checkpoint: Checkpoint, shards: Shards, folder: Path, **changes: Any) -> MaskedTrainer:
+    return open_trainer(checkpoint, shards, replace(OPTIONS, content_hash=checkpoint.content_hash, **changes), folder)
+
+
+def ignored(step: int, figures: dict[str, float]) -> None:
+    pass
+
+
+# --- the student ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["d750", "d250", "c500"])
+def test_the_student_is_the_encoder_under_the_matrix(name: str) -> None:
+    """Also where padding is computed once for several windows."""
+    encoder, mask = new_network(small_dims(), 0).encoder.eval(), Mask.parse(name)
+    mel = torch.randn(3, 80, 3000)
+    for row, end in enumerate((600, 1100, 2999)):
+        mel[row, :, end:] = 0
+    with torch.no_grad():
+        stems = [encoder.stem(part) for part in mel.split(mask.columns, dim=2)]
+        *_, last = encoder.layers_over(torch.cat(stems, 1) + encoder.embed_positions.weight, mask_bias(mask, 1500))
+        assert torch.allclose(encode_masked(encoder, mel, mask), encoder.layer_norm(last), atol=1e-5)
+
+
+def test_one_block_is_the_teacher(checkpoint: Checkpoint, shards: Shards) -> None:
+    network = load_network(checkpoint).eval()
+    batch = MaskedBatches(shards, nano().tokenizer, BATCH, 80, seed=0)[0]
+    with torch.no_grad():
+        error, divergence = distances(network, network, batch, Mask.parse("d1500"))
+        other, _ = distances(network, network, batch, Mask.parse("d100"))
+    assert float(error) < 1e-8 < float(other)
+    assert abs(float(divergence)) < 1e-3
+
+
+def test_a_batch_is_a_function_of_its_number(shards: Shards) -> None:
+    batches = MaskedBatches(shards, nano().tokenizer, BATCH, 80, seed=0)
+    one, same, other = batches[3], batches[3], batches[4]
+    assert torch.equal(one.mel, same.mel)
+    assert not torch.equal(one.mel, other.mel)
+    assert one.mel.shape == (2, 80, 3000)
+    for row, frames in enumerate(one.frames.tolist()):
+        assert frames in (100, 300)
+        assert not one.mel[row, :, 2 * frames :].any()
+    assert one.count == int(one.counted.sum()) > 0
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_loss_falls_and_only_adapters_change(tmp_path: Path, shards: Shards, checkpoint: Checkpoint) -> None:
+    run = trainer(checkpoint, shards, tmp_path / "run", steps=100)
+    asked, before = run.batches[0], {name: p.clone() for name, p in run.network.state_dict().items()}
+    losses = [run.update(asked) for _ in range(6)]
+    assert losses[-1] < losses[0]
+    changed = {name for name, values in run.network.state_dict().items() if not torch.equal(values, before[name])}
+    assert changed
+    assert all("lora_" in name and name.startswith("encoder.") for name in changed)
+
+
+def test_a_resumed_run_is_the_run_that_was_not_interrupted(
+    tmp_path: Path, shards: Shards, checkpoint: Checkpoint
+) -> None:
+    whole = trainer(checkpoint, shards, tmp_path / "whole")
+    assert whole.run(ignored)
+    expected = whole.result()
+    first = trainer(checkpoint, shards, tmp_path / "stopped")
+    assert not first.run(ignored, stop=iter([False, False, True]).__next__)
+    second = trainer(checkpoint, shards, tmp_path / "stopped")
+    assert second.step == 3
+    assert second.run(ignored)
+    result = second.result()
+    assert result.report == expected.report
+    assert {"held_out", "held_out_without", "distances", "distances_without", "kept"} <= result.report.keys()
+    for name, (a, b) in expected.matrices.items():
+        np.testing.assert_array_equal(result.matrices[name][0], a)
+        np.testing.assert_array_equal(result.matrices[name][1], b)
+    assert set(result.matrices) == set(adapted_names(checkpoint.dims, GROUPS))
+    best = min(expected.report["held_out"], whole.best[-1].loss)
+    assert best == expected.report["held_out"]
+    result.save(tmp_path / "masked-d250.npz")
+    plain = load_network(merged(checkpoint, MaskedAdapter.load(tmp_path / "masked-d250.npz", checkpoint, whole.mask)))
+    mel = torch.randn(1, 80, 3000)
+    with torch.no_grad():
+        ours, theirs = (encode_masked(each.encoder.eval(), mel, whole.mask) for each in (plain, second.network))
+    assert (ours - theirs).abs().max() < 1e-3
+
+
+def test_bad_runs_are_refused(tmp_path: Path, shards: Shards, checkpoint: Checkpoint) -> None:
+    trainer(checkpoint, shards, tmp_path / "run").save()
+    with pytest.raises(OptionError, match="others for mask"):
+        trainer(checkpoint, shards, tmp_path / "run", mask="d500")
+    with pytest.raises(CorpusError, match=r"at least 40 utterances .* got 10 of 10"):
+        trainer(checkpoint, Shards(shards.places[:10]), tmp_path / "other")
+    with pytest.raises(OptionError, match="rank, steps"):
+        replace(OPTIONS, steps=0)
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["train", "blocks", *map(str, arguments)])
+
+
+def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path, small_folder: Path) -> None:
+    common = (small_folder, "--mask", "d250", "--data", speech, "--run", tmp_path / "run", "--batch", 1)
+    common = (*common, "--rank", 2, "-j", 0, "--device", "cpu")
+    result = command(*common, "--steps", 1)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.strip() == str(small_folder / "masked-d250.npz")
+    assert "distance to the whole encoder" in result.stderr
+    assert MaskedAdapter.beside(load_checkpoint(small_folder), Mask.parse("d250")).rank == 2
+    again = command(*common, "--steps", 1)
+    assert (again.exit_code, "update 1, 100% of the run" in again.stderr) == (0, True)
+
+
+@pytest.mark.parametrize(("mask", "message"), [("d700", "leave 100 of 1500 frames"), ("z1", "got 'z1'")])
+def test_a_mask_that_is_none(mask: str, message: str, tmp_path: Path) -> None:
+    result = command("nano.en", "--mask", mask, "--run", tmp_path / "run")
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def small_folder(tmp_path: Path, checkpoint: Checkpoint) -> Path:
+    return model_folder(tmp_path / "model", checkpoint)
