@@ -22,7 +22,9 @@ def compress(
     ] = None,
     way: Annotated[
         Literal["budget", "thresholds"],
-        typer.Option("--way", metavar="NAME", help="budget: the least divergence in the size; thresholds: as published."),
+        typer.Option(
+            "--way", metavar="NAME", help="budget: the least divergence in the size; thresholds: as published."
+        ),
     ] = "budget",
     data: Annotated[
         list[Path] | None,

@@ -37,7 +37,9 @@ from whispertide.options import check_choice
 from whispertide.types import FloatArray
 
 Way = Literal["budget", "thresholds"]
-_HEADER = 700  # bytes of the header for a palettised tensor, and half of it for another; both are a little more than needed
+_HEADER = (
+    700  # bytes of the header for a palettised tensor, and half of it for another; both are a little more than needed
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,9 @@ class Compression:
         """Bytes for the tensors that may be palettised."""
         half = half_size(self.checkpoint)
         others = half - sum(2 * one.weights for one in sensitivities)
-        header = _HEADER * len(sensitivities) + _HEADER // 2 * (len(self.checkpoint.tensors.names()) - len(sensitivities))
+        header = _HEADER * len(sensitivities) + _HEADER // 2 * (
+            len(self.checkpoint.tensors.names()) - len(sensitivities)
+        )
         return int(size * half) - others - header
 
     def tensors(self, bits: Bits) -> dict[str, Stored]:

@@ -88,9 +88,7 @@ def _explained(centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: Fl
     return explained
 
 
-def _clusters(
-    centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: FloatArray
-) -> tuple[IntArray, FloatArray]:
+def _clusters(centres: FloatArray, keys: FloatArray, bounds: IntArray, sums: FloatArray) -> tuple[IntArray, FloatArray]:
     """[groups, k] how many values are nearest to each centre, and their mean."""
     groups = np.arange(len(centres))[:, None]
     between = np.searchsorted(keys, groups + 0.5 * (centres[:, 1:] + centres[:, :-1]))
