@@ -206,8 +206,25 @@ _WHISPERKIT = Paper(
     "whisperkit",
     "WhisperKit: On-device Real-time ASR with Billion-Scale Transformers (Durmus et al.; arXiv 2507.10860)",
     (
-        *_unknown("table", (1, 2), "recipe whisperkit", "framing=block-diagonal"),
-        *_unknown("figure", (4,), "recipe whisperkit", "framing=block-diagonal"),
+        Item(
+            "table 1",
+            "encoder work and word errors by mask, next to 30 s of padding and to windows without padding",
+            ("recipe whisperkit", "framing=masked"),
+            "whisperkit_masks.mask_table",
+        ),
+        Item(
+            "table 2",
+            "size and word errors as fp16, int8, blocks of 4 bits and palettes with outliers apart",
+            (),
+            "whisperkit_compression.compression_item",
+        ),
+        Item(
+            "figure 4",
+            "word errors with and without the mask d750, by corpus where the paper has languages",
+            ("recipe whisperkit", "framing=masked", "more languages than English"),
+            "whisperkit_masks.corpus_figure",
+            "by corpus",
+        ),
         Item(
             "figure 6",
             "how late a word is first seen: cursor latency of OpenBench, and ours, of all systems",

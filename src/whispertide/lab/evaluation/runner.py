@@ -95,6 +95,15 @@ class Runner:
         """The corpus of the cells that `cell` measures."""
         self._corpus_name = name
 
+    @contextmanager
+    def on_corpus(self, name: str) -> Iterator[None]:
+        """Cells are measured on that corpus meanwhile."""
+        usual, self._corpus_name = self._corpus_name, name
+        try:
+            yield
+        finally:
+            self._corpus_name = usual
+
     @property
     def corpus(self) -> Corpus:
         """The corpus chosen with `use_corpus`."""
