@@ -66,7 +66,8 @@ class ScriptedDecoder:
         time_ids, time_best = _top(times)
         with np.errstate(divide="ignore"):
             mass = np.log(np.exp(times).sum(axis=-1))
-        return DecodeOutput(ids, best, time_ids + self.timestamp_begin, time_best, mass, attention=attention, hidden=hidden)
+        time_ids += self.timestamp_begin
+        return DecodeOutput(ids, best, time_ids, time_best, mass, attention=attention, hidden=hidden)
 
     def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
         assert drop <= self.requests[-1].draft  # only these were said to be a guess

@@ -52,7 +52,7 @@ def step_request(
 
     `whole` asks for the whole distribution in any case.
     """
-    if len(draft) and rules.timestamps:  # every place of the draft forbids other tokens, but the graph suppresses by row
+    if draft and rules.timestamps:  # every place of the draft forbids other tokens, but the graph suppresses by row
         whole, suppress = True, None
     else:
         suppress = rules.suppression(rows)

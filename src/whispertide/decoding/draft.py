@@ -74,9 +74,7 @@ class Tree:
             depths.append(1 if parent == ROOT else depths[parent] + 1)
         kept = [place for place, level in enumerate(depths) if level <= depth]
         renamed = {ROOT: ROOT} | {place: number for number, place in enumerate(kept)}
-        return Tree(
-            tuple(self.tokens[place] for place in kept), tuple(renamed[self.parents[place]] for place in kept)
-        )
+        return Tree(tuple(self.tokens[place] for place in kept), tuple(renamed[self.parents[place]] for place in kept))
 
 
 NO_DRAFT = Tree()
@@ -120,3 +118,26 @@ class Always:
     def find(self, sampled: Sequence[int]) -> bool:
         """One is enough."""
         return True
+
+
+class InTurn(Always):
+    """What the first draft proposes, and where that proposes nothing, what the second does; for one hypothesis."""
+
+    def __init__(self, first: Draft, second: Draft) -> None:
+        self._first, self._second = first, second
+        self.wants_hidden = first.wants_hidden or second.wants_hidden
+
+    def propose(self, sampled: Sequence[int], hidden: FloatArray | None = None) -> Tree:
+        """Of whichever knows."""
+        return self._first.propose(sampled, hidden) or self._second.propose(sampled, hidden)
+
+    def follow(self, token: int) -> bool:
+        """Both hear it."""
+        self._first.follow(token)
+        self._second.follow(token)
+        return True
+
+
+def in_turn(first: Draft | None, second: Draft | None) -> Draft | None:
+    """Both, or the one there is."""
+    return InTurn(first, second) if first is not None and second is not None else first or second

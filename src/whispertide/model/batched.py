@@ -85,7 +85,8 @@ class Batcher:
     def step(self, member: Member, request: DecodeRequest) -> DecodeOutput:
         """Run one step; returns when it is done. Raises `GraphError` if its run fails."""
         check_context(member.cache.length, 1, self.decoder.dims)
-        key = (len(request.tokens), request.need, request.hidden, request.logits_at, member.heads, member.encoded.frames)
+        wanted = (request.need, request.hidden, request.logits_at, member.heads)
+        key = (len(request.tokens), *wanted, member.encoded.frames)
         job = _Job(member, request, time.monotonic())
         with self._changed:
             queue = self._queues.setdefault(key, _Queue(Cohort(self.decoder, self._most), self._most))

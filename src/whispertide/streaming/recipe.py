@@ -23,7 +23,7 @@ from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
-from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Unrolled, Verified
+from whispertide.streaming.searches import Beam, Drafted, Greedy, Pruned, Search, Unrolled, Verified
 from whispertide.streaming.stable import Stable
 
 
@@ -35,7 +35,7 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive),
     "framing": _named(Pad30, Bare, Buckets, Hush, Open, Blocks),
-    "search": _named(Greedy, Beam, Unrolled, Pruned, Verified),
+    "search": _named(Greedy, Drafted, Beam, Unrolled, Pruned, Verified),
     "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable),
     "executor": _named(Serial, Pipelined, Auto),
 }
