@@ -9,6 +9,7 @@ from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_card import card, curve
 from whispertide.cli.train_causal import causal
+from whispertide.cli.train_drafter import drafter
 from whispertide.cli.train_fit import export, fit, plot, resume
 from whispertide.cli.train_heads import heads
 from whispertide.cli.train_hush import hush
@@ -38,7 +39,7 @@ def group() -> None:
     """
 
 
-for command in (prepare, speech, fit, resume, plot, export, card, curve, heads, truncation, hush, causal):
+for command in (prepare, speech, fit, resume, plot, export, card, curve, heads, truncation, hush, causal, drafter):
     train.command()(command)
 
 
