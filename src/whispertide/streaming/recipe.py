@@ -35,7 +35,7 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive),
     "framing": _named(Pad30, Bare, Buckets, Hush, Open, Blocks),
-    "search": _named(Greedy, Drafted, Beam, Unrolled, Pruned, Verified),
+    "search": _named(Greedy, Beam, Unrolled, Pruned, Verified, Drafted),
     "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable),
     "executor": _named(Serial, Pipelined, Auto),
 }
