@@ -162,7 +162,7 @@ def test_arrays_that_do_not_fit_are_refused(checkpoint: Checkpoint, tmp_path: Pa
 
 def test_where_there_is_none_the_command_is_named(checkpoint: Checkpoint, tmp_path: Path) -> None:
     bare: Any = SimpleNamespace(folder=tmp_path, name="mine", argument="./mine")
-    with pytest.raises(CheckpointNotFoundError, match=r"`whispertide train drafter \./mine`, or choose source=ngram or"):
+    with pytest.raises(CheckpointNotFoundError, match=r"train drafter \./mine`, or choose source=ngram or"):
         Drafted().drafter(bare)
     assert Drafted(source="ngram", width=2, length=3).drafter(bare) == Ngrams(2, 3)
 
