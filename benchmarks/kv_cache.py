@@ -4,11 +4,12 @@ One decoder step of one token, whole, at base.en's true shape with random weight
 positions cached:
 
     growing   as we run it: every step copies keys and values into tensors that are one position longer
+    straight  likewise, without the Gather that gives each row of a beam its parent's cache: one copy in place of two
     scatter   [layers, 2, heads, 448, 64] is allocated once and bound as input and output; the graph writes one position
               (ScatterND) and attends to all 448 with a mask
     grouped   likewise, by ONNX Runtime's GroupQueryAttention, which attends to what is there
 
-Processor seconds of the whole process, medians. The three are asked in turn, so ratios are of one machine. Before that
+Processor seconds of the whole process, medians. They are asked in turn, so ratios are of one machine. Before that
 it is checked that they say the same. A table, then a JSON line.
 """
 
@@ -34,6 +35,13 @@ from whispertide.options import PRECISIONS, EngineOptions, Precision
 
 POSITIONS = (50, 200, 447)  # cached; the token that is fed is the next one
 FRAMES = 1500
+
+
+class Straight(DecoderGraph):
+    """Rows keep their own caches."""
+
+    def _past(self, name: str) -> str:
+        return self.graph.float_input(name, ["cached_rows", self.heads, "past", self.size])
 
 
 class Scattered(DecoderGraph):
@@ -82,7 +90,13 @@ class Grouped(DecoderGraph):
         return self.layers.linear(mixed, f"{name}.out_proj")
 
 
-KINDS: dict[str, type[DecoderGraph]] = {"growing": DecoderGraph, "scatter": Scattered, "grouped": Grouped}
+GROWING = ("growing", "straight")
+KINDS: dict[str, type[DecoderGraph]] = {
+    "growing": DecoderGraph,
+    "straight": Straight,
+    "scatter": Scattered,
+    "grouped": Grouped,
+}
 
 
 def opened(checkpoint: Checkpoint, kind: str, precision: Precision, threads: int, folder: Path) -> Any:
@@ -124,24 +138,24 @@ class Contender:
             values[f"cross_v.{layer}"] = tensor(1, heads, FRAMES, size)
             for which in "kv":
                 content = tensor(1, heads, past, size)
-                if kind != "growing":
+                if kind not in GROWING:
                     content = np.pad(content, [(0, 0), (0, 0), (0, dims.n_text_ctx - past), (0, 0)])
                 values[f"past_{which}.{layer}"] = content
         if kind == "grouped":
             values |= {"lengths": np.array([past], np.int32), "total": np.array(past + 1, np.int32)}
         else:
-            bias = np.zeros((1, 1, 1, past + 1 if kind == "growing" else dims.n_text_ctx), np.float32)
+            bias = np.zeros((1, 1, 1, past + 1 if kind in GROWING else dims.n_text_ctx), np.float32)
             bias[..., past + 1 :] = -1e30
             values["self_bias"] = bias
         if kind == "scatter":
             values["places"] = np.array([[0, head, past] for head in range(heads)])[None, :, None]
-        if kind == "growing":
+        if kind in GROWING:
             values["parents"] = np.array([0])
         there = {entry.name for entry in session.get_inputs()}
         fed = {name: value for name, value in values.items() if name in there}
         self.values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value) for name, value in fed.items()}
         self.present = [f"present_{which}.{layer}" for which in "kv" for layer in range(self.layers)]
-        self.run = self._grow if kind == "growing" else self._in_place()
+        self.run = self._grow if kind in GROWING else self._in_place()
 
     def _grow(self) -> Any:
         return self.session.run_with_ort_values(["top_ids", "top_logprobs", *self.present], self.values)
@@ -187,7 +201,7 @@ def main() -> None:
     arguments = parser.parse_args()
     precision = EngineOptions(precision=arguments.precision).precision
     checkpoint = load_checkpoint(str(random_checkpoint(arguments.out / "base.en", "base.en")))
-    print("threads  cached   growing ms   scatter ms   grouped ms   scatter/growing   grouped/growing")
+    print("threads  cached" + "".join(f"{kind + ' ms':>13}" for kind in KINDS) + "   over growing")
     results = []
     for threads in arguments.threads:
         os.environ["OMP_NUM_THREADS"] = str(threads)
@@ -198,10 +212,10 @@ def main() -> None:
             for contender in contenders.values():
                 np.testing.assert_allclose(contender.said(), expected, atol=0.05 if precision == "int8" else 1e-3)
             spent = measure(contenders, arguments.rounds)
-            ratios = {f"{kind}_ratio": spent[kind] / spent["growing"] for kind in ("scatter", "grouped")}
-            row = " ".join(f"{value:12.2f}" for value in spent.values())
-            print(f"{threads:7} {past:7} {row} " + " ".join(f"{ratio:17.3f}" for ratio in ratios.values()))
-            results.append({"threads": threads, "cached": past, **spent, **ratios})
+            ratios = {kind: spent[kind] / spent["growing"] for kind in KINDS}
+            row = "".join(f"{value:13.2f}" for value in spent.values())
+            print(f"{threads:7} {past:7}{row}   " + " ".join(f"{ratio:.3f}" for ratio in ratios.values()))
+            results.append({"threads": threads, "cached": past, "ms": spent, "ratios": ratios})
     print(json.dumps({"precision": precision, "steps": results}))
 
 
