@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-
 from small_models import small_multilingual
 from whispertide.decoding.recurrent import Cell, CellWeights, Recurrent
 from whispertide.errors import CheckpointError, CorpusError, OptionError
-from whispertide.lab.training.drafter import (
+from whispertide.model.whisper import WhisperModel
+
+torch = pytest.importorskip("torch")
+
+from whispertide.lab.training.drafter import (  # noqa: E402
     PART,
     DrafterOptions,
     DrafterTrainer,
@@ -23,8 +25,7 @@ from whispertide.lab.training.drafter import (
     hear_all,
     open_trainer,
 )
-from whispertide.lab.training.shards import Shards, Utterance, open_shards, write_shard
-from whispertide.model.whisper import WhisperModel
+from whispertide.lab.training.shards import Shards, Utterance, open_shards, write_shard  # noqa: E402
 
 OPTIONS = DrafterOptions(windows=40, known=24, size=16, steps=120, batch=32, rate=0.03)
 WIDTH, VOCABULARY = 12, 40
