@@ -15,7 +15,6 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -69,6 +68,7 @@ def ways(cell: Cell | None) -> dict[str, Way]:
             "recurrent, 1 x 4, all": Way(Recurrent(cell, 1, 4, 0.0)),
             "recurrent, 4 x 4, all": Way(Recurrent(cell, 4, 4, 0.0)),
             "recurrent, 4 x 4": Way(thrifty),
+            "recurrent, 1 x 4, sure": Way(Recurrent(cell, 1, 4, 0.3)),
             "earlier, recurrent": Way(thrifty, earlier=True),
         }
     return found
@@ -82,7 +82,7 @@ def decode(executor: SerialExecutor, item: Recorded, by: dict[str, Way]) -> dict
         executor.equipment.drafter = way.drafter
         plan = item.plan if way.earlier else replace(item.plan, reference=None)
         began = time.process_time()
-        result = executor.decode(plan, opening, replace(item.options, beam=1, temperatures=(0.0,)))
+        result: Any = executor.decode(plan, opening, replace(item.options, beam=1, temperatures=(0.0,)))
         spent = time.process_time() - began
         found[name] = (spent, result.stats.decoder_runs, result.stats.tokens, result.heard.tokens)
     return found
@@ -167,7 +167,7 @@ def shape(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
     dims, rng = model.dims, np.random.default_rng(0)
     heads = dims.n_text_head
 
-    def windows(*size: int) -> Sequence[FloatArray]:
+    def windows(*size: int) -> tuple[FloatArray, ...]:
         return tuple(rng.standard_normal((1, heads, *size)).astype(np.float32) for _ in range(dims.n_text_layer))
 
     encoded = in_runtime(Encoded(windows(64, FRAMES), windows(FRAMES, 64), FRAMES, FRAMES))

@@ -89,8 +89,11 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
 
 
 def test_what_follows_each_place() -> None:
-    heard = [Heard(np.eye(3, dtype=np.float16), np.array([7, 9, 8])), Heard(np.eye(2, 3, dtype=np.float16), [8, 5])]
-    places = Places.of([replace(one, said=np.array(one.said)) for one in heard], {7: 0, 8: 1}, 2)
+    heard = [
+        Heard(np.eye(3, dtype=np.float16), np.array([7, 9, 8])),
+        Heard(np.eye(2, 3, dtype=np.float16), np.array([8, 5])),
+    ]
+    places = Places.of(heard, {7: 0, 8: 1}, 2)
     assert places.rows.tolist() == [[0, 2, 1], [2, 1, -1], [1, 2, -1]]  # 9 and 5 are not known
     assert places.hidden.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0]]
 
