@@ -10,7 +10,9 @@ from whispertide.checkpoint.layout import expected_shapes
 from whispertide.lab.training.checkpoint_folder import copy_companions, read_configs, shape_config, write_json
 from whispertide.lab.training.widen import TARGETS, Target
 
-SHAPES = {"tiny.en": Target(384, 6, 4), **TARGETS}
+# large-v3-turbo has 4 decoder layers, 32 encoder layers and 51,866 tokens; its decoder is what this shape is for
+TURBO = "large-v3-turbo, decoder"
+SHAPES = {"tiny.en": Target(384, 6, 4), **TARGETS, TURBO: Target(1280, 20, 4)}
 
 
 def random_checkpoint(folder: Path, shape: str) -> Path:

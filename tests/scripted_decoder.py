@@ -42,7 +42,11 @@ class ScriptedDecoder:
         assert len(parents) == rows
         before = [self.cache[parent] for parent in parents]
         self.cache = [(*past, *map(int, fed)) for past, fed in zip(before, request.tokens, strict=True)]
-        seen = [[row[: len(row) - length + at + 1] for at in range(length)] for row in self.cache]
+        sees = request.sees
+        seen = [
+            [(*past, *map(int, fed[sees[at]])) for at in range(length)]
+            for past, fed in zip(before, request.tokens, strict=True)
+        ]
         logits = np.stack([np.stack([self.script(row[at]) for at in request.logits_at]) for row in seen])
         if request.suppress is not None:
             logits = logits + np.atleast_2d(request.suppress)[:, None]
@@ -50,23 +54,27 @@ class ScriptedDecoder:
         if self.attend is not None:
             by_row = [np.stack([self.attend(part) for part in row]) for row in seen]
             attention = np.stack(by_row).transpose(2, 0, 1, 3)
+        hidden = np.array(seen, dtype=object) if request.hidden else None  # what was fed so far, for each place
         if request.need == "logits":
-            return DecodeOutput(logits=logits.astype(np.float32), attention=attention)
+            return DecodeOutput(logits=logits.astype(np.float32), attention=attention, hidden=hidden)
         logprobs = log_softmax(logits)
         ids, best = _top(logprobs)
         if request.need == "top":
-            return DecodeOutput(ids, best, attention=attention)
+            return DecodeOutput(ids, best, attention=attention, hidden=hidden)
         assert request.need == "times"
         times = logprobs[..., self.timestamp_begin :]
         time_ids, time_best = _top(times)
         with np.errstate(divide="ignore"):
             mass = np.log(np.exp(times).sum(axis=-1))
-        return DecodeOutput(ids, best, time_ids + self.timestamp_begin, time_best, mass, attention=attention)
+        time_ids += self.timestamp_begin
+        return DecodeOutput(ids, best, time_ids, time_best, mass, attention=attention, hidden=hidden)
 
-    def rewind(self, drop: int) -> None:
+    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
         assert drop <= self.requests[-1].draft  # only these were said to be a guess
         assert all(len(row) >= drop for row in self.cache)
-        self.cache = [row[: len(row) - drop] for row in self.cache]
+        dropped = [row[len(row) - drop :] for row in self.cache]
+        kept = [tuple(row[place] for place in keep) for row in dropped]
+        self.cache = [(*row[: len(row) - drop], *stays) for row, stays in zip(self.cache, kept, strict=True)]
 
     def hear(self, encoded: Encoded) -> None:
         raise AssertionError("a search does not change the audio that it hears")

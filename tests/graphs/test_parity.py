@@ -176,7 +176,7 @@ def test_control_wrong_position_of_the_decoder(pair: Pair, monkeypatch: pytest.M
 def test_control_wrong_mask_of_the_decoder(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     state = pair.engine.start(pair.encoded)
     blind = np.zeros((1, 1, LENGTH, LENGTH), np.float32)
-    monkeypatch.setattr(pair.engine.decoder, "causal_bias", lambda past, length: blind)
+    monkeypatch.setattr(pair.engine.decoder, "causal_bias", lambda past, request: blind)
     assert pair.logits_error(logits_of(feed(state, pair.ids)), pair.logits) >= CONTROL
 
 

@@ -98,7 +98,7 @@ def test_overrides_may_come_in_any_order() -> None:
         ("beam=2.5", "beam to be a whole number; got '2.5'"),
         ("beam=0", "beam between 1 and 64; got 0"),
         ("vad=maybe", "vad to be true or false; got 'maybe'"),
-        ("search=dowsing", "search to be one of greedy, beam, unrolled, pruned, verified; got 'dowsing'"),
+        ("search=dowsing", "search to be one of greedy, beam, unrolled, pruned, verified, drafted; got 'dowsing'"),
         (
             "framing=buckets-masked",
             "framing to be one of pad30, bare, buckets, hush, masked, auto, blocks; got 'buckets-masked'",
@@ -153,7 +153,7 @@ def test_impossible_settings_of_the_other_choices(recipe: Recipe, text: str, mes
         ({"vad": 1}, "vad to be of type bool; got 1"),
         ({"search": "nothing"}, "search to be one of"),
         ({"schedule": ["fixed"]}, "schedule to be one of fixed, best-effort, adaptive; got"),
-        ({"search": 3}, "search to be one of greedy, beam, unrolled, pruned, verified; got 3"),
+        ({"search": 3}, "search to be one of greedy, beam, unrolled, pruned, verified, drafted; got 3"),
         ({"policy.margin_s": 1.0}, "expected a field of policy=local-agreement; got 'margin_s'"),
     ],
 )
@@ -313,9 +313,21 @@ def test_what_goes_together(names: tuple[str, ...], fits: bool) -> None:
 @pytest.mark.parametrize(
     ("recipe", "text", "message"),
     [
-        (TIDE, "search=pruned", "search=greedy or beam or unrolled or verified with policy=align-att; got search=prun"),
-        (NPUSPER, "search=verified", "expected search=greedy or beam or unrolled with policy=grounded; got search=ver"),
-        (BASE, "search=unrolled", "greedy or beam or pruned or verified with policy=local-agreement; got search=unr"),
+        (
+            TIDE,
+            "search=pruned",
+            "search=greedy or beam or unrolled or verified or drafted with policy=align-att; got search=prun",
+        ),
+        (
+            NPUSPER,
+            "search=verified",
+            "expected search=greedy or beam or unrolled or drafted with policy=grounded; got search=ver",
+        ),
+        (
+            BASE,
+            "search=unrolled",
+            "greedy or beam or pruned or verified or drafted with policy=local-agreement; got search=unr",
+        ),
         (
             TIDE,
             "search=unrolled",
@@ -366,6 +378,9 @@ RANGES: dict[str, tuple[float, float]] = {
     "lag_s": (0.1, 3600),
     "hush_s": (0.1, 5.0),
     "beam": (1, 64),
+    "width": (1, 16),
+    "length": (1, 16),
+    "least": (0, 1),
     "agreement": (2, 10),
     "trim_s": (1, 30),
     "prompt_chars": (0, 2000),
@@ -417,6 +432,7 @@ NAMES = {
     "align": ("bigram", "time", "first"),
     "holds": ("either", "both", "best"),
     "mask": get_args(MaskName),
+    "source": ("recurrent", "ngram"),
 }
 # Fields that bound others are out of the way here.
 ROOM: dict[str, dict[str, float]] = {

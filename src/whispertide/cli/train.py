@@ -10,6 +10,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_blocks import blocks
 from whispertide.cli.train_card import card, curve
 from whispertide.cli.train_causal import causal
+from whispertide.cli.train_drafter import drafter
 from whispertide.cli.train_fit import export, fit, plot, resume
 from whispertide.cli.train_heads import heads
 from whispertide.cli.train_hush import hush
@@ -39,7 +40,22 @@ def group() -> None:
     """
 
 
-for command in (prepare, speech, fit, resume, plot, export, card, curve, heads, truncation, hush, causal, blocks):
+for command in (
+    prepare,
+    speech,
+    fit,
+    resume,
+    plot,
+    export,
+    card,
+    curve,
+    heads,
+    truncation,
+    hush,
+    causal,
+    blocks,
+    drafter,
+):
     train.command()(command)
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from whispertide.decoding.draft import NO_DRAFT, Tree
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules, log_softmax
 from whispertide.decoding.search import TOP, DecodeOutput, DecodeRequest
@@ -21,14 +22,21 @@ from whispertide.types import FloatArray, IntArray
 Array = TypeVar("Array", FloatArray, IntArray)
 
 
-def opening_request(prompt: Prompt, draft: tuple[int, ...] = ()) -> DecodeRequest:
+def opening_request(prompt: Prompt, draft: Tree = NO_DRAFT, *, hidden: bool = False) -> DecodeRequest:
     """Feed the whole prompt and a `draft` after it; ask for the raw logits at start-of-transcript, at the prompt's
     end and along the draft.
     """
-    tokens = (*prompt.tokens, *draft)
+    tokens = (*prompt.tokens, *draft.tokens)
     positions = range(len(prompt.tokens) - 1, len(tokens))
     at = (*positions,) if prompt.sot_index in positions else (prompt.sot_index, *positions)
-    return DecodeRequest(tokens=np.array([tokens], dtype=np.int64), logits_at=at, need="logits", draft=len(draft))
+    return DecodeRequest(
+        tokens=np.array([tokens], dtype=np.int64),
+        logits_at=at,
+        need="logits",
+        draft=len(draft),
+        follows=_follows(len(prompt.tokens), draft),
+        hidden=hidden,
+    )
 
 
 def step_request(
@@ -37,7 +45,8 @@ def step_request(
     *,
     parents: tuple[int, ...],
     whole: bool = False,
-    draft: tuple[int, ...] = (),
+    draft: Tree = NO_DRAFT,
+    hidden: bool = False,
 ) -> DecodeRequest:
     """Feed the newest token of each row of sampled tokens, and after that of a single row a `draft`.
 
@@ -48,13 +57,22 @@ def step_request(
     else:
         suppress = rules.suppression(rows)
     return DecodeRequest(
-        tokens=np.array([[sampled[-1], *draft] for sampled in rows], dtype=np.int64),
+        tokens=np.array([[sampled[-1], *draft.tokens] for sampled in rows], dtype=np.int64),
         logits_at=tuple(range(len(draft) + 1)),
         parents=parents,
         suppress=suppress,
         need="logits" if whole else rules.need,
         draft=len(draft),
+        follows=_follows(1, draft),
+        hidden=hidden,
     )
+
+
+def _follows(before: int, draft: Tree) -> tuple[int, ...] | None:
+    """Which token each of a request comes after: `before` of them in a row, then a draft; None where all are a row."""
+    if draft.is_chain:
+        return None
+    return (*range(-1, before - 1), *(before + parent for parent in draft.parents))
 
 
 def no_speech(output: DecodeOutput, rules: Rules) -> float:

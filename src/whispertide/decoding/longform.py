@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from whispertide.decoding.alignment import SpokenSegment
+from whispertide.decoding.draft import Drafter
 from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import NO_STEPS, Guard, Steps
@@ -90,6 +91,7 @@ class Transcription:
     reread        where a window is one segment without an end, go on after its last word, as the original does with
                   word times; else after the window, as it does without, unless much is left or the text was cut short
     reference     the words that were heard in this audio before; every window follows those in it
+    drafter       drafts ahead of greedy searches
     costs         what each stage of each window so far took
     """
 
@@ -102,6 +104,7 @@ class Transcription:
     frame: Frame = pad30
     guards: Sequence[Guard] = ()
     reference: Reference | None = None
+    drafter: Drafter | None = None
     context: list[int] = field(default_factory=list)
     context_from: int = 0
     last_speech: int = 0
@@ -127,6 +130,7 @@ class Transcription:
             self.options,
             prompt_tokens=self.context[self.context_from :],
             reference=self.reference and self.reference.since(self.seek * HOP_LENGTH),
+            drafter=self.drafter,
             guards=self.guards,
             language=self.language,
             duration=count * HOP_LENGTH,

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from whispertide.decoding.draft import NO_DRAFT, Tree
 from whispertide.decoding.rules import Rules, pairing
 from whispertide.decoding.token_kinds import REPLACEMENT, TokenKinds
-from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, Word
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Word
 
 if TYPE_CHECKING:
     from whispertide.checkpoint.tokenizer import Tokenizer
@@ -99,6 +100,8 @@ class Follower:
     Several places may be possible at a time, as long as no more has been said than occurs in all of them.
     """
 
+    wants_hidden = False
+
     def __init__(
         self,
         tokens: Sequence[int],
@@ -132,7 +135,7 @@ class Follower:
         """Whether there is anything to follow."""
         return any(key is not None for key in self.keys)
 
-    def propose(self, sampled: Sequence[int]) -> tuple[int, ...]:
+    def propose(self, sampled: Sequence[int], hidden: FloatArray | None = None) -> Tree:
         """What is left of the text, if it is checked in blocks.
 
         Where a round writes timestamps a text of words has none: they are what changes most from round to round, as the
@@ -144,11 +147,11 @@ class Follower:
         ahead = self.ahead() if self._how.block else ()
         vocabulary = self._rules.vocabulary
         if not ahead or not self._rules.timestamps or vocabulary.is_timestamp(ahead[0]):
-            return ahead
+            return Tree.chain(ahead)
         if not sampled:
-            return () if self._opening is None else (self._opening, *ahead)
+            return NO_DRAFT if self._opening is None else Tree.chain((self._opening, *ahead))
         must_be_time = pairing(sampled, vocabulary) == ((0, vocabulary.eot),)
-        return (sampled[-1], *ahead) if must_be_time else ahead
+        return Tree.chain((sampled[-1], *ahead) if must_be_time else ahead)
 
     def follow(self, token: int) -> bool:
         """Take the next token of the search; returns whether it still is in the text. Tokens that do not count are."""

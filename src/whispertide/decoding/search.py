@@ -37,10 +37,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`keep` = number of tokens fed *in this request* that stay in the cache (None = all of them)."""
+    """`keep` = number of tokens fed *in this request* that stay in the cache (None = all of them), the first ones.
+
+    `path` are the places of others that stay, counted after those: of a tree of tokens that which was found.
+    """
 
     stop: bool
     keep: int | None = None
+    path: tuple[int, ...] = ()
 
 
 StopReason = Literal["end_of_text", "length", "guard", "aborted"]
@@ -141,6 +145,6 @@ def run_search(search: Search, decoder: DecoderRun) -> SearchResult:
         verdict = search.feed(decoder.run(request))
         length = request.tokens.shape[1]
         if verdict.keep is not None and verdict.keep < length:
-            decoder.rewind(length - verdict.keep)
+            decoder.rewind(length - verdict.keep, verdict.path)
         if verdict.stop:
             return search.result()

@@ -19,7 +19,7 @@ import numpy as np
 
 from whispertide.decoding.accept import Accept, Choice
 from whispertide.decoding.distribution import Distribution, no_speech, opening_request, step_request
-from whispertide.decoding.draft import Draft
+from whispertide.decoding.draft import NO_DRAFT, ROOT, Draft, Tree
 from whispertide.decoding.end import End
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
@@ -86,6 +86,12 @@ def rank(hypotheses: Sequence[Hypothesized], length_penalty: float | None) -> tu
     return tuple(sorted(hypotheses, key=lambda hypothesis: score(hypothesis, length_penalty), reverse=True))
 
 
+def _verdict(stop: bool, keep: int, path: Sequence[int]) -> Verdict:
+    """The first `keep` tokens of a run stay, and after them `path`; as much of that as stands at its place is one."""
+    in_place = next((place for place, where in enumerate(path) if place != where), len(path))
+    return Verdict(stop, keep + in_place, tuple(where - in_place for where in path[in_place:]))
+
+
 class TokenSearch:
     """Finds the tokens after `prompt`. `draft` None: nothing is expected. `end` None: end of text ends the text.
 
@@ -113,41 +119,48 @@ class TokenSearch:
         self._live = [Hypothesis()]
         self._finished: list[Hypothesized] = []
         self._narrow = draft is not None
-        self._block: tuple[int, ...] = ()  # what is fed ahead, after the newest token or the prompt
+        self._ahead = NO_DRAFT  # what is fed ahead, after the newest token or the prompt
+        self._hidden: FloatArray | None = None  # the state that predicted the newest token, if the draft wants it
         self._raw = False  # whether the newest request left it to the search to suppress
         self._steps = NO_STEPS
         self._no_speech_prob = float("nan")
 
     def next(self) -> DecodeRequest:
         """The prompt in one row, then the newest token of every row; what is drafted goes with them."""
-        self._block = self._drafted()
+        self._ahead = ahead = self._drafted()
+        hidden = self._narrow and self._draft is not None and self._draft.wants_hidden
         if not self._steps.runs:
-            request = opening_request(self._prompt, self._block)
+            request = opening_request(self._prompt, ahead, hidden=hidden)
         else:
             rows = [hypothesis.tokens for hypothesis in self._live]
             parents = tuple(hypothesis.parent for hypothesis in self._live)
             whole = self._accept.whole
-            request = step_request(rows, self._rules, parents=parents, whole=whole, draft=self._block)
+            request = step_request(rows, self._rules, parents=parents, whole=whole, draft=ahead, hidden=hidden)
         self._raw = request.suppress is None
         return request
 
     def feed(self, output: DecodeOutput) -> Verdict:
-        """Extend the hypotheses; along a block as far as it is what they go on with."""
+        """Extend the hypotheses; along what was fed ahead as far as it is what they go on with."""
         before = 0  # tokens that were fed in front of the newest one
         is_first = not self._steps.runs
         if is_first:
             before = len(self._prompt.tokens) - 1
             self._no_speech_prob = no_speech(output, self._rules)
         self._steps += Steps.run(len(self._live), prompt=is_first)
-        for place in range(len(self._block) + 1):
+        path: list[int] = []  # the places of what was fed ahead and stands
+        while True:
+            place = path[-1] if path else ROOT
             rows = [hypothesis.tokens for hypothesis in self._live]
-            following = Distribution(output, place - len(self._block) - 1, rows, self._rules, self._raw)
-            queries = slice(before + place if place else 0, before + place + 1)
+            following = Distribution(output, place - len(self._ahead), rows, self._rules, self._raw)
+            query = before + 1 + place
+            queries = slice(query if path else 0, query + 1)
             self._extend(following, None if output.attention is None else output.attention[:, :, queries])
+            self._hidden = None if output.hidden is None else output.hidden[0, query]
             is_over = self._is_over()
-            if is_over or not self._narrow or self._live[0].tokens[-1:] != self._block[place : place + 1]:
-                return Verdict(stop=is_over, keep=before + place + 1)
-        raise AssertionError("nothing in a block can agree with the token after its end")
+            child = None if is_over or not self._narrow else self._ahead.child(place, self._live[0].tokens[-1])
+            if child is None:
+                return _verdict(is_over, before + 1, path)
+            path.append(child)
 
     def result(self) -> SearchResult:
         """The best-ranked hypothesis; unfinished ones fill up where fewer than there are rows have finished."""
@@ -158,11 +171,11 @@ class TokenSearch:
         ranked = rank([*self._finished, *unfinished, *nothing], self._length_penalty)
         return SearchResult(ranked[0], self._no_speech_prob, self._steps, others=ranked[1:])
 
-    def _drafted(self) -> tuple[int, ...]:
+    def _drafted(self) -> Tree:
         if self._draft is None or not self._narrow:
-            return ()
+            return NO_DRAFT
         sampled = self._live[0].tokens
-        return self._draft.propose(sampled)[: self._prompt.limit - len(sampled) - 1]  # the last one is never fed
+        return self._draft.propose(sampled, self._hidden).cut(self._prompt.limit - len(sampled) - 1)  # never the last
 
     def _extend(self, following: Distribution, attention: FloatArray | None) -> None:
         """Replace the live hypotheses by their continuations; `attention` is of the newest queries, for all rows."""

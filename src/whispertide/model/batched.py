@@ -85,7 +85,8 @@ class Batcher:
     def step(self, member: Member, request: DecodeRequest) -> DecodeOutput:
         """Run one step; returns when it is done. Raises `GraphError` if its run fails."""
         check_context(member.cache.length, 1, self.decoder.dims)
-        key = (len(request.tokens), request.need, request.logits_at, member.heads, member.encoded.frames)
+        wanted = (request.need, request.hidden, request.logits_at, member.heads)
+        key = (len(request.tokens), *wanted, member.encoded.frames)
         job = _Job(member, request, time.monotonic())
         with self._changed:
             queue = self._queues.setdefault(key, _Queue(Cohort(self.decoder, self._most), self._most))
@@ -159,9 +160,9 @@ class BatchedRun:
         """Attend to `encoded` from now on; the cache stays. To the others that is one who leaves and one who joins."""
         self._member = replace(self._member, encoded=in_runtime(encoded))
 
-    def rewind(self, drop: int) -> None:
-        """Forget the newest `drop` positions of every row."""
-        self._member.cache = self._member.cache.rewound(self.length - drop)
+    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
+        """Forget the newest `drop` positions of every row, but those at the places `keep` among them."""
+        self._member.cache = self._member.cache.rewound(self.length - drop, keep)
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` after the cache, with those of others if they are of the same kind."""

@@ -37,20 +37,21 @@ class KVCache:
         """Rows in the cache."""
         return int(self.keys[0].shape()[0])
 
-    def rewound(self, length: int) -> Self:
-        """This cache cut back to its first `length` positions."""
+    def rewound(self, length: int, keep: Sequence[int] = ()) -> Self:
+        """This cache cut back to its first `length` positions, and those at the places `keep` after them."""
         import onnxruntime
 
         if not 0 <= length <= self.length:
             raise ValueError(f"expected to keep 0 to {self.length} cached positions; got {length}")
         if length == self.length:
             return self
-        cut = [
-            onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(tensor.numpy()[:, :, :length]))
-            for tensor in (*self.keys, *self.values)
-        ]
-        layers = len(self.keys)
-        return type(self)(tuple(cut[:layers]), tuple(cut[layers:]), length)
+
+        def cut(tensor: Any) -> Any:
+            whole = tensor.numpy()
+            kept = np.concatenate([whole[:, :, :length], whole[:, :, length:][:, :, list(keep)]], axis=2)
+            return onnxruntime.OrtValue.ortvalue_from_numpy(kept)
+
+        return type(self)(tuple(map(cut, self.keys)), tuple(map(cut, self.values)), length + len(keep))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,11 @@ class Place:
         """Positions in the cache."""
         return int(np.count_nonzero(self.columns))
 
-    def rewound(self, length: int) -> Self:
-        """Cut back to its first `length` positions."""
+    def rewound(self, length: int, keep: Sequence[int] = ()) -> Self:
+        """Cut back to its first `length` positions, and those at the places `keep` after them."""
         columns = self.columns.copy()
-        columns[np.flatnonzero(columns)[length:]] = False
+        after = np.flatnonzero(columns)[length:]
+        columns[np.delete(after, list(keep))] = False
         return replace(self, columns=columns)
 
     def read(self, tensor: FloatArray) -> FloatArray:

@@ -54,10 +54,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one run gave: the cache with the new tokens in it, the distribution and, by layer, attention."""
+    """What one run gave: the cache with the new tokens in it, what comes after each token (its distribution, and the
+    hidden state it is made from), and, by layer, attention.
+    """
 
     cache: KVCache
-    distribution: dict[str, Any]
+    after: dict[str, Any]
     attention: dict[int, FloatArray]
 
     def output(
@@ -65,7 +67,7 @@ class Found:
     ) -> DecodeOutput:
         """That of one window's rows, `group` being the window's place among those of the run."""
         rows, length = request.tokens.shape
-        wanted = {name: values[group * rows : (group + 1) * rows] for name, values in self.distribution.items()}
+        wanted = {name: values[group * rows : (group + 1) * rows] for name, values in self.after.items()}
         if "time_mass" in wanted:
             wanted["time_mass"] = wanted["time_mass"][..., 0]
         if not heads:
@@ -92,20 +94,21 @@ class Decoder:
             *_DISTRIBUTION[request.need],
             *(f"present_{which}.{i}" for which in "kv" for i in layers),
             *(f"cross_attention.{i}" for i in watched),
+            *(["hidden"] if request.hidden else []),
         ]
         found = dict(zip(names, self.graph.run(names, self._inputs(rows, request)), strict=True))
         keys, values = (tuple(found[f"present_{which}.{i}"] for i in layers) for which in "kv")
         return Found(
             cache=KVCache(keys, values, rows.cache.length + rows.tokens.shape[1]),
-            distribution={name: found[name].numpy() for name in _DISTRIBUTION[request.need]},
+            after={name: found[name].numpy() for name in (*_DISTRIBUTION[request.need], "hidden") if name in found},
             attention={i: found[f"cross_attention.{i}"].numpy() for i in watched},
         )
 
     def _inputs(self, rows: Rows, request: DecodeRequest) -> dict[str, Any]:
-        count, length = rows.tokens.shape
+        count = len(rows.tokens)
         inputs: dict[str, Any] = {
             "ids": np.ascontiguousarray(rows.tokens, np.int64),
-            "positions": (rows.first + np.arange(length)).astype(np.int64),
+            "positions": (rows.first + request.depths).astype(np.int64),
             "parents": rows.parents.astype(np.int64),
             "self_bias": rows.self_bias,
             "cross_bias": rows.cross_bias,
@@ -117,11 +120,12 @@ class Decoder:
             inputs[f"cross_k.{i}"], inputs[f"cross_v.{i}"] = rows.cross_keys[i], rows.cross_values[i]
         return inputs
 
-    def causal_bias(self, past: int, length: int) -> FloatArray:
-        """[1, 1, length, past + length]: no token attends to those after it."""
+    def causal_bias(self, past: int, request: DecodeRequest) -> FloatArray:
+        """[1, 1, length, past + length]: a token attends to what is cached, to those it comes after, and to itself."""
+        length = request.tokens.shape[1]
         bias = np.zeros((1, 1, length, past + length), np.float32)
         if length > 1:
-            bias[0, 0, :, past:] = np.triu(np.full((length, length), self.masked_value, np.float32), 1)
+            bias[0, 0, :, past:][~request.sees] = self.masked_value
         return bias
 
     def padding_bias(self, encoded: Encoded) -> FloatArray:
@@ -159,9 +163,9 @@ class DecoderState:
         """Attend to `encoded` from now on; the cache stays."""
         self._encoded = in_runtime(encoded)
 
-    def rewind(self, drop: int) -> None:
-        """Forget the newest `drop` positions of every row."""
-        self.cache = self.cache.rewound(self.cache.length - drop)
+    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
+        """Forget the newest `drop` positions of every row, but those at the places `keep` among them."""
+        self.cache = self.cache.rewound(self.cache.length - drop, keep)
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` after the cache.
@@ -169,13 +173,13 @@ class DecoderState:
         Raises `GraphError` when the text context (448 positions) would overflow.
         """
         decoder, cache, encoded = self._decoder, self.cache, self._encoded
-        count, length = request.tokens.shape
-        check_context(cache.length, length, decoder.dims)
+        count = len(request.tokens)
+        check_context(cache.length, int(request.depths.max()) + 1, decoder.dims)
         rows = Rows(
             tokens=request.tokens,
             first=np.full((count, 1), cache.length),
             parents=np.arange(count) if request.parents is None else np.array(request.parents),
-            self_bias=decoder.causal_bias(cache.length, length),
+            self_bias=decoder.causal_bias(cache.length, request),
             cross_bias=decoder.padding_bias(encoded),
             suppress=decoder.suppression(request),
             cache=cache,

@@ -57,8 +57,10 @@ class DecoderRun(Protocol):
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` after the cache. Raises `GraphError` when the text context would overflow."""
 
-    def rewind(self, drop: int) -> None:
-        """Forget the newest `drop` positions of every row."""
+    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
+        """Forget the newest `drop` positions of every row, but those at the places `keep` among them, which move up:
+        of a tree of tokens one path stays.
+        """
 
     def hear(self, encoded: Encoded) -> None:
         """Attend to `encoded` from now on, which may be longer or other audio. The cache stays: what was fed before

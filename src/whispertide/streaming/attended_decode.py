@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.alignment import alignment_heads
+from whispertide.decoding.draft import in_turn
 from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import RepetitionGuard, SameToken
 from whispertide.decoding.longform import Cost
@@ -290,11 +291,15 @@ class AttendedDecode:
         rules, end, reference = self._rules(listen, options), self._end(listen), self.job.plan.reference
         if sure:
             reference = Reference.exactly(sure)
+        drafter = self.job.equipment.drafter
+        ahead = None if drafter is None else drafter.draft(prompt)
         if end is not None:  # whatever the options say: the second-best token is greedy search's
-            search = TokenSearch(prompt, rules, GREEDY, end=end, guards=guards)
+            search = TokenSearch(prompt, rules, GREEDY, draft=ahead, end=end, guards=guards)
+        elif options.beam == 1:
+            known = None if reference is None else reference.draft(self.tokenizer, rules)
+            search = build_search(prompt, rules, options, draft=in_turn(known, ahead), guards=guards)
         else:
-            draft = reference.draft(self.tokenizer, rules) if reference is not None and options.beam == 1 else None
-            search = build_search(prompt, rules, options, draft=draft, guards=guards)
+            search = build_search(prompt, rules, options, guards=guards)
         return run_search(search, self.model.decoder(self.encoded, heads=self._heads(listen)))
 
     def _is_retry(self, listen: Listening) -> bool:

@@ -19,13 +19,14 @@ from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import Equipment
+from whispertide.streaming.searches import Search
 from whispertide.streaming.stages import SerialExecutor
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 
-ExecutorKey = tuple[Framing, bool, bool]
+ExecutorKey = tuple[Framing, bool, Search | None]
 
 
 def make_executor(
@@ -69,7 +70,8 @@ def _equipment(
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
     if detector is None and _detects(recipe):
         detector = TruncationDetector.beside(model.checkpoint)
-    equipment = Equipment(model, frame, suffix, detector, encoder=encoder)
+    drafter = recipe.search.drafter(model.checkpoint)
+    equipment = Equipment(model, frame, suffix, detector, encoder=encoder, drafter=drafter)
     if recipe.search.kind == "unrolled":
         equipment.open_unrolled()
     return equipment
@@ -85,7 +87,8 @@ def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel
 
 def executor_key(recipe: Recipe) -> ExecutorKey:
     """All of a recipe that an executor depends on."""
-    return recipe.framing, _detects(recipe), recipe.search.kind == "unrolled"
+    search = recipe.search
+    return recipe.framing, _detects(recipe), search if search.kind in ("unrolled", "drafted") else None
 
 
 def _detects(recipe: Recipe) -> bool:

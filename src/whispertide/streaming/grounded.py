@@ -61,7 +61,7 @@ class Grounded(Attending):
     kind: ClassVar[str] = "grounded"
     streams: ClassVar[bool] = False
     overlaps: ClassVar[bool] = False
-    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled")
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled", "drafted")
 
     near_end_s: float = setting(
         0.5, "a word this close to the end ends the decode (0 = none does)", least=0, most=CHUNK_SECONDS

@@ -68,7 +68,7 @@ class LocalAgreement(Choice):
     kind: ClassVar[str] = "local-agreement"
     streams: ClassVar[bool] = False
     overlaps: ClassVar[bool] = True
-    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified")
+    searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified", "drafted")
 
     agreement: int = setting(2, "so many rounds must hear a word", least=2, most=10)
     compare: Compare = setting("normalised", '"normalised": without case and punctuation; "exact": as written')

@@ -25,7 +25,7 @@ from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.masked import Masked
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
-from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Unrolled, Verified
+from whispertide.streaming.searches import Beam, Drafted, Greedy, Pruned, Search, Unrolled, Verified
 from whispertide.streaming.stable import Stable
 
 
@@ -37,7 +37,7 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive),
     "framing": _named(Pad30, Bare, Buckets, Hush, Masked, Open, Blocks),
-    "search": _named(Greedy, Beam, Unrolled, Pruned, Verified),
+    "search": _named(Greedy, Beam, Unrolled, Pruned, Verified, Drafted),
     "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable, HeldAgreement),
     "executor": _named(Serial, Pipelined, Auto),
 }

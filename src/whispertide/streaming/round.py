@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from whispertide.decoding.draft import Drafter
 from whispertide.decoding.longform import Cost, Stage
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
@@ -56,6 +57,7 @@ class Equipment:
     frame     how a window becomes encoder input
     suffix    the samples of a hush word, if one goes after every window
     detector  tells whether the last word was spoken to its end
+    drafter   drafts ahead of greedy searches where a round has nothing to go by
     unrolled  static graphs of the decoder; None: built, or found in the cache, when a plan first asks for them
     encoder   runs the first stage, if that is not to be `model`
     """
@@ -66,6 +68,7 @@ class Equipment:
     detector: WordEndDetector | None = None
     unrolled: StaticEngine | None = None
     encoder: "WhisperModel | None" = None
+    drafter: Drafter | None = None
     kinds: Callable[[str | None], TokenKinds] = field(init=False, repr=False)  # words from punctuation in a language
     _rules: Callable[[tuple[int, ...] | None, bool], Rules] = field(init=False, repr=False)
 

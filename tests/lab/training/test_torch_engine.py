@@ -66,7 +66,7 @@ def close(found: np.ndarray | None, expected: np.ndarray | None) -> None:
 
 
 def same_output(found: DecodeOutput, expected: DecodeOutput) -> None:
-    for name in ("top_logprobs", "time_logprobs", "time_mass", "logits", "attention"):
+    for name in ("top_logprobs", "time_logprobs", "time_mass", "logits", "attention", "hidden"):
         if (value := getattr(expected, name)) is not None:
             close(getattr(found, name), value)
     for name in ("top_ids", "time_ids"):
@@ -94,7 +94,7 @@ def test_windows(graphs: WhisperModel, backed: WhisperModel, mel: FloatArray, se
 
 
 def conversation(state: DecoderRun, vocabulary: int) -> list[DecodeOutput]:
-    """A prefill, a beam of three that changes places, a rewind, a block, and one under suppression."""
+    """A prefill, a beam of three that changes places, a rewind, a block, one under suppression, and a tree."""
     suppress = np.zeros(vocabulary, np.float32)
     suppress[:1000] = -np.inf
     outputs = [state.run(DecodeRequest(np.array([PROMPT]), (0, 3), need="times"))]
@@ -103,6 +103,10 @@ def conversation(state: DecoderRun, vocabulary: int) -> list[DecodeOutput]:
     outputs.append(state.run(DecodeRequest(three[::-1], (0,), parents=(2, 0, 0), suppress=suppress, need="times")))
     state.rewind(1)
     outputs.append(state.run(DecodeRequest(np.array([[11, 290, 262]]), (0, 1, 2), parents=(1,))))
+    tree = DecodeRequest(np.array([[464, 290, 11, 257]]), (0, 1, 2, 3), follows=(-1, 0, 0, 2), hidden=True)
+    outputs.append(state.run(tree))
+    state.rewind(3, (1, 2))
+    outputs.append(state.run(DecodeRequest(np.array([[383]]), (0,))))
     return outputs
 
 

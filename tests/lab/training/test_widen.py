@@ -16,7 +16,8 @@ from reference import ct2_folder, hf_model, mel_of, openai_model
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.causal import CausalAdapter, merged
+from whispertide.checkpoint.causal import CausalAdapter
+from whispertide.checkpoint.low_rank import merged
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.main import app
 from whispertide.decoding.truncation import KIND, TruncationDetector

@@ -8,6 +8,7 @@ Knows nothing of searches, rounds or recipes.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -133,39 +134,46 @@ class TorchRun:
             for key, value in zip(encoded.cross_k, encoded.cross_v, strict=True)
         ]
 
-    def rewind(self, drop: int) -> None:
-        """Forget the newest `drop` positions of every row."""
+    def rewind(self, drop: int, keep: Sequence[int] = ()) -> None:
+        """Forget the newest `drop` positions of every row, but those at the places `keep` among them."""
         if not 0 <= drop <= self._length:
             raise ValueError(f"expected to drop 0 to {self._length} cached positions; got {drop}")
-        self._length -= drop
-        self._past = [(key[:, :, : self._length], value[:, :, : self._length]) for key, value in self._past]
+        before = self._length - drop
+        places = [*range(before), *(before + place for place in keep)]
+        self._length = len(places)
+        self._past = [(key[:, :, places], value[:, :, places]) for key, value in self._past]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` after the cache; as `model.decoder.DecoderState.run` does."""
         network, past = self._engine.network.decoder, self._length
-        length = request.tokens.shape[1]
-        check_context(past, length, self._engine.dims)
+        length, depths = request.tokens.shape[1], request.depths
+        check_context(past, int(depths.max()) + 1, self._engine.dims)
         tokens = torch.from_numpy(np.ascontiguousarray(request.tokens, np.int64)).to(self._engine.device)
-        x = network.embed_tokens(tokens) + network.embed_positions.weight[past : past + length]
+        x = network.embed_tokens(tokens) + network.embed_positions.weight[past + depths]
+        sees = torch.from_numpy(request.sees).to(self._engine.device)
         grown, seen = [], {}
         for number, layer in enumerate(network.layers):
             normed = layer.self_attn_layer_norm(x)
-            heard, cached = self._attend_past(layer.self_attn, normed, number, request.parents)
+            heard, cached = self._attend_past(layer.self_attn, normed, number, request.parents, sees)
             grown.append(cached)
             x = x + heard
             heard, seen[number] = self._attend_audio(layer.encoder_attn, layer.encoder_attn_layer_norm(x), number)
             x = layer.feed_forward(x + heard)
         self._past, self._length = grown, past + length
-        states = network.layer_norm(x)[:, list(request.logits_at)]
+        hidden = network.layer_norm(x)
+        states = hidden[:, list(request.logits_at)]
         logits = functional.linear(states, network.embed_tokens.weight).float()
         attention = torch.stack([seen[layer][:, head] for layer, head in self._heads]) if self._heads else None
-        return self._output(request, logits, attention)
+        output = self._output(request, logits, attention)
+        return replace(output, hidden=hidden.float().cpu().numpy()) if request.hidden else output
 
     def _attend_past(
-        self, attention: Attention, normed: Tensor, number: int, parents: Sequence[int] | None
+        self, attention: Attention, normed: Tensor, number: int, parents: Sequence[int] | None, sees: Tensor
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """What the tokens hear of those before them, and the cache with them in it."""
+        """What the tokens hear of those before them, and the cache with them in it; `sees` [length, length] says which
+        of each other they may hear.
+        """
         query = split(attention, attention.q_proj(normed))
         key, value = split(attention, attention.k_proj(normed)), split(attention, attention.v_proj(normed))
         if self._past:
@@ -173,9 +181,8 @@ class TorchRun:
             if parents is not None:
                 before = tuple(cached[list(parents)] for cached in before)
             key, value = torch.cat([before[0], key], 2), torch.cat([before[1], value], 2)
-        length, total = query.shape[2], key.shape[2]
-        future = torch.ones((length, total), dtype=torch.bool, device=query.device).tril(total - length)
-        heard = functional.scaled_dot_product_attention(query, key, value, attn_mask=future)
+        mask = functional.pad(sees, (key.shape[2] - len(sees), 0), value=True)
+        heard = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return attention.out_proj(heard.transpose(1, 2).flatten(2)), (key, value)
 
     def _attend_audio(self, attention: Attention, normed: Tensor, number: int) -> tuple[Tensor, Tensor]:

@@ -24,8 +24,9 @@ import numpy.typing as npt
 
 from whispertide.checkpoint import Checkpoint, ModelDims, causal, load_checkpoint
 from whispertide.checkpoint.attachments import place
-from whispertide.checkpoint.causal import CausalAdapter, adapted_names
+from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.layout import Shape, expected_shapes
+from whispertide.checkpoint.low_rank import adapted_names
 from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError, WhispertideError
 from whispertide.lab.training.checkpoint_folder import (

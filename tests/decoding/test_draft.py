@@ -1,0 +1,231 @@
+"""Trees of drafts: whoever drafts and whatever they propose, the text is greedy search's, token for token."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scripted_decoder import (
+    EOT,
+    SIZE,
+    SOT,
+    SOT_PREV,
+    SPECIALS,
+    VOCABULARY,
+    ScriptedDecoder,
+    random_script,
+    telling,
+)
+from whispertide.decoding.accept import GREEDY
+from whispertide.decoding.draft import NO_DRAFT, ROOT, Always, Tree, in_turn
+from whispertide.decoding.end import SecondBest
+from whispertide.decoding.ngrams import Ngrams
+from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.reference import Follower, Reference
+from whispertide.decoding.rules import Rules
+from whispertide.decoding.search import SearchResult, run_search
+from whispertide.decoding.token_search import TokenSearch
+from whispertide.types import FloatArray
+
+PROMPT = Prompt((SOT_PREV, 2, SOT), sot_index=2, limit=12)
+PLAIN = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,))
+TIMED = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,), timestamps=True, max_initial_index=3)
+
+Proposal = Callable[[Sequence[int]], Tree]
+
+
+class Proposes(Always):
+    """Drafts by a function, and sees that it is told the state that it asked for."""
+
+    wants_hidden = True
+
+    def __init__(self, proposal: Proposal, before: tuple[int, ...] = PROMPT.tokens) -> None:
+        self._proposal = proposal
+        self._before = before
+        self.proposed: list[Tree] = []
+
+    def propose(self, sampled: Sequence[int], hidden: FloatArray | None = None) -> Tree:
+        if sampled:  # the scripted decoder's hidden state is what was fed before the token that it predicted
+            assert hidden is not None
+            assert tuple(hidden) == (*self._before, *sampled[:-1])
+        self.proposed.append(self._proposal(sampled))
+        return self.proposed[-1]
+
+
+class AsFarAs:
+    """Ends the text where the attention of the last query, the length of what it saw, is so large."""
+
+    def __init__(self, far: int) -> None:
+        self.far = far
+        self.shown: list[tuple[tuple[int, ...], FloatArray]] = []
+
+    def check(self, tokens: Sequence[int], attention: FloatArray | None) -> int | None:
+        assert attention is not None
+        self.shown.append((tuple(tokens), attention))
+        return len(tokens) - 1 if attention[0, -1, 0] >= self.far else None
+
+
+def attend(seen: tuple[int, ...]) -> FloatArray:
+    return np.array([[len(seen), sum(seen)]], dtype=np.float32)
+
+
+def searched(script: Any, rules: Rules, draft: Any = None, **parts: Any) -> tuple[SearchResult, ScriptedDecoder]:
+    decoder = ScriptedDecoder(script, attend=attend)
+    return run_search(TokenSearch(PROMPT, rules, GREEDY, draft=draft, **parts), decoder), decoder
+
+
+def test_drafts_share_their_beginnings() -> None:
+    tree = Tree.merged([(5, 6, 7), (5, 8), (9,), (5, 6)])
+    assert tree == Tree((5, 6, 7, 8, 9), (ROOT, 0, 1, 0, ROOT))
+    assert [tree.child(*at) for at in ((ROOT, 5), (ROOT, 9), (0, 8), (1, 8), (ROOT, 6))] == [0, 4, 3, None, None]
+    assert tree.cut(2) == Tree((5, 6, 8, 9), (ROOT, 0, 0, ROOT))
+    assert tree.cut(0) == NO_DRAFT
+    assert not tree.is_chain
+
+
+def test_one_draft_is_a_chain() -> None:
+    assert Tree.merged([(1, 2, 3)]) == Tree.chain((1, 2, 3))
+    assert Tree.chain((1, 2, 3)).is_chain
+    assert NO_DRAFT.is_chain
+    assert not NO_DRAFT
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Tree:
+    """Any; the same token may stand twice after one parent."""
+    parents = [draw(st.integers(ROOT, place - 1)) for place in range(draw(st.integers(0, 8)))]
+    return Tree(tuple(draw(st.integers(0, SIZE - 1)) for _ in parents), tuple(parents))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    data=st.data(),
+    seed=st.integers(0, 100_000),
+    timed=st.booleans(),
+    far=st.sampled_from([7, 10, 99]),
+    second_best=st.booleans(),
+)
+def test_the_result_is_greedy_searchs(data: st.DataObject, seed: int, timed: bool, far: int, second_best: bool) -> None:
+    rules, script = TIMED if timed else PLAIN, random_script(seed, eot_bonus=2.0)
+    end = SecondBest(lambda token: token < 10, EOT, least=3) if second_best else None
+    alone, ahead = AsFarAs(far), AsFarAs(far)
+    expected, _ = searched(script, rules, guards=[alone], end=end)
+    right = expected.best.tokens
+
+    def propose(sampled: Sequence[int]) -> Tree:
+        """Random drafts, and among them what is right for a while."""
+        good = right[len(sampled) :][: data.draw(st.integers(0, 4))]
+        wrong = data.draw(st.lists(st.lists(st.integers(0, SIZE - 1), max_size=3), max_size=3))
+        forks = [(*good[: data.draw(st.integers(0, len(good)))], *draft) for draft in wrong]
+        return data.draw(trees()) if data.draw(st.booleans()) else Tree.merged([*forks, good])
+
+    found, decoder = searched(script, rules, Proposes(propose), guards=[ahead], end=end)
+    assert found.best.tokens == right
+    assert found.best.stop == expected.best.stop
+    assert found.no_speech_prob == pytest.approx(expected.no_speech_prob)
+    np.testing.assert_allclose(found.best.logprobs, expected.best.logprobs, atol=1e-5)
+    assert found.steps.runs <= expected.steps.runs
+    assert [tokens for tokens, _ in ahead.shown] == [tokens for tokens, _ in alone.shown]
+    for (_, attention), (_, wanted) in zip(ahead.shown, alone.shown, strict=True):
+        np.testing.assert_array_equal(attention, wanted)
+    fed = (*PROMPT.tokens, *(tokens for tokens in right))
+    assert len(decoder.cache) == 1
+    assert decoder.cache[0][: len(fed) - 1] == fed[: len(decoder.cache[0])][: len(fed) - 1]
+
+
+@pytest.mark.parametrize("rules", [PLAIN, TIMED], ids=["text", "timestamps"])
+@pytest.mark.parametrize("ahead", [1, 3, 4])
+def test_a_perfect_drafter_is_accepted_whole(rules: Rules, ahead: int) -> None:
+    script = random_script(3, eot_bonus=-9.0)
+    right = searched(script, rules)[0].best.tokens
+    assert len(right) == PROMPT.limit
+
+    def propose(sampled: Sequence[int]) -> Tree:
+        wrong = [((token + 1) % 10, 3) for token in right[len(sampled) :][:1]]
+        return Tree.merged([*wrong, right[len(sampled) :][:ahead]]) if sampled else NO_DRAFT
+
+    found, decoder = searched(script, rules, Proposes(propose))
+    assert found.best.tokens == right
+    assert found.steps.runs == 1 + -(-(PROMPT.limit - 1) // (ahead + 1))
+    assert decoder.cache == [(*PROMPT.tokens, *right[:-1])]
+
+
+def test_a_path_moves_up_in_the_cache() -> None:
+    tree = Tree.merged([(9, 9, 9), (3, 8), (3, 1, 4)])
+    found, decoder = searched(telling(PROMPT.tokens, [7, 3, 1, 4, 5]), PLAIN, Proposes(lambda sampled: tree))
+    assert found.best.tokens == (7, 3, 1, 4, 5)
+    assert [request.tokens.tolist() for request in decoder.requests[1:3]] == [
+        [[7, 9, 9, 9, 3, 8, 1, 4]],
+        [[5, 9, 9, 9, 3, 8, 1, 4]],
+    ]
+    assert decoder.requests[1].follows == (-1, 0, 1, 2, 0, 4, 4, 6)
+    assert decoder.cache == [(*PROMPT.tokens, 7, 3, 1, 4, 5)]
+
+
+def test_a_chain_is_a_row_like_any_other() -> None:
+    _, decoder = searched(telling(PROMPT.tokens, [3, 1]), PLAIN, Proposes(lambda sampled: Tree.chain((3, 1))))
+    assert all(request.follows is None for request in decoder.requests)
+
+
+def test_nothing_beyond_the_limit_is_fed() -> None:
+    tree = Tree.merged([(1,) * 9, (2,) * 9])
+    _, decoder = searched(random_script(1, eot_bonus=-9.0), PLAIN, Proposes(lambda sampled: tree))
+    positions = [0]
+    for request in decoder.requests:
+        assert positions[-1] + request.depths.max() + 1 <= len(PROMPT.tokens) + PROMPT.limit - 1
+        positions.append(len(PROMPT.tokens) + len(positions) - 1)
+
+
+def test_the_second_drafts_where_the_first_has_nothing() -> None:
+    known = Follower((3, 1, 9, 9), PLAIN, Reference.exactly((3, 1, 9, 9)))
+    other = Proposes(lambda sampled: Tree.chain((5, 6)))
+    both = in_turn(known, other)
+    assert both is not None
+    assert both.wants_hidden
+    found, decoder = searched(telling(PROMPT.tokens, [3, 1, 4, 5, 6, 7]), PLAIN, both)
+    assert found.best.tokens == (3, 1, 4, 5, 6, 7)
+    assert [request.tokens[0].tolist() for request in decoder.requests] == [
+        [*PROMPT.tokens, 3, 1, 9, 9],
+        [4, 5, 6],
+        [7, 5, 6],
+    ]
+    assert in_turn(known, None) is known
+    assert in_turn(None, other) is other
+    assert in_turn(None, None) is None
+
+
+# --- n-grams ----------------------------------------------------------------------------------------------------------
+
+
+def proposed(said: Sequence[int], sampled: Sequence[int], **how: int) -> Tree:
+    return Ngrams(**how).draft(Prompt(tuple(said), 0, 20)).propose(sampled)
+
+
+def test_what_was_said_after_the_same_words() -> None:
+    assert proposed([1, 2, 3, 4, 5, 9], [1, 2], length=3) == Tree.chain((3, 4, 5))
+    assert proposed([9], [1, 2, 7, 1, 2], length=3) == Tree.chain((7, 1, 2))
+    assert proposed([1, 2, 3], [9, 2]) == NO_DRAFT  # one token alone is no match
+    assert proposed([], []) == NO_DRAFT
+
+
+def test_longer_matches_go_first_then_later_ones() -> None:
+    said = [1, 2, 3, 5, 2, 3, 6, 2, 3, 7]
+    assert proposed(said, [1, 2, 3], length=1) == Tree.chain((5,))
+    assert proposed(said, [2, 3], length=1) == Tree.chain((7,))
+    assert proposed(said, [1, 2, 3], width=3, length=1).tokens == (5, 7, 6)
+    assert proposed(said, [1, 2, 3], width=9, length=2) == Tree((5, 2, 7, 1, 6, 2), (ROOT, 0, ROOT, 2, ROOT, 4))
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 100_000), width=st.integers(1, 4), length=st.integers(1, 5), period=st.integers(1, 4))
+def test_ngrams_find_what_greedy_finds(seed: int, width: int, length: int, period: int) -> None:
+    def loops(seen: tuple[int, ...]) -> FloatArray:  # so that something is said twice
+        return random_script(seed, eot_bonus=0.0)(seen[:2] + seen[-period:])
+
+    expected, _ = searched(loops, PLAIN)
+    found, _ = searched(loops, PLAIN, Ngrams(width, length).draft(PROMPT))
+    assert found.best.tokens == expected.best.tokens
+    assert found.best.stop == expected.best.stop
