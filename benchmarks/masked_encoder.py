@@ -27,7 +27,8 @@ from random_checkpoint import random_checkpoint
 
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.checkpoint.mask import MaskName
-from whispertide.features import Features, Transcription
+from whispertide.decoding.longform import Transcription
+from whispertide.features import Features
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.speech.talks import open_talks
 from whispertide.model.engine import Encoded
