@@ -1,8 +1,7 @@
 """One decode of a window, watched by its own attention: no timestamps, no fallback to higher temperatures.
 
-The forced prefix carries what is confirmed, so only what is new is decoded, and the words are timed by the attention of
-the decode itself. A greedy decode may run in static graphs of several steps each; text that they cannot hold is decoded
-step by step. `single_pass` says when a window is decoded and when it is decoded again.
+The forced prefix carries what is confirmed, so only what is new is decoded. Its own attention times the words.
+A greedy decode may run in static graphs of several steps; longer text is decoded step by step. `single_pass` says when.
 """
 
 import time
@@ -35,7 +34,6 @@ from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.engine import Encoded
-
 
 MARGIN_TOKENS = 20  # of the text context that prompt and prefix leave to what is decoded, at least
 RETRY_TOKENS_PER_S = 1.5  # speech is denser; until then a retried decode may not end (NPUsper)
