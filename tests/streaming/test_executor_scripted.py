@@ -18,7 +18,7 @@ from whispertide.streaming.hush import HushWord
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import RoundPlan
-from whispertide.streaming.searches import Greedy
+from whispertide.streaming.searches import Drafted, Greedy, Unrolled
 from whispertide.streaming.whole_window import HeardSegments, WholeWindow
 from whispertide.types import FRAME_SAMPLES, Span, Word
 
