@@ -17,7 +17,7 @@ from whispertide.streaming.hush import HushWord
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import Equipment, RoundPlan
-from whispertide.streaming.searches import Greedy
+from whispertide.streaming.searches import Drafted, Greedy, Unrolled
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.whole_window import HeardSegments, WholeWindow
 from whispertide.types import FRAME_SAMPLES, Span, Word
@@ -341,12 +341,13 @@ class TestMaking:
     @pytest.mark.parametrize(
         ("changes", "key"),
         [
-            ({}, (PAD30, False, False)),
-            ({"policy": "align-att", "framing": "bare"}, (BARE, False, False)),
-            ({"policy": "grounded"}, (PAD30, False, False)),
-            ({"policy": "align-att", "truncate": "detector"}, (PAD30, True, False)),
-            ({"policy": "align-att", "search": "unrolled"}, (PAD30, False, True)),
-            ({"framing": "hush", "hush_s": 0.25}, (Hush(hush_s=0.25), False, False)),
+            ({}, (PAD30, False, None)),
+            ({"policy": "align-att", "framing": "bare"}, (BARE, False, None)),
+            ({"policy": "grounded"}, (PAD30, False, None)),
+            ({"policy": "align-att", "truncate": "detector"}, (PAD30, True, None)),
+            ({"policy": "align-att", "search": "unrolled"}, (PAD30, False, Unrolled())),
+            ({"framing": "hush", "hush_s": 0.25}, (Hush(hush_s=0.25), False, None)),
+            ({"search": "drafted", "width": 2}, (PAD30, False, Drafted(width=2))),
         ],
     )
     def test_recipes_of_the_same_key_may_share_an_executor(self, changes: dict[str, Any], key: Any) -> None:

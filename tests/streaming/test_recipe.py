@@ -419,7 +419,18 @@ RANGES: dict[str, tuple[float, float]] = {
     "stream_s": (4, 30),
     "rescored": (0, 20),
     "most_tokens": (1, 200),
+    "hold": (1, 20),
+    "least_logprob": (-20, 0),
+    "stop_tokens": (0, 224),
+    "stop_ratio": (1.1, 20),
 }
+OTHERWISE = {("stable", "carry"): (0, 20)}  # where a choice has another range than the rest
+
+
+def range_of(choice: type[Choice], name: str) -> tuple[float, float]:
+    return OTHERWISE.get((choice.kind, name), RANGES[name])
+
+
 # What else may be written: the names.
 NAMES = {
     "compare": ("normalised", "exact"),
@@ -431,6 +442,7 @@ NAMES = {
     "word_times": ("dtw", "attended"),
     "align": ("bigram", "time", "first"),
     "holds": ("either", "both", "best"),
+    "cut": ("cursor", "full"),
     "mask": get_args(MaskName),
     "source": ("recurrent", "ngram"),
 }
@@ -470,14 +482,14 @@ def test_every_choice_and_field_says_what_it_is(choice: type[Choice]) -> None:
         assert not about.endswith("."), "the fields are listed as parts of a sentence"
         ranged = field_types(choice)[item.name] in (int, float)
         declared = (item.metadata["least"], item.metadata["most"])
-        assert declared == (RANGES[item.name] if ranged else (None, None)), item.name
+        assert declared == (range_of(choice, item.name) if ranged else (None, None)), item.name
 
 
 @pytest.mark.parametrize(("choice", "name"), NUMBERS, ids=[f"{one.kind}-{name}" for one, name in NUMBERS])
 def test_a_number_may_be_its_least_and_its_most_and_nothing_beyond(choice: type[Choice], name: str) -> None:
     kind = field_types(choice)[name]
     room = {other: value for other, value in ROOM.get(name, {}).items() if other in field_types(choice)}
-    for value, sign in zip(RANGES[name], (-1, 1), strict=True):
+    for value, sign in zip(range_of(choice, name), (-1, 1), strict=True):
         assert getattr(choice(**room, **{name: value}), name) == value
         with pytest.raises(OptionError, match=f"expected {name} between"):
             choice(**room, **{name: beyond(kind, name, value, sign)})
