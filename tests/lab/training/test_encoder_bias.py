@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from whispertide.checkpoint import load_checkpoint
+from whispertide.checkpoint.mask import Mask
 
 torch = pytest.importorskip("torch")
 
@@ -46,19 +47,14 @@ def by_rule(rule: Any) -> Any:
     return torch.tensor([[rule(row, column) for column in range(FRAMES)] for row in range(FRAMES)])
 
 
-def block_diagonal(frames: int, block: int) -> Any:
-    """Frames see only their own block of `block` frames."""
-    number = torch.arange(frames) // block
-    return torch.zeros(frames, frames).masked_fill(number[:, None] != number[None], float("-inf"))
-
-
 RULES = {
     "all": (None, lambda row, column: True),
-    "block-diagonal": (block_diagonal(FRAMES, BLOCK), lambda row, column: column // BLOCK == row // BLOCK),
+    "block-diagonal": (masks.block_diagonal(FRAMES, BLOCK), lambda row, column: column // BLOCK == row // BLOCK),
     "blocks that do not fill the window": (
-        block_diagonal(FRAMES, 5),
+        masks.block_diagonal(FRAMES, 5),
         lambda row, column: column // 5 == row // 5,
     ),
+    "c4": (masks.mask_bias(Mask(BLOCK, causal=True), FRAMES), lambda row, column: column // BLOCK <= row // BLOCK),
     "block-causal, the first block longer": (
         masks.block_causal(FRAMES, 2, 5),
         lambda row, column: column < next(end for end in (5, 7, 9, 11, 13) if row < end),
@@ -84,6 +80,6 @@ def test_a_mask_is_part_of_one_call_alone() -> None:
     encoder = Encoder(DIMS)
     mel = torch.randn(1, 4, 2 * FRAMES)
     with torch.no_grad():
-        before, masked, after = encoder(mel), encoder(mel, block_diagonal(FRAMES, BLOCK)), encoder(mel)
+        before, masked, after = encoder(mel), encoder(mel, masks.block_diagonal(FRAMES, BLOCK)), encoder(mel)
     assert torch.equal(before, after)
     assert not torch.allclose(before, masked)
