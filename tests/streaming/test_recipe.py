@@ -211,7 +211,7 @@ def test_changes_of_the_recipe_and_of_the_decode_options() -> None:
 def test_what_may_be_written_of_a_field() -> None:
     known = every_field()
     assert list(known)[:5] == list(CHOICES)
-    assert known["policy"] == ("local-agreement", "align-att", "grounded", "stable")
+    assert known["policy"] == ("local-agreement", "align-att", "grounded", "stable", "held-agreement")
     assert known["vad"] == ("true", "false")
     assert known["truncate"] == ("none", "last-word", "near-end", "detector")
     assert known["step_s"] == ()
@@ -540,7 +540,7 @@ def changed(draw: st.DrawFn, choice: type[Choice]) -> Choice:
         elif name in NAMES:
             values[name] = draw(st.sampled_from(NAMES[name]))
         else:
-            least, most = RANGES[name]
+            least, most = range_of(choice, name)
             numbers = st.integers(int(least), int(most)) if kind is int else st.floats(least, most)
             values[name] = draw(numbers)
     try:
