@@ -560,7 +560,7 @@ def whisperflow(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 @pytest.mark.parametrize(
     ("item", "said"),
     [
-        ("table 2", r"nano\.en +100 +100 +50"),
+        ("table 2", r"nano\.en +5 +100 +100 +50"),
         ("table 4", r"0\.75 s +3\.33 +0\.75 +8\.7 +5\.00"),
         ("figure 7", r"\n\s*whisperflow executor=pipelined +0\.1 s"),
         ("figure 8", r"\n\s*whisper-streaming +2 s"),
