@@ -14,13 +14,14 @@ demo: $(VENV)/.base
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest
 BOTH_CORES := --numprocesses 2 --dist worksteal
 
+# A third process computes while the tests of another wait for sockets.
 test: $(VENV)/.test
-	$(PYTEST) $(BOTH_CORES)
+	$(PYTEST) --numprocesses 3 --dist worksteal
 
 slow: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) -m slow
 
-# For whoever reshapes recipes or decoding: every trace, those of 300 s of talks too. Talks need speech synthesizers.
+# For whoever reshapes recipes or decoding: every trace, whole, and 300 s of talks. Talks need speech synthesizers.
 golden: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) -m 'golden or slow' tests/test_golden.py
 

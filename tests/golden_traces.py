@@ -109,8 +109,10 @@ def record(recipe: str, audio: FloatArray) -> Golden:
     return Golden(digest(audio), arithmetic(), session.boundaries, session.loads, plain(events))
 
 
-def replay(recipe: str, audio: FloatArray, golden: Golden, seed: int = 0) -> tuple[dict[str, Any], ...]:
-    """Run it with the recorded boundaries, in random portions."""
+def replay(
+    recipe: str, audio: FloatArray, golden: Golden, *, beginning: bool = False, seed: int = 0
+) -> tuple[dict[str, Any], ...]:
+    """Run it with the recorded boundaries, in random portions; a `beginning` of the audio does not end."""
     like = transcriber().session(recipe)
     schedule = Recorded(golden.boundaries, golden.loads)
     session = Session(like.recipe, like.executor, make_gate(like.recipe), options=like.options, schedule=schedule)
@@ -118,7 +120,7 @@ def replay(recipe: str, audio: FloatArray, golden: Golden, seed: int = 0) -> tup
     events: list[Event] = []
     for block in blocks(audio, iter(lambda: dice.randint(1, SAMPLE_RATE), 0)):
         events += session.push(block)
-    return plain([*events, *session.finish()])
+    return plain(events if beginning else [*events, *session.finish()])
 
 
 def path(audio: str, recipe: str) -> Path:
