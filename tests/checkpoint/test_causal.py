@@ -144,7 +144,7 @@ def test_the_arrays_are_few_and_small(checkpoint: Checkpoint, tmp_path: Path) ->
 def test_the_bundled_model_has_one() -> None:
     bundled = load_checkpoint("nano.en")
     adapter = CausalAdapter.beside(bundled)
-    assert (adapter.rank, adapter.block, adapter.first) == (16, 0, 30)
+    assert (adapter.rank, adapter.block, adapter.first) == (32, 0, 30)
     assert set(adapter.matrices) == set(adapted_names(bundled.dims))
     assert adapter.report["arwer"] < adapter.report["arwer_without"]
     assert (bundled.folder / KIND.file).stat().st_size < 1_000_000
