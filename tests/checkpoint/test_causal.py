@@ -147,7 +147,7 @@ def test_the_bundled_model_has_one() -> None:
     assert (adapter.rank, adapter.block, adapter.first) == (32, 0, 30)
     assert set(adapter.matrices) == set(adapted_names(bundled.dims))
     assert adapter.report["arwer"] < adapter.report["arwer_without"]
-    assert (bundled.folder / KIND.file).stat().st_size < 1_000_000
+    assert (bundled.folder / KIND.file).stat().st_size < 2_000_000
 
 
 # --- as the authors publish them --------------------------------------------------------------------------------------
