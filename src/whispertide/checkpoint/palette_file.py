@@ -6,8 +6,6 @@ damaged file is refused and never becomes weights. Nothing here knows how bits a
 
 import hashlib
 import json
-import math
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ import numpy.typing as npt
 
 from whispertide.checkpoint.layout import Shape
 from whispertide.checkpoint.palette import Palettised
-from whispertide.checkpoint.safetensors_file import SafetensorsFile
+from whispertide.checkpoint.safetensors_file import SafetensorsFile, header_of
 from whispertide.errors import CheckpointError
 
 FORMAT = "whispertide-palettes"
@@ -28,7 +26,6 @@ VERSION = 1
 PARTS = ("palettes", "indices", "outliers", "gaps")
 
 _AGAIN = "download it, or make it, again"
-_TYPES: Mapping[str, str] = {"|u1": "U8", "<f2": "F16", "<f4": "F32"}
 
 Stored = Palettised | npt.NDArray[Any]  # an array: a tensor that is kept as it is, float16 or float32
 
@@ -156,7 +153,7 @@ def write_palette_file(path: Path, tensors: Mapping[str, Stored], original: str)
     digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     metadata = {"format": FORMAT, "version": str(VERSION), "digest": digest, "index": text}
     with path.open("wb") as file:
-        file.write(_header(parts, metadata))
+        file.write(header_of({name: (array.shape, array.dtype) for name, array in parts.items()}, metadata))
         for array in parts.values():
             file.write(array.data)
 
@@ -166,19 +163,3 @@ def _parts(name: str, tensor: Stored) -> dict[str, npt.NDArray[Any]]:
         return {name: np.ascontiguousarray(tensor)}
     arrays = (tensor.palettes, tensor.indices, tensor.outliers, tensor.gaps)
     return {f"{name}.{part}": np.ascontiguousarray(array) for part, array in zip(PARTS, arrays, strict=True)}
-
-
-def _header(parts: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    begin = 0
-    for name, array in parts.items():
-        end = begin + math.prod(array.shape) * array.dtype.itemsize
-        header[name] = {
-            "dtype": _TYPES[array.dtype.newbyteorder("<").str],
-            "shape": list(array.shape),
-            "data_offsets": [begin, end],
-        }
-        begin = end
-    content = json.dumps(header, separators=(",", ":")).encode()
-    content += b" " * (-len(content) % 8)
-    return struct.pack("<Q", len(content)) + content

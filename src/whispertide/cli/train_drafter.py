@@ -7,6 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.train_adapter import RunOption
 from whispertide.cli.train_fit import SpokenOption, train_device
 from whispertide.cli.train_hush import speech_or_synthetic
 
@@ -25,12 +26,7 @@ def drafter(
     steps: Annotated[int, typer.Option("--steps", min=1, help="Updates in all.")] = 1500,
     language: SpokenOption = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed for the windows, the weights and the batches.")] = 0,
-    run: Annotated[
-        Path | None,
-        typer.Option(
-            "--run", metavar="FOLDER", help="Folder of the run. An existing run continues. Default: a new one here."
-        ),
-    ] = None,
+    run: RunOption = None,
 ) -> ExitCode:
     """Train a drafter: a small network that guesses the next tokens, so that greedy search takes fewer decoder runs.
 

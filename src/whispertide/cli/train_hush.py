@@ -8,6 +8,7 @@ import typer
 from whispertide.atomic import replacing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.train_adapter import RunOption
 from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_device, train_workers
 from whispertide.cli.train_prepare import prepared
 from whispertide.errors import OptionError
@@ -37,12 +38,7 @@ def hush(
         int, typer.Option("--held-out", min=1, help="Held-out windows, by which the best epochs are chosen.")
     ] = 80,
     seed: Annotated[int, typer.Option("--seed", help="Seed for the windows and the first noise.")] = 0,
-    run: Annotated[
-        Path | None,
-        typer.Option(
-            "--run", metavar="FOLDER", help="Folder of the run. An existing run continues. Default: a new one here."
-        ),
-    ] = None,
+    run: RunOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> ExitCode:

@@ -19,7 +19,7 @@ from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Watch
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import check_range, setting
-from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise, waits
+from whispertide.streaming.repetition import CONTEXT, waits, without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
@@ -268,10 +268,7 @@ class AlignAtt(Attending):
     def _without_loops(self, state: AlignAttState, words: list[TokenWord]) -> list[TokenWord]:
         if not self.loop_guard:
             return words
-        before = [word.word for word in state.words[-CONTEXT:]]
-        kept = cut_loops(before, [word.word for word in words], normalise).words
-        ids = {id(word) for word in kept}
-        return [word for word in words if id(word.word) in ids]
+        return without_loops([word.word for word in state.words[-CONTEXT:]], words)
 
     def _heard_to(self, state: AlignAttState) -> int:
         """Where the confirmed words in the window end."""

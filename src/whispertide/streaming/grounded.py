@@ -20,7 +20,7 @@ from whispertide.decoding.token_words import TokenWord
 from whispertide.decoding.watch import Halt
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import check_range, setting
-from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
+from whispertide.streaming.repetition import CONTEXT, normalise, without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, frames
@@ -158,8 +158,7 @@ class Grounded(Attending):
             words = words[_repeated(state.tail, words) :]
         if not self.loop_guard:
             return words
-        kept = {id(word) for word in cut_loops(state.tail, [word.word for word in words], normalise).words}
-        return [word for word in words if id(word.word) in kept]
+        return without_loops(state.tail, words)
 
     def _is_speculative(self, words: Sequence[TokenWord], window: Span) -> bool:
         """Whether the times of these words cannot be trusted, or there is but one, which may still be spoken."""

@@ -22,7 +22,7 @@ from whispertide.decoding.early_stop import EarlyStop
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import Choice, setting
-from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
+from whispertide.streaming.repetition import CONTEXT, normalise, without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import SinglePass
@@ -152,12 +152,9 @@ class HeldAgreement(Choice):
         sure = max(len(certain) - hold, 0)
         words, state.held, state.guess = certain[:sure], certain[sure:], state.guess[count:]
         state.words += words
-        if self.loop_guard:
-            said = [word.word for word in state.tail]
-            kept = {id(word) for word in cut_loops(said, [word.word for word in words], normalise).words}
-            state.tail = (*state.tail, *words)[-CONTEXT:]
-            return [word for word in words if id(word.word) in kept]
-        return list(words)
+        said = [word.word for word in state.tail]
+        state.tail = (*state.tail, *words)[-CONTEXT:]
+        return without_loops(said, words) if self.loop_guard else list(words)
 
     # --- which audio --------------------------------------------------------------------------------------------------
 

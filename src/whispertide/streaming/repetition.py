@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol, TypeVar
 
 from whispertide.types import SAMPLE_RATE, Word
 
@@ -86,6 +87,24 @@ def cut_loops(
         tuple(i in suspect for i in kept),
         tuple(i in suspect for i in range(len(context))),
     )
+
+
+class Worded(Protocol):
+    """Something that is a word, and more."""
+
+    @property
+    def word(self) -> Word:
+        """The word."""
+
+
+W = TypeVar("W", bound=Worded)
+
+
+def without_loops(said: Sequence[Word], words: Sequence[W]) -> list[W]:
+    """Those of `words` that may be confirmed after what was `said`: without the surplus copies of loops."""
+    kept = cut_loops(said, [one.word for one in words], normalise).words
+    ids = {id(word) for word in kept}
+    return [one for one in words if id(one.word) in ids]
 
 
 def _plausible_copies(words: Sequence[Word], run: Run) -> int:

@@ -17,7 +17,7 @@ from typing import ClassVar
 from whispertide.decoding.stable import Rule, Scored
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.choice import Choice, setting
-from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
+from whispertide.streaming.repetition import CONTEXT, without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stable_beam import HeardStream, StableBeam
@@ -158,9 +158,8 @@ class Stable(Choice):
         )
         if not self.loop_guard:
             return list(words)
-        before = [word.word for word in state.words[: len(state.words) - len(words)]][-CONTEXT:]
-        kept = {id(word) for word in cut_loops(before, [word.word for word in words], normalise).words}
-        return [word for word in words if id(word.word) in kept]
+        said = state.words[: len(state.words) - len(words)][-CONTEXT:]
+        return without_loops([word.word for word in said], words)
 
     # --- which audio --------------------------------------------------------------------------------------------------
 

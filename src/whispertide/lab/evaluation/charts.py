@@ -82,7 +82,7 @@ _DISTRIBUTIONS = (  # of which latencies, caption, note
 
 
 def _distribution(cells: Sequence[Cell], key: str, caption: str, note: str) -> str:
-    chosen = [cell for cell in typical(cells) if _latencies(cell, key)]
+    chosen = [cell for cell in typical(cells) if latencies(cell, key)]
     return page.figure(latency_plot(chosen, key, caption), caption, note) if chosen else ""
 
 
@@ -90,7 +90,7 @@ def latency_plot(
     cells: Sequence[Cell], key: str = "confirmed_s", caption: str = "how late words are confirmed"
 ) -> plots.Drawing:
     """The distribution of latencies alone; cells without any are left out."""
-    samples = [(label(cell, cells), values) for cell in cells if (values := _latencies(cell, key))]
+    samples = [(label(cell, cells), values) for cell in cells if (values := latencies(cell, key))]
     return plots.distribution(samples, x_label="latency (s)", title=_title(caption, cells))
 
 
@@ -203,7 +203,8 @@ def _variants(cells: Sequence[Cell]) -> list[Cell]:
     return [cell for cell in cells if (cell.spec.recogniser, cell.spec.step_s) in changed]
 
 
-def _latencies(cell: Cell, key: str) -> list[float]:
+def latencies(cell: Cell, key: str) -> list[float]:
+    """Those of all its words."""
     return [float(value) for utterance in cell.utterances for value in utterance.get(key) or ()]
 
 

@@ -176,7 +176,7 @@ def _table(runner: "Runner", variants: Sequence[Variant], heading: str, name: st
                 _share(label.hallucinated for label in found),
                 *(_stops(found) if rule is not None else ("–", "–")),
                 report.percent(counts.rate) if counts.rate is not None else "–",
-                *(_said(value) for value in (astuple(theirs) if theirs is not None else 3 * (None,))),
+                *(report.number(value, 1) for value in (astuple(theirs) if theirs is not None else 3 * (None,))),
             )
         )
     columns = ("hallucinating %", "backward shifts %", "undesired % of them")
@@ -190,10 +190,6 @@ def _stops(labels: Sequence[Label]) -> tuple[str, str]:
     undesired = sum(label.undesired for label in stops)
     lost = f"{report.percent(undesired / len(stops))} ({undesired} of {len(stops)})" if stops else "–"
     return _share(label.shifted for label in labels), lost
-
-
-def _said(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
 
 
 def _ratio(part: float, whole: float) -> float:

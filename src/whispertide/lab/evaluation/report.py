@@ -43,6 +43,11 @@ def percent(value: float) -> str:
     return f"{100 * value:.2f}"
 
 
+def number(value: float | None, digits: int) -> str:
+    """With so many decimals; a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table of cells: a key of the score, its heading, and how a value is written."""

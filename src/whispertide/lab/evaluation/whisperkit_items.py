@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whispertide.lab.evaluation import plots, report
+from whispertide.lab.evaluation import charts, plots, report
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.peer_cells import PeerMissing
@@ -69,11 +69,13 @@ def accuracy_figure(runner: "Runner") -> Outcome:
     """WhisperKit, figure 8: word errors of the confirmed text, and corrections of the hypothesis."""
     cells, missing = _cells(runner)
     rows = [
-        (label, report.percent(score["wer"]), _number(score["revisions_per_100"], 1), str(_corrections(cell)))
+        (label, report.percent(score["wer"]), report.number(score["revisions_per_100"], 1), str(_corrections(cell)))
         for label, cell in cells
         for score in (cell.score,)
     ]
-    rows += [(one.name, _number(one.wer, 2), "–", _number(one.corrections, 0)) for one in PUBLISHED if one.wer]
+    rows += [
+        (one.name, report.number(one.wer, 2), "–", report.number(one.corrections, 0)) for one in PUBLISHED if one.wer
+    ]
     bars = [plots.Bar(label, 100 * cell.score["wer"]) for label, cell in cells]
     bars += [plots.Bar(one.name, one.wer, colour=1) for one in PUBLISHED if one.wer is not None]
     restless = [plots.Bar(label, cell.score["revisions_per_100"] or 0.0) for label, cell in cells]
@@ -99,13 +101,13 @@ def _late(runner: "Runner", ours: str, cursor: str, published: str, caption: str
     """Both measures of one stream of text: a table of all systems, a bar for each, and the spread of ours."""
     cells, missing = _cells(runner)
     keys = (f"{cursor}_s", f"{cursor}_unclamped_s", *(f"{ours}_{part}_s" for part in ("mean", "median", "p90", "p99")))
-    rows = [(label, *(_number(cell.score[key], 2) for key in keys), _matched(cell)) for label, cell in cells]
+    rows = [(label, *(report.number(cell.score[key], 2) for key in keys), _matched(cell)) for label, cell in cells]
     said = [(one.name, value) for one in PUBLISHED if (value := getattr(one, published)) is not None]
     rows += [(name, f"{value:.2f}", *("–" for _ in keys[1:]), "–") for name, value in said]
     bars = [plots.Bar(label, value) for label, cell in cells if (value := cell.score[keys[0]]) is not None]
     bars += [plots.Bar(name, value, colour=1) for name, value in said]
     columns = ("system", "cursor s", "unclamped s", "mean s", "median s", "p90 s", "p99 s", "matched %")
-    spread = [(label, samples) for label, cell in cells if (samples := _samples(cell, f"{ours}_s"))]
+    spread = [(label, samples) for label, cell in cells if (samples := charts.latencies(cell, f"{ours}_s"))]
     drawn = [
         Plot(plots.bars(bars, x_label="cursor latency (s)", title=caption.lower()), f"{caption}: OpenBench's mean")
     ]
@@ -137,17 +139,9 @@ def _with(note: str, missing: Sequence[str]) -> str:
     return f"{note} Not measured: {'; '.join(missing)}." if missing else note
 
 
-def _samples(cell: "Cell", key: str) -> list[float]:
-    return [value for row in cell.utterances for value in row[key] or ()]
-
-
 def _corrections(cell: "Cell") -> int:
     return sum(row["revisions"] for row in cell.utterances)
 
 
 def _matched(cell: "Cell") -> str:
     return "–" if cell.score["matched"] is None else report.percent(cell.score["matched"])
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"

@@ -93,14 +93,10 @@ def _row(name: str, cell: "Cell") -> tuple[str, ...]:
     published = (f"{theirs.gflop}", f"{theirs.ms}", f"{theirs.clean}", f"{theirs.earnings}") if theirs else 4 * ("–",)
     return (
         name,
-        _number(score["gflop_per_s"], 2),
-        _number(1000 * sum(rounds) / len(rounds) if rounds else None, 1),
+        report.number(score["gflop_per_s"], 2),
+        report.number(1000 * sum(rounds) / len(rounds) if rounds else None, 1),
         report.percent(score["wer"]),
-        _number(score["confirmed_mean_s"], 2),
-        _number(score["first_seen_mean_s"], 2),
+        report.number(score["confirmed_mean_s"], 2),
+        report.number(score["first_seen_mean_s"], 2),
         *published,
     )
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"

@@ -9,7 +9,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -20,12 +19,12 @@ from torch import Tensor
 
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.low_rank import GROUPS, Matrices
-from whispertide.errors import CheckpointError, OptionError, OutputError
+from whispertide.errors import CheckpointError, OptionError
 from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
 from whispertide.lab.training.lora import adapt, adapters
 from whispertide.lab.training.network import load_network
 from whispertide.lab.training.shards import Shards, read_licences
-from whispertide.lab.training.small_run import HELD_BACK
+from whispertide.lab.training.small_run import HELD_BACK, writing
 
 _WARM_UP = 0.05  # of the run
 
@@ -183,7 +182,7 @@ class AdapterTrainer(Generic[B]):
             if self.step % options.epoch == 0 or self.gone >= 1:
                 held_out = self._end_epoch()
                 figures = {"epoch_loss": float(np.mean(losses)), "held_out": held_out, "rate": self.rate()}
-                with self._writing():
+                with writing():
                     append_log(self.folder, self.step, figures)
                 losses = []
                 self.save()
@@ -233,13 +232,6 @@ class AdapterTrainer(Generic[B]):
 
     # --- the state ----------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise OutputError(f"expected a folder that can be written; got {error}") from error
-
     def save(self) -> None:
         """Write `state.pt`, whole or not at all. Raises `OutputError`."""
         content = {
@@ -250,7 +242,7 @@ class AdapterTrainer(Generic[B]):
             "optimiser": self.optimiser.state_dict(),
             "best": [{"step": epoch.step, "loss": epoch.loss, "parameters": epoch.parameters} for epoch in self.best],
         }
-        with self._writing():
+        with writing():
             write_state(self.folder, content)
 
     def load(self) -> None:

@@ -25,12 +25,12 @@ from torch.nn import functional
 from whispertide.atomic import replacing
 from whispertide.checkpoint.layout import EMBEDDING
 from whispertide.decoding.recurrent import LEARNED, CellWeights
-from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
+from whispertide.errors import CheckpointError, CorpusError, OptionError
 from whispertide.features import log_mel
 from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
 from whispertide.lab.training.shards import Shards
-from whispertide.lab.training.small_run import HELD_BACK, note_options
+from whispertide.lab.training.small_run import HELD_BACK, note_options, writing
 from whispertide.lab.training.windows import WindowOptions, compose
 from whispertide.model.request import DecodeRequest
 from whispertide.model.whisper import WhisperModel
@@ -143,11 +143,8 @@ def _write_part(path: Path, part: Sequence[Heard]) -> None:
         "said": np.concatenate([window.said for window in part]),
         "lengths": np.array([len(window.said) for window in part]),
     }
-    try:
-        with replacing(path) as unfinished, unfinished.open("wb") as file:
-            np.savez(file, **arrays)
-    except OSError as error:
-        raise OutputError(f"expected a folder that can be written; got {error}") from error
+    with writing(), replacing(path) as unfinished, unfinished.open("wb") as file:
+        np.savez(file, **arrays)
 
 
 def _read_part(path: Path) -> list[Heard]:
@@ -305,11 +302,9 @@ class DrafterTrainer:
 
     def _save(self) -> None:
         state = {"step": self.step, "network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
-        try:
+        with writing():
             append_log(self.folder, self.step, self.figures)
             write_state(self.folder, state)
-        except OSError as error:
-            raise OutputError(f"expected a folder that can be written; got {error}") from error
 
     def _load(self) -> None:
         state = read_state(self.folder)

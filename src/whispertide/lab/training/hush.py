@@ -12,7 +12,6 @@ Needs torch. Knows nothing of command lines.
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from whispertide.checkpoint import Tokenizer
-from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError
+from whispertide.errors import CheckpointError, CorpusError, OptionError
 from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training.augment import Dice
 from whispertide.lab.training.batches import quiet_worker
@@ -32,7 +31,7 @@ from whispertide.lab.training.loop import STATE, Figures, append_log, read_state
 from whispertide.lab.training.mel import followed
 from whispertide.lab.training.network import Whisper
 from whispertide.lab.training.shards import Shards, Utterance
-from whispertide.lab.training.small_run import HELD_BACK, clean, note_options
+from whispertide.lab.training.small_run import HELD_BACK, clean, note_options, writing
 from whispertide.streaming.framing import LONGEST_HUSH_S, SHORTEST_HUSH_S
 from whispertide.streaming.hush import HushWord
 from whispertide.types import to_samples
@@ -206,7 +205,7 @@ class HushTrainer:
                 held_out = self._end_epoch()
                 each = (time.monotonic() - began) / len(losses)
                 figures = {"epoch_loss": float(np.mean(losses)), "held_out": held_out, "s_per_update": each}
-                with self._writing():
+                with writing():
                     append_log(self.folder, self.step, figures)
                 began, losses = time.monotonic(), []
                 self.save()
@@ -248,13 +247,6 @@ class HushTrainer:
 
     # --- the state ----------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise OutputError(f"expected a folder that can be written; got {error}") from error
-
     def save(self) -> None:
         """Write `state.pt`, whole or not at all. Raises `OutputError`."""
         content = {
@@ -263,7 +255,7 @@ class HushTrainer:
             "optimiser": self.optimiser.state_dict(),
             "best": [asdict(epoch) for epoch in self.best],
         }
-        with self._writing():
+        with writing():
             write_state(self.folder, content)
 
     def load(self) -> None:

@@ -4,6 +4,8 @@ Knows nothing of what is trained.
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,15 @@ HELD_BACK = 20  # one utterance in so many is for validation
 def clean() -> Augmentation:
     """For validation: nothing is changed but the level."""
     return replace(Augmentation.none(), level_db=Augmentation().level_db)
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Raise `OutputError` where what is done meanwhile cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"expected a folder that can be written; got {error}") from error
 
 
 def note_options(options: Any, folder: Path) -> None:

@@ -11,9 +11,6 @@ Numpy only. This module knows nothing of graphs, nor of how a checkpoint is run;
 checkpoint are carried over.
 """
 
-import json
-import math
-import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +24,7 @@ from whispertide.checkpoint.attachments import place
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.layout import Shape, expected_shapes
 from whispertide.checkpoint.low_rank import adapted_names
+from whispertide.checkpoint.safetensors_file import header_of
 from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError, WhispertideError
 from whispertide.lab.training.checkpoint_folder import (
@@ -220,17 +218,10 @@ def write_safetensors(
 
     `tensors` come in the order of `shapes`. Raises OSError, and ValueError for a tensor that is not of its shape.
     """
-    size = np.dtype(dtype).itemsize
-    header: dict[str, object] = {"__metadata__": {"format": "pt"}}  # transformers loads no file without it
-    begin = 0
-    for name, shape in shapes.items():
-        end = begin + math.prod(shape) * size
-        header[name] = {"dtype": f"F{8 * size}", "shape": list(shape), "data_offsets": [begin, end]}
-        begin = end
-    content = json.dumps(header, separators=(",", ":")).encode()
-    content += b" " * (-len(content) % 8)
+    # transformers loads no file without the format
+    header = header_of({name: (shape, dtype) for name, shape in shapes.items()}, {"format": "pt"})
     with path.open("wb") as file:
-        file.write(struct.pack("<Q", len(content)) + content)
+        file.write(header)
         for (name, values), (expected, shape) in zip(tensors, shapes.items(), strict=True):
             if name != expected or values.shape != shape:
                 raise ValueError(f"expected {expected} of shape {shape}; got {name} of shape {values.shape}")
