@@ -13,12 +13,14 @@ from types import MappingProxyType
 from whispertide.errors import OptionError
 
 _BENCH = ("jiwer", "matplotlib", "textalloc", "whisper_normalizer")
+_SERVER = ("prometheus_client", "python_multipart", "starlette", "uvicorn", "websockets")
 
 # Extra (pyproject.toml) -> the modules that its packages bring.
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "bench": _BENCH,
-        "server": ("prometheus_client", "python_multipart", "starlette", "uvicorn", "websockets"),
+        "fleet": (*_SERVER, "nats"),
+        "server": _SERVER,
         "train": (*_BENCH, "peft", "threadpoolctl", "torch"),
     }
 )
