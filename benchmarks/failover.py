@@ -28,6 +28,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tes
 from campaign.processes import ours, process
 from campaign.speaker import Speaker, make_talk
 from nats_server import Nats, nats_server
+from whispertide.server.nats_stream import SessionStream
 
 _TAKEN_OVER = 4001
 
@@ -94,7 +95,8 @@ async def session(figures: Figures, nats: Nats, folder: Path, dice: random.Rando
             elif one._reading is not None:
                 one._reading.cancel()
             await one.connect(there[1])
-            figures.resumed.append(time.monotonic() - began) if how == "kill" else None
+            if how == "kill":
+                figures.resumed.append(time.monotonic() - began)
             if how == "stop":
                 figures.revived += 1
                 here[0].send_signal(signal.SIGCONT)
@@ -131,6 +133,21 @@ async def refused(old: object) -> bool:
     return told and socket.close_code == _TAKEN_OVER  # type: ignore[attr-defined]
 
 
+async def overhead(nats: Nats, count: int = 1_000, size: int = 8_000) -> None:
+    """What writing one record takes, one after another, as the steps of a session do."""
+    stream = SessionStream(nats.address, "overhead")
+    await stream.connect()
+    last, took = 0, []
+    for _ in range(count):
+        began = time.perf_counter()
+        last = await stream.append("overhead", bytes(size), last)
+        took.append(1000 * (time.perf_counter() - began))
+    await stream.forget("overhead")
+    await stream.close()
+    p50, p95 = np.percentile(took, [50, 95])
+    print(f"writing a record of {size} bytes: p50 {p50:.2f} ms, p95 {p95:.2f} ms")
+
+
 def main() -> None:
     """Run it."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -142,6 +159,7 @@ def main() -> None:
     figures, until = Figures(), time.monotonic() + 60 * asked.minutes
     with tempfile.TemporaryDirectory(prefix="failover-") as place:
         with nats_server(Path(place) / "nats") as nats:
+            asyncio.run(overhead(nats))
             number = 0
             while time.monotonic() < until:
                 kills = min(4, asked.kills - len(figures.resumed))

@@ -206,8 +206,10 @@ class NatsJournal:
 
         Where it did, nothing more is written of it from here.
         """
-        if session in self._writers and await asyncio.wrap_future(self._call(self._stream.owns(session))):
-            return True
+        writer = self._writers.get(session)
+        if writer is not None:
+            if not writer.last or await asyncio.wrap_future(self._call(self._stream.owns(session))):
+                return True
         self._writers.pop(session, None)
         return False
 
@@ -338,7 +340,7 @@ class NatsJournal:
         while True:
             await asyncio.sleep(_RENEW_S)
             for writer in list(self._writers.values()):
-                if not writer.lease:
+                if not (writer.lease and writer.last):
                     continue
                 try:
                     writer.lease = await self._stream.renew(writer.id, self._name, writer.lease)

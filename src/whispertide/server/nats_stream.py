@@ -193,10 +193,10 @@ class SessionStream:
             raise
 
     async def owns(self, session: str) -> bool:
-        """Whether nobody else has written to it since, as far as one can know now."""
+        """Whether its last message is ours, as far as one can know now."""
         with suppress(UnreachableError):
             last = await self._last(session)
-            return last is None or (last.headers or {}).get("Whispertide", "").startswith(self._writer + ":")
+            return last is not None and (last.headers or {}).get("Whispertide", "").startswith(self._writer + ":")
         return True
 
 
