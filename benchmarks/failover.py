@@ -23,10 +23,11 @@ from subprocess import Popen
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from campaign.processes import ours, process
 from campaign.speaker import Speaker, make_talk
+
 from nats_server import Nats, nats_server
 from whispertide.server.nats_stream import SessionStream
 
@@ -157,21 +158,20 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     asked = options.parse_args()
     figures, until = Figures(), time.monotonic() + 60 * asked.minutes
-    with tempfile.TemporaryDirectory(prefix="failover-") as place:
-        with nats_server(Path(place) / "nats") as nats:
-            asyncio.run(overhead(nats))
-            number = 0
-            while time.monotonic() < until:
-                kills = min(4, asked.kills - len(figures.resumed))
-                revived = min(1, asked.revived - figures.revived)
-                if not kills and not revived:
-                    break
-                dice = random.Random(f"failover {asked.seed} {number}")
-                try:
-                    asyncio.run(session(figures, nats, Path(place) / str(number), dice, kills, revived))
-                except (AssertionError, TimeoutError, RuntimeError, OSError) as error:
-                    figures.broken.append(f"session {number}: {type(error).__name__}: {error}")
-                number += 1
+    with tempfile.TemporaryDirectory(prefix="failover-") as place, nats_server(Path(place) / "nats") as nats:
+        asyncio.run(overhead(nats))
+        number = 0
+        while time.monotonic() < until:
+            kills = min(4, asked.kills - len(figures.resumed))
+            revived = min(1, asked.revived - figures.revived)
+            if not kills and not revived:
+                break
+            dice = random.Random(f"failover {asked.seed} {number}")
+            try:
+                asyncio.run(session(figures, nats, Path(place) / str(number), dice, kills, revived))
+            except (AssertionError, TimeoutError, RuntimeError, OSError) as error:
+                figures.broken.append(f"session {number}: {type(error).__name__}: {error}")
+            number += 1
     figures.show()
     sys.exit(bool(figures.broken or figures.lost or figures.repeated or figures.changed))
 

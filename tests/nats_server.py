@@ -45,7 +45,9 @@ class Nats:
         config.write_text(
             f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{self.folder}" {self.settings} }}\n'
         )
-        self.running = subprocess.Popen([binary(), "-c", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        self.running = subprocess.Popen(
+            [binary(), "-c", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+        )
         for _ in range(1_000):
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1) as one:
                 if one.recv(4) == b"INFO":

@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from whispertide.events import Event
-from whispertide.server.hub import Hub, RefusedError
+from whispertide.server.client import RefusedError
+from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession, is_last
 from whispertide.server.protocols import base
 from whispertide.types import SAMPLE_RATE

@@ -8,13 +8,13 @@ import logging
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from whispertide.api import Transcriber
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import Confirmed, Error, Event, Unheard
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
+from whispertide.server.client import Client, RefusedError
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
@@ -34,28 +34,6 @@ _SWEEP_S = 0.5
 _PARKED = 4
 _PATIENCE = 20  # so many times the usual audio of a session may wait for a shared journal
 _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would fill the memory with their heads
-
-
-class RefusedError(Exception):
-    """A session cannot be had; `kind` is for the protocol, the message for the client."""
-
-    def __init__(self, kind: base.ProblemKind, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-class Client(Protocol):
-    """A connection, as far as the hub is concerned (`connection.Connection`)."""
-
-    def shut_down(self) -> None:
-        """Say that the server stops, and close."""
-
-    def detach(self, live: LiveSession) -> None:
-        """Close if this is the session of that connection: its client is elsewhere."""
-
-
-    def taken_over(self, live: LiveSession) -> None:
-        """Say that another server has this session, and close, if it is that of this connection."""
 
 
 class Hub:

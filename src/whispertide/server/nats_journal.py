@@ -207,9 +207,10 @@ class NatsJournal:
         Where it did, nothing more is written of it from here.
         """
         writer = self._writers.get(session)
-        if writer is not None:
-            if not writer.last or await asyncio.wrap_future(self._call(self._stream.owns(session))):
-                return True
+        if writer is not None and (
+            not writer.last or await asyncio.wrap_future(self._call(self._stream.owns(session)))
+        ):
+            return True
         self._writers.pop(session, None)
         return False
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from whispertide.errors import WhispertideError
-from whispertide.server.hub import Hub, RefusedError
+from whispertide.server.client import RefusedError
+from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession
 from whispertide.server.protocols.base import Audio
 from whispertide.server.session_journal import Kept, SessionJournal, UnreachableError

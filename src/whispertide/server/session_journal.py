@@ -6,7 +6,6 @@
 import io
 import pickle
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -79,15 +78,16 @@ class Row(NamedTuple):
 class SessionJournal(Observer, Protocol):
     """Keeps sessions, so that they survive the death of their server.
 
-    failing   nothing can be written at present
-    shared    other servers have the same journal: a session is looked up when its client comes back
+    A shared one is asked for a session when its client comes back, not when the server starts.
     """
 
     @property
-    def failing(self) -> bool: ...
+    def failing(self) -> bool:
+        """Nothing can be written at present."""
 
     @property
-    def shared(self) -> bool: ...
+    def shared(self) -> bool:
+        """Other servers have the same journal."""
 
     def opened(self, live: LiveSession, settings: Settings) -> Observer:
         """A session begins."""
