@@ -205,6 +205,8 @@ def _reached() -> Iterator[None]:
     """NATS' errors in our words."""
     try:
         yield
+    except nats.js.errors.KeyWrongLastSequenceError as error:
+        raise FencedError("another server has the session's lease") from error
     except nats.js.errors.APIError as error:
         if error.err_code == _WRONG_LAST:
             raise FencedError("another server has written to the session since") from error
