@@ -1,5 +1,6 @@
 """Sessions in a NATS stream: appending with a fence, reading, claiming, leases. Runs in one event loop."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -56,17 +57,19 @@ class SessionStream:
     async def connect(self) -> None:
         """Connect, and make the stream and the bucket of leases where they are not there. Raises `UnreachableError`."""
         try:
-            await self._client.connect(
-                self._address,
-                connect_timeout=_CONNECT_S,  # type: ignore[arg-type]
-                allow_reconnect=True,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=0.2,  # type: ignore[arg-type]
-                ping_interval=5,
-                error_cb=_logged,
-            )
+            async with asyncio.timeout(_CONNECT_S):  # the client would try for ever, as it does later
+                await self._client.connect(
+                    self._address,
+                    connect_timeout=_CONNECT_S,  # type: ignore[arg-type]
+                    allow_reconnect=True,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.2,  # type: ignore[arg-type]
+                    ping_interval=5,
+                    error_cb=_logged,
+                )
         except (OSError, nats.errors.Error, TimeoutError) as error:
-            raise UnreachableError(str(error) or type(error).__name__) from error
+            await self.close()
+            raise UnreachableError(str(error) or f"no answer within {_CONNECT_S:g} s") from error
         self._js = self._client.jetstream(timeout=_TRY_S)
         with _reached():
             await self._prepare()
