@@ -169,7 +169,7 @@ def assemble(
 
     Raises `OptionError` for a journal or a folder of recordings that cannot be used.
     """
-    journal = _journal(str(options.journal)) if options.journal else None
+    journal = _journal(options.journal) if options.journal else None
     record = Recorder(options.record).opened if options.record else None
     work = options.work
     if work.batch > 1:
