@@ -7,8 +7,7 @@ import pytest
 
 from attention_ramps import SLACK, asked, looking_at, scene
 from whispertide.decoding.alignment import sharpen
-from whispertide.decoding.frontier import Frontier, FrontierGuard
-from whispertide.decoding.watch import Halt, attended_frame
+from whispertide.decoding.guards import Frontier, FrontierGuard, Halt, attended_frame
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 

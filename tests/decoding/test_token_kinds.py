@@ -5,7 +5,7 @@ import pytest
 from multilingual_tokenizer import multilingual_tokenizer
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.tokenizer import Tokenizer
-from whispertide.decoding.token_kinds import TokenKinds
+from whispertide.decoding.token_words import TokenKinds
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from whispertide.decoding.longform import Transcription
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import Steps
 from whispertide.decoding.segments import TimedSegment
-from whispertide.decoding.window import WindowResult, align_window, build_search, decode_window
+from whispertide.decoding.token_search import build_search
+from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.features import Features
 from whispertide.options import DecodeOptions
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, Span, Word

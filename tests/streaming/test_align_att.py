@@ -8,10 +8,9 @@ import pytest
 
 from attention_ramps import asked, scene
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.guards import Frontier, Halt
 from whispertide.decoding.reference import Reference
 from whispertide.decoding.token_words import TokenWord
-from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
 from whispertide.streaming.attended_decode import HeardWords

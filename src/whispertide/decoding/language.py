@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.decoding.distribution import required
-from whispertide.decoding.rules import log_softmax
+from whispertide.decoding.rules import log_softmax, required
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import UnknownLanguageError
 

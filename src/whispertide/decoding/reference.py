@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from whispertide.decoding.draft import NO_DRAFT, Tree
 from whispertide.decoding.rules import Rules, pairing
-from whispertide.decoding.token_kinds import REPLACEMENT, TokenKinds
+from whispertide.decoding.token_words import REPLACEMENT, TokenKinds
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Word
 
 if TYPE_CHECKING:

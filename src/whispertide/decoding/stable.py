@@ -19,9 +19,8 @@ from typing import Literal
 import numpy as np
 
 from whispertide.decoding.accept import Accept
-from whispertide.decoding.distribution import Distribution, best, no_speech, required
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import Rules
+from whispertide.decoding.rules import Distribution, Rules, best, no_speech, required
 from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, Steps, Verdict
 from whispertide.decoding.token_search import Hypothesis, TokenSearch
 from whispertide.types import FloatArray

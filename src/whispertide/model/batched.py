@@ -18,10 +18,9 @@ from typing import Any
 
 from whispertide.errors import GraphError
 from whispertide.model.cohort import Cohort, Member
-from whispertide.model.decoder import Decoder
+from whispertide.model.decoder import Decoder, check_context
 from whispertide.model.encoder import in_runtime
 from whispertide.model.engine import Encoded, Engine
-from whispertide.model.limits import check_context
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.request import DecodeOutput, DecodeRequest, Head
 from whispertide.types import FloatArray
