@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from whispertide.decoding.rules import Vocabulary, best, log_softmax, required
+from whispertide.decoding.rules import Vocabulary, best, log_softmax
 from whispertide.decoding.search import DecodeRequest, DecoderRun
+from whispertide.model.engine import required
 from whispertide.model.unrolled import ChunkOutput, ChunkRequest
 from whispertide.types import FloatArray
 

@@ -9,8 +9,8 @@ import pytest
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
 from whispertide.decoding import window
 from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.longform import Transcription
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.token_search import build_search

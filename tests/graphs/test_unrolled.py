@@ -17,7 +17,7 @@ from whispertide.graphs.builder import WeightFile
 from whispertide.graphs.chunks import Chunk, UnrolledLayout, layout_for
 from whispertide.graphs.portable import PortableBuilder
 from whispertide.graphs.unrolled import UnrolledGraph
-from whispertide.model.request import DecodeRequest
+from whispertide.model.engine import DecodeRequest
 from whispertide.model.unrolled import ChunkOutput, ChunkRequest, start_chunks
 from whispertide.types import FloatArray
 

@@ -8,8 +8,8 @@ import pytest
 
 from attention_ramps import asked, scene
 from whispertide.decoding.backward_shift import BackwardShift
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier, Halt
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import AlignAtt, AlignAttState

@@ -13,14 +13,13 @@ from reference import nano
 from small_models import small_multilingual
 from whispertide.audio.file import load_audio
 from whispertide.decoding.backward_shift import BackwardShift
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier, Halt, Head, Scene
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.token_search import build_search
 from whispertide.decoding.token_words import TokenWord
 from whispertide.model.encoder import in_runtime
-from whispertide.model.engine import LAST_LAYER
-from whispertide.model.request import DecodeRequest
+from whispertide.model.engine import LAST_LAYER, DecodeRequest
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming import attended_decode

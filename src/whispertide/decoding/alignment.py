@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.decoding.rules import required
 from whispertide.decoding.search import DecodeRequest
 from whispertide.decoding.segments import TimedSegment
+from whispertide.model.engine import required
 from whispertide.options import Task
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray, Span, Word
 

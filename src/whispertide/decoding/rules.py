@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.decoding.draft import NO_DRAFT, Tree
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.search import TOP, DecodeOutput, DecodeRequest
+from whispertide.decoding.search import NO_DRAFT, TOP, DecodeOutput, DecodeRequest, Tree
+from whispertide.model.engine import required
 from whispertide.types import CHUNK_SECONDS, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -224,9 +224,6 @@ def token_rules(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-Array = TypeVar("Array", FloatArray, IntArray)
-
-
 def opening_request(prompt: Prompt, draft: Tree = NO_DRAFT, *, hidden: bool = False) -> DecodeRequest:
     """Feed the whole prompt and a `draft` after it; ask for the raw logits at start-of-transcript, at the prompt's
     end and along the draft.
@@ -348,10 +345,3 @@ def best(logprobs: FloatArray, count: int) -> tuple[IntArray, FloatArray]:
         if place + 1 < count:
             left[rows, ids[:, place]] = -np.inf
     return ids, np.take_along_axis(logprobs, ids, axis=-1)
-
-
-def required(array: Array | None, name: str) -> Array:
-    """`array`, or a `ValueError` naming the part of the output that the decoder left out."""
-    if array is None:
-        raise ValueError(f"expected the decoder output to hold {name}, as the request asked; it does not")
-    return array

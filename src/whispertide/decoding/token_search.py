@@ -18,12 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from whispertide.decoding.accept import GREEDY, Accept, Beam, Choice, Sampling
-from whispertide.decoding.draft import NO_DRAFT, ROOT, Draft, Tree
+from whispertide.decoding.draft import Draft
 from whispertide.decoding.end import End
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Distribution, Rules, no_speech, opening_request, step_request
 from whispertide.decoding.search import (
+    NO_DRAFT,
     NO_STEPS,
+    ROOT,
     DecodeOutput,
     DecodeRequest,
     Guard,
@@ -31,6 +33,7 @@ from whispertide.decoding.search import (
     SearchResult,
     Steps,
     StopReason,
+    Tree,
     Verdict,
 )
 from whispertide.options import DecodeOptions

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.alignment import SpokenSegment, locate_words, place_words, within
-from whispertide.decoding.draft import Draft, Drafter, in_turn
+from whispertide.decoding.draft import Draft, Drafter, Reference, in_turn
 from whispertide.decoding.fallback import compression_ratio, decode_with_fallback
 from whispertide.decoding.prompt import build_prompt
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import build_rules
 from whispertide.decoding.search import Guard, Steps, StopReason, run_search
 from whispertide.decoding.segments import Segmentation, TimedSegment, split_segments

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.model.decoder import Decoder, DecoderState, KVCache, Place, Rows, one_below_the_other
-from whispertide.model.engine import Encoded
-from whispertide.model.request import DecodeOutput, DecodeRequest, Head
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head
 from whispertide.types import FloatArray
 
 

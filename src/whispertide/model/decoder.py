@@ -14,11 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.checkpoint import ModelDims
-from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
 from whispertide.model.encoder import in_runtime
-from whispertide.model.engine import Encoded
-from whispertide.model.request import DecodeOutput, DecodeRequest, Head
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head, check_context
 from whispertide.model.runtime import GraphSession
 from whispertide.types import FloatArray, IntArray
 
@@ -280,19 +278,3 @@ class DecoderState:
         found = decoder.run(rows, request, self._heads)
         self.cache = found.cache
         return found.output(request, self._heads, encoded)
-
-
-def check_heads(heads: Sequence[Head], dims: ModelDims) -> None:
-    """Raise `GraphError` for a head that the decoder has not."""
-    for layer, head in heads:
-        if not (0 <= layer < dims.n_text_layer and 0 <= head < dims.n_text_head):
-            raise GraphError(
-                f"expected attention heads within {dims.n_text_layer} layers of {dims.n_text_head}; "
-                f"got layer {layer}, head {head}"
-            )
-
-
-def check_context(past: int, length: int, dims: ModelDims) -> None:
-    """Raise `GraphError` where so many tokens after so many do not fit into the text context."""
-    if past + length > dims.n_text_ctx:
-        raise GraphError(f"expected at most {dims.n_text_ctx} tokens of text context; got {past} + {length}")

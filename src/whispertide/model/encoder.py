@@ -1,4 +1,4 @@
-"""What all encoders share: the mask over padding, a run, windows as runtime tensors, and what they refuse."""
+"""What all encoders share: the mask over padding, a run, and windows as runtime tensors."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from whispertide.checkpoint import ModelDims
-from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
-from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState
+from whispertide.model.engine import Encoded, check_taps
 from whispertide.model.runtime import GraphSession
 from whispertide.types import FloatArray
 
@@ -61,33 +60,3 @@ def run_encoder(
         valid_frames=valid_frames,
         taps={tap: values[-1].numpy()[0].astype(np.float32, copy=False) for tap in taps},
     )
-
-
-def check_mel(mel: FloatArray, dims: ModelDims, valid_frames: int | None) -> tuple[int, int]:
-    """How many encoder frames a window has, and how many of them are valid. Raises `GraphError` for other shapes."""
-    limit = 2 * dims.n_audio_ctx
-    columns = mel.shape[-1] if mel.ndim == 2 else -1
-    if mel.ndim != 2 or mel.shape[0] != dims.n_mels or columns % 2 or not 2 <= columns <= limit:
-        raise GraphError(
-            f"expected log-mel of shape [{dims.n_mels}, an even number from 2 to {limit}]; got {mel.shape}"
-        )
-    frames = columns // 2
-    valid = frames if valid_frames is None else valid_frames
-    if not 0 < valid <= frames:
-        raise GraphError(f"expected 1 to {frames} valid frames; got {valid}")
-    return frames, valid
-
-
-def check_stateless(state: EncoderState | None) -> None:
-    """Raise `GraphError` for an encoder state, in an engine whose encoder hears every window on its own."""
-    if state is not None:
-        raise GraphError(
-            f"expected no encoder state: this encoder hears every window on its own; got one of {state.frames} frames"
-        )
-
-
-def check_taps(taps: Sequence[int], known: Sequence[int]) -> None:
-    """Raise `GraphError` for layers other than the `known` ones, whose output the encoder gives out."""
-    if unknown := sorted({*taps} - {LAST_LAYER, *known}):
-        layers = ", ".join(map(str, (LAST_LAYER, *known)))
-        raise GraphError(f"expected taps of the encoder layers that this engine gives out ({layers}); got {unknown}")

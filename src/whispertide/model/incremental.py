@@ -13,8 +13,8 @@ import numpy as np
 from whispertide.checkpoint import ModelDims
 from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
-from whispertide.model.encoder import check_taps, in_runtime
-from whispertide.model.engine import Encoded, EncoderState
+from whispertide.model.encoder import in_runtime
+from whispertide.model.engine import Encoded, EncoderState, check_taps
 from whispertide.model.runtime import GraphSession
 from whispertide.types import FloatArray
 

@@ -17,8 +17,8 @@ from whispertide.checkpoint import ModelDims
 from whispertide.checkpoint.mask import Mask
 from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
-from whispertide.model.encoder import check_taps, in_runtime, run_encoder
-from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState
+from whispertide.model.encoder import in_runtime, run_encoder
+from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState, check_taps
 from whispertide.model.runtime import GraphSession
 from whispertide.types import FloatArray
 

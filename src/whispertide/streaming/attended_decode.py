@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.accept import GREEDY
-from whispertide.decoding.draft import in_turn
+from whispertide.decoding.draft import Reference, in_turn
 from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import Halt, Head, RepetitionGuard, SameToken, Scene, Watch, WatchingGuard
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, StopReason, run_search
 from whispertide.decoding.token_search import TokenSearch, build_search, joined, truncation

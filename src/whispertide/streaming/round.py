@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from whispertide.decoding.draft import Drafter
+from whispertide.decoding.draft import Drafter, Reference
 from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
 from whispertide.decoding.longform import Cost, Stage
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
 from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import TokenKinds

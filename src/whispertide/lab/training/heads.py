@@ -30,14 +30,13 @@ from whispertide.decoding.alignment import (
     word_timings,
 )
 from whispertide.decoding.longform import pad30
-from whispertide.decoding.rules import required
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import CheckpointError, OutputError
 from whispertide.features import log_mel
 from whispertide.lab.speech.sentences import open_sentences
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.lab.speech.voices import TRAINED
-from whispertide.model.engine import Encoded
+from whispertide.model.engine import Encoded, required
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray
