@@ -378,7 +378,7 @@ class Attentive:
 
     def __post_init__(self) -> None:
         self.tokenizer = Letters()
-        self.generation = SimpleNamespace(alignment_heads=((1, 0), (3, 1)))
+        self.alignment_heads = ((1, 0), (3, 1))
         self.dims = SimpleNamespace(n_text_ctx=self.n_text_ctx, n_text_layer=4, n_text_head=2)
 
     def decoder(self, encoded: Any, heads: Any) -> "Attentive":

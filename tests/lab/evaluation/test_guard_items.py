@@ -20,7 +20,7 @@ TOKENIZER = load_checkpoint("nano.en").tokenizer
 MODEL: Any = SimpleNamespace(
     tokenizer=TOKENIZER,
     dims=SimpleNamespace(n_text_layer=1, n_text_head=2),
-    generation=SimpleNamespace(alignment_heads=((0, 0), (0, 1))),
+    alignment_heads=((0, 0), (0, 1)),
 )
 FRAMES = 150
 
