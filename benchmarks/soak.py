@@ -7,7 +7,7 @@ it when you like (Ctrl-C, reboot): seeds that are there are not run again. Witho
 scenario has reached its target.
 
 Each scenario runs in a process of its own, in slots, so that memory is its own and an interrupted campaign has some of
-everything. Fails if a word was lost, changed or repeated where the model knows them all, if a sentence was lost where
+everything; where memory has to be flat, one process goes on to the end. Fails if a word was lost, changed or repeated where the model knows them all, if a sentence was lost where
 it does not, or if anything else went wrong. `--page FILE` writes what there is as a page, with the figure next to it.
 """
 
@@ -30,7 +30,7 @@ from campaign.page import flatness, write_page
 from campaign.scenario import Scenario
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-SLOT_S = 300.0  # of a scenario with share 1, where there is no end
+SLOT_S = 300.0  # of a scenario with share 1, where there is no end and memory does not count
 SHORTEST_S = 2.0
 LEAST_S = 60.0  # before an unfinished seed is given up, however short the campaign
 WORKING = 0.95  # of the time that is given; the rest is for stopping
@@ -95,7 +95,7 @@ def campaign(scenarios: Sequence[Scenario], arguments: argparse.Namespace) -> li
                 show(scenario)
                 if scenario.name in dead or progress_of(scenario, notes)[0] >= scenario.target:
                     continue
-                seconds = SLOT_S * scenario.share
+                seconds = math.inf if scenario.steady else SLOT_S * scenario.share
                 if arguments.minutes:  # who takes longer than its share takes it from those that follow
                     left = sum(each.share for each in scenarios[at:])
                     seconds = (began + planned - time.monotonic()) * scenario.share / left
