@@ -146,7 +146,11 @@ async def raw_socket(
         f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
     )
-    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    try:
+        assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    except BaseException:
+        writer.transport.abort()
+        raise
     return reader, writer
 
 

@@ -21,6 +21,7 @@ from campaign.lines import Line
 from campaign.scenario import Runner, Scenario
 from served import TEXT, bystander
 from standing_server import raw_socket
+from websockets.exceptions import WebSocketException
 
 CONVERSATIONS = 24  # of a seed, at once
 FRAMES = 80  # of a conversation, where the server does not end it before
@@ -75,7 +76,7 @@ def fuzzed(_: Path) -> Iterator[Runner]:
                 line.harm, frames = state["frames"] - frames, state["frames"]
                 line.rss_mb = state["rss_mb"]
                 line.problem = "".join(f"logged: {error[:1000]}" for error in state["errors"][:1])
-            except (AssertionError, TimeoutError, OSError, ValueError) as error:
+            except (AssertionError, EOFError, OSError, ValueError, WebSocketException) as error:
                 line.problem = f"the bystander or the server: {type(error).__name__}: {str(error)[:300]}"
             line.wall_s = round(time.monotonic() - began, 3)
             return line
