@@ -7,8 +7,9 @@ it when you like (Ctrl-C, reboot): seeds that are there are not run again. Witho
 scenario has reached its target.
 
 Each scenario runs in a process of its own, in slots, so that memory is its own and an interrupted campaign has some of
-everything; where memory has to be flat, one process goes on to the end. Fails if a word was lost, changed or repeated where the model knows them all, if a sentence was lost where
-it does not, or if anything else went wrong. `--page FILE` writes what there is as a page, with the figure next to it.
+everything; where memory has to be flat, one process goes on to the end. Fails if a word was lost, changed or repeated
+where the model knows them all, if a sentence was lost where it does not, or if anything else went wrong. `--page FILE`
+writes what there is as a page, with the figure next to it.
 """
 
 import argparse

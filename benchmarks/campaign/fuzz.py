@@ -15,13 +15,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from websockets.exceptions import WebSocketException
+
 from campaign.frames import SOCKETS, Kind, pcm, websocket_frame, wyoming_frame
 from campaign.fuzz_server import PORTS
 from campaign.lines import Line
 from campaign.scenario import Runner, Scenario
 from served import TEXT, bystander
 from standing_server import raw_socket
-from websockets.exceptions import WebSocketException
 
 CONVERSATIONS = 24  # of a seed, at once
 FRAMES = 80  # of a conversation, where the server does not end it before
