@@ -301,15 +301,22 @@ def _rebuilder() -> Callable[..., TorchTensor]:
     return rebuild
 
 
-def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
-    """torch stores its blocks as they are. Blocks that are compressed, or lie in one another, are a bomb."""
-    size = path.stat().st_size
-    wanted = sum(entry.file_size for entry in entries)
+def unfolds(entries: Sequence[zipfile.ZipInfo], size: int) -> bool:
+    """Whether an archive of this size holds more than that: something compressed, or blocks that lie in one another.
+
+    What writes arrays and tensors stores them as they are, so such an archive is a bomb.
+    """
     packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
-    if packed or wanted > size or len(entries) > _MAX_ENTRIES:
+    return packed or sum(entry.file_size for entry in entries) > size
+
+
+def _check_entries(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
+    size = path.stat().st_size
+    if unfolds(entries, size) or len(entries) > _MAX_ENTRIES:
+        wanted = sum(entry.file_size for entry in entries)
         raise CheckpointError(
             f"{path} was not written by torch.save: expected uncompressed blocks of at most {size} bytes in all; got "
-            f"{len(entries)} blocks{', some of them compressed,' if packed else ''} of {wanted} bytes"
+            f"{len(entries)} blocks of {wanted} bytes"
         )
 
 
