@@ -1,4 +1,4 @@
-"""What a server asks of glibc. In a process of its own: it holds for all of it, and what was freed there before counts."""
+"""What a server asks of glibc. In a process of its own: it holds for all of it, and what was freed before counts."""
 
 import os
 import platform
