@@ -191,17 +191,21 @@ class Journal:
         return self
 
     def put(self, live: LiveSession, command: Command) -> None:
-        """A command came in; `live.safe` follows once it is written. Called in the event loop."""
+        """A command comes in; `live.safe` follows once it is written. Called in the event loop, before the session has
+        it: no state may be written that knows of audio which is not.
+        """
         known = self._known.get(live.id)
+        count = len(command.samples) if isinstance(command, Audio) else 0
+        accepted = live.accepted + count
         if known is None:
-            live.safe = live.accepted
+            live.safe = accepted
             return
         kind, data = packed(command)
         start = known.samples
-        known.samples += len(command.samples) if isinstance(command, Audio) else 0
+        known.samples += count
         row = (live.id, known.commands, kind, start, known.samples, data)
         known.commands += 1
-        loop, accepted = asyncio.get_running_loop(), live.accepted
+        loop = asyncio.get_running_loop()
 
         def safe() -> None:
             live.safe = max(live.safe, accepted)
