@@ -23,7 +23,7 @@ round only where it could not begin another one without: so still nothing depend
 """
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy.typing as npt
 
@@ -107,12 +107,6 @@ class Session:
         if spoken is None or self._decode_options.language is not None:
             return self._decode_options
         return replace(self._decode_options, language=spoken)
-
-    @property
-    def requested(self) -> Literal["flush", "finish"] | None:
-        """What it was asked for first and is not done with."""
-        requests = self._state.turns.requests
-        return requests[0].kind if requests else None
 
     @property
     def transcript(self) -> Transcript:

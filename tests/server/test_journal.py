@@ -210,7 +210,8 @@ def test_no_state_is_written_before_the_audio_that_it_knows(tmp_path: Path, monk
         put(self, command)
         self.step(0)
         written: Future[bool] = Future()
-        journal._submit([], written.set_result)
+        assert isinstance(hub.journal, Journal)
+        hub.journal._submit([], written.set_result)
         assert written.result(60)
         copied(tmp_path / "journal", tmp_path / str(self.accepted))
 
@@ -223,8 +224,6 @@ def test_no_state_is_written_before_the_audio_that_it_knows(tmp_path: Path, monk
 
     models: dict[str, Any] = {"nano.en": KnowingModel()}
     hub, close = assemble(models, get_recipe("whisper-streaming"), journaled(tmp_path / "journal"))
-    journal = hub.journal
-    assert isinstance(journal, Journal)
     asyncio.run(run())
     close()
     for seconds in (6, 12):

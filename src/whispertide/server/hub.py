@@ -282,7 +282,7 @@ class Hub:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _put(self, live: LiveSession, command: Command) -> None:
-        if self.journal is not None:  # first: a step in progress may take it at once, and its state be written
+        if self.journal is not None:  # first: a step in progress may take it at once and write its state
             self.journal.put(live, command)
         live.put(command)
         if self.journal is None:

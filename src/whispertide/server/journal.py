@@ -191,11 +191,8 @@ class Journal:
         return self
 
     def put(self, live: LiveSession, command: Command) -> None:
-        """A command comes in; `live.safe` follows once it is written. Called in the event loop, before the session has
-        it: no state may be written that knows of audio which is not.
-        """
-        known = self._known.get(live.id)
-        count = len(command.samples) if isinstance(command, Audio) else 0
+        """A command comes in, and the session does not have it yet; `live.safe` follows once it is written."""
+        known, count = self._known.get(live.id), len(command.samples) if isinstance(command, Audio) else 0
         accepted = live.accepted + count
         if known is None:
             live.safe = accepted

@@ -113,8 +113,9 @@ class LiveSession:
         self.session.restore(state)
         self.asked_recipe, self.asked_options = recipe, options
         self.ended = self.session.ended
-        self.finishing = self.session.requested == "finish"
-        self._pending = {"flush": Flush(), "finish": Finish(), None: None}[self.session.requested]
+        for request in state.turns.requests:  # one at most
+            self._pending = Finish() if request.kind == "finish" else Flush()
+            self.finishing = request.kind == "finish"
         self.level = -1  # whatever quality the state was saved with is set anew
 
     # --- in a worker thread ------------------------------------------------------------------------------------------
