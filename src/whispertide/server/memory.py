@@ -9,11 +9,11 @@ heap grows with every connection. asyncio alone asks for 256 KiB whenever it rea
 import ctypes
 
 _MMAP_THRESHOLD = -3  # its number in malloc.h
-LARGE = 128 * 1024  # bytes; where glibc itself begins
+LARGE = 64 * 1024  # bytes; glibc itself begins at 128 KiB, and with that 10^6 frames of `fuzz` took 1.5 % more
 
 
 def map_large_pieces() -> bool:
-    """Keep that limit where it is at the start of a process. False where the C library has none: not glibc."""
+    """Set that limit, for good. False where the C library has none: not glibc."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # macOS and musl have no such function; Windows has no such library
