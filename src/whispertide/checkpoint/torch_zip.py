@@ -25,6 +25,7 @@ from whispertide.checkpoint.safetensors_file import to_float
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 _DEPTH = 64  # a saved checkpoint has ten
+_STEPS = 300_000  # of the program; 1,280 tensors take 38,000, and all of them most of a second
 _VALUES = 2_000_000  # large-v3 has some 60,000
 
 
@@ -48,6 +49,8 @@ def check_bounds(pickled: bytes) -> None:
         name = code.name
         if name == "STOP":
             return
+        if step >= _STEPS:
+            raise ValueError(f"the pickle unfolds in more than {_STEPS} steps")
         if name in ("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"):
             place = len(memo) if name == "MEMOIZE" else _number(number)
             if place > step:
