@@ -47,6 +47,18 @@ class KVCache:
         """Rows in the cache."""
         return int(self.keys[0].shape()[0])
 
+    def of(self, rows: Sequence[int]) -> Self:
+        """Of these rows, in this order; itself where they are its own. Only a beam whose rows move copies anything."""
+        import onnxruntime
+
+        if [*rows] == [*range(self.rows)]:
+            return self
+
+        def taken(tensor: Any) -> Any:
+            return onnxruntime.OrtValue.ortvalue_from_numpy(tensor.numpy()[list(rows)])
+
+        return type(self)(tuple(map(taken, self.keys)), tuple(map(taken, self.values)), self.length)
+
     def rewound(self, length: int, keep: Sequence[int] = ()) -> Self:
         """This cache cut back to its first `length` positions, and those at the places `keep` after them."""
         import onnxruntime
@@ -125,14 +137,12 @@ class Rows:
 
     tokens     [rows, length]
     first      [rows, 1] the position of each row's first token
-    parents    [rows] which cached row each row continues
     self_bias, cross_bias, suppress   as the graph has them
     cross_keys, cross_values   of the windows, per layer
     """
 
     tokens: IntArray
     first: IntArray
-    parents: IntArray
     self_bias: FloatArray
     cross_bias: FloatArray
     suppress: FloatArray
@@ -198,7 +208,6 @@ class Decoder:
         inputs: dict[str, Any] = {
             "ids": np.ascontiguousarray(rows.tokens, np.int64),
             "positions": (rows.first + request.depths).astype(np.int64),
-            "parents": rows.parents.astype(np.int64),
             "self_bias": rows.self_bias,
             "cross_bias": rows.cross_bias,
             "logits_at": np.tile(np.array(request.logits_at, np.int64)[None, :, None], (count, 1, 1)),
@@ -267,11 +276,10 @@ class DecoderState:
         rows = Rows(
             tokens=request.tokens,
             first=np.full((count, 1), cache.length),
-            parents=np.arange(count) if request.parents is None else np.array(request.parents),
             self_bias=decoder.causal_bias(cache.length, request),
             cross_bias=decoder.padding_bias(encoded),
             suppress=decoder.suppression(request),
-            cache=cache,
+            cache=cache.of(range(count) if request.parents is None else request.parents),
             cross_keys=encoded.cross_k,
             cross_values=encoded.cross_v,
         )
