@@ -1,5 +1,5 @@
 """What holds for all tests: properties that fail on any machine or on none, a heap that is not searched again, an
-interrupt that interrupts, vocabularies that are read once, and work that processes share instead of each doing it.
+interrupt that interrupts, vocabularies and command lines that are made once, and work that processes share instead of each doing it.
 """
 
 import gc
@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.testing
 from _pytest.assertion.rewrite import PYC_TAIL, _rewrite_test, _write_pyc, assertstate_key, get_cache_dir
 from hypothesis import HealthCheck, settings
 
@@ -33,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     share_vocabularies()
+    # a command line is built of 40 functions' signatures; its runner would do so for every command
+    typer.testing._get_command = cache(typer.testing._get_command)
     if worker := getattr(config, "workerinput", None):
         compile_share(config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
 
