@@ -1,5 +1,5 @@
 """What holds for all tests: properties that fail on any machine or on none, a heap that is not searched again, an
-interrupt that interrupts, vocabularies and command lines that are made once, and work that processes share instead of each doing it.
+interrupt that interrupts, vocabularies and command lines that are made once, and work that processes share.
 """
 
 import gc
@@ -14,6 +14,7 @@ import pytest
 import typer.testing
 from _pytest.assertion.rewrite import PYC_TAIL, _rewrite_test, _write_pyc, assertstate_key, get_cache_dir
 from hypothesis import HealthCheck, settings
+from typer.main import get_command
 
 from shared_vocabulary import share_vocabularies
 
@@ -35,14 +36,14 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     share_vocabularies()
     # a command line is built of 40 functions' signatures; its runner would do so for every command
-    typer.testing._get_command = cache(typer.testing._get_command)
+    setattr(typer.testing, "_get_command", cache(get_command))  # noqa: B010  (not exported, says mypy)
     if worker := getattr(config, "workerinput", None):
         compile_share(config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
 
 
 def compile_share(config: pytest.Config, number: int, count: int) -> None:
-    """In a fresh checkout each process would compile all test files (9 s) at the same time. Now each does its part first,
-    and finds the others' parts compiled.
+    """In a fresh checkout each process would compile all test files, at the same time. Now each compiles its part
+    first, and finds the others' parts compiled.
     """
     if sys.dont_write_bytecode:
         return
