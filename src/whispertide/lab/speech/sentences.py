@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from whispertide.checkpoint.cache import cache_dir
+from whispertide.errors import CorpusError
 from whispertide.lab.speech.cached import (
     CachedCorpus,
     cached_corpus,
@@ -24,7 +25,6 @@ from whispertide.lab.speech.cached import (
     read_recording,
     write_recording,
 )
-from whispertide.errors import CorpusError
 from whispertide.lab.speech.flite import INSTALL
 from whispertide.lab.speech.installed import installed
 from whispertide.lab.speech.talks import open_speaker
