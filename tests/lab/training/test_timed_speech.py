@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.lab.speech.flite import installed_flite
+from whispertide.lab.speech.installed import installed
 from whispertide.lab.speech.text import is_test_sentence
 from whispertide.lab.speech.voices import HELD_OUT, TRAINED
 from whispertide.lab.training.shards import open_shards
@@ -15,15 +15,13 @@ from whispertide.lab.training.timed_speech import PACES
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_shard(tmp_path: Path, number: int) -> None:
-    if TRAINED[number].synthesizer == "flite" and installed_flite() is None:
-        pytest.skip("flite is not installed")
     command = [sys.executable, "-m", "whispertide.lab.training.timed_speech", str(tmp_path), str(number), "7", "20"]
     subprocess.run(command, check=True, timeout=120)
     said = list(open_shards([tmp_path]))
     assert 20 <= sum(len(utterance.samples) for utterance in said) / 16_000 < 40
     for utterance in said:
         assert not is_test_sentence(utterance.text)
-        assert utterance.source == str(TRAINED[number])
+        assert utterance.source == str(installed().trained[number])
         assert utterance.words is not None
         assert len(utterance.words) == len(utterance.text.split())
         assert all(0 <= start < end <= len(utterance.samples) for start, end in utterance.words)
