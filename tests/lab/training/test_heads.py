@@ -1,7 +1,6 @@
 """Alignment heads: on made-up attention whose right answer is known, and on the bundled model."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -29,9 +28,6 @@ from whispertide.lab.training.heads import (
 )
 from whispertide.types import FRAME_SAMPLES, FloatArray
 
-needs_voices = pytest.mark.skipif(
-    any(shutil.which(name) is None for name in ("espeak-ng", "flite")), reason="espeak-ng or flite is not installed"
-)
 WORDS, FRAMES = 6, 60
 
 
@@ -114,7 +110,6 @@ def test_attention_is_what_word_times_are_made_of() -> None:
 
 
 @pytest.mark.slow
-@needs_voices
 def test_the_bundled_model_has_heads_that_follow_the_speech(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = nano()
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
@@ -130,7 +125,6 @@ def test_the_bundled_model_has_heads_that_follow_the_speech(tmp_path: Path, monk
 
 
 @pytest.mark.slow
-@needs_voices
 def test_the_bundled_model_has_the_heads_that_the_score_chooses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
