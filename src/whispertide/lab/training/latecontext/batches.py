@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from whispertide.checkpoint.latecontext import LateVocabulary
-from whispertide.decoding.latecontext import FACTOR, features
 from whispertide.lab.training.augment import Augmentation, Dice, vary
 from whispertide.lab.training.batches import quiet_worker
 from whispertide.lab.training.noise import make_noise
 from whispertide.lab.training.shards import Shards, Utterance
+from whispertide.model.latecontext import FACTOR, features
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 _ALIKE = 8  # an utterance of a batch is one of so many times its size, by their lengths
