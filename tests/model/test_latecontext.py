@@ -40,7 +40,8 @@ def model(checkpoint: LateCheckpoint, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def network(model: LateModel) -> LateNetwork:
-    network = LateNetwork(model.dims).eval()
+    network = LateNetwork(model.dims)
+    network.eval()
     load_tensors(network, model.checkpoint.tensors)
     return network
 

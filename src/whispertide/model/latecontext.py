@@ -146,7 +146,7 @@ class LateModel:
     def score(self, context: Contextualised, state: TextState, tokens: IntArray) -> tuple[FloatArray, TextState]:
         """Log probabilities [rows, n_vocab] of what follows each row's text and its new token in `tokens` [rows]."""
         place = positions(1, self.dims.width, state.length)
-        inputs = {"tokens": tokens[:, None], "positions": place, **context.cross}
+        inputs: dict[str, FloatArray | IntArray] = {"tokens": tokens[:, None], "positions": place, **context.cross}
         inputs |= {f"past_{name}": tensor for name, tensor in state.past.items()}
         scores, *present = self._run(TEXT, ["scores", *(f"present_{name}" for name in state.past)], inputs)
         return scores, TextState(state.length + 1, dict(zip(state.past, present, strict=True)))
