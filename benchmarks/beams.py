@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.profile import Recorded, record
 from whispertide.model.whisper import load_model

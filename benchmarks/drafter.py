@@ -29,8 +29,7 @@ from whispertide.decoding.recurrent import Cell, CellWeights, Recurrent
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.profile import Recorded, record
 from whispertide.model.encoder import in_runtime
-from whispertide.model.engine import Encoded
-from whispertide.model.request import DecodeRequest
+from whispertide.model.engine import DecodeRequest, Encoded
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import PRECISIONS, EngineOptions
 from whispertide.streaming.executor import make_executor

@@ -15,9 +15,8 @@ import numpy as np
 from oracle import JITTER, Oracle, audio_between
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.early_stop import EarlyStop
-from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.guards import Frontier, Halt
 from whispertide.decoding.token_words import TokenWord
-from whispertide.decoding.watch import Halt
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import HeardWords

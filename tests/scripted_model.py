@@ -68,6 +68,7 @@ class ScriptedModel:
         self.checkpoint = bundled()
         self.tokenizer, self.dims = self.checkpoint.tokenizer, self.checkpoint.dims
         self.generation = replace(self.checkpoint.generation, alignment_heads=HEADS)
+        self.alignment_heads = HEADS
         if self.language is not None:
             self.tokenizer, self.dims = multilingual(), replace(self.dims, n_vocab=51_865)
         self.options = EngineOptions(threads=1)

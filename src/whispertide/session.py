@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from whispertide.audio.pcm import checked
+from whispertide.audio.buffer import checked
 from whispertide.audio.vad import Gate
 from whispertide.errors import SessionError
 from whispertide.events import Error, Event

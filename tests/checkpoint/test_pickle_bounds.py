@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.tokenizer import read_json
 from whispertide.checkpoint.torch_zip import TorchZip, check_bounds
-from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CheckpointError
 
 VALUES: st.SearchStrategy[Any] = st.recursive(

@@ -22,9 +22,8 @@ from random_models import SHAPES, RandomModel, random_model
 from whispertide.checkpoint import load_checkpoint
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.decoder import DecoderState, Rows
-from whispertide.model.engine import LAST_LAYER, Encoded
+from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, Encoded
 from whispertide.model.onnx_engine import OnnxEngine
-from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray, IntArray
 

@@ -8,10 +8,9 @@ import pytest
 
 from attention_ramps import asked, scene
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.frontier import Frontier
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
+from whispertide.decoding.guards import Frontier, Halt
 from whispertide.decoding.token_words import TokenWord
-from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
 from whispertide.streaming.attended_decode import HeardWords
@@ -389,7 +388,7 @@ def test_the_last_round_hears_no_guess() -> None:
 def test_words_said_again_end_a_round_the_last_one_too(is_last: bool) -> None:
     """Three words attend further and further on, then the decoder says the second one again."""
     plan = Play(AlignAtt(margin_s=0.24, margin_last_s=0.04, backward_s=0.06)).plan(3, is_last=is_last)
-    model: Any = SimpleNamespace(generation=SimpleNamespace(alignment_heads=((0, 0), (0, 1))), dims=DIMS)
+    model: Any = SimpleNamespace(alignment_heads=((0, 0), (0, 1)), dims=DIMS)
     guard = watch(plan).guard(scene(FRAMES), model)
     assert asked(guard, [1, 2, 3, 2], [0, 20, 50, 80, 50], FRAMES) == 3
     assert guard.halt == Halt("backward-shift", 3, 2)

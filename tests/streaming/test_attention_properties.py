@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from listening_oracle import ListeningOracle
 from oracle import audio_between, make_gate
 from test_session_properties import Talk, confirmed, gaps, play, portions, quick, said, talks, without_stats
-from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.guards import Frontier
 from whispertide.events import End, Event, Hypothesis, Lag
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt

@@ -11,7 +11,7 @@ import pytest
 from reference import nano
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.decoding.reference import Align, Reference
+from whispertide.decoding.draft import Align, Reference
 from whispertide.decoding.search import NO_STEPS, Steps
 from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError

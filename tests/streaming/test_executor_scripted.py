@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scripted_model import ScriptedModel, Story, multilingual, story
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.allocation import Allocation, Place

@@ -6,7 +6,7 @@ import pytest
 
 from whispertide.audio.vad import SpeechGate
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.guards import Frontier
 from whispertide.errors import UnknownRecipeError
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions
 from whispertide.streaming.align_att import AlignAtt

@@ -10,8 +10,8 @@ import pytest
 
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
 from stepwise import Stepwise
+from whispertide.decoding.guards import Halt, HaltReason, Head, Scene
 from whispertide.decoding.rules import build_rules
-from whispertide.decoding.watch import Halt, HaltReason, Head, Scene
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.options import DecodeOptions
 from whispertide.streaming import attended_decode

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.model.cache import KVCache, Place, one_below_the_other
-from whispertide.model.decoder import Decoder, DecoderState, Rows
-from whispertide.model.engine import Encoded
-from whispertide.model.request import DecodeOutput, DecodeRequest, Head
+from whispertide.model.decoder import Decoder, DecoderState, KVCache, Place, Rows, one_below_the_other
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head
 from whispertide.types import FloatArray
 
 

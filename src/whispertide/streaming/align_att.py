@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple
 
-from whispertide.decoding.frontier import Frontier
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
+from whispertide.decoding.guards import Frontier, Watch
 from whispertide.decoding.token_words import TokenWord
-from whispertide.decoding.watch import Watch
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import check_range, setting
 from whispertide.streaming.repetition import CONTEXT, waits, without_loops

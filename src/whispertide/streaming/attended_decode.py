@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING
 
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.accept import GREEDY
-from whispertide.decoding.alignment import alignment_heads
-from whispertide.decoding.draft import in_turn
+from whispertide.decoding.draft import Reference, in_turn
 from whispertide.decoding.end import End, SecondBest
-from whispertide.decoding.guards import RepetitionGuard, SameToken
+from whispertide.decoding.guards import Halt, Head, RepetitionGuard, SameToken, Scene, Watch, WatchingGuard
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, StopReason, run_search
-from whispertide.decoding.token_search import TokenSearch, joined, truncation
+from whispertide.decoding.token_search import TokenSearch, build_search, joined, truncation
 from whispertide.decoding.token_words import Sampled, TokenWord, WordTimes, read_words, whole_characters
 from whispertide.decoding.unrolled import run_unrolled
-from whispertide.decoding.watch import Halt, Head, Scene, Watch, WatchingGuard
-from whispertide.decoding.window import build_search
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.model.engine import LAST_LAYER
 from whispertide.model.unrolled import start_chunks
@@ -187,7 +183,7 @@ class AttendedDecode:
     def _prompt(self, listen: Listening) -> Prompt:
         """Context, start sequence and forced prefix, fitted into the text context."""
         tokenizer, plan, room = self.tokenizer, self.job.plan, self.model.dims.n_text_ctx - MARGIN_TOKENS
-        start = tokenizer.sot_sequence(self.language, self.job.options.task, timestamps=False)
+        start = self.job.equipment.start(self.language, self.job.options.task)
         prefix = self.prefix[-(room - len(start) - 1) :] if self.prefix else ()
         self.prefix = prefix
         left = min(listen.context_tokens, room - len(start) - len(prefix) - 1)
@@ -318,7 +314,7 @@ class AttendedDecode:
         return SecondBest(self.kinds.speaks, self.tokenizer.eot, least, listen.real_end)
 
     def _heads(self, listen: Listening) -> tuple[Head, ...]:
-        wanted = {*alignment_heads(self.model)}
+        wanted = {*self.model.alignment_heads}
         for watch in listen.watch:
             wanted.update(watch.heads(self.model))
         return tuple(sorted(wanted))
@@ -335,7 +331,7 @@ class AttendedDecode:
             return ()
         count = whole_characters(self.tokenizer, best.tokens)
         heads = self._heads(listen)
-        rows = [heads.index(head) for head in alignment_heads(self.model)]
+        rows = [heads.index(head) for head in self.model.alignment_heads]
         window = self.job.plan.window
         frames = self.encoded.valid_frames if self.job.hushed else self.frames
         sampled = Sampled(

@@ -15,7 +15,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
 from whispertide.model.engine import EncoderState
 from whispertide.model.exchanged import ExchangedEngine
 from whispertide.model.whisper import WhisperModel

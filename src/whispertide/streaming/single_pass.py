@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from whispertide.decoding.backward_shift import BackwardShift, ShiftRow
-from whispertide.decoding.language import choose_language
+from whispertide.decoding.guards import Halt
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import WordTimes
-from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
 from whispertide.features import Features
 from whispertide.model.engine import LAST_LAYER, EncoderState
@@ -61,7 +60,7 @@ class SinglePass(Listening):
         frames = _encoder_frames(len(plan.window) // HOP_LENGTH)
         job.silence = _encoder_frames(features.frames) - frames
         detector = equipment.detector if self.detect_end else None
-        language = choose_language(model, lambda: encoded, options.language)
+        language = equipment.language(encoded, options)
         decode = AttendedDecode(job, encoded, min(frames, encoded.valid_frames), language.language, plan.prefix)
         listen: Listening = self
         heard = decode.run(listen, detector)
@@ -74,7 +73,7 @@ class SinglePass(Listening):
         return RoundResult(
             plan,
             heard,
-            language=language.language if model.dims.is_multilingual else None,
+            language=language.language if model.tokenizer.is_multilingual else None,
             language_probability=language.probability,
             costs=tuple(job.costs),
             stats=stats_of(job.costs, len(decode.found.best.tokens)),
