@@ -8,25 +8,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, learn_vocabulary, load_late, save_late
+from small_late import SOUND, small_late
+from whispertide.checkpoint.latecontext import LateCheckpoint, load_late, save_late
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
-from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors, tensors_of
+from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
 from whispertide.model.latecontext import LateModel, features, positions
 from whispertide.types import FloatArray
-
-TEXTS = ["play some music", "set an alarm for seven", "what is the weather"]
-SOUND = (0.1 * np.random.default_rng(0).standard_normal(24_300)).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
 def checkpoint() -> LateCheckpoint:
-    vocabulary = learn_vocabulary(TEXTS, ["play_music", "alarm_set"], 40)
-    dims = LateDims(width=32, heads=2, inner=64, kernel=5, convolving=2, attending=2, n_vocab=vocabulary.size)
-    torch.manual_seed(1)
-    network = LateNetwork(dims)
-    for parameter in network.parameters():  # gates that are not all open, so that convolutions count
-        torch.nn.init.normal_(parameter, std=0.2)
-    return LateCheckpoint(dims, tensors_of(network), vocabulary)
+    return small_late()
 
 
 @pytest.fixture(scope="module")
