@@ -1,4 +1,4 @@
-"""Pilot inference's policy: an utterance is confirmed as a whole, after its end; pilots prepare that while it is spoken.
+"""Pilot inference's policy: an utterance is confirmed as a whole after its end; pilots prepare that as it is spoken.
 
 A pilot hears all there is of the utterance with a small beam. What it finds is shown as a guess, and it is what the
 next pilot and the round after the last word begin with: as long as these find the same, they have one hypothesis to
@@ -93,11 +93,12 @@ class Final(Choice):
         is_pilot = not is_last and frontier < self.limit(state)
         known = state.pilot.tokens if state.pilot is not None else ()
         follows = bool(known) and (self.chain if is_pilot else self.collapse)
-        hearing = Pilot(no_speech=self.no_speech, loop_guard=self.loop_guard)
+        scores = state.pilot.scores if state.pilot is not None else None
+        hearing = Pilot(no_speech=self.no_speech, loop_guard=self.loop_guard, before=scores)
         if is_pilot:
             hearing = replace(hearing, beam=self.pilot_beam, most=min(len(known) + self.pilot_tokens, LONGEST))
         elif state.pilot is not None:
-            hearing = replace(hearing, cap=self._cap(state, state.pilot, frontier), before=state.pilot.scores)
+            hearing = replace(hearing, cap=self._cap(state, state.pilot, frontier))
         return RoundPlan(
             round_id,
             Span(state.start, frontier),

@@ -2,8 +2,8 @@
 
 What a pilot found in the beginning of the audio is checked as one block. As long as the search finds the same, one
 hypothesis is enough (beam collapse); where it finds something else it becomes a full beam, for good. It ends early
-where the text is as long as the pilot's lets expect (`decoding.length_cap`). Knows the model and the framing, nothing of
-policies, other rounds or sessions. Source: pilot inference (arXiv 2311.17065), 4.
+where the text is as long as the pilot's lets expect (`decoding.length_cap`). Knows the model and the framing, nothing
+of policies, other rounds or sessions. Source: pilot inference (arXiv 2311.17065), 4.
 """
 
 import math
@@ -74,7 +74,7 @@ class Pilot:
     cap         tokens after which the first hypothesis that ends is enough; None: there is no such number
     no_speech   a window whose no-speech probability is higher is taken for silence
     loop_guard  end a decode that repeats itself
-    before      how sure the newest pilot was, in the last round; an executor may decide by it who hears that
+    before      how sure the newest pilot was; an executor may decide by it who hears the last round
     """
 
     beam: int | None = None
@@ -147,7 +147,7 @@ class Pilot:
             rules,
             Beam(beam, options.patience) if beam > 1 else GREEDY,
             cap=self.cap,
-            draft=plan.reference and plan.reference.draft(model.tokenizer, rules),
+            draft=None if plan.reference is None else plan.reference.draft(model.tokenizer, rules),
             length_penalty=options.length_penalty,
             guards=watch,
         )

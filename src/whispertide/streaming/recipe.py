@@ -17,7 +17,7 @@ from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.choice import Choice, field_types, parse_value
-from whispertide.streaming.executors import Auto, Pipelined, Serial
+from whispertide.streaming.executors import Auto, Hybrid, Pipelined, Serial
 from whispertide.streaming.final import Final
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30
 from whispertide.streaming.grounded import Grounded
@@ -41,7 +41,7 @@ CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "framing": _named(Pad30, Bare, Buckets, Hush, Masked, Open, Blocks),
     "search": _named(Greedy, Beam, Unrolled, Pruned, Verified, Drafted),
     "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable, HeldAgreement, Final),
-    "executor": _named(Serial, Pipelined, Auto),
+    "executor": _named(Serial, Pipelined, Hybrid, Auto),
 }
 
 

@@ -123,7 +123,16 @@ _TIDE = Recipe(
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
         recipe.name: recipe
-        for recipe in (_WHISPER_STREAMING, _WHISPERFLOW, _SIMULSTREAMING, _NPUSPER, _WHISPERRT, _WHISPERKIT, _PILOT, _TIDE)
+        for recipe in (
+            _WHISPER_STREAMING,
+            _WHISPERFLOW,
+            _SIMULSTREAMING,
+            _NPUSPER,
+            _WHISPERRT,
+            _WHISPERKIT,
+            _PILOT,
+            _TIDE,
+        )
     }
 )
 # What each is like, in a line, for whoever has to choose one (docs/guides/choosing.md has the figures).
