@@ -56,6 +56,11 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "hold": 2, "cut": "cursor", "least_logprob": -1.0, "stop_tokens": 60, "stop_ratio": 2.4, "hard_cap_s": 28.0,
         "no_speech": 0.9, "loop_guard": True,
     },
+    "pilot": {
+        "schedule": "pilots", "step_s": 0.5, "pilots_from_s": 1.5, "longest_step_s": 2.0, "framing": "auto",
+        "search": "beam", "beam": 5, "policy": "final", "pilot_beam": 3, "pilot_tokens": 15, "chain": True,
+        "collapse": True, "length_cap": True, "allowance": 5, "hard_cap_s": 28.0, "no_speech": 0.9, "loop_guard": True,
+    },
     "tide": {
         "schedule": "adaptive", "step_s": 0.3, "longest_step_s": 2.0, "framing": "auto", "search": "verified",
         "beam": 1, "policy": "align-att", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,

@@ -35,11 +35,12 @@ class Auto(Where):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hybrid(Where):
-    """In the background, one round after the other; the last of an utterance here or on a server (pilot inference)."""
+    """In the background, one round after the other; the last of an utterance here or on a server (pilot inference).
+
+    Which server is no part of a recipe: `WHISPERTIDE_REMOTE` says it (`hybrid`). Without one all is heard here.
+    """
 
     kind: ClassVar[str] = "hybrid"
-    server: str = setting("", "the server that hears what is too hard here, such as http://localhost:8000; empty: none")
-    remote_model: str = setting("", "the model that is asked for there; empty: the server's own")
     offramp: Signal = setting(
         "perplexity",
         'what sends an utterance there: the newest pilot\'s "perplexity", the "entropy" of its first token, or '

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("whispertide.hybrid")
 
-KEY_VARIABLE = "WHISPERTIDE_REMOTE_KEY"
 MOST_UPLOADS = 32  # early ones under way; of more the oldest is abandoned, as its session may be gone
 
 
@@ -159,9 +158,14 @@ class HybridStages:
 
 
 def hybrid_executor(local: Staged, where: Hybrid) -> HybridExecutor:
-    """The executor that a recipe asks for. The key of its server is in `KEY_VARIABLE`. Raises `OptionError`."""
-    if not where.server:
+    """The executor that a recipe asks for, with the server that the environment names. Raises `OptionError`."""
+    server = server_here(where.tries)
+    if server is None:
         return HybridExecutor(local)
-    key = os.environ.get(KEY_VARIABLE, "")
-    remote = Remote(Server(where.server, where.remote_model, key, where.tries))
-    return HybridExecutor(HybridStages(local, remote, where.decides(), where.remote_s, where.early))
+    return HybridExecutor(HybridStages(local, Remote(server), where.decides(), where.remote_s, where.early))
+
+
+def server_here(tries: int = 2) -> Server | None:
+    """The server that the environment names, or None. Raises `OptionError` for an address that is none."""
+    url, model, key = (os.environ.get(f"WHISPERTIDE_REMOTE{name}", "") for name in ("", "_MODEL", "_KEY"))
+    return Server(url, model, key, tries) if url else None
