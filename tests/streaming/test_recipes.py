@@ -10,6 +10,7 @@ from whispertide.decoding.frontier import Frontier
 from whispertide.errors import UnknownRecipeError
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.final import Final
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.held_agreement import HeldAgreement
 from whispertide.streaming.local_agreement import LocalAgreement
@@ -181,5 +182,5 @@ def test_gates_are_built_where_wanted() -> None:
 def test_policies_overlap_or_not() -> None:
     assert [name for name, recipe in RECIPES.items() if recipe.policy.overlaps] == ["whisper-streaming", "whisperflow"]
     assert {recipe.policy.kind for recipe in RECIPES.values()} == {
-        choice.kind for choice in (LocalAgreement, AlignAtt, Grounded, HeldAgreement, Stable)
+        choice.kind for choice in (LocalAgreement, AlignAtt, Grounded, HeldAgreement, Stable, Final)
     }
