@@ -119,20 +119,24 @@ async def _body(reader: asyncio.StreamReader) -> bytes:
 @contextmanager
 def fake_remote(*ways: str) -> Iterator[FakeRemote]:
     """A server of its own, in a thread."""
-    fake, loop, ready = FakeRemote(ways=[*ways] or ["good"]), asyncio.new_event_loop(), threading.Event()
+    fake, ready, over = FakeRemote(ways=[*ways] or ["good"]), threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
 
-    async def start() -> None:
+    async def serve() -> None:
         server = await asyncio.start_server(fake.serve, "127.0.0.1", 0, limit=2**24)
         fake.port = server.sockets[0].getsockname()[1]
+        loops.append(asyncio.get_running_loop())
         ready.set()
+        await over.wait()
+        server.close()
 
-    thread = threading.Thread(target=lambda: (loop.run_until_complete(start()), loop.run_forever()), daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
     assert ready.wait(60)
     try:
         yield fake
     finally:
-        loop.call_soon_threadsafe(loop.stop)
+        loops[0].call_soon_threadsafe(over.set)
         thread.join(60)
 
 

@@ -13,6 +13,7 @@ from pilot_oracle import PilotOracle, Slow
 from test_session_properties import Talk, confirmed, gaps, play, portions, quick, said, talks, without_stats
 from whispertide.events import Confirmed, End, Event, Hypothesis, Lag, SpeechStop
 from whispertide.session import Session
+from whispertide.streaming.pilot import HeardUtterance
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.schedule import Recorded
@@ -122,7 +123,7 @@ def test_windows_stay_within_the_cap_and_pilots_confirm_nothing(data: st.DataObj
     assert not any(event.stats.round_id in pilots for event in events if isinstance(event, Confirmed))
 
 
-# --- what happens when --------------------------------------------------------------------------------------------------
+# --- what happens when ------------------------------------------------------------------------------------------------
 
 WORDS = speech(("one", 1.2, 1.6), ("two", 1.8, 2.2), ("three", 2.4, 2.9), ("four", 3.1, 3.6), ("five", 3.7, 4.1))
 
@@ -179,7 +180,8 @@ def test_a_pilot_that_is_done_when_speech_ends_helps_the_last_round() -> None:
         session.push(audio_between(session.received, session.received + SAMPLE_RATE // 10))
         session.collect()
     assert not any(flying.cancelled for flying in slow.begun)
-    newest, last = [flying.found.heard for flying in slow.begun][-2:]
+    newest = slow.begun[-2].found.heard
+    assert isinstance(newest, HeardUtterance)
     assert slow.begun[-1].plan.reference is not None
     assert slow.begun[-1].plan.reference.tokens == newest.tokens
     assert said(session.transcript.words) == said(WORDS)

@@ -99,10 +99,13 @@ class Remote:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.loop = asyncio.new_event_loop()
-        self._client = httpx2.AsyncClient(headers=server.headers, follow_redirects=False, timeout=None)
-        self._thread = threading.Thread(target=self.loop.run_forever, name="remote", daemon=True)
+        self.loop: asyncio.AbstractEventLoop
+        self._client: httpx2.AsyncClient
+        self._stop: asyncio.Event
+        ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), name="remote", daemon=True)
         self._thread.start()
+        ready.wait()
 
     def open(self, audio: FloatArray) -> Upload:
         """Begin to send an utterance whose end is not there yet."""
@@ -114,11 +117,18 @@ class Remote:
 
     def close(self) -> None:
         """End the thread; what is under way is lost."""
-        asyncio.run_coroutine_threadsafe(self._client.aclose(), self.loop).result(5)
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(5)
+        self.loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
 
     # --- in the loop --------------------------------------------------------------------------------------------------
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        async with httpx2.AsyncClient(
+            headers=self.server.headers, follow_redirects=False, timeout=None
+        ) as self._client:
+            ready.set()
+            await self._stop.wait()
 
     def answer(
         self, audio: FloatArray, within_s: float, first: "asyncio.Future[Mapping[str, Any]] | None" = None
