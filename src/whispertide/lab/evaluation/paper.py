@@ -281,8 +281,8 @@ _XYZ = Paper(
     "xyz",
     "Efficient Deep Speech Understanding at the Edge (Wang, Lin; arXiv 2311.17065)",
     (
-        *_unknown("table", (3, 4, 5), "recipe pilot", "executor=hybrid"),
-        *_unknown("figure", (4, 5, 6), "recipe pilot", "executor=hybrid"),
+        *_unknown("table", (3, 4, 5), "framing=late-context"),
+        *_unknown("figure", (4, 5, 6), "framing=late-context"),
     ),
 )
 
