@@ -99,8 +99,8 @@ class HybridBeam:
         for live, row in zip(self._live, scores, strict=True):
             ended.append(self._end(live, float(row[self.eos])))
             grown += self._grow(live, row)
-        # What is worse than all that go on cannot have ended; the others are kept for the end.
-        ranked = sorted([*grown, *ended], key=lambda each: each.score, reverse=True)[: self.options.beam]
+        every: list[_Live | Ended] = [*grown, *ended]
+        ranked = sorted(every, key=lambda each: each.score, reverse=True)[: self.options.beam]
         self.ended += [each for each in ranked if isinstance(each, Ended)]
         self._live = self._kept([each for each in ranked if isinstance(each, _Live)], ranked[0])
         return self._is_over()

@@ -9,7 +9,6 @@ deadline ends them whatever they are doing. Knows no model and no recipe.
 import asyncio
 import io
 import json
-import math
 import threading
 import wave
 from collections.abc import AsyncIterator, Mapping
@@ -26,6 +25,7 @@ from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, to_samples
 
 LONGEST_ANSWER = 2**20  # bytes; an hour of speech has fewer
 FASTEST = 40  # characters a second that anybody speaks, at the most
+LONGEST_S = 1e6  # later than any word
 PAUSE_S = 0.1  # between two tries
 STREAMED = 2**31 - 1  # of a WAV file whose length is not known yet
 
@@ -76,7 +76,6 @@ class Upload:
         self.sent = audio
         self._remote = remote
         self._pieces: asyncio.Queue[FloatArray | None] = asyncio.Queue()
-        self._answer: Future[str] | None = None
         self._early = asyncio.run_coroutine_threadsafe(remote.post_as_it_comes(audio, self._pieces), remote.loop)
 
     def add(self, audio: FloatArray) -> None:
@@ -87,7 +86,7 @@ class Upload:
     def finish(self, within_s: float) -> "Future[Mapping[str, Any]]":
         """That was all: the answer, within so many seconds."""
         self._remote.loop.call_soon_threadsafe(self._pieces.put_nowait, None)
-        return self._remote.answer(self.sent, within_s, asyncio.wrap_future(self._early, loop=self._remote.loop))
+        return self._remote.answer(self.sent, within_s, self._early)
 
     def abandon(self) -> None:
         """Nobody wants it."""
@@ -131,13 +130,13 @@ class Remote:
             await self._stop.wait()
 
     def answer(
-        self, audio: FloatArray, within_s: float, first: "asyncio.Future[Mapping[str, Any]] | None" = None
+        self, audio: FloatArray, within_s: float, first: "Future[Mapping[str, Any]] | None" = None
     ) -> "Future[Mapping[str, Any]]":
         """As `send`; `first` is a try that is under way."""
         return asyncio.run_coroutine_threadsafe(self._answer(audio, within_s, first), self.loop)
 
     async def _answer(
-        self, audio: FloatArray, within_s: float, first: "asyncio.Future[Mapping[str, Any]] | None"
+        self, audio: FloatArray, within_s: float, first: "Future[Mapping[str, Any]] | None"
     ) -> Mapping[str, Any]:
         problem = RemoteError("no answer in time")
         try:
@@ -146,7 +145,9 @@ class Remote:
                     if attempt:
                         await asyncio.sleep(PAUSE_S)
                     try:
-                        return await (first if first is not None and not attempt else self._post(audio))
+                        if first is not None and not attempt:
+                            return await asyncio.wrap_future(first)
+                        return await self._post(audio)
                     except RemoteError as error:
                         problem = error
                 raise problem
@@ -183,10 +184,12 @@ class Remote:
                     if len(said) > LONGEST_ANSWER:
                         raise RemoteError(f"the server said more than {LONGEST_ANSWER} bytes")
             answer = json.loads(said)
-        except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
-            raise RemoteError(f"the server could not be reached: {type(error).__name__}") from error
+        except (RemoteError, asyncio.CancelledError):
+            raise
         except (ValueError, RecursionError) as error:
             raise RemoteError("the server's answer is no JSON") from error
+        except Exception as error:  # whatever a network can do
+            raise RemoteError(f"the server could not be reached: {type(error).__name__}") from error
         if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
             raise RemoteError("the server's answer has no text")
         return answer
@@ -235,10 +238,10 @@ def words_of(answer: Mapping[str, Any], window: Span) -> tuple[Word, ...]:
 
     Raises `RemoteError` for a text that nobody can have said in that time.
     """
-    text = str(answer["text"]).strip()
+    spoken = str(answer["text"]).split()
+    text = " ".join(spoken)
     if len(text) > FASTEST * (len(window) / SAMPLE_RATE + 1) or not text.isprintable():
         raise RemoteError("the server's answer is no text of this audio")
-    spoken = text.split()
     timed = _timed(answer.get("words"), spoken, window)
     if timed is None:
         length = sum(map(len, spoken)) or 1
@@ -257,7 +260,7 @@ def _timed(words: Any, spoken: list[str], window: Span) -> list[tuple[int, int]]
     found: list[tuple[int, int]] = []
     for item in words:
         said = [item.get(name) for name in ("start", "end")] if isinstance(item, dict) else []
-        times = [time for time in said if isinstance(time, int | float) and math.isfinite(time)]
+        times = [time for time in said if isinstance(time, int | float) and -1 <= time <= LONGEST_S]
         if len(times) < 2:
             return None
         start, end = (min(max(to_samples(time), 0), len(window)) for time in times)
