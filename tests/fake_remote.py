@@ -5,7 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 TEXT = "there is a remote answer"
@@ -72,6 +72,8 @@ class FakeRemote:
             pass
         finally:
             writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
     async def _answer(self, way: str, writer: asyncio.StreamWriter) -> None:
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
@@ -129,6 +131,12 @@ def fake_remote(*ways: str) -> Iterator[FakeRemote]:
         ready.set()
         await over.wait()
         server.close()
+        await asyncio.sleep(0.01)  # connections that have just been made
+        handlers = asyncio.all_tasks() - {asyncio.current_task()}
+        for handler in handlers:
+            handler.cancel()
+        await asyncio.gather(*handlers, return_exceptions=True)
+        await asyncio.sleep(0.01)  # and those that are about to end
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()

@@ -112,7 +112,7 @@ def run(search: HybridBeam, seed: int) -> Ended:
 def scored(seed: int, x: Floats, tokens: tuple[int, ...], weight: float) -> float:
     found = prefix(PrefixScorer(x, BLANK), tokens).whole
     said = sum(attention(seed, tokens[:place])[token] for place, token in enumerate((*tokens, EOS)))
-    return (1 - weight) * said + (weight * found if weight else 0.0)
+    return float((1 - weight) * said + (weight * found if weight else 0.0))
 
 
 @settings(max_examples=25, deadline=None)

@@ -96,15 +96,11 @@ def test_times_of_words_are_the_server_s_where_it_has_any() -> None:
     words = [{"start": 0.5, "end": 0.9}, {"start": 1.0, "end": 99.0}]
     timed = words_of({"text": "a b", "words": words}, window)
     assert [(word.start, word.end) for word in timed] == [(11200, 17600), (19200, window.end)]
-    spread = words_of({"text": "a bbb"}, window)
+    spread = words_of({"text": " a\n\u00a0bbb "}, window)
     assert [(word.start, word.end) for word in spread] == [(3200, 19200), (19200, window.end)]
-    for wrong in (
-        words[:1],
-        [{"start": 1, "end": 0}] * 2,
-        [{"start": float("nan"), "end": 1}] * 2,
-        [3, 4],
-        words[::-1],
-    ):
+    impossible = ((1, 0), (float("nan"), 1), (0, 1e308), (0, 10**400), (0, "1"), (None, 1))
+    wrongs = [[{"start": start, "end": end}] * 2 for start, end in impossible]
+    for wrong in (*wrongs, words[:1], [3, 4], words[::-1], "ab"):
         assert words_of({"text": "a bbb", "words": wrong}, window) == spread
 
 
