@@ -47,6 +47,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "no collapse": {"executor": "hybrid", "collapse": False},
     "no length cap": {"executor": "hybrid", "length_cap": False},
     "no allowance": {"executor": "hybrid", "allowance": 0},
+    "allowance 3": {"executor": "hybrid", "allowance": 3},
     "no chain": {"executor": "hybrid", "chain": False},
     "every 1 s": {"executor": "hybrid", "step_s": 1.0},
     "every 0.25 s": {"executor": "hybrid", "step_s": 0.25},

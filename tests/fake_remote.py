@@ -51,7 +51,7 @@ class FakeRemote:
     port: int = 0
     ways: list[str] = field(default_factory=lambda: ["good"])
     bodies: list[bytes] = field(default_factory=list)
-    begun_at: list[int] = field(default_factory=list)  # bytes of each body when its answer was decided
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)  # of all connections
 
     @property
     def url(self) -> str:
@@ -61,6 +61,7 @@ class FakeRemote:
         return self.ways.pop(0) if len(self.ways) > 1 else self.ways[0]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
         way = self._way()
         try:
             if way not in ("closes at once", "resets"):
@@ -98,6 +99,11 @@ class FakeRemote:
         await writer.drain()
 
 
+async def _turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 async def _drip(writer: asyncio.StreamWriter, answer: bytes) -> None:
     for place in range(len(answer)):
         writer.write(answer[place : place + 1])
@@ -131,12 +137,14 @@ def fake_remote(*ways: str) -> Iterator[FakeRemote]:
         ready.set()
         await over.wait()
         server.close()
-        await asyncio.sleep(0.01)  # connections that have just been made
+        await _turns()  # connections that have just been made get their handlers
         handlers = asyncio.all_tasks() - {asyncio.current_task()}
         for handler in handlers:
             handler.cancel()
         await asyncio.gather(*handlers, return_exceptions=True)
-        await asyncio.sleep(0.01)  # and those that are about to end
+        for writer in fake.writers:
+            writer.transport.abort()
+        await _turns()  # and those that are about to end do
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
