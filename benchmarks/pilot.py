@@ -33,7 +33,7 @@ from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.hybrid import HybridExecutor
-from whispertide.streaming.pilot import HeardUtterance
+from whispertide.streaming.pilot import HeardUtterance, Pilot, Scores
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor, Staged
@@ -91,6 +91,7 @@ class Counted:
     spent: float = 0.0
     total: float = 0.0
     heard: HeardUtterance | None = None
+    before: Scores | None = None
 
     def now(self) -> float:
         """Seconds since some moment."""
@@ -112,6 +113,8 @@ class Counted:
         encoded, decoded = self.spent, self.now() - began
         self.total += encoded + decoded
         self.heard = result.heard
+        if isinstance(plan.hearing, Pilot):
+            self.before = plan.hearing.before
         return replace(result, stats=replace(result.stats, encode_s=encoded, decode_s=decoded, align_s=0.0))
 
 
@@ -136,6 +139,7 @@ class Way:
     errors: list[tuple[float, float]] = field(default_factory=list)
     cpu_s: float = 0.0
     perplexities: list[float] = field(default_factory=list)
+    pilots: list[tuple[Scores, float]] = field(default_factory=list)  # the newest, and the utterance's error rate
 
 
 def hear(model: Transcriber, sentence: Sentence, changes: dict[str, Any], wall: bool, way: Way) -> None:
@@ -155,6 +159,28 @@ def hear(model: Transcriber, sentence: Sentence, changes: dict[str, Any], wall: 
     way.cpu_s += counted.total
     if counted.heard is not None:
         way.perplexities.append(counted.heard.scores.perplexity)
+    if counted.before is not None:
+        way.pilots.append((counted.before, counts.errors / counts.reference))
+
+
+def area(scores: Sequence[float], bad: Sequence[bool]) -> float:
+    """How often a bad utterance has the higher score of a bad one and a good one: 0.5 by random choice, 1 at best."""
+    pairs = [(one, other) for one, is_bad in zip(scores, bad, strict=True) if is_bad for other in _good(scores, bad)]
+    return sum(1.0 if one > other else 0.5 * (one == other) for one, other in pairs) / len(pairs) if pairs else 0.5
+
+
+def _good(scores: Sequence[float], bad: Sequence[bool]) -> list[float]:
+    return [score for score, is_bad in zip(scores, bad, strict=True) if not is_bad]
+
+
+def offramps(way: Way) -> dict[str, float]:
+    """How well each signal of the newest pilot tells the utterances with more than 10 % of word errors."""
+    bad = [rate > 0.1 for _, rate in way.pilots]
+    print(f"of {len(bad)} utterances with pilots {sum(bad)} have more than 10 % of word errors; area under the curve:")
+    signals = {name: [getattr(scores, name) for scores, _ in way.pilots] for name in ("perplexity", "entropy")}
+    areas = {name: area(values, bad) for name, values in signals.items()}
+    print(", ".join(f"{name} {value:.2f}" for name, value in areas.items()), "random 0.50", sep=", ")
+    return areas
 
 
 def main() -> None:
@@ -203,7 +229,10 @@ def main() -> None:
             "cpu_s_per_s": way.cpu_s / audio_s,
             "perplexity": perplexity,
         }
-    print(json.dumps({"sentences": len(every), "audio_s": audio_s, "model": given.model, "ways": rows}))
+    areas = offramps(ways["pilots"]) if "pilots" in ways else {}
+    print(
+        json.dumps({"offramps": areas, "sentences": len(every), "audio_s": audio_s, "model": given.model, "ways": rows})
+    )
 
 
 if __name__ == "__main__":
