@@ -351,4 +351,4 @@ class TestMaking:
         ],
     )
     def test_recipes_of_the_same_key_may_share_an_executor(self, changes: dict[str, Any], key: Any) -> None:
-        assert executor_key(PLAIN.replace(**changes)) == key
+        assert executor_key(PLAIN.replace(**changes)) == (*key, None)

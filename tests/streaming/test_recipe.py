@@ -111,7 +111,7 @@ def test_overrides_may_come_in_any_order() -> None:
         ("align=time", "'align' belongs to search=pruned or search=verified$"),
         ("near_end_s=1", "'near_end_s' belongs to policy=grounded$"),
         ("hush_s=1", r"\(schedule=fixed, framing=pad30, .*'hush_s' belongs to framing=hush$"),
-        ("longest_step_s=2", "'longest_step_s' belongs to schedule=adaptive$"),
+        ("longest_step_s=2", "'longest_step_s' belongs to schedule=adaptive or schedule=pilots$"),
         ("shift_guard=on", "'shift_guard' belongs to policy=align-att or policy=grounded$"),
         ("policy.step_s=1", "expected a field of policy=local-agreement; got 'step_s'; it has agreement, "),
         ("executor.beam=1", "expected a field of executor=serial; got 'beam'; it has no fields"),
@@ -152,7 +152,7 @@ def test_impossible_settings_of_the_other_choices(recipe: Recipe, text: str, mes
         ({"beam": True}, "beam to be of type int; got True"),
         ({"vad": 1}, "vad to be of type bool; got 1"),
         ({"search": "nothing"}, "search to be one of"),
-        ({"schedule": ["fixed"]}, "schedule to be one of fixed, best-effort, adaptive; got"),
+        ({"schedule": ["fixed"]}, "schedule to be one of fixed, best-effort, adaptive, pilots; got"),
         ({"search": 3}, "search to be one of greedy, beam, unrolled, pruned, verified, drafted; got 3"),
         ({"policy.margin_s": 1.0}, "expected a field of policy=local-agreement; got 'margin_s'"),
     ],
@@ -211,7 +211,7 @@ def test_changes_of_the_recipe_and_of_the_decode_options() -> None:
 def test_what_may_be_written_of_a_field() -> None:
     known = every_field()
     assert list(known)[:5] == list(CHOICES)
-    assert known["policy"] == ("local-agreement", "align-att", "grounded", "stable", "held-agreement")
+    assert known["policy"] == ("local-agreement", "align-att", "grounded", "stable", "held-agreement", "final")
     assert known["vad"] == ("true", "false")
     assert known["truncate"] == ("none", "last-word", "near-end", "detector")
     assert known["step_s"] == ()
@@ -294,6 +294,9 @@ TOGETHER = {
     ("local-agreement", "beam", "masked", "pipelined"): True,
     ("align-att", "unrolled", "masked", "serial"): True,
     ("stable", "greedy", "masked", "serial"): False,
+    ("final", "beam", "auto", "hybrid"): True,
+    ("final", "verified", "auto", "serial"): False,
+    ("final", "beam", "auto", "pipelined"): False,
 }
 
 
@@ -423,6 +426,13 @@ RANGES: dict[str, tuple[float, float]] = {
     "least_logprob": (-20, 0),
     "stop_tokens": (0, 224),
     "stop_ratio": (1.1, 20),
+    "pilots_from_s": (0.02, 30),
+    "pilot_beam": (1, 64),
+    "pilot_tokens": (1, 224),
+    "allowance": (0, 224),
+    "threshold": (0, 1e6),
+    "remote_s": (0.05, 60),
+    "tries": (1, 10),
 }
 OTHERWISE = {("stable", "carry"): (0, 20)}  # where a choice has another range than the rest
 
@@ -445,6 +455,7 @@ NAMES = {
     "cut": ("cursor", "full"),
     "mask": get_args(MaskName),
     "source": ("recurrent", "ngram"),
+    "offramp": ("perplexity", "entropy", "random"),
 }
 # Fields that bound others are out of the way here.
 ROOM: dict[str, dict[str, float]] = {

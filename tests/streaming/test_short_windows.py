@@ -81,8 +81,8 @@ def test_a_framing_that_was_asked_for_stays(framing: str) -> None:
         assert framed.why == f"framing={framing}, as the recipe says"
 
 
-def test_only_tide_leaves_its_framing_open() -> None:
-    assert [recipe.name for recipe in RECIPES.values() if recipe.framing.kind == "auto"] == ["tide"]
+def test_which_recipes_leave_their_framing_open() -> None:
+    assert [recipe.name for recipe in RECIPES.values() if recipe.framing.kind == "auto"] == ["pilot", "tide"]
     with pytest.raises(OptionError, match=r"framing among pad30.*got 'auto'"):
         get_framing("auto")  # an executor has to be told
 

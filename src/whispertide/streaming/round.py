@@ -169,6 +169,7 @@ class RoundPlan:
     prefix   tokens forced at the start of the transcript of this window
     is_last  no audio follows in this utterance: margins and hold-backs are off
     level    declared steps by which quality is lowered in this round, because the machine is late
+    provisional  its result only helps a later round: if it is still under way when the utterance ends, it is given up
     """
 
     id: int
@@ -179,6 +180,7 @@ class RoundPlan:
     reference: Reference | None = None
     is_last: bool = False
     level: int = 0
+    provisional: bool = False
 
     def __post_init__(self) -> None:
         if self.window.start % FRAME_SAMPLES:

@@ -174,7 +174,8 @@ class Turns:
     def due(self) -> RoundPlan | None:
         """The next round, or None until there is more audio or a result."""
         state = self.state
-        while len(state.in_flight) < self._max_in_flight:
+        self._give_up()
+        while len(state.in_flight) < self._max_in_flight and not self._is_preparing:
             if state.utterance is None and not self._begin():
                 if self._settle():
                     continue
@@ -250,6 +251,8 @@ class Turns:
         if not state.in_flight or utterance is None:
             return False
         full = utterance.last_end >= self.policy.limit(utterance.policy)
+        if self._is_preparing:
+            return full or self.schedule.recorded or self._scheduled(utterance) is not None
         return full or utterance.last_planned or len(state.in_flight) >= self._max_in_flight
 
     def behind(self, flight: Flight) -> int:
@@ -259,6 +262,24 @@ class Turns:
         if self.schedule.recorded or state.requests or not is_speech:
             return 0
         return state.received - flight.plan.window.end
+
+    @property
+    def _is_preparing(self) -> bool:
+        """Whether a provisional round is in flight: then there is nothing to plan but the end of the utterance."""
+        return bool(self.state.in_flight) and self.state.in_flight[-1].plan.provisional
+
+    def _give_up(self) -> None:
+        """Take back a provisional round in flight whose utterance is over; its result will be ignored.
+
+        A replay gives up nothing: its rounds are those that came back.
+        """
+        if not self._is_preparing or self.schedule.recorded:
+            return
+        events = self.state.gate_events
+        stopped = bool(events) and isinstance(events[0], SpeechStopped) and events[0].decided_at <= self._horizon
+        if stopped or self.state.requests:
+            self.state.stale.add(self.state.in_flight[-1].plan.id)
+            self.state.take_back()
 
     @property
     def _horizon(self) -> int:

@@ -325,8 +325,7 @@ _XYZ = Paper(
                 "figure 5": "ablation of pilot decoding",
                 "figure 6": "which inputs are sent away",
             },
-            "recipe pilot",
-            "executor=hybrid",
+            "framing=late-context",
         ),
     ),
 )
