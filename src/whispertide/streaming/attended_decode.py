@@ -59,8 +59,11 @@ class Listening:
     retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
     again           if attention shifts backward, hear the window once more, watched by these alone: padded to 30 s, or
                     bare where it was padded; None: what stands before the shift is all that was heard
+    believes_jumps  a rewind asks for that, too, and text that ends in either is never heard unwatched
     unheard_from    earlier rounds have heard the audio up to this sample; where a guard of the attention stops more
-                    than `UNHEARD` before the end of the window, it is decoded again unwatched; None: never
+                    than `UNHEARD` before the end of the window, it is decoded again, watched by `unbounded` alone;
+                    None: never
+    unbounded       see `unheard_from`
     rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
     unrolled        search greedily in static graphs of several steps each, as far as these hold the text
     keep_attention  put the attention into the result
@@ -82,7 +85,9 @@ class Listening:
     detect_end: bool = False
     retry: Halt | None = None
     again: tuple[Watch, ...] | None = None
+    believes_jumps: bool = False
     unheard_from: int | None = None
+    unbounded: tuple[Watch, ...] = ()
     rescue: float | None = None
     rescue_beam: int = 5
     unrolled: bool = False
