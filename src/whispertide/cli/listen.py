@@ -1,6 +1,5 @@
 """`whispertide listen`: live captions of a microphone."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -40,7 +39,7 @@ def listen(
     from whispertide.audio import mic
     from whispertide.cli.job import StreamJob, warn_of_synthetic
     from whispertide.cli.pump import Arrivals
-    from whispertide.cli.tune import tune_first
+    from whispertide.cli.tune import may_ask, tune_first
 
     word, (target,) = stream.hush_word(), plan_targets([NAME], output, form)
     options, recipe = arguments.with_code(text), stream.resolve(word)
@@ -49,7 +48,7 @@ def listen(
     transcriber = arguments.load(model, engine, revision, word)
     warn_of_synthetic(transcriber)
     transcriber.warm_up()
-    tune_first(transcriber, recipe, refused=no_tune or not sys.stdin.isatty())
+    tune_first(transcriber, recipe, refused=no_tune or not may_ask())
     say(f"{recipe.name} with {transcriber.name}: {transcriber.framed(recipe).why}")
     with mic.microphone_blocks(device) as blocks:
         say("listening; press Ctrl-C to end")

@@ -1,6 +1,7 @@
 """`whispertide tune`: what a checkpoint bears on this machine, found out without transcripts and used from then on."""
 
 import json
+import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -100,6 +101,11 @@ def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -
     keep(transcriber.model, found)
     say(found.sentence)
     transcriber.look_again()
+
+
+def may_ask() -> bool:
+    """Whether somebody sits at a terminal; a program that runs another one is not to wait for what it did not ask."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _speech(path: Path) -> "FloatArray":
