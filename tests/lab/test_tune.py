@@ -8,7 +8,7 @@ import pytest
 
 from whispertide.lab import bearing, tune
 from whispertide.lab.bearing import ENOUGH, Tried, Window
-from whispertide.lab.tune import Tuning, changes, choose_pace, choose_step, thread_counts
+from whispertide.lab.tune import Rounds, Tuning, changes, choose_pace, choose_step, thread_counts
 from whispertide.lab.tune_page import html, text
 from whispertide.options import EngineOptions
 from whispertide.streaming.calibration import Pace, machine_of
@@ -76,8 +76,14 @@ def test_threads() -> None:
     assert thread_counts(1, 1) == [1]
     assert thread_counts(6, 4) == [1, 2, 4, 6]
     assert thread_counts(32, 4) == [1, 2, 4, 8]
-    assert choose_pace([(1, 0.30), (2, 0.21), (4, 0.20)]) == Pace(2, 0.3)
-    assert choose_pace([(1, 0.5), (2, 0.3)]) == Pace(2, 0.4)
+    assert choose_pace([Rounds(1, 0.30, 0.3), Rounds(2, 0.21, 0.3), Rounds(4, 0.20, 0.3)]) == Pace(2, 0.3)
+    assert choose_pace([Rounds(1, 0.5, 0.5), Rounds(2, 0.3, 0.3)]) == Pace(2, 0.4)
+
+
+def test_nothing_is_said_of_a_busy_machine() -> None:
+    assert choose_pace([Rounds(1, 0.30, 0.31), Rounds(2, 0.2, 0.41)]) is None
+    assert choose_pace([]) is None
+    assert "the machine was busy" in text(tuning(pace=None, rounds=(Rounds(1, 0.2, 0.5),)))
 
 
 def test_the_step_leaves_room() -> None:
@@ -85,7 +91,7 @@ def test_the_step_leaves_room() -> None:
 
 
 def test_a_report_has_a_table_and_a_plot() -> None:
-    found = tuning(rounds=((1, 0.3), (2, 0.2)))
+    found = tuning(rounds=(Rounds(1, 0.3, 0.3), Rounds(2, 0.2, 0.2)))
     shown = text(found)
     assert "* 1 s of padding" in shown
     assert "* 2" in shown
@@ -101,7 +107,7 @@ def test_the_short_form_ends_early(monkeypatch: pytest.MonkeyPatch, short: bool,
     model: Any = SimpleNamespace(name="m", options=OPTIONS, view=lambda options: model)
     window = Window(np.zeros(16_000, np.float32), whole=False)
     heard = bearing.Text(("a", "b", "c"), 0, False, 0.1)
-    monkeypatch.setattr(tune.time, "perf_counter", lambda: float(next(now)))
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(now)))
     monkeypatch.setattr(bearing, "has_word", lambda model: False)
     monkeypatch.setattr(bearing, "cut", lambda audio: [window] * 40)
     monkeypatch.setattr(bearing, "open_executors", lambda model, framings: dict.fromkeys(framings))

@@ -169,7 +169,8 @@ def test_a_session_has_what_was_tuned(padded_model: WhisperModel) -> None:
     assert transcriber.is_known
     session = transcriber.session("tide", vad=False, live=True)
     assert session.recipe == TIDE.replace(framing="zeros", shift_guard=True, vad=False)
-    assert session.executor.equipment.frame == Zeros()  # type: ignore[attr-defined]
+    assert isinstance(session.executor, SerialExecutor)
+    assert session.executor.equipment.frame == Zeros()
 
 
 class Machine:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from whispertide.lab import bearing
 from whispertide.lab.bearing import Tried, Window
-from whispertide.lab.doctor import COMFORTABLE
+from whispertide.lab.doctor import BUSY, COMFORTABLE
 from whispertide.model.runtime import physical_cores, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.streaming.calibration import Calibration, Pace, machine_of
@@ -36,14 +36,27 @@ Advance = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """The quickest and the slowest of a few equal rounds with so many threads, in seconds."""
+
+    threads: int
+    quickest_s: float
+    slowest_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Tuning:
-    """Everything that was measured; `chosen` None: too little was heard to say anything."""
+    """Everything that was measured.
+
+    chosen  None: too little was heard to say anything
+    pace    None: not measured, or the machine was busy with something else
+    """
 
     model: str
     tried: tuple[Tried, ...]
     chosen: Tried | None
     pace: Pace | None
-    rounds: tuple[tuple[int, float], ...] = ()
+    rounds: tuple[Rounds, ...] = ()
     heard_s: float = 0.0
     short: bool = False
     options: Any = field(default=None, repr=False)
@@ -85,7 +98,7 @@ class Tuning:
             "heard_s": round(self.heard_s, 1),
             "framings": [each.to_json() for each in self.tried],
             "chosen": None if self.chosen is None else self.chosen.framing.kind,
-            "threads": [{"threads": count, "round_s": seconds} for count, seconds in self.rounds],
+            "rounds": [asdict(each) for each in self.rounds],
             "pace": None if self.pace is None else asdict(self.pace),
         }
 
@@ -133,7 +146,7 @@ def tune(
         model=model.name,
         tried=tuple(tried),
         chosen=chosen,
-        pace=choose_pace(rounds) if rounds else None,
+        pace=choose_pace(rounds),
         rounds=rounds,
         heard_s=sum(len(audio) for audio in recordings) / SAMPLE_RATE,
         short=short,
@@ -143,21 +156,20 @@ def tune(
 
 def measure_threads(
     model: "WhisperModel", framing: Framing, windows: Sequence[Window], advance: Advance
-) -> tuple[tuple[int, float], ...]:
-    """(threads, seconds of a round) for every number of threads that is worth trying here.
-
-    The quickest of several rounds counts, because other work on the machine only ever makes one slower.
-    """
-    usual = sorted(windows, key=lambda window: abs(len(window.audio) - to_samples(_USUAL_S)))[:_ROUNDS]
+) -> tuple[Rounds, ...]:
+    """Rounds of about the usual length with every number of threads that is worth trying here."""
+    if not windows:
+        return ()
+    window = min(windows, key=lambda window: abs(len(window.audio) - to_samples(_USUAL_S)))
     counts = thread_counts(physical_cores(), thread_count(model.options))
     found = []
     for number, count in enumerate(counts):
         view = model.view(replace(model.options, threads=count))
         executor = bearing.open_executors(view, [framing])[framing]
-        texts = [bearing.hear(executor, window, DecodeOptions()) for window in (*usual[:1], *usual)]
-        found.append((count, min(text.seconds for text in texts[1:])))
+        taken = [bearing.hear(executor, window, DecodeOptions()).seconds for _ in range(_ROUNDS + 1)][1:]
+        found.append(Rounds(count, min(taken), max(taken)))
         advance("threads", number + 1, len(counts))
-    return tuple(found) if usual else ()
+    return tuple(found)
 
 
 def thread_counts(cores: int, usual: int) -> list[int]:
@@ -165,11 +177,16 @@ def thread_counts(cores: int, usual: int) -> list[int]:
     return sorted({count for count in (1, 2, 4, 8) if count <= cores} | {min(cores, 8), usual})
 
 
-def choose_pace(rounds: Sequence[tuple[int, float]]) -> Pace:
-    """The fewest threads that are nearly as quick as any, and the step for them."""
-    quickest = min(seconds for _, seconds in rounds)
-    threads, seconds = next((count, seconds) for count, seconds in rounds if seconds * _WORTH <= quickest)
-    return Pace(threads, choose_step(seconds))
+def choose_pace(rounds: Sequence[Rounds]) -> Pace | None:
+    """The fewest threads that are nearly as quick as any, and the step for them; None where the machine was busy.
+
+    The quickest round of each counts, because other work only ever makes one slower.
+    """
+    if not rounds or any(each.slowest_s > BUSY * each.quickest_s for each in rounds):
+        return None
+    quickest = min(each.quickest_s for each in rounds)
+    best = next(each for each in rounds if each.quickest_s * _WORTH <= quickest)
+    return Pace(best.threads, choose_step(best.quickest_s))
 
 
 def choose_step(round_s: float) -> float:

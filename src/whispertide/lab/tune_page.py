@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 LEGEND = (
     "What windows say in each framing, next to the same windows padded to 30 s. changed: of the padded words, heard "
-    "otherwise or not at all. invented: words that no padded text has. single words: words added to a single word. "
+    "otherwise or not at all. invented: words that no padded text has. single words: words added to each. "
     "runs away: texts that do not end. ends missing: utterances whose last word is missing. near the end: words where "
     "the audio is cut off, which tide drops as a rule; they decide between framings that are borne. A framing is borne "
-    f"up to {MOST['changed']:.0%} changed, {MOST['invented']:.0%} invented, {MOST['alone_added']:.0%} added to single "
-    f"words, {MOST['ends_missing']:.0%} of ends missing, and no text that runs away."
+    f"up to {MOST['changed']:.0%} changed, {MOST['invented']:.0%} invented, {MOST['alone_added']:g} words added to a "
+    f"single one, {MOST['ends_missing']:.0%} of ends missing, and no text that runs away."
 )
 
 
@@ -23,19 +23,20 @@ def table(found: "Tuning") -> page.Table:
     rows = []
     for each in found.tried:
         rates = each.rates()
-        names = ("changed", "invented", "alone_added", "run_aways", "ends_missing")
+        names = ("changed", "invented", "run_aways", "ends_missing")
         rows.append(
             (
                 f"{'* ' if each is found.chosen else ''}{each.label}",
                 "yes" if each.borne else "no",
                 f"{each.median_s * 1000:.0f}",
                 *(f"{rates[name]:.1%}" for name in names),
+                f"{rates['alone_added']:.2f}",
                 f"{each.loose / max(1, each.words):.1%}",
             )
         )
     return page.Table(
         (
-            "framing", "borne", "ms a window", "changed", "invented", "single words", "runs away", "ends missing",
+            "framing", "borne", "ms a window", "changed", "invented", "runs away", "ends missing", "single words",
             "near the end",
         ),
         tuple(rows),
@@ -47,9 +48,11 @@ def threads_table(found: "Tuning") -> page.Table:
     """A row for each number of threads."""
     threads, step_s = (0, 0.0) if found.pace is None else (found.pace.threads, found.pace.step_s)
     rows = tuple(
-        (f"{'* ' if count == threads else ''}{count}", f"{seconds * 1000:.0f}") for count, seconds in found.rounds
+        (f"{'* ' if each.threads == threads else ''}{each.threads}", f"{each.quickest_s * 1000:.0f}")
+        for each in found.rounds
     )
-    return page.Table(("threads", "ms a round"), rows, f"threads; a step of {step_s:g} s leaves room")
+    title = f"threads; a step of {step_s:g} s leaves room" if found.pace else "threads; the machine was busy: not used"
+    return page.Table(("threads", "ms a round"), rows, title)
 
 
 def text(found: "Tuning") -> str:
@@ -69,7 +72,7 @@ def plot(found: "Tuning") -> plots.Drawing:
     return plots.scatter(
         points,
         x_label="a window (ms)",
-        y_label="words that differ from padded windows (%)",
+        y_label="words that differ (%)",
         title=f"what {found.model} bears",
     )
 
