@@ -26,9 +26,8 @@ def counted(framing: Framing, seconds: float, **counts: int) -> Tried:
 
 def tuning(**about: Any) -> Tuning:
     tried = (counted(PAD30, 0.5), counted(BARE, 0.1, changed=9), counted(Zeros(), 0.1, changed=1))
-    return Tuning(
-        **({"model": "m", "tried": tried, "chosen": tried[2], "pace": Pace(2, 0.4), "options": OPTIONS} | about)
-    )
+    settings: dict[str, Any] = {"chosen": tried[2], "pace": Pace(2, 0.4), "options": OPTIONS}
+    return Tuning("m", tried, **(settings | about))
 
 
 def test_what_is_kept_says_what_was_found() -> None:
