@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from typer.main import get_command
 
 from shared_vocabulary import share_vocabularies
+from whispertide.streaming import calibration
 
 # The same examples every time, however long they take: a failure is the change's doing. WHISPERTIDE_EXAMPLES looks for
 # new ones, so many where a test names no number of its own.
@@ -70,3 +71,9 @@ def pytest_collection_finish() -> None:
     """What was imported stays: the collector need not look at it after every few allocations."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def untuned(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What somebody has tuned on this machine counts in no test."""
+    monkeypatch.setattr(calibration, "cache_dir", cache(lambda: tmp_path_factory.mktemp("tuned")))

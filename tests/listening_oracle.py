@@ -97,7 +97,7 @@ class ListeningOracle(Oracle):
 
     def _behind_frontier(self, listened: HeardWords, places: list[int], rule: Frontier) -> HeardWords:
         for index, place in enumerate(places):
-            if listened.frames - place <= rule.margin:
+            if rule.margin is not None and listened.frames - place <= rule.margin:
                 words = listened.words[: index + rule.beyond]
                 halt = Halt("frontier", index, listened.words[index].tokens[0])
                 return HeardWords(words, index, halt, place, listened.frames)

@@ -187,6 +187,21 @@ def test_a_word_that_looks_back_ends_the_decode() -> None:
     assert asked(guard(margin=4, back=15, beyond=9), [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) == 3  # no guess
 
 
+def test_before_a_long_jump_words_stand_where_a_backward_shift_is_looked_for() -> None:
+    """It is a rewind, too, which would void the decode."""
+    places = [0, 100, 120, 140, 20]
+    watching = guard(margin=4, back=15, rewind=60)
+    assert asked(watching, [1, 2, 3, 4], places, FRAMES) == 3
+    assert watching.halt == Halt("backward-shift", 3, 4)
+    piece = guard(margin=4, back=15, rewind=60)  # a token that begins no word can only rewind
+    assert asked(piece, [1, 2, 3, 101], places, FRAMES) == 0
+
+
+def test_without_a_margin_there_is_no_frontier() -> None:
+    assert asked(guard(margin=None), list(range(18)), ramp(190), FRAMES) is None
+    assert asked(guard(margin=None, rewind=60), [1, 2, 3, 4], [0, 100, 120, 190, 50], FRAMES) == 0
+
+
 def test_a_glance_back_does_not() -> None:
     assert asked(guard(margin=4, back=15), [1, 2, 3, 4], [0, 100, 120, 140, 135], FRAMES) is None
     assert asked(guard(margin=4), [1, 2, 3, 4], [0, 100, 120, 140, 110], FRAMES) is None

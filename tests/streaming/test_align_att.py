@@ -380,7 +380,7 @@ def test_the_last_round_hears_no_guess() -> None:
     """All that it hears is confirmed."""
     play = Play(AlignAtt(margin_s=0.24, margin_last_s=0.04, backward_s=0.06, beyond=9, attention_floor=0.2))
     assert watch(play.plan(1)) == Frontier(margin=12, rewind=200, last_frame=-200, beyond=9, back=3, floor=0.2)
-    last = Frontier(margin=2, rewind=None, last_frame=-200, back=3, floor=0.2)
+    last = Frontier(margin=2, rewind=200, last_frame=-200, back=3, floor=0.2)
     assert watch(play.plan(1, is_last=True)) == last
 
 
@@ -402,7 +402,7 @@ def test_what_shifts_backward_in_the_last_round_is_heard_again() -> None:
         assert isinstance(plan.hearing, SinglePass)
         return plan.hearing.again
 
-    last = Frontier(margin=4, rewind=None, last_frame=-200)
+    last = Frontier(margin=4, rewind=200, last_frame=-200, back=200)  # there only long jumps are believed
     assert again(AlignAtt(backward_s=0.06), is_last=True) == (last,)
     assert again(AlignAtt(backward_s=0.06), is_last=False) is None
     assert again(AlignAtt(), is_last=True) is None  # nothing watches for it
@@ -414,7 +414,7 @@ def test_with_the_guard_for_short_windows_every_round_is_heard_again() -> None:
         listen = Play(policy).plan(1, is_last=is_last).hearing
         assert isinstance(listen, SinglePass)
         assert listen.watch[1:] == (BackwardShift(),)
-        assert listen.again == (replace(listen.watch[0], back=None if is_last else 3),)  # type: ignore[type-var]
+        assert listen.again == (replace(listen.watch[0], back=200 if is_last else 3),)  # type: ignore[type-var]
 
 
 def test_what_the_policy_says_of_listening_is_in_its_plans() -> None:

@@ -101,7 +101,7 @@ def test_overrides_may_come_in_any_order() -> None:
         ("search=dowsing", "search to be one of greedy, beam, unrolled, pruned, verified, drafted; got 'dowsing'"),
         (
             "framing=buckets-masked",
-            "framing to be one of pad30, bare, buckets, hush, masked, auto, blocks; got 'buckets-masked'",
+            "framing to be one of pad30, bare, buckets, zeros, hush, masked, auto, blocks; got 'buckets-masked'",
         ),
         ("agreement=1", "agreement between 2 and 10; got 1"),
         ("hard_cap_s=31", "hard_cap_s between 4 and 30; got 31"),
@@ -380,6 +380,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "vad_pre_roll_s": (0, 30),
     "lag_s": (0.1, 3600),
     "hush_s": (0.1, 5.0),
+    "zeros_s": (0, 30),
+    "whole_s": (0, 30),
     "beam": (1, 64),
     "width": (1, 16),
     "length": (1, 16),

@@ -9,7 +9,8 @@ the prompt and the heads are known (`Scene`). Afterwards the guard says whether 
 is dropped, and the search ends. A token that attends far *before* the one that it follows means that the decoder has
 lost its place: then nothing of this decode stands. Source: SimulStreaming, `PaddedAlignAttWhisper.infer`; as in
 docs/attention.md. Ours: a word that attends somewhat before the one that it follows ends the decode, because the
-decoder is about to say again what it has said (the idea is NPUsper's, see `backward_shift`).
+decoder is about to say again what it has said (the idea is NPUsper's, see `backward_shift`). That is looked for first,
+so words before a jump stand, however long the jump is.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def attended_frame(attention: FloatArray, frames: int, floor: float = 0.0) -> in
 class Frontier:
     """The rule, in encoder frames of 20 ms.
 
-    margin      attention must keep this far from the end
+    margin      attention must keep this far from the end; None: it may go anywhere
     rewind      attention may jump back by this much; None: by any amount
     last_frame  what the last token before this decode attended to, in this window's frames (may be negative)
     beyond      tokens that are still decoded after the frontier, as a guess; they are not firm
@@ -171,7 +172,7 @@ class Frontier:
     floor       of the spread of attention, see `attended_frame`; 0: as published
     """
 
-    margin: int = 25
+    margin: int | None = 25
     rewind: int | None = 200
     last_frame: int = -200
     beyond: int = 0
@@ -179,7 +180,7 @@ class Frontier:
     floor: float = 0.0
 
     def __post_init__(self) -> None:
-        least = min(self.margin, self.beyond, self.back or 0, self.floor)
+        least = min(self.margin or 0, self.beyond, self.back or 0, self.floor)
         if least < 0 or (self.rewind is not None and self.rewind < 1):
             raise OptionError(f"expected margin, beyond, back and floor >= 0, and rewind >= 1 frames; got {self}")
 
@@ -233,14 +234,14 @@ class FrontierGuard(Guard):
         before = self._rule.last_frame if self.last_frame is None else self.last_frame
         newest = len(tokens) - 1
         after_special = newest == 0 and not self._scene.forced
-        if self._rule.rewind is not None and before - frame > self._rule.rewind and not after_special:
-            self.halt = Halt("rewind", newest, tokens[-1])
-            return
         if turns_back:
             self.halt = Halt("backward-shift", newest, tokens[-1])
             return
+        if self._rule.rewind is not None and before - frame > self._rule.rewind and not after_special:
+            self.halt = Halt("rewind", newest, tokens[-1])
+            return
         self.last_frame = frame
-        if self._scene.frames - frame <= self._rule.margin:
+        if self._rule.margin is not None and self._scene.frames - frame <= self._rule.margin:
             self.halt = Halt("frontier", newest, tokens[-1])
 
     def _enough(self, tokens: Sequence[int]) -> int | None:

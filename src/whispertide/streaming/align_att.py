@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple
 
 from whispertide.decoding.draft import Reference
-from whispertide.decoding.guards import Frontier, Watch
+from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import check_range, setting
@@ -62,7 +62,8 @@ class AlignAtt(Attending):
     """The policy. A round's attention must keep away from the frontier.
 
     A window whose decode ends in a backward shift is heard once more in another framing: in the last round, where what
-    is dropped is lost, and wherever `shift_guard` watches.
+    is dropped is lost, and wherever `shift_guard` watches. Where one of these guards is on, rewinds count in the last
+    round, too; as published they do not.
     """
 
     kind: ClassVar[str] = "align-att"
@@ -165,9 +166,10 @@ class AlignAtt(Attending):
             last_frame = (state.attended - state.start) // FRAME_SAMPLES
         always = _always(self, search)
         guesses = always.one_text and not is_last and level < 2
+        guards_last = is_last and (self.backward_s > 0 or self.shift_guard)
         rule = Frontier(
             margin=frames(self.margin_last_s) if is_last else self.margin,
-            rewind=None if is_last else rewind,
+            rewind=rewind if guards_last or not is_last else None,
             last_frame=last_frame,
             beyond=self.beyond if guesses else 0,
             back=frames(self.backward_s) or None,
@@ -176,8 +178,10 @@ class AlignAtt(Attending):
         hearing = replace(
             always.hearing,
             watch=(rule, self.shift()) if self.shift_guard else (rule,),
-            again=self._again(rule, is_last),
+            again=(_far(rule),) if guards_last else (rule,) if self.shift_guard else None,
+            believes_jumps=guards_last,
             unheard_from=self._heard_to(state) if is_last else None,
+            unbounded=(replace(_far(rule), margin=None),) if guards_last else (),
         )
         window = Span(state.start, frontier)
         guess = tuple(token for word in state.guess for token in word.tokens)
@@ -191,12 +195,6 @@ class AlignAtt(Attending):
             is_last=is_last,
             level=level,
         )
-
-    def _again(self, rule: Frontier, is_last: bool) -> tuple[Watch, ...] | None:
-        """What watches a window that is heard once more. No audio follows the last round, so then it may look back."""
-        if is_last:
-            return (replace(rule, back=None),) if self.shift_guard or rule.back is not None else None
-        return (rule,) if self.shift_guard else None
 
     def level(self, load: int) -> int:
         """Declared steps of lowered quality under that load (`schedule.Schedule.load`).
@@ -214,6 +212,8 @@ class AlignAtt(Attending):
         confirmed: list[TokenWord] = []
         if rewound:
             state.attended = None
+            if is_last:  # in both framings; what an earlier round has heard is the best there is
+                confirmed, state.guess = list(state.guess), ()
         elif heard is not None:
             confirmed = self._take(state, heard, is_last)
         elif is_last:  # too short to be heard
@@ -329,6 +329,11 @@ class AlignAtt(Attending):
         state.attended = None
         self._move(state, cut.cut)
         return forced
+
+
+def _far(rule: Frontier) -> Frontier:
+    """The rule where the last window is heard once more: only a jump as long as a rewind is believed, and ends it."""
+    return replace(rule, back=rule.rewind)
 
 
 class _Always(NamedTuple):

@@ -55,8 +55,9 @@ class Listening:
     retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
     again           if attention shifts backward, hear the window once more, watched by these alone: padded to 30 s, or
                     bare where it was padded; None: what stands before the shift is all that was heard
-    unheard_from    earlier rounds have heard the audio up to this sample; where a guard of the attention stops more
-                    than `UNHEARD` before the end of the window, it is decoded again unwatched; None: never
+    believes_jumps  a rewind asks for that, too, and text that ends in either is never heard unwatched
+    unheard_from    heard by earlier rounds up to this sample; where a guard stops more than `UNHEARD` before the
+                    window's end, it is decoded again, watched by `unbounded` alone; None: never
     rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
     unrolled        search greedily in static graphs of several steps each, as far as these hold the text
     keep_attention  put the attention into the result
@@ -78,7 +79,9 @@ class Listening:
     detect_end: bool = False
     retry: Halt | None = None
     again: tuple[Watch, ...] | None = None
+    believes_jumps: bool = False
     unheard_from: int | None = None
+    unbounded: tuple[Watch, ...] = ()
     rescue: float | None = None
     rescue_beam: int = 5
     unrolled: bool = False
@@ -154,8 +157,7 @@ class AttendedDecode:
 
     def run(self, listen: Listening, detector: WordEndDetector | None) -> HeardWords:
         """Decode as `listen` says; `detector` is asked whether the last word was spoken to its end."""
-        began = time.perf_counter()
-        prompt = self._prompt(listen)
+        began, prompt = time.perf_counter(), self._prompt(listen)
         watchers = self._search(listen, prompt)
         self.job.costs.append(Cost("decode", time.perf_counter() - began, steps=self.found.steps))
         best = self.found.best
@@ -170,8 +172,7 @@ class AttendedDecode:
         )
         if self.found.no_speech_prob > listen.no_speech:
             return heard
-        began = time.perf_counter()
-        words = self._words(best, prompt, listen)
+        began, words = time.perf_counter(), self._words(best, prompt, listen)
         self.job.costs.append(Cost("align", time.perf_counter() - began))
         firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
         firm = _whole_words(words, firm_tokens)
@@ -283,8 +284,7 @@ class AttendedDecode:
     ) -> SearchResult:
         """`sure` is what chunks have found, or else what an earlier round has: checked as one block."""
         rules, end, reference = self._rules(listen, options), self._end(listen), self.job.plan.reference
-        if sure:
-            reference = Reference.exactly(sure)
+        reference = Reference.exactly(sure) if sure else reference
         drafter = self.job.equipment.drafter
         ahead = None if drafter is None else drafter.draft(prompt)
         if end is not None:  # whatever the options say: the second-best token is greedy search's

@@ -19,7 +19,7 @@ from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.choice import Choice, field_types, parse_value
 from whispertide.streaming.executors import Auto, Hybrid, Pipelined, Serial
 from whispertide.streaming.final import Final
-from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30
+from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30, Zeros
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.held_agreement import HeldAgreement
 from whispertide.streaming.local_agreement import LocalAgreement
@@ -38,7 +38,7 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 # Axis -> name -> choice. A new one is a line here; one that is only used as a value needs none.
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
     "schedule": _named(Fixed, BestEffort, Adaptive, Pilots),
-    "framing": _named(Pad30, Bare, Buckets, Hush, Masked, Open, Blocks),
+    "framing": _named(Pad30, Bare, Buckets, Zeros, Hush, Masked, Open, Blocks),
     "search": _named(Greedy, Beam, Unrolled, Pruned, Verified, Drafted),
     "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable, HeldAgreement, Final),
     "executor": _named(Serial, Pipelined, Hybrid, Auto),
