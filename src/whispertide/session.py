@@ -344,7 +344,10 @@ class Session:
         executor = self.executor
         assert executor is not None
         plan = self.due()
-        self._drop_given_up()
+        for given_up in [each for each in self._pending if each.plan.id in self._state.turns.stale]:
+            given_up.cancel()
+            self._pending.remove(given_up)
+            self._state.turns.stale.remove(given_up.plan.id)
         if plan is None:
             return None
         after = self._pending[-1] if self._pending else None
@@ -355,14 +358,6 @@ class Session:
             self.close()
             raise
         return plan
-
-    def _drop_given_up(self) -> None:
-        """Stop the rounds under way that `due` has given up."""
-        stale = self._state.turns.stale
-        for pending in [each for each in self._pending if each.plan.id in stale]:
-            pending.cancel()
-            self._pending.remove(pending)
-            stale.remove(pending.plan.id)
 
     def _land_oldest(self) -> RoundPlan:
         """Wait for the oldest round under way, and take its result."""

@@ -123,7 +123,7 @@ class HybridStages:
             if not words and plan.reference is not None:
                 raise RemoteError("the server heard nothing where there were words")
         except (RemoteError, TimeoutError, CancelledError) as error:
-            log.warning("an utterance is heard here", extra={"problem": str(error) or type(error).__name__})
+            log.warning("an utterance is heard here: %s", str(error) or type(error).__name__)
             self.counts["failed"] += 1
             return self.local.decode(plan, opened.here, options, guards)
         self.counts["there"] += 1

@@ -251,9 +251,9 @@ class Turns:
         if not state.in_flight or utterance is None:
             return False
         full = utterance.last_end >= self.policy.limit(utterance.policy)
-        if self._is_preparing:
-            return full or self.schedule.recorded or self._scheduled(utterance) is not None
-        return full or utterance.last_planned or len(state.in_flight) >= self._max_in_flight
+        wanted = self.schedule.recorded or self._scheduled(utterance) is not None
+        busy = wanted if self._is_preparing else len(state.in_flight) >= self._max_in_flight
+        return full or utterance.last_planned or busy
 
     def behind(self, flight: Flight) -> int:
         """The audio after the last round. A replay has no lateness, and silence is nothing to be late for."""
@@ -269,17 +269,13 @@ class Turns:
         return bool(self.state.in_flight) and self.state.in_flight[-1].plan.provisional
 
     def _give_up(self) -> None:
-        """Take back a provisional round in flight whose utterance is over; its result will be ignored.
-
-        A replay gives up nothing: its rounds are those that came back.
-        """
-        if not self._is_preparing or self.schedule.recorded:
-            return
-        events = self.state.gate_events
-        stopped = bool(events) and isinstance(events[0], SpeechStopped) and events[0].decided_at <= self._horizon
-        if stopped or self.state.requests:
-            self.state.stale.add(self.state.in_flight[-1].plan.id)
-            self.state.take_back()
+        """Take back a provisional round whose utterance is over. A replay's rounds came back, so they do again."""
+        state = self.state
+        first = state.gate_events[0] if state.gate_events else None
+        stopped = isinstance(first, SpeechStopped) and first.decided_at <= self._horizon
+        if (stopped or state.requests) and self._is_preparing and not self.schedule.recorded:
+            state.stale.add(state.in_flight[-1].plan.id)
+            state.take_back()
 
     @property
     def _horizon(self) -> int:
