@@ -16,6 +16,7 @@ from whispertide.cli.train_heads import heads
 from whispertide.cli.train_hush import hush
 from whispertide.cli.train_prepare import prepare
 from whispertide.cli.train_speech import speech
+from whispertide.cli.train_steadiness import steadiness
 from whispertide.cli.train_truncation import truncation
 
 train = typer.Typer(no_args_is_help=True)
@@ -55,6 +56,7 @@ for command in (
     causal,
     blocks,
     drafter,
+    steadiness,
 ):
     train.command()(command)
 

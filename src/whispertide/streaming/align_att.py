@@ -9,7 +9,6 @@ Unlike the original, audio is only let go up to the last confirmed word or in a 
 token is known to belong to it is held back. The policy sees words, tokens and frames, no audio and no model.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple
@@ -24,7 +23,7 @@ from whispertide.streaming.repetition import CONTEXT, waits, without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
-from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, rounds_heard, spoken, steady
+from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, spoken, steady
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, Word, align_down, to_samples
 
@@ -236,14 +235,13 @@ class AlignAtt(Attending):
         elif heard is not None:
             confirmed = self._take(state, heard, result.plan)
         elif is_last:  # too short to be heard
-            confirmed, state.guess = list(state.guess), ()
-            state.rounds = ()
+            confirmed, state.guess, state.rounds = list(state.guess), (), ()
         state.ends.append(end)
         if not is_last:
             confirmed += self._bound(state, end, result.plan.level)
         return Commit(
             tuple(word.word for word in confirmed),
-            state.shown if self.calm else tuple(word.word for word in state.guess),
+            state.shown if self.calm and not is_last else tuple(word.word for word in state.guess),
             min(state.start, align_down(end)),
             result.plan.level,
         )
@@ -252,47 +250,30 @@ class AlignAtt(Attending):
 
     def _take(self, state: AlignAttState, heard: HeardWords, plan: RoundPlan) -> list[TokenWord]:
         """The words that are confirmed now; the others become the guess."""
-        words = spoken(heard.words)
-        rounds = rounds_heard(state.guess, state.rounds, words)
-        chances = self._chances(state, heard, plan)
-        firm = len(words)
-        if not plan.is_last:
-            firm = self._steady(chances, heard) if self.steadiness else self._attentive(state, heard)
+        words, facts = spoken(heard.words), self.known(state, heard, plan)
+        chances = read_rule(self.rule).chances(facts) if self.steadiness or self.calm else ()
+        if plan.is_last:
+            firm = len(words)
+        elif self.steadiness:  # a word that is known to go on waits
+            firm = min(steady(chances, self.steadiness), len(words) - (heard.word_ended is False and bool(words)))
+        else:
+            firm = self._attentive(state, heard)
         if heard.last_frame is not None:
             state.attended = state.start + heard.last_frame * FRAME_SAMPLES
         confirmed = self._without_loops(state, words[:firm])
         state.words += confirmed
-        state.guess, state.rounds = tuple(words[firm:]), rounds[firm:]
-        if self.calm and not plan.is_last:
+        state.guess, state.rounds = tuple(words[firm:]), tuple(known.rounds for known in facts[firm:])
+        if self.calm:
             at = words[firm - 1].end if firm else state.start
             guess, sure = state.guess, chances[firm:]
             state.shown = calm(state.shown, guess, sure, least=self.calm, confirmed=at, end=plan.window.end)
-        else:
-            state.shown = ()
         return confirmed
 
     def known(self, state: AlignAttState, heard: HeardWords, plan: RoundPlan) -> tuple[Facts, ...]:
         """What is known of each word that was heard, before the round is applied."""
-        words = spoken(heard.words)
-        return facts_of(
-            words,
-            rounds_heard(state.guess, state.rounds, words),
-            firm=len(spoken(heard.words[: heard.firm])),
-            end=plan.window.end,
-            step=plan.window.end - (state.ends[-1] if state.ends else state.start),
-        )
-
-    def _chances(self, state: AlignAttState, heard: HeardWords, plan: RoundPlan) -> tuple[float, ...]:
-        """How likely each word is to stay; nothing where nobody asks."""
-        if not (self.steadiness or self.calm):
-            return ()
-        rule = read_rule(self.rule)
-        return tuple(rule.chance(facts) for facts in self.known(state, heard, plan))
-
-    def _steady(self, chances: Sequence[float], heard: HeardWords) -> int:
-        """How many words are likely enough to stay; a word that is known to go on waits."""
-        firm = steady(chances, self.steadiness)
-        return min(firm, len(chances) - 1) if heard.word_ended is False and chances else firm
+        firm, end = len(spoken(heard.words[: heard.firm])), plan.window.end
+        step = end - (state.ends[-1] if state.ends else state.start)
+        return facts_of(spoken(heard.words), state.guess, state.rounds, firm=firm, end=end, step=step)
 
     def _attentive(self, state: AlignAttState, heard: HeardWords) -> int:
         """How many words stand by the thresholds."""

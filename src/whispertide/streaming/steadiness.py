@@ -100,38 +100,37 @@ def spoken(words: Sequence[TokenWord]) -> list[TokenWord]:
     return [word for word in words if word.word.text.strip()]
 
 
-def rounds_heard(before: Sequence[TokenWord], rounds: Sequence[int], words: Sequence[TokenWord]) -> tuple[int, ...]:
-    """For each of `words`, how many rounds in a row heard it. `before` is the guess so far, with its `rounds`."""
-    known = [(normalise(one.word.text), one.start, count) for one, count in zip(before, rounds, strict=False)]
-    return tuple(
-        1 + max((count for text, start, count in known if _same(one.word, text, start)), default=0) for one in words
-    )
-
-
-def _same(word: Word, text: str, start: int) -> bool:
-    return normalise(word.text) == text and abs(word.start - start) <= SAME_PLACE
-
-
-def facts_of(words: Sequence[TokenWord], rounds: Sequence[int], *, firm: int, end: int, step: int) -> tuple[Facts, ...]:
+def facts_of(
+    words: Sequence[TokenWord],
+    before: Sequence[TokenWord],
+    rounds: Sequence[int],
+    *,
+    firm: int,
+    end: int,
+    step: int,
+) -> tuple[Facts, ...]:
     """What is known of `words`, all after the confirmed ones; the first `firm` of them the guard let stand.
 
-    `rounds` is `rounds_heard`, `end` where the audio ends, `step` how much of it came since the round before.
+    `before` is the guess so far, each word of which so many `rounds` in a row heard. The audio ends at `end`, and
+    `step` samples of it came since the round before.
     """
+    known = list(zip(before, rounds, strict=False))
     found, weakest = [], 1.0
-    for number, (one, heard) in enumerate(zip(words, rounds, strict=True)):
+    for number, one in enumerate(words):
         after = words[number + 1 :]
-        probability, least = one.word.probability, one.word.probability if one.least is None else one.least
+        least = one.word.probability if one.least is None else one.least
+        heard = max((count for other, count in known if same(one.word, other.word)), default=0)
         found.append(
             Facts(
                 frontier=end - one.spoken_by,
                 ended=end - one.end,
                 width=one.width,
-                probability=probability,
+                probability=one.word.probability,
                 least=least,
                 before=weakest,
                 following=after[0].word.probability if after else None,
                 after=len(after),
-                rounds=heard,
+                rounds=1 + heard,
                 firm=number < firm,
                 closes=one.word.text.rstrip().endswith((".", "?", "!")),
                 step=step,
@@ -139,6 +138,11 @@ def facts_of(words: Sequence[TokenWord], rounds: Sequence[int], *, firm: int, en
         )
         weakest = min(weakest, least)
     return tuple(found)
+
+
+def same(word: Word, other: Word) -> bool:
+    """Whether they are one word, heard twice: spelling aside the same text at about the same place."""
+    return normalise(word.text) == normalise(other.text) and abs(word.start - other.start) <= SAME_PLACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,10 @@ class Rule:
         """That the word will be in the final text, 0 to 1."""
         total = math.fsum(w * x for w, x in zip(self.weights, facts.features(), strict=True))
         return 1 / (1 + math.exp(-min(max(total, -50.0), 50.0)))
+
+    def chances(self, every: Sequence[Facts]) -> tuple[float, ...]:
+        """That of each."""
+        return tuple(map(self.chance, every))
 
     def text(self) -> str:
         """As a recipe's setting `rule` has it."""
@@ -204,7 +212,7 @@ def calm(
     standing = [word for word in shown if word.lies_after(confirmed)]
     view: list[Word] = []
     for one, chance in zip(guess, chances, strict=True):
-        known = next((n for n, word in enumerate(standing) if _same(word, normalise(one.word.text), one.start)), None)
+        known = next((n for n, word in enumerate(standing) if same(word, one.word)), None)
         if known is not None:
             view.append(replace(one.word, text=standing[known].text))
             del standing[: known + 1]

@@ -14,25 +14,29 @@ guess had left out: who confirms it would lose that word.
 machine.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whispertide.atomic import write_text
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.repetition import normalise
-from whispertide.streaming.steadiness import FEATURES, SAME_PLACE, Facts, Rule, spoken
+from whispertide.streaming.steadiness import FEATURES, Facts, Rule, same, spoken
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
 
 PATIENCE_S = 1.5  # every word waits for so much audio after what it attends to, while a stream is recorded
+STEPS = (0.02, 0.05, 0.1, 0.2)  # of `steadiness`, that a report shows
 _BLOCK = SAMPLE_RATE // 10
 _RIDGE = 1.0
 _ITERATIONS = 50
@@ -73,7 +77,6 @@ def record_stream(
     *,
     voice: str = "",
     language: str | None = None,
-    progress: Callable[[float], None] | None = None,
 ) -> Examples:
     """Every word of every guess in `audio` [n], 16 kHz, and whether it stayed.
 
@@ -82,11 +85,8 @@ def record_stream(
     session = transcriber.session(patient(recipe), options=DecodeOptions(language=language))
     guesses: list[Guess] = []
     for start in range(0, len(audio), _BLOCK):
-        block = audio[start : start + _BLOCK]
-        session.ingest(block)
+        session.ingest(audio[start : start + _BLOCK])
         guesses += _rounds(session)
-        if progress is not None:
-            progress(len(block) / SAMPLE_RATE)
     session.request_finish()
     guesses += _rounds(session)
     final = session.transcript.words
@@ -111,22 +111,16 @@ def _rounds(session: Session) -> Iterator[Guess]:
 
 def outcomes(guess: Guess, final: Sequence[Word]) -> list[bool]:
     """For each word of the guess, whether it stayed in the `final` words (all of the stream)."""
-    rest = [(normalise(word.text), word.start) for word in final[guess.confirmed :]]
+    rest = final[guess.confirmed :]
     found: list[bool] = []
     next_at, before_stayed = 0, True
     for word in guess.words:
-        text = normalise(word.text)
-        places = (n for n, (said, start) in enumerate(rest[next_at:], next_at) if _is_there(text, word, said, start))
-        place = next(places, None)
-        leaves_out = place is not None and before_stayed and any(said for said, _ in rest[next_at:place])
+        place = next((n for n, said in enumerate(rest[next_at:], next_at) if same(word, said)), None)
+        leaves_out = place is not None and before_stayed and any(normalise(said.text) for said in rest[next_at:place])
         found.append(place is not None and not leaves_out)
         before_stayed = place is not None
         next_at = next_at if place is None else place + 1
     return found
-
-
-def _is_there(text: str, word: Word, said: str, start: int) -> bool:
-    return text == said and abs(word.start - start) <= SAME_PLACE
 
 
 def fit_rule(examples: Sequence[Examples], *, ridge: float = _RIDGE) -> Rule:
@@ -137,8 +131,8 @@ def fit_rule(examples: Sequence[Examples], *, ridge: float = _RIDGE) -> Rule:
     inputs, stayed = _matrix(examples)
     if len(stayed) < _ENOUGH or stayed.all() or not stayed.any():
         raise OptionError(
-            f"expected at least {_ENOUGH} heard words of which some stayed and some changed; got {len(stayed)}, of which "
-            f"{int(stayed.sum())} stayed: take more audio"
+            f"expected at least {_ENOUGH} heard words of which some stayed and some changed; got {len(stayed)}, of "
+            f"which {int(stayed.sum())} stayed: take more audio"
         )
     weights = np.zeros(inputs.shape[1])
     penalty = np.diag([1e-6, *[ridge] * (len(weights) - 1)])
@@ -166,7 +160,7 @@ def _chance(score: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Words whose predicted chance lay in one range: how many, the mean of what was predicted, the share that stayed."""
+    """Words whose predicted chances lay in one range: how many, the mean prediction, the share that stayed."""
 
     count: int
     predicted: float
@@ -213,3 +207,49 @@ def accepted(chances: Sequence[float], stayed: Sequence[bool], steadiness: float
     taken = [outcome for chance, outcome in zip(chances, stayed, strict=True) if chance >= 1 - steadiness]
     changed = sum(not outcome for outcome in taken)
     return len(taken) / max(len(stayed), 1), changed / max(len(taken), 1)
+
+
+def report(chances: Sequence[float], stayed: Sequence[bool]) -> str:
+    """What predictions were worth, for a person: a table of chances, and one of what each `steadiness` would accept."""
+    found = reliability(chances, stayed)
+    lines = [
+        f"{len(stayed)} words of guesses, {sum(stayed) / len(stayed):.1%} of which stayed; each predicted by a rule",
+        f"fitted without its voice: calibration error {found.error:.4f}, Brier score {found.brier:.4f} (of a constant "
+        f"{found.base:.4f})",
+        "predicted  stayed   words",
+        *(f"{one.predicted:9.3f}  {one.stayed:6.3f}  {one.count:6d}" for one in found.bins),
+        "steadiness  accepted  of these changed",
+    ]
+    for steadiness in STEPS:
+        taken, changed = accepted(chances, stayed, steadiness)
+        lines.append(f"{steadiness:10.2f}  {taken:8.1%}  {changed:16.2%}")
+    return "\n".join(lines)
+
+
+def draw(chances: Sequence[float], stayed: Sequence[bool], output: Path) -> None:
+    """The predicted chances against the shares that stayed. Raises `OptionError` without matplotlib, and `OSError`."""
+    from whispertide.lab.evaluation.plots import drawing
+
+    found = reliability(chances, stayed, bins=20)
+    with drawing(figsize=(5, 5)) as figure:
+        axes = figure.subplots()
+        axes.plot([0, 1], [0, 1], linestyle=":", label="as predicted")
+        axes.plot([one.predicted for one in found.bins], [one.stayed for one in found.bins], marker="o", label="words")
+        axes.set_xlabel("predicted chance to stay, by a rule fitted without the voice")
+        axes.set_ylabel("share that stayed")
+        axes.legend()
+        figure.savefig(output, dpi=120)
+
+
+def save(rule: Rule, chances: Sequence[float], stayed: Sequence[bool], output: Path) -> None:
+    """Write the rule as the package ships it, with what it was worth on held-out voices. Raises `OSError`."""
+    found = reliability(chances, stayed)
+    about = {
+        "weights": {name: round(weight, 4) for name, weight in zip(FEATURES, rule.weights, strict=True)},
+        "words": len(stayed),
+        "stayed": round(sum(stayed) / len(stayed), 4),
+        "calibration_error": round(found.error, 4),
+        "brier": round(found.brier, 4),
+        "brier_of_a_constant": round(found.base, 4),
+    }
+    write_text(output, json.dumps(about, indent=2) + "\n")
