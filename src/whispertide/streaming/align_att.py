@@ -110,7 +110,8 @@ class AlignAtt(Attending):
     steadiness: float = setting(
         0.0,
         "the accepted share of confirmed words that would have changed: what is more likely to stay, by a learned "
-        "rule, is confirmed, whatever `margin_s`, `truncate` and `doubt` say (0 = these decide)",
+        "rule, is confirmed, and what has waited for `settle_s`; `margin_s`, `truncate` and `doubt` say nothing then "
+        "(0 = they decide)",
         least=0,
         most=0.5,
     )
@@ -255,7 +256,8 @@ class AlignAtt(Attending):
         if plan.is_last:
             firm = len(words)
         elif self.steadiness:  # a word that is known to go on waits
-            firm = min(steady(chances, self.steadiness), len(words) - (heard.word_ended is False and bool(words)))
+            firm = steady(facts, chances, self.steadiness, settle=to_samples(self.settle_s))
+            firm = min(firm, len(words) - (heard.word_ended is False and bool(words)))
         else:
             firm = self._attentive(state, heard)
         if heard.last_frame is not None:

@@ -189,9 +189,16 @@ def shipped_rule() -> Rule:
     return Rule(tuple(float(about["weights"][name]) for name in FEATURES))
 
 
-def steady(chances: Sequence[float], steadiness: float) -> int:
-    """How many words stand before the first one that more likely than `steadiness` is going to change."""
-    return next((number for number, chance in enumerate(chances) if chance < 1 - steadiness), len(chances))
+def steady(facts: Sequence[Facts], chances: Sequence[float], steadiness: float, *, settle: int) -> int:
+    """How many words stand before the first one that is more likely than `steadiness` to change.
+
+    A word that the frontier's guard let stand waits no longer than for `settle` samples of audio after it. Some words
+    never get likely, and a window that grows with what waits is heard worse.
+    """
+    for number, (known, chance) in enumerate(zip(facts, chances, strict=True)):
+        if chance < 1 - steadiness and not (known.firm and known.frontier >= settle):
+            return number
+    return len(chances)
 
 
 def calm(
