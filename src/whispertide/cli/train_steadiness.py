@@ -52,7 +52,8 @@ def steadiness(
     with counting("recordings") as advance:
         for number, (voice, load) in enumerate(streams):
             advance(voice, number, len(streams))
-            examples.append(fitting.record_stream(transcriber, chosen, load(), voice=voice))
+            heard_as = fitting.as_busy(chosen, number)
+            examples.append(fitting.record_stream(transcriber, heard_as, load(), voice=voice))
     rule = fitting.fit_rule(examples)
     chances, stayed = fitting.held_out(examples)
     say(fitting.report(chances, stayed))

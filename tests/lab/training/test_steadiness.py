@@ -100,6 +100,12 @@ def test_a_fitted_rule_is_calibrated_on_voices_that_it_never_met() -> None:
     assert "calibration error" in report(chances, truth)
 
 
+def test_one_voice_is_held_out_by_halves() -> None:
+    chances, truth = held_out([made_up(600, "alone", 3)])
+    assert len(chances) == len(truth) == 600
+    assert reliability(chances, truth).brier < 0.9 * reliability(chances, truth).base
+
+
 def test_reliability_sees_a_prediction_that_is_too_sure() -> None:
     truth = [True, False] * 200
     assert reliability([0.9] * 400, truth, bins=1).error == pytest.approx(0.4)

@@ -70,6 +70,11 @@ def patient(recipe: Recipe) -> Recipe:
     return recipe.replace(steadiness=0.0, calm=0.0, doubt=1.0, settle_s=PATIENCE_S)
 
 
+def as_busy(recipe: Recipe, number: int) -> Recipe:
+    """The recipe for recording `number`: every third is heard at longer steps, as where a machine is busy."""
+    return recipe if number % 3 else recipe.replace(step_s=recipe.schedule.step_s * 5 / 3)
+
+
 def record_stream(
     transcriber: "Transcriber",
     recipe: Recipe,
@@ -191,15 +196,26 @@ def reliability(chances: Sequence[float], stayed: Sequence[bool], bins: int = 10
 
 
 def held_out(examples: Sequence[Examples]) -> tuple[list[float], list[bool]]:
-    """The chance of every word by a rule that was fitted without its voice, and whether it stayed."""
+    """The chance of every word by a rule that was fitted without its voice, and whether it stayed.
+
+    Where there is one voice only, each half of it is predicted from the other.
+    """
+    if len({part.voice for part in examples}) == 1:
+        examples = [half for part in examples for half in _halves(part)]
     chances: list[float] = []
     stayed: list[bool] = []
     for voice in sorted({part.voice for part in examples}):
         rule = fit_rule([part for part in examples if part.voice != voice])
         for part in (part for part in examples if part.voice == voice):
-            chances += map(rule.chance, part.facts)
+            chances += rule.chances(part.facts)
             stayed += part.stayed
     return chances, stayed
+
+
+def _halves(part: Examples) -> tuple[Examples, Examples]:
+    middle = len(part.facts) // 2
+    first = Examples(part.facts[:middle], part.stayed[:middle], "first half")
+    return first, Examples(part.facts[middle:], part.stayed[middle:], "second half")
 
 
 def accepted(chances: Sequence[float], stayed: Sequence[bool], steadiness: float) -> tuple[float, float]:
