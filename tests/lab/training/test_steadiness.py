@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+import whispertide
 from listening_oracle import ListeningOracle
 from oracle import audio_between
+from whispertide.cli.main import app
 from whispertide.errors import OptionError
 from whispertide.lab.training.steadiness import (
     Examples,
@@ -25,7 +28,7 @@ from whispertide.lab.training.steadiness import (
 )
 from whispertide.session import Session
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.steadiness import FEATURES, Facts, Rule
+from whispertide.streaming.steadiness import FEATURES, Facts, Rule, read_rule
 from whispertide.types import Word
 
 S = 16_000
@@ -155,3 +158,16 @@ def test_only_recipes_whose_policy_is_align_att_can_be_recorded() -> None:
     assert patient(get_recipe("tide")).policy.doubt == 1.0
     with pytest.raises(OptionError, match="align-att"):
         patient(get_recipe("npusper"))
+
+
+@pytest.mark.slow  # the bundled recording with the bundled model, some seconds
+def test_the_command_fits_a_rule_to_recordings_without_any_text(tmp_path: Path) -> None:
+    recording = Path(whispertide.__file__).parent / "bundled/audio/demo.flac"
+    kept, picture = tmp_path / "rule.json", tmp_path / "rule.png"
+    command = ["train", "steadiness", "nano.en", "--audio", str(recording), "-o", str(kept), "--plot", str(picture)]
+    ended = CliRunner().invoke(app, command)
+    assert ended.exit_code == 0, ended.output
+    assert "calibration error" in ended.stderr
+    weights = tuple(json.loads(kept.read_text())["weights"].values())
+    assert read_rule(ended.stdout).weights == pytest.approx(weights, rel=1e-3, abs=1e-3)
+    assert picture.stat().st_size > 1000
