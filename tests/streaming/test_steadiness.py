@@ -118,7 +118,9 @@ def texts(words: tuple[Word, ...]) -> list[str]:
     return [one.text.strip() for one in words]
 
 
-def view(shown: tuple[Word, ...], *heard: tuple[TokenWord, float], confirmed: float = 0.0, end: float = 3.0):
+def view(
+    shown: tuple[Word, ...], *heard: tuple[TokenWord, float], confirmed: float = 0.0, end: float = 3.0
+) -> tuple[Word, ...]:
     guess, chances = zip(*heard, strict=True) if heard else ((), ())
     return calm(shown, guess, chances, least=0.7, confirmed=round(confirmed * S), end=round(end * S))
 

@@ -1,5 +1,6 @@
 """`whispertide train steadiness`: the rule that says which heard words will stay, fitted to a model."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ import typer
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
 from whispertide.extras import require
+from whispertide.types import FloatArray
 
 
 @guarded
@@ -42,6 +44,7 @@ def steadiness(
 
     transcriber = api.load(model, announce=say)
     chosen = transcriber.framed(get_recipe(recipe)).recipe
+    streams: list[tuple[str, Callable[[], FloatArray]]]
     if audio:
         streams = [(file.name, partial(load_audio, file)) for file in audio]
     else:

@@ -17,6 +17,7 @@ from importlib.resources import files
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
 from whispertide.streaming.repetition import normalise
+from whispertide.streaming.trimming import CLOSING, SENTENCE_ENDS
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
 SAME_PLACE = SAMPLE_RATE // 2  # two rounds mean the same word if their starts are no further apart
@@ -132,12 +133,17 @@ def facts_of(
                 after=len(after),
                 rounds=1 + heard,
                 firm=number < firm,
-                closes=one.word.text.rstrip().endswith((".", "?", "!")),
+                closes=closes(one.word),
                 step=step,
             )
         )
         weakest = min(weakest, least)
     return tuple(found)
+
+
+def closes(word: Word) -> bool:
+    """Whether the word ends a sentence."""
+    return word.text.rstrip(CLOSING).endswith(SENTENCE_ENDS)
 
 
 def same(word: Word, other: Word) -> bool:

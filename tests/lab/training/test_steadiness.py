@@ -26,7 +26,9 @@ from whispertide.lab.training.steadiness import (
     report,
     save,
 )
+from whispertide.options import DecodeOptions
 from whispertide.session import Session
+from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.steadiness import FEATURES, Facts, Rule, read_rule
 from whispertide.types import Word
@@ -64,6 +66,12 @@ def test_a_word_before_which_the_guess_left_one_out_did_not_stay() -> None:
     assert outcomes(Guess(0, late, ()), words("a large bird")) == [True, False]
     replaced = (words("a")[0], words("x huge")[1], replace(words("bird")[0], start=S, end=round(1.4 * S)))
     assert outcomes(Guess(0, replaced, ()), words("a large bird")) == [True, False, True]
+
+
+def test_a_full_stop_that_is_no_end_did_not_stay() -> None:
+    assert stayed("of steel.", "of steel and glass.") == [True, False]
+    assert stayed("of steel.", "Of steel. His") == [True, True]
+    assert stayed("of steel", "of steel. His") == [True, True]
 
 
 # --- fitting ------------------------------------------------------------------------------------------------------
@@ -141,7 +149,7 @@ class Hearing:
     def __init__(self, said: tuple[Word, ...]) -> None:
         self.said = said
 
-    def session(self, recipe, *, options):
+    def session(self, recipe: Recipe, *, options: DecodeOptions) -> Session:
         return Session(recipe, ListeningOracle(self.said, 1), options=options)
 
 
@@ -155,7 +163,7 @@ def test_a_stream_is_recorded_with_patience_and_its_guesses_are_judged_by_its_en
 
 
 def test_only_recipes_whose_policy_is_align_att_can_be_recorded() -> None:
-    assert patient(get_recipe("tide")).policy.doubt == 1.0
+    assert patient(get_recipe("tide")).settings()["doubt"] == 1.0
     with pytest.raises(OptionError, match="align-att"):
         patient(get_recipe("npusper"))
 

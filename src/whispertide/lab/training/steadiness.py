@@ -7,8 +7,9 @@ guess is looked up in the final text. For a whole corpus:
     examples = [record_stream(transcriber, recipe, utterance.audio(), voice=utterance.group) for utterance in ...]
     rule = fit_rule(examples)
 
-A word stayed if the final text has it at about that place, and has no word between it and the one before it that the
-guess had left out: who confirms it would lose that word.
+A word stayed if the final text has it at about that place, has no word between it and the one before it that the guess
+had left out, and ends the sentence if the guess said so. Who confirms it would lose what was left out; and after a full
+stop that is no end, the decoder that is shown it leaves out how the sentence goes on.
 
 `fit_rule` is ridge logistic regression by Newton's method: numpy is all it takes, so that it also runs on a user's
 machine.
@@ -29,7 +30,7 @@ from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.repetition import normalise
-from whispertide.streaming.steadiness import FEATURES, Facts, Rule, same, spoken
+from whispertide.streaming.steadiness import FEATURES, Facts, Rule, closes, same, spoken
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ def outcomes(guess: Guess, final: Sequence[Word]) -> list[bool]:
     for word in guess.words:
         place = next((n for n, said in enumerate(rest[next_at:], next_at) if same(word, said)), None)
         leaves_out = place is not None and before_stayed and any(normalise(said.text) for said in rest[next_at:place])
-        found.append(place is not None and not leaves_out)
+        goes_on = place is not None and closes(word) and not closes(rest[place])
+        found.append(place is not None and not leaves_out and not goes_on)
         before_stayed = place is not None
         next_at = next_at if place is None else place + 1
     return found
