@@ -26,7 +26,17 @@ _SURE = 5.0  # log-odds: a probability of 0.9933; beyond it decoders are not tol
 FEATURES = (
     *("one", "frontier_1s", "frontier_0.5s", "frontier_0.2s", "ended_1s", "ended_0.3s", "width"),
     *("probability", "least", "weakest_before", "next", "probability_near"),
-    *("heard_twice", "heard_three_times", "heard_twice_near", "one_after", "more_after", "firm", "stop", "stop_near", "step"),
+    *(
+        "heard_twice",
+        "heard_three_times",
+        "heard_twice_near",
+        "one_after",
+        "more_after",
+        "firm",
+        "stop",
+        "stop_near",
+        "step",
+    ),
 )
 
 
