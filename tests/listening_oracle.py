@@ -2,8 +2,9 @@
 attention lies in the middle of each word.
 
 One token per word: its number in the truth, so that the same word said twice is two tokens. A word cut by the end of
-the window comes out as something else each time, or not at all; one cut by the front may leave a fragment, unless a
-prefix says that it was heard before. What guards of attention would do with that is done here by their own rules.
+the window comes out as something unlikely, else each time, or not at all; one cut by the front may leave a fragment,
+unless a prefix says that it was heard before. What guards of attention would do with that is done here by their own
+rules.
 """
 
 import random
@@ -73,13 +74,13 @@ class ListeningOracle(Oracle):
             floor = start
             if truth.end > window.end and self.sees_cut:
                 if rng.random() < 0.7:
-                    heard.append(self._word(f" cut{window.end}", MANGLED + 1, start, end, window))
+                    heard.append(self._word(f" cut{window.end}", MANGLED + 1, start, end, window, sure=0.2))
                 continue
             heard.append(self._word(truth.text, number, start, end, window))
         return heard
 
-    def _word(self, text: str, token: int, start: int, end: int, window: Span) -> TokenWord:
-        return TokenWord(Word(text, start, min(end, window.end), 0.9), (token,))
+    def _word(self, text: str, token: int, start: int, end: int, window: Span, sure: float = 0.9) -> TokenWord:
+        return TokenWord(Word(text, start, min(end, window.end), sure), (token,))
 
     def _watched(self, heard: list[TokenWord], plan: RoundPlan, rng: random.Random) -> HeardWords:
         frames = -(-len(plan.window) // FRAME_SAMPLES)

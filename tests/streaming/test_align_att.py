@@ -17,6 +17,7 @@ from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Beam, Greedy, Search, Unrolled, Verified
 from whispertide.streaming.single_pass import SinglePass
+from whispertide.streaming.steadiness import FEATURES, Rule
 from whispertide.types import SAMPLE_RATE, Word
 
 S = SAMPLE_RATE
@@ -456,3 +457,49 @@ def test_impossible_settings_are_refused() -> None:
         AlignAtt(memory="none")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="window_s between 1 and 6; got 7"):
         AlignAtt(window_s=7.0, hard_cap_s=6.0)
+
+
+# --- a rule that learned ------------------------------------------------------------------------------------------
+
+
+def heard_with(text: str, start: float, end: float, probability: float) -> TokenWord:
+    return TokenWord(Word(f" {text}", round(start * S), round(end * S), probability), (1,), attended=round(end * S))
+
+
+BY_PROBABILITY = Rule(tuple(10.0 if name == "probability" else 0.0 for name in FEATURES)).text()
+
+
+def test_with_steadiness_the_rule_decides_and_not_the_thresholds() -> None:
+    """Both words lie so near the end, and before the frontier's mark, that the thresholds would hold them."""
+    policy = AlignAtt(truncate="last-word", doubt=0.99, settle_s=2.0, steadiness=0.1, rule=BY_PROBABILITY)
+    sure, unsure = heard_with("one", 0.2, 0.6, 0.99), heard_with("game", 0.7, 1.0, 0.5)
+    commit = Play(policy).round(1.0, sure, unsure, firm=0)
+    assert texts(commit.confirmed) == ["one"]
+    assert texts(commit.hypothesis) == ["game"]
+    assert texts(Play(replace(policy, steadiness=0.0)).round(1.0, sure, unsure, firm=0).confirmed) == []
+
+
+def test_a_word_that_is_known_to_go_on_waits_whatever_the_rule_says() -> None:
+    policy = AlignAtt(steadiness=0.1, rule=BY_PROBABILITY)
+    words = (heard_with("one", 0.2, 0.6, 0.99), heard_with("work", 0.7, 1.0, 0.99))
+    assert texts(Play(policy).round(1.0, *words, ended=False).confirmed) == ["one"]
+    assert texts(Play(policy).round(1.0, *words).confirmed) == ["one", "work"]
+
+
+def test_a_calm_guess_changes_what_is_shown_and_not_what_is_confirmed() -> None:
+    loud, calm = AlignAtt(rule=BY_PROBABILITY), AlignAtt(calm=0.7, rule=BY_PROBABILITY)
+    rounds = [
+        (1.0, [heard_with("a", 0.2, 0.4, 0.9), heard_with("large", 0.5, 0.9, 0.3)]),
+        (1.3, [heard_with("a", 0.2, 0.4, 0.9), heard_with("game", 0.5, 0.9, 0.9)]),
+        (1.6, [heard_with("a", 0.2, 0.4, 0.9), heard_with("bird", 0.5, 0.9, 0.4)]),
+    ]
+    plays = [Play(loud), Play(calm)]
+    seen = []
+    for end, words in rounds:
+        plain, quiet = (play.round(end, *words, firm=0) for play in plays)
+        assert plain.confirmed == quiet.confirmed
+        seen.append((texts(plain.hypothesis), texts(quiet.hypothesis)))
+    assert seen == [(["a", "large"], ["a"]), (["a", "game"], ["a", "game"]), (["a", "bird"], ["a", "game"])]
+    last = [play.round(2.0, heard_with("bird", 0.5, 0.9, 0.4), is_last=True) for play in plays]
+    assert last[0] == last[1]
+    assert last[1].hypothesis == ()

@@ -18,6 +18,7 @@ from whispertide.cli.train_hush import hush
 from whispertide.cli.train_latecontext import latecontext
 from whispertide.cli.train_prepare import prepare
 from whispertide.cli.train_speech import speech
+from whispertide.cli.train_steadiness import steadiness
 from whispertide.cli.train_truncation import truncation
 
 train = typer.Typer(no_args_is_help=True)
@@ -59,6 +60,7 @@ for command in (
     drafter,
     commands,
     latecontext,
+    steadiness,
 ):
     train.command()(command)
 

@@ -13,7 +13,7 @@ do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -31,11 +31,17 @@ WordTimes = Literal["dtw", "attended"]
 
 @dataclass(frozen=True, slots=True)
 class TokenWord:
-    """A word in absolute samples, the tokens that it is, and the sample that its last spoken token attends to most."""
+    """A word in absolute samples, the tokens that it is, and the sample that its last spoken token attends to most.
+
+    least  the smallest probability of its tokens, where that is known
+    width  over how many frames that token's attention is at least half of its strongest
+    """
 
     word: Word
     tokens: tuple[int, ...]
     attended: int | None = None
+    least: float | None = field(default=None, compare=False)
+    width: int = field(default=0, compare=False)
 
     @property
     def start(self) -> int:
@@ -99,7 +105,9 @@ def read_words(
     # Whisper splits best with an end of text after the last word.
     words, word_tokens = tokenizer.split_to_word_tokens([*tokens, tokenizer.eot], language)
     words, word_tokens = words[:-1], word_tokens[:-1]
-    strongest = rows[len(sampled.forced) :].argmax(axis=-1)
+    own = rows[len(sampled.forced) :]
+    strongest = own.argmax(axis=-1)
+    widths = (own >= own.max(axis=-1, keepdims=True) / 2).sum(axis=-1)
     if times == "dtw":
         starts = token_starts(rows)[len(sampled.forced) :]
         timings = word_timings(words, word_tokens, starts, probabilities)
@@ -111,7 +119,9 @@ def read_words(
     for timing in merged:
         spoken = [n for n, token in enumerate(timing.tokens) if any(map(speaks, tokenizer.decode([token])))]
         last = done + (spoken or [0])[-1]
-        found.append(_absolute(timing, window, int(strongest[last])))
+        one = _absolute(timing, window, int(strongest[last]))
+        least = float(probabilities[done : done + len(timing.tokens)].min())
+        found.append(replace(one, least=least, width=int(widths[last])))
         done += len(timing.tokens)
     return tuple(found)
 

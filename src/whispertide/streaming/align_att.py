@@ -22,8 +22,9 @@ from whispertide.streaming.repetition import CONTEXT, waits, without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
+from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, spoken, steady
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, align_down, to_samples
+from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, Word, align_down, to_samples
 
 Truncate = Literal["none", "last-word", "near-end", "detector"]
 Memory = Literal["segments", "words"]
@@ -42,7 +43,8 @@ class AlignAttState:
     words     confirmed words in the window: the forced prefix
     context   confirmed text before the window
     attended  the sample that the newest token attended to; None: not known, any place is right
-    guess     the words after the confirmed ones
+    guess     the words after the confirmed ones, each of which so many `rounds` in a row heard
+    shown     what of the guess is shown, where not all of it is
     """
 
     start: int
@@ -51,6 +53,8 @@ class AlignAttState:
     context: str = ""
     attended: int | None = None
     guess: tuple[TokenWord, ...] = ()
+    rounds: tuple[int, ...] = ()
+    shown: tuple[Word, ...] = ()
 
     def copy(self) -> "AlignAttState":
         """An independent copy."""
@@ -103,6 +107,18 @@ class AlignAtt(Attending):
         most=1,
     )
     settle_s: float = setting(1.0, "the end of the window in which such words wait", least=0, most=CHUNK_SECONDS)
+    steadiness: float = setting(
+        0.0,
+        "the accepted share of confirmed words that would have changed: what is more likely to stay, by a learned "
+        "rule, is confirmed, and what has waited for `settle_s`; `margin_s`, `truncate` and `doubt` say nothing then "
+        "(0 = they decide)",
+        least=0,
+        most=0.5,
+    )
+    calm: float = setting(
+        0.0, "words of the guess that are less likely to stay are not shown (0 = all are)", least=0, most=0.99
+    )
+    rule: str = setting("", "the learned rule, as `whispertide train steadiness` prints it; empty: the shipped one")
     memory: Memory = setting(
         "segments",
         '"segments": the oldest rounds\' audio goes when the window is full; "words": windows of about `window_s`, '
@@ -131,6 +147,8 @@ class AlignAtt(Attending):
         """A usual window fits into the longest."""
         Attending.check(self)
         check_range("window_s", self.window_s, 1, self.hard_cap_s)
+        if self.rule:
+            read_rule(self.rule)
 
     @property
     def usual_s(self) -> float:
@@ -215,35 +233,56 @@ class AlignAtt(Attending):
             if is_last:  # in both framings; what an earlier round has heard is the best there is
                 confirmed, state.guess = list(state.guess), ()
         elif heard is not None:
-            confirmed = self._take(state, heard, is_last)
+            confirmed = self._take(state, heard, result.plan)
         elif is_last:  # too short to be heard
-            confirmed, state.guess = list(state.guess), ()
+            confirmed, state.guess, state.rounds = list(state.guess), (), ()
         state.ends.append(end)
         if not is_last:
             confirmed += self._bound(state, end, result.plan.level)
         return Commit(
             tuple(word.word for word in confirmed),
-            tuple(word.word for word in state.guess),
+            state.shown if self.calm and not is_last else tuple(word.word for word in state.guess),
             min(state.start, align_down(end)),
             result.plan.level,
         )
 
     # --- which words --------------------------------------------------------------------------------------------------
 
-    def _take(self, state: AlignAttState, heard: HeardWords, is_last: bool) -> list[TokenWord]:
+    def _take(self, state: AlignAttState, heard: HeardWords, plan: RoundPlan) -> list[TokenWord]:
         """The words that are confirmed now; the others become the guess."""
-        words = [word for word in heard.words if word.word.text.strip()]
-        firm = len(words) if is_last else sum(bool(word.word.text.strip()) for word in heard.words[: heard.firm])
-        if not is_last and firm and self._holds(words[firm - 1], heard, state, is_newest=firm == len(words)):
-            firm -= 1
-        if not is_last:
-            firm = self._certain(words[:firm], state.start + heard.frames * FRAME_SAMPLES)
+        words, facts = spoken(heard.words), self.known(state, heard, plan)
+        chances = read_rule(self.rule).chances(facts) if self.steadiness or self.calm else ()
+        if plan.is_last:
+            firm = len(words)
+        elif self.steadiness:  # a word that is known to go on waits
+            firm = steady(facts, chances, self.steadiness, settle=to_samples(self.settle_s))
+            firm = min(firm, len(words) - (heard.word_ended is False and bool(words)))
+        else:
+            firm = self._attentive(state, heard)
         if heard.last_frame is not None:
             state.attended = state.start + heard.last_frame * FRAME_SAMPLES
         confirmed = self._without_loops(state, words[:firm])
         state.words += confirmed
-        state.guess = tuple(words[firm:])
+        state.guess, state.rounds = tuple(words[firm:]), tuple(known.rounds for known in facts[firm:])
+        if self.calm:
+            at = words[firm - 1].end if firm else state.start
+            guess, sure = state.guess, chances[firm:]
+            state.shown = calm(state.shown, guess, sure, least=self.calm, confirmed=at, end=plan.window.end)
         return confirmed
+
+    def known(self, state: AlignAttState, heard: HeardWords, plan: RoundPlan) -> tuple[Facts, ...]:
+        """What is known of each word that was heard, before the round is applied."""
+        firm, end = len(spoken(heard.words[: heard.firm])), plan.window.end
+        step = end - (state.ends[-1] if state.ends else state.start)
+        return facts_of(spoken(heard.words), state.guess, state.rounds, firm=firm, end=end, step=step)
+
+    def _attentive(self, state: AlignAttState, heard: HeardWords) -> int:
+        """How many words stand by the thresholds."""
+        words = spoken(heard.words)
+        firm = len(spoken(heard.words[: heard.firm]))
+        if firm and self._holds(words[firm - 1], heard, state, is_newest=firm == len(words)):
+            firm -= 1
+        return self._certain(words[:firm], state.start + heard.frames * FRAME_SAMPLES)
 
     def _holds(self, word: TokenWord, heard: HeardWords, state: AlignAttState, *, is_newest: bool) -> bool:
         """Whether the last firm word may still be spoken."""
@@ -325,7 +364,7 @@ class AlignAtt(Attending):
         cut = forced_cut([word.word for word in state.guess], Span(state.start, end), least)
         forced = list(state.guess[: cut.confirm])
         state.words += forced
-        state.guess = state.guess[cut.confirm :]
+        state.guess, state.rounds = state.guess[cut.confirm :], state.rounds[cut.confirm :]
         state.attended = None
         self._move(state, cut.cut)
         return forced

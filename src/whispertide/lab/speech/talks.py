@@ -13,7 +13,7 @@ is the same whether the rest is made or not.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -84,9 +84,6 @@ def open_talks(*, quick: bool = False, seed: int = 0, beginnings: Beginnings | N
     Raises `CorpusError` without a synthesizer.
     """
     speaking = installed()
-    name = f"talks-{speaking.versions}-seed{seed}" + ("-quick" if quick else "")
-    version = f"talks {VERSION} text {TEXT_VERSION} seed {seed} {speaking.versions}"
-    folder = cache_dir() / "corpora" / f"{name}-v{VERSION}.{TEXT_VERSION}"
     samples = beginnings.samples if beginnings else None
     plans = [
         talk_plan(seed, number, speaking, quick=quick, samples=samples)
@@ -94,7 +91,23 @@ def open_talks(*, quick: bool = False, seed: int = 0, beginnings: Beginnings | N
     ]
     if beginnings:
         plans = [plans[place] for place in beginnings.places([str(plan.voice) for plan in plans])]
-    extent = extent_arguments(quick, beginnings)
+    return _opened(f"seed{seed}" + ("-quick" if quick else ""), plans, extent_arguments(quick, beginnings), speaking)
+
+
+def open_short_talks(seed: int, numbers: Sequence[int]) -> CachedCorpus:
+    """The beginnings of these talks, each as long as one of a quick corpus: many voices in little time.
+
+    Made first where they are not in the cache. Raises `CorpusError` without a synthesizer.
+    """
+    speaking = installed()
+    plans = [talk_plan(seed, number, speaking, quick=True) for number in numbers]
+    return _opened(f"seed{seed}-short", plans, extent_arguments(quick=True, beginnings=None), speaking)
+
+
+def _opened(what: str, plans: Sequence[TalkPlan], extent: Sequence[str], speaking: Installed) -> CachedCorpus:
+    name, seed = f"talks-{speaking.versions}-{what}", plans[0].seed
+    version = f"talks {VERSION} text {TEXT_VERSION} seed {seed} {speaking.versions}"
+    folder = cache_dir() / "corpora" / f"{name}-v{VERSION}.{TEXT_VERSION}"
     makers = {
         plan.name: partial(
             make_apart,
