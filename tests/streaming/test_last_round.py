@@ -5,7 +5,7 @@ What a guard drops in the last round no later round will hear, and what it lets 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ REST = story((" then", 180), (" you", 205), (" sing", 230))
 def policy() -> AlignAtt:
     tide = get_recipe("tide").policy
     assert isinstance(tide, AlignAtt)
-    return tide
+    return replace(tide, steadiness=0.0, calm=0.0)  # the thresholds, which say what a round confirms
 
 
 def hear(rule: AlignAtt, state: AlignAttState, model: ScriptedModel, end: float, *, is_last: bool = False) -> Heard:

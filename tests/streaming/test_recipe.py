@@ -390,6 +390,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "trim_s": (1, 30),
     "prompt_chars": (0, 2000),
     "doubt": (0, 1),
+    "steadiness": (0, 0.5),
+    "calm": (0, 0.99),
     "settle_s": (0, 30),
     "hard_cap_s": (4, 30),
     "no_speech": (0, 1),

@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
 from whispertide.extras import require
-from whispertide.types import FloatArray
+
+if TYPE_CHECKING:
+    from whispertide.types import FloatArray
 
 
 @guarded

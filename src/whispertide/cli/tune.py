@@ -12,6 +12,7 @@ import typer
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OutputError
+from whispertide.extras import how_to_install
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -133,7 +134,7 @@ def _show(found: "Tuning") -> None:
 def _write_page(found: "Tuning", path: Path, *, asked: bool) -> None:
     """With a plot, where what draws it is installed; who asks for the page is told what to install."""
     if not asked and find_spec("matplotlib") is None:
-        say("no page with a plot: `pip install whispertide[bench]` brings what draws it")
+        say(f"no page with a plot: matplotlib draws it; {how_to_install('bench')}")
         return
     from whispertide.lab.tune_page import html
 
