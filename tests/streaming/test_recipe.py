@@ -22,6 +22,7 @@ from whispertide.streaming.recipe import CHOICES, Recipe, divided, every_field, 
 from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Verified
+from whispertide.streaming.steadiness import FEATURES
 
 PLAIN = Recipe("plain")
 BASE, SIMUL, NPUSPER, TIDE = (get_recipe(name) for name in ("whisper-streaming", "simulstreaming", "npusper", "tide"))
@@ -461,6 +462,8 @@ NAMES = {
     "source": ("recurrent", "ngram"),
     "offramp": ("perplexity", "entropy", "random"),
 }
+# What is free text: some of what may be written.
+TEXTS = {"rule": ("", " ".join(["0.5"] * len(FEATURES)))}
 # Fields that bound others are out of the way here.
 ROOM: dict[str, dict[str, float]] = {
     "step_s": {"longest_step_s": 30.0},
@@ -482,7 +485,9 @@ def beyond(kind: Any, name: str, value: float, sign: int) -> float:
 
 def test_the_tables_are_complete() -> None:
     assert {name for _, name in NUMBERS} == RANGES.keys()
-    others = {name: kind for one in EVERY for name, kind in field_types(one).items() if name not in RANGES}
+    every = {name: kind for one in EVERY for name, kind in field_types(one).items() if name not in RANGES}
+    assert {name for name, kind in every.items() if kind is str} == TEXTS.keys()
+    others = {name: kind for name, kind in every.items() if name not in TEXTS}
     assert {name: get_args(kind) for name, kind in others.items() if kind is not bool} == NAMES
     assert all(kind is bool or get_origin(kind) is Literal for kind in others.values())
 
@@ -554,6 +559,8 @@ def changed(draw: st.DrawFn, choice: type[Choice]) -> Choice:
             values[name] = draw(st.booleans())
         elif name in NAMES:
             values[name] = draw(st.sampled_from(NAMES[name]))
+        elif name in TEXTS:
+            values[name] = draw(st.sampled_from(TEXTS[name]))
         else:
             least, most = range_of(choice, name)
             numbers = st.integers(int(least), int(most)) if kind is int else st.floats(least, most)
