@@ -94,6 +94,12 @@ def test_nor_where_a_window_is_heard_without_the_frontier() -> None:
     assert windows == [300]
 
 
+def test_a_first_word_that_looks_into_the_silence_does_not_cost_the_sentence() -> None:
+    """What follows it looks at the speech after the confirmed words, which is no turning back."""
+    told = [*FIRST, *story((" then", 290), (" you", 170), (" sing", 230))]
+    assert last_round(told, told)[0].confirmed == "then you sing"
+
+
 def test_where_both_framings_lose_their_place_the_guess_of_the_round_before_counts() -> None:
     rule = policy()
     state = rule.start(0)

@@ -210,6 +210,9 @@ class FrontierGuard(Guard):
             raise ValueError("expected the attention of the alignment heads; the decoder was asked for none")
         reach = self._scene.frames + self._scene.silence
         frame = attended_frame(attention[self._rows], reach, self._rule.floor)
+        if self._rule.margin is None and self.last_frame is None and frame >= self._scene.frames:
+            self._word_at = self._rule.last_frame  # the silence after the audio is no place to turn back from
+            return None
         turns_back = self._turns_back(tokens[-1], frame)
         if self.halt is None:
             self._look(tokens, frame, turns_back)

@@ -29,6 +29,9 @@ from whispertide.lab.training.heads import (
 from whispertide.types import FRAME_SAMPLES, FloatArray
 
 WORDS, FRAMES = 6, 60
+# Another version of a synthesizer says the sentences a little differently. The score is a mean of 320 words, whose
+# standard error is about 5 %.
+AS_GOOD = 1.05
 
 
 def diagonal(late: int = 0, noise: float = 0.0, blind: range = range(0)) -> FloatArray:
@@ -134,7 +137,7 @@ def test_the_bundled_model_has_the_heads_that_the_score_chooses(
     choice = choose_heads(nano(), windows)
     stored = load_checkpoint("nano.en").generation.alignment_heads
     assert choice.previous == stored
-    assert choice.before.score < choice.after.score * (1 + choosing.GAIN)
+    assert choice.before.score < choice.after.score * AS_GOOD
     worst = sorted(choice.single, key=lambda head: choice.single[head].score)[-len(stored) :]
     seen = [attend(nano(), window, worst) for window in windows[len(windows) // 2 :]]
     assert timing(seen, worst).score > choice.after.score * 1.5
