@@ -14,9 +14,9 @@ demo: $(VENV)/.base
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest
 BOTH_CORES := --numprocesses 2 --dist worksteal
 
-# A third process computes while the tests of another wait for sockets.
+# A third process computes while the tests of another wait for sockets. `make check` has the tests of imports.
 test: $(VENV)/.test
-	$(PYTEST) --numprocesses 3 --dist worksteal
+	$(PYTEST) --numprocesses 3 --dist worksteal --ignore tests/test_imports.py
 
 slow: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) -m slow

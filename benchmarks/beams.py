@@ -4,7 +4,7 @@ The rounds are those of the recipe `whisperflow` on a stream of synthetic talks,
 every way in turn, the encoder's output being the same: the full beam, the beam pruned as WhisperFlow publishes it,
 re-aligning, and what was heard checked as one block (docs/whisperflow.md). Prints, per way, the median time of decoding
 with word times, decoder runs, and how many times cheaper than the full beam it is within the same round, with word
-times and without; then one JSON line. espeak-ng and flite must be installed.
+times and without; then one JSON line. Needs the extra bench.
 """
 
 import argparse
@@ -13,14 +13,14 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from whispertide.decoding.reference import Reference
-from whispertide.lab.evaluation.corpora import open_corpus
+from whispertide.decoding.draft import Reference
 from whispertide.lab.profile import Recorded, record
+from whispertide.lab.speech.talks import open_talks
+from whispertide.lab.speech.utterance import Beginnings
 from whispertide.model.whisper import load_model
 from whispertide.options import EngineOptions
 from whispertide.streaming.executor import make_executor
@@ -97,8 +97,9 @@ def main() -> None:
     model = load_model(arguments.model, EngineOptions("int8", "auto", arguments.threads))
     recipe = get_recipe("whisperflow").replace(search="verified", framing=arguments.framing, step_s=arguments.step)
     executor: Any = make_executor(model, recipe)
-    audio = np.concatenate([utterance.audio() for utterance in islice(open_corpus("talks").utterances(), 1)])
-    audio = audio[: round(arguments.seconds * SAMPLE_RATE)]
+    length = round(arguments.seconds * SAMPLE_RATE)
+    talks = open_talks(beginnings=Beginnings(1, length))
+    audio = np.concatenate([utterance.audio() for utterance in talks.utterances()])[:length]
     recorded = record(executor, recipe, audio, most_s=float("inf"))
     rounds = [timed(executor, item) for item in recorded if item.plan.reference and item.plan.reference.words]
     figures = summary(rounds)

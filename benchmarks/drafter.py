@@ -2,8 +2,8 @@
 
 `rounds`: those of a recipe on a stream of synthetic talks, recorded once; then each is decoded in every way, the
 encoder's output being the same. Tokens per decoder run (end of text is one; greedy gives 1), processor milliseconds per
-token, how many times cheaper than greedy search that is, and the share of rounds whose text is greedy's. espeak-ng and
-flite must be installed.
+token, how many times cheaper than greedy search that is, and the share of rounds whose text is greedy's. Needs
+the extra bench.
 
 `shapes`: one decoder run of so many tokens at true shapes with random weights, with 50, 200 and 448 positions, and a
 drafter of that shape; what follows for the speed-up where so many tokens are accepted. Processor milliseconds, medians.
@@ -16,7 +16,6 @@ import json
 import statistics
 import time
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,11 @@ from random_checkpoint import TURBO, random_checkpoint
 from whispertide.decoding.draft import Drafter
 from whispertide.decoding.ngrams import Ngrams
 from whispertide.decoding.recurrent import Cell, CellWeights, Recurrent
-from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.profile import Recorded, record
+from whispertide.lab.speech.talks import open_talks
+from whispertide.lab.speech.utterance import Beginnings
 from whispertide.model.encoder import in_runtime
-from whispertide.model.engine import Encoded
-from whispertide.model.request import DecodeRequest
+from whispertide.model.engine import DecodeRequest, Encoded
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import PRECISIONS, EngineOptions
 from whispertide.streaming.executor import make_executor
@@ -100,8 +99,9 @@ def rounds(arguments: argparse.Namespace) -> None:
     recipe = get_recipe(arguments.recipe).replace(search="verified")
     recipe = recipe.replace(beam=1, framing="bare" if recipe.framing.kind == "auto" else recipe.framing)
     executor: Any = make_executor(model, recipe)
-    audio = np.concatenate([utterance.audio() for utterance in islice(open_corpus("talks").utterances(), 2)])
-    audio = audio[: round(arguments.seconds * SAMPLE_RATE)]
+    length = round(arguments.seconds * SAMPLE_RATE)
+    talks = open_talks(beginnings=Beginnings(2, length))
+    audio = np.concatenate([utterance.audio() for utterance in talks.utterances()])[:length]
     taken = [decode(executor, item, by) for item in record(executor, recipe, audio, most_s=float("inf"))]
     figures = {}
     for name in by:

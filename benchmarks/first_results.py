@@ -11,7 +11,7 @@ estimate. With --minutes it ends in time, and measures the rest when it is calle
 Every finished utterance is kept in --folder, so the same command goes on where it was stopped; what did not fit into
 the time is named on the page. A change of the program's code starts from nothing (other programs' results only with a
 change of the evaluation): measure on a commit, and change nothing until the page is written. `make peers` first;
-espeak-ng and flite must be installed.
+Needs the extra bench; flite's voices take part where it is installed.
 """
 
 import argparse

@@ -4,7 +4,7 @@ One decoder step of one token, whole, at base.en's true shape with random weight
 positions cached:
 
     growing   as we run it: every step copies keys and values into tensors that are one position longer
-    straight  likewise, without the Gather that gives each row of a beam its parent's cache: one copy in place of two
+    gathered  as we ran it: a Gather gives each row of a beam its parent's cache first, which is a second copy
     scatter   [layers, 2, heads, 448, 64] is allocated once and bound as input and output; the graph writes one position
               (ScatterND) and attends to all 448 with a mask
     grouped   likewise, by ONNX Runtime's GroupQueryAttention, which attends to what is there
@@ -37,11 +37,17 @@ POSITIONS = (50, 200, 447)  # cached; the token that is fed is the next one
 FRAMES = 1500
 
 
-class Straight(DecoderGraph):
-    """Rows keep their own caches."""
+class Gathered(DecoderGraph):
+    """Any row may continue any cached one."""
+
+    def build(self) -> GraphBuilder:
+        """With the rows' parents as an input."""
+        self.parents = self.graph.input("parents", TensorProto.INT64, ["rows"])
+        return super().build()
 
     def _past(self, name: str) -> str:
-        return self.graph.float_input(name, ["cached_rows", self.heads, "past", self.size])
+        cached = self.graph.float_input(name, ["cached_rows", self.heads, "past", self.size])
+        return self.graph.node("Gather", cached, self.parents, axis=0)
 
 
 class Scattered(DecoderGraph):
@@ -90,10 +96,10 @@ class Grouped(DecoderGraph):
         return self.layers.linear(mixed, f"{name}.out_proj")
 
 
-GROWING = ("growing", "straight")
+GROWING = ("growing", "gathered")
 KINDS: dict[str, type[DecoderGraph]] = {
     "growing": DecoderGraph,
-    "straight": Straight,
+    "gathered": Gathered,
     "scatter": Scattered,
     "grouped": Grouped,
 }
@@ -149,7 +155,7 @@ class Contender:
             values["self_bias"] = bias
         if kind == "scatter":
             values["places"] = np.array([[0, head, past] for head in range(heads)])[None, :, None]
-        if kind in GROWING:
+        if kind == "gathered":
             values["parents"] = np.array([0])
         there = {entry.name for entry in session.get_inputs()}
         fed = {name: value for name, value in values.items() if name in there}

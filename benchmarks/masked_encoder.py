@@ -31,6 +31,7 @@ from whispertide.decoding.longform import Transcription
 from whispertide.features import Features
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.speech.talks import open_talks
+from whispertide.lab.speech.utterance import Beginnings
 from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
@@ -109,7 +110,8 @@ def heard(model: WhisperModel, framing: Framing, samples: FloatArray) -> list[st
 def wer(arguments: argparse.Namespace) -> None:
     """Measure and print the second table."""
     model = load_model(arguments.model, EngineOptions(precision="fp32", threads=1))
-    talk, end = next(iter(open_talks().utterances())), arguments.wer * SAMPLE_RATE
+    end = arguments.wer * SAMPLE_RATE
+    talk = next(iter(open_talks(beginnings=Beginnings(1, end)).utterances()))
     samples, words = talk.audio()[:end], [word.text for word in talk.words if (word.end or 0) <= end]
     print(f"{arguments.model}, {len(samples) / SAMPLE_RATE:.0f} s of {talk.id}, greedy")
     print("| mask | mask alone | with its adapter |")

@@ -37,6 +37,7 @@ SPACE: dict[str, tuple[Any, ...]] = {
     "attention_floor": (0.0, 0.1, 0.3),
     "hold_s": (0.2, 0.3, 0.4, 0.5, 0.7),
     "doubt": (0.0, 0.3, 0.5, 0.7, 0.9),
+    "steadiness": (0.0, 0.01, 0.02, 0.03, 0.05),
     "settle_s": (0.5, 0.75, 1.0, 1.5),
     "truncate": ("none", "near-end", "last-word"),
     "window_s": (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0),

@@ -7,8 +7,9 @@ it when you like (Ctrl-C, reboot): seeds that are there are not run again. Witho
 scenario has reached its target.
 
 Each scenario runs in a process of its own, in slots, so that memory is its own and an interrupted campaign has some of
-everything. Fails if a word was lost, changed or repeated where the model knows them all, if a sentence was lost where
-it does not, or if anything else went wrong. `--page FILE` writes what there is as a page, with the figure next to it.
+everything; where memory has to be flat, one process goes on to the end. Fails if a word was lost, changed or repeated
+where the model knows them all, if a sentence was lost where it does not, or if anything else went wrong. `--page FILE`
+writes what there is as a page, with the figure next to it; `--code` says of which versions, if not of the present one.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from campaign.page import flatness, write_page
 from campaign.scenario import Scenario
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-SLOT_S = 300.0  # of a scenario with share 1, where there is no end
+SLOT_S = 300.0  # of a scenario with share 1, where there is no end and memory does not count
 SHORTEST_S = 2.0
 LEAST_S = 60.0  # before an unfinished seed is given up, however short the campaign
 WORKING = 0.95  # of the time that is given; the rest is for stopping
@@ -95,7 +96,7 @@ def campaign(scenarios: Sequence[Scenario], arguments: argparse.Namespace) -> li
                 show(scenario)
                 if scenario.name in dead or progress_of(scenario, notes)[0] >= scenario.target:
                     continue
-                seconds = SLOT_S * scenario.share
+                seconds = math.inf if scenario.steady else SLOT_S * scenario.share
                 if arguments.minutes:  # who takes longer than its share takes it from those that follow
                     left = sum(each.share for each in scenarios[at:])
                     seconds = (began + planned - time.monotonic()) * scenario.share / left
@@ -119,6 +120,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=0.0, help="a fair share of every scenario in about so long")
     parser.add_argument("--only", default="", help=f"some of: {', '.join(each.name for each in KINDS)}")
     parser.add_argument("--page", type=Path, help="write the page, and run nothing")
+    parser.add_argument("--code", default="", help="the page: versions of `src` whose lines are shown, best first")
     parser.add_argument("--folder", type=lambda text: Path(text) if text else None, help="where the lines are kept")
     parser.add_argument("--work", default="", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=60.0, help=argparse.SUPPRESS)
@@ -133,7 +135,8 @@ def main() -> None:
     named = [each for each in KINDS if not names or each.name in names]
     notes = Notes.here(arguments.folder)
     if arguments.page is not None:
-        write_page(arguments.page, KINDS, notes)
+        versions = [notes.folder.with_name(version) for version in arguments.code.split(",") if version]
+        write_page(arguments.page, KINDS, [Notes(version) for version in versions] or [notes])
         return
     if arguments.work:
         (scenario,) = [each for each in KINDS if each.name == arguments.work]

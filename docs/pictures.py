@@ -34,7 +34,7 @@ from whispertide.types import FloatArray, join_words, to_samples
 DOCS = Path(__file__).parent
 WIDTH, HEIGHT = 80, 24  # of the terminal
 FROM_S = 16.0  # the picture is of a moment after so much audio, where ...
-WORDS = 3  # ... the guess has at least so many words, and all of them turn out to be right
+WORDS = 1  # ... the guess has at least so many words, and all of them turn out to be right
 EXCERPT_S = 120.0  # of talks
 ZOOM = 2  # pixels of the PNG for one of the SVG
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from whispertide.decoding.watch import Head, Scene
+from whispertide.decoding.guards import Head, Scene
 from whispertide.types import FloatArray
 
 SLACK = 6  # standardised over the queries, a peak is flat: only its place to about this many frames is told

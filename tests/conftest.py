@@ -1,20 +1,29 @@
 """What holds for all tests: properties that fail on any machine or on none, a heap that is not searched again, an
-interrupt that interrupts, and vocabularies that are read once.
+interrupt that interrupts, vocabularies and command lines that are made once, and work that processes share.
 """
 
 import gc
 import os
+import re
 import signal
+import sys
+from functools import cache
+from pathlib import Path
 
+import pytest
+import typer.testing
+from _pytest.assertion.rewrite import PYC_TAIL, _rewrite_test, _write_pyc, assertstate_key, get_cache_dir
 from hypothesis import HealthCheck, settings
+from typer.main import get_command
 
 from shared_vocabulary import share_vocabularies
+from whispertide.streaming import calibration
 
 # The same examples every time, however long they take: a failure is the change's doing. WHISPERTIDE_EXAMPLES looks for
-# new ones (and in the tests that read it, for so many).
+# new ones, so many where a test names no number of its own.
 settings.register_profile(
     "everywhere",
-    max_examples=50,
+    max_examples=int(os.environ.get("WHISPERTIDE_EXAMPLES", "25")),
     derandomize="WHISPERTIDE_EXAMPLES" not in os.environ,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -22,14 +31,49 @@ settings.register_profile(
 settings.load_profile("everywhere")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A shell that starts the tests in the background has them ignore Ctrl-C, and so would all that they start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     share_vocabularies()
+    # a command line is built of 40 functions' signatures; its runner would do so for every command
+    setattr(typer.testing, "_get_command", cache(get_command))  # noqa: B010  (not exported, says mypy)
+    if worker := getattr(config, "workerinput", None):
+        compile_share(config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+
+
+def compile_share(config: pytest.Config, number: int, count: int) -> None:
+    """In a fresh checkout each process would compile all test files, at the same time. Now each compiles its part
+    first, and finds the others' parts compiled.
+    """
+    if sys.dont_write_bytecode:
+        return
+    for file in sorted(Path(__file__).parent.rglob("test_*.py"))[number::count]:
+        compiled = get_cache_dir(file) / (file.stem + PYC_TAIL)
+        if not compiled.exists():
+            compiled.parent.mkdir(exist_ok=True)
+            checksum, code = _rewrite_test(file, config)
+            _write_pyc(config.stash[assertstate_key], code, checksum, compiled)
+
+
+@cache
+def brings_transformers(file: Path) -> bool:
+    """Whether the tests of a file import transformers or peft, itself or by a helper."""
+    return bool(re.search(r"\b(transformers|peft|lora|random_models|small_models)\b", file.read_text()))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """These packages take seconds to import: the first of several processes has all tests that do."""
+    items.sort(key=lambda item: not brings_transformers(item.path))
 
 
 def pytest_collection_finish() -> None:
     """What was imported stays: the collector need not look at it after every few allocations."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def untuned(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What somebody has tuned on this machine counts in no test."""
+    monkeypatch.setattr(calibration, "cache_dir", cache(lambda: tmp_path_factory.mktemp("tuned")))

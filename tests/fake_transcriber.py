@@ -99,6 +99,7 @@ class FakeSession:
 class FakeTranscriber:
     name: str = "fake.en"
     is_bundled: bool = False
+    is_known: bool = True
     delay_s: float = 0.0
     fail_at: float | None = None
     encode_s: float = 0.1

@@ -56,7 +56,7 @@ def talks() -> FloatArray:
     from whispertide.lab.evaluation.corpora import open_corpus
     from whispertide.lab.evaluation.corpora.parts import Excerpt
 
-    corpus = Excerpt(open_corpus("talks"), 300)
+    corpus = Excerpt(open_corpus("talks", length_s=300), 300)
     return np.concatenate([utterance.audio() for utterance in corpus.utterances()])
 
 

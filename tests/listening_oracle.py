@@ -2,8 +2,9 @@
 attention lies in the middle of each word.
 
 One token per word: its number in the truth, so that the same word said twice is two tokens. A word cut by the end of
-the window comes out as something else each time, or not at all; one cut by the front may leave a fragment, unless a
-prefix says that it was heard before. What guards of attention would do with that is done here by their own rules.
+the window comes out as something unlikely, else each time, or not at all; one cut by the front may leave a fragment,
+unless a prefix says that it was heard before. What guards of attention would do with that is done here by their own
+rules.
 """
 
 import random
@@ -15,9 +16,8 @@ import numpy as np
 from oracle import JITTER, Oracle, audio_between
 from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.early_stop import EarlyStop
-from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.guards import Frontier, Halt
 from whispertide.decoding.token_words import TokenWord
-from whispertide.decoding.watch import Halt
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import HeardWords
@@ -74,13 +74,13 @@ class ListeningOracle(Oracle):
             floor = start
             if truth.end > window.end and self.sees_cut:
                 if rng.random() < 0.7:
-                    heard.append(self._word(f" cut{window.end}", MANGLED + 1, start, end, window))
+                    heard.append(self._word(f" cut{window.end}", MANGLED + 1, start, end, window, sure=0.2))
                 continue
             heard.append(self._word(truth.text, number, start, end, window))
         return heard
 
-    def _word(self, text: str, token: int, start: int, end: int, window: Span) -> TokenWord:
-        return TokenWord(Word(text, start, min(end, window.end), 0.9), (token,))
+    def _word(self, text: str, token: int, start: int, end: int, window: Span, sure: float = 0.9) -> TokenWord:
+        return TokenWord(Word(text, start, min(end, window.end), sure), (token,))
 
     def _watched(self, heard: list[TokenWord], plan: RoundPlan, rng: random.Random) -> HeardWords:
         frames = -(-len(plan.window) // FRAME_SAMPLES)
@@ -98,7 +98,7 @@ class ListeningOracle(Oracle):
 
     def _behind_frontier(self, listened: HeardWords, places: list[int], rule: Frontier) -> HeardWords:
         for index, place in enumerate(places):
-            if listened.frames - place <= rule.margin:
+            if rule.margin is not None and listened.frames - place <= rule.margin:
                 words = listened.words[: index + rule.beyond]
                 halt = Halt("frontier", index, listened.words[index].tokens[0])
                 return HeardWords(words, index, halt, place, listened.frames)

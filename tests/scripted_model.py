@@ -68,6 +68,7 @@ class ScriptedModel:
         self.checkpoint = bundled()
         self.tokenizer, self.dims = self.checkpoint.tokenizer, self.checkpoint.dims
         self.generation = replace(self.checkpoint.generation, alignment_heads=HEADS)
+        self.alignment_heads = HEADS
         if self.language is not None:
             self.tokenizer, self.dims = multilingual(), replace(self.dims, n_vocab=51_865)
         self.options = EngineOptions(threads=1)
@@ -105,12 +106,15 @@ class ScriptedModel:
             return logits
 
         def attend(seen: tuple[int, ...]) -> FloatArray:
-            """From its own frame to the next token's; the end of text is heard ten frames after the last token."""
+            """From its own frame to the next token's, ten frames where that one is earlier; the end of text is heard
+            ten frames after the last token.
+            """
             attention = np.full((len(heads), encoded.valid_frames), 1e-4, np.float32)
             told, at = behind_start(seen) if sot in seen else ((), -1)
             frames = [*(frame for _, frame in told), told[-1][1] + 10 if told else 0, encoded.valid_frames]
             if 0 <= at <= len(told):
-                attention[follow, frames[at] : max(frames[at + 1], frames[at] + 1)] = 0.01
+                until = frames[at + 1] if frames[at + 1] >= frames[at] else frames[at] + 10
+                attention[follow, frames[at] : max(until, frames[at] + 1)] = 0.01
             return attention
 
         run = ScriptedDecoder(script, attend if heads else None, self.tokenizer.timestamp_begin)

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import logging
 import struct
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -34,6 +35,9 @@ WORDS = said(12, pause_every=5)
 SECONDS = 11.0  # of audio that has all of them
 TEXT = [f"w{number}" for number in range(12)]
 SILENCE = bytes(32_000)  # a second of 16-bit audio: the model does not listen, it knows
+_LOGGERS = ("whispertide.server", "uvicorn", "uvicorn.error", "asyncio")
+# uvicorn shows its own stack for a text frame that is no UTF-8; the client gets a close frame
+_HARMLESS = ("Invalid UTF-8 sequence received from client.",)
 
 
 class WatchedOracle(KnowingOracle):
@@ -120,6 +124,43 @@ async def served(options: ServerOptions | None = None, model: Any = None) -> Asy
     assert not hub.connections
 
 
+class _Errors(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() not in _HARMLESS:
+            self.found.append(self.format(record))
+
+
+@contextmanager
+def logged_errors() -> Iterator[list[str]]:
+    """What servers in this process log as errors meanwhile."""
+    errors, loggers = _Errors(), [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addHandler(errors)
+    try:
+        yield errors.found
+    finally:
+        for logger in loggers:
+            logger.removeHandler(errors)
+
+
+async def settled(server: Server, hub: Hub) -> None:
+    """Until nobody is connected; what is left then is a leak."""
+    async with asyncio.timeout(60):
+        while hub.connections or server.server_state.connections or any(live.wake for live in hub.sessions.values()):
+            await asyncio.sleep(0.01)
+
+
+class Listening(Protocol):
+    """A server as its clients know it."""
+
+    @property
+    def port(self) -> int: ...
+
+
 @dataclass
 class Client:
     """One connection. `messages` is everything that came."""
@@ -178,7 +219,7 @@ def complete(events: Sequence[Event]) -> bool:
 
 
 @asynccontextmanager
-async def client(server: Server, query: str = "", path: str = "/ws", **settings: Any) -> AsyncIterator[Client]:
+async def client(server: Listening, query: str = "", path: str = "/ws", **settings: Any) -> AsyncIterator[Client]:
     async with connect(f"ws://127.0.0.1:{server.port}{path}{query}", proxy=None, **settings) as socket:
         yield Client(socket)
 
@@ -189,3 +230,23 @@ async def say_everything(one: Client, *, seconds: float = SECONDS, portion: int 
     for start in range(0, total, portion):
         await one.send(bytes(min(portion, total - start)))
     await one.send({"type": "finish"})
+
+
+@asynccontextmanager
+async def bystander(server: Listening, headers: Mapping[str, str] | None = None) -> AsyncIterator[None]:
+    """A session of somebody who says everything meanwhile, and must not lose a word."""
+    task = asyncio.create_task(_talk(server, headers))
+    try:
+        yield
+    finally:
+        await task
+
+
+async def _talk(server: Listening, headers: Mapping[str, str] | None) -> None:
+    async with client(server, additional_headers=headers) as good:
+        for _ in range(22):
+            await good.send(SILENCE[:16_000])
+            await asyncio.sleep(0.002)
+        await good.send({"type": "finish"})
+        assert await good.rest() == 1000
+        assert good.text == TEXT

@@ -7,7 +7,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from whispertide.checkpoint.vocabulary import TOKENIZER_JSON, Vocabulary
+from whispertide.checkpoint.tokenizer import TOKENIZER_JSON, Vocabulary
 
 _MOST = 2**24  # bytes; what is longer is read every time
 

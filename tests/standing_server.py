@@ -4,11 +4,10 @@
 """
 
 import asyncio
-import logging
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from queue import Queue
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from served import SILENCE, TEXT, KnowingModel, client, limited
+from served import KnowingModel, bystander, limited, logged_errors, settled
 from watcher import Watcher
 from whispertide.server.hub import Hub
 from whispertide.server.options import ServerOptions
@@ -30,19 +29,6 @@ from whispertide.streaming.recipes import get_recipe
 SOCKETS = ("/ws", "/v1/realtime?intent=transcription", "/v1/listen", "/v3/ws?sample_rate=16000", "/")
 PORTS = ("wyoming", "lines", "json-lines")
 every_socket = pytest.mark.parametrize("path", SOCKETS)
-_LOGGERS = ("whispertide.server", "uvicorn", "uvicorn.error", "asyncio")
-# uvicorn shows its own stack for a text frame that is no UTF-8; the client gets a close frame
-_HARMLESS = ("Invalid UTF-8 sequence received from client.",)
-
-
-class _Errors(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.found: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage() not in _HARMLESS:
-            self.found.append(self.format(record))
 
 
 @dataclass
@@ -79,36 +65,19 @@ class Standing:
         """What the newest session confirmed."""
         return [word.strip(" ,.!").lower() for word in self.watcher.sessions[-1].text.split()]
 
-    @asynccontextmanager
-    async def bystander(self, headers: Mapping[str, str] | None = None) -> AsyncIterator[None]:
+    def bystander(self, headers: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[None]:
         """Somebody else's session meanwhile: it says every word."""
-        task = asyncio.create_task(self._talk(headers))
-        try:
-            yield
-        finally:
-            await task
-
-    async def _talk(self, headers: Mapping[str, str] | None) -> None:
-        async with client(self.server, additional_headers=headers) as good:
-            for _ in range(22):
-                await good.send(SILENCE[:16_000])
-                await asyncio.sleep(0.002)
-            await good.send({"type": "finish"})
-            assert await good.rest() == 1000
-            assert good.text == TEXT
+        return bystander(self.server, headers)
 
     async def settled(self) -> None:
         """Until nobody is connected; what is left then is a leak."""
-        async with asyncio.timeout(60):
-            while self.hub.connections or self.sockets or any(live.wake for live in self.hub.sessions.values()):
-                await asyncio.sleep(0.01)
+        await settled(self.server, self.hub)
 
 
 @contextmanager
 def standing(options: ServerOptions | None = None, model: Any = None) -> Iterator[Standing]:
     """Afterwards: it stopped by itself, and never logged an error."""
     ready, stop, made = threading.Event(), asyncio.Event(), list[Standing]()
-    errors = _Errors()
 
     async def serve() -> None:
         models: dict[str, Any] = {"nano.en": model or KnowingModel()}
@@ -122,28 +91,24 @@ def standing(options: ServerOptions | None = None, model: Any = None) -> Iterato
                 listener = TcpListener(hub, kind)
                 ports[kind.name] = await listener.start()
                 stack.push_async_callback(listener.stop)
-            made.append(Standing(server, hub, ports, watcher, errors.found, asyncio.get_running_loop()))
+            made.append(Standing(server, hub, ports, watcher, errors, asyncio.get_running_loop()))
             ready.set()
             await stop.wait()
         close()
 
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    for logger in loggers:
-        logger.addHandler(errors)
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(60)
-        yield made[0]
-        assert thread.is_alive()
-    finally:
-        if made:
-            made[0].call(stop.set)
-        thread.join(60)
-        for logger in loggers:
-            logger.removeHandler(errors)
+    with logged_errors() as errors:
+        thread.start()
+        try:
+            assert ready.wait(60)
+            yield made[0]
+            assert thread.is_alive()
+        finally:
+            if made:
+                made[0].call(stop.set)
+            thread.join(60)
     assert not thread.is_alive()
-    assert not errors.found, errors.found[0]
+    assert not errors, errors[0]
 
 
 def frame(opcode: int, data: bytes, *, fin: bool = True, length: int | None = None) -> bytes:
@@ -181,7 +146,11 @@ async def raw_socket(
         f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
     )
-    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    try:
+        assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    except BaseException:
+        writer.transport.abort()
+        raise
     return reader, writer
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from whispertide.decoding.distribution import best, required
-from whispertide.decoding.rules import Vocabulary, log_softmax
+from whispertide.decoding.rules import Vocabulary, best, log_softmax
 from whispertide.decoding.search import DecodeRequest, DecoderRun
+from whispertide.model.engine import required
 from whispertide.model.unrolled import ChunkOutput, ChunkRequest
 from whispertide.types import FloatArray
 

@@ -32,7 +32,8 @@ LAYERS = (
 # The laboratory's own flow.
 LABORATORY = (
     ("lab.speech", "lab.from_json", "lab.compression"),
-    ("lab.evaluation", "lab.profile", "lab.doctor"),
+    ("lab.evaluation", "lab.profile", "lab.doctor", "lab.bearing"),
+    ("lab.tune", "lab.tune_page"),
     ("lab.training",),
 )
 RANK: dict[str, float] = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -59,7 +59,7 @@ def test_the_live_picture_shows_what_the_recording_says(kept: bool, request: pyt
     words = captions.split()
     assert len(words) > 30
     assert jiwer.wer(" ".join(SPOKEN[: len(words)]), captions) < 0.1
-    assert len(guess.split()) >= 3
+    assert guess.split()
     assert captions.endswith(guess)
     assert re.match(r"nano\.en · tide · 0:\d\d of 0:40 · lag ", status)
 

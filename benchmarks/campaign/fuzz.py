@@ -1,82 +1,107 @@
-"""A million frames that are nearly right, to every protocol of one server, next to a session that must lose no word."""
+"""A million frames that are nearly right, to every protocol of one server, next to a session that must lose no word.
+
+The server has a process of its own (`fuzz_server`), so that the memory that is measured is the server's alone.
+"""
 
 import asyncio
+import json
+import os
 import random
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from unittest import mock
+from typing import Any
+
+from websockets.exceptions import WebSocketException
 
 from campaign.frames import SOCKETS, Kind, pcm, websocket_frame, wyoming_frame
-from campaign.lines import Line, resident_mb
+from campaign.fuzz_server import PORTS
+from campaign.lines import Line
 from campaign.scenario import Runner, Scenario
-from served import TEXT, limited
-from standing_server import PORTS, Standing, raw_socket, standing
-from whispertide.server.connection import Connection
+from served import TEXT, bystander
+from standing_server import raw_socket
 
 CONVERSATIONS = 24  # of a seed, at once
 FRAMES = 80  # of a conversation, where the server does not end it before
+SERVER: Sequence[str] = (sys.executable, "-m", "campaign.fuzz_server")
+STATE_S = 90.0  # until all connections are gone
 
 
-class Counter:
-    """How many messages got as far as a protocol: WebSocket messages, or pieces of a TCP stream."""
+class Target:
+    """The server, by the ports that it named."""
 
-    count = 0
+    def __init__(self, ports: dict[str, int]) -> None:
+        self.ports = ports
 
-    def counted(self, connection: Connection, message: str | bytes) -> None:
-        """In place of `Connection._receive`."""
-        self.count += 1
-        _RECEIVE(connection, message)
+    @property
+    def port(self) -> int:
+        """That of HTTP and WebSockets."""
+        return self.ports["http"]
+
+    async def state(self) -> dict[str, Any]:
+        """What it says of itself, when nobody is connected to it any more."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.ports["state"])
+        try:
+            said: dict[str, Any] = json.loads(await asyncio.wait_for(reader.read(), STATE_S))
+            return said
+        finally:
+            writer.close()
 
 
-_RECEIVE = Connection._receive
+@contextmanager
+def target() -> Iterator[Target]:
+    """A server that runs meanwhile."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with subprocess.Popen(SERVER, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
+        assert process.stdout is not None
+        try:
+            yield Target(json.loads(process.stdout.readline()))
+        finally:
+            process.kill()
 
 
 @contextmanager
 def fuzzed(_: Path) -> Iterator[Runner]:
     """One server for all seeds."""
-    limits = limited(idle_s=10, stall_s=10, resume_s=0.2, messages=10**6, connections=200, sessions=100)
-    counter = Counter()
-    with mock.patch.object(Connection, "_receive", lambda *each: counter.counted(*each)), standing(limits) as town:
-        town.hub.record = None  # it would remember all sessions
+    with target() as server:
+        frames = 0
 
         def run(seed: int) -> Line:
-            line, began, before = Line("fuzz", seed), time.monotonic(), counter.count
+            nonlocal frames
+            line, began = Line("fuzz", seed, words=len(TEXT), sessions=1), time.monotonic()
             try:
-                cut = asyncio.run(_conversations(town, random.Random(f"fuzz {seed}")))
-                line.words, line.sessions = len(TEXT), 1
-                line.harm = counter.count - before
-                line.figures["cut_off"] = cut
-            except (AssertionError, TimeoutError, OSError) as error:
+                line.figures["cut_off"], state = asyncio.run(_conversations(server, random.Random(f"fuzz {seed}")))
+                line.harm, frames = state["frames"] - frames, state["frames"]
+                line.rss_mb = state["rss_mb"]
+                line.problem = "".join(f"logged: {error[:1000]}" for error in state["errors"][:1])
+            except (AssertionError, EOFError, OSError, ValueError, WebSocketException) as error:
                 line.problem = f"the bystander or the server: {type(error).__name__}: {str(error)[:300]}"
-            if town.errors:
-                line.problem += f" logged: {town.errors[0][:1000]}"
-                town.errors.clear()
-            line.rss_mb, line.wall_s = round(resident_mb(), 1), round(time.monotonic() - began, 3)
+            line.wall_s = round(time.monotonic() - began, 3)
             return line
 
         yield run
 
 
-async def _conversations(town: Standing, dice: random.Random) -> int:
-    """Returns how many of them the server ended."""
-    async with town.bystander():
-        talks = [_converse(town, random.Random(dice.random())) for _ in range(CONVERSATIONS)]
+async def _conversations(server: Target, dice: random.Random) -> tuple[int, dict[str, Any]]:
+    """Returns how many of them the server ended, and what it says after all."""
+    async with bystander(server):
+        talks = [_converse(server, random.Random(dice.random())) for _ in range(CONVERSATIONS)]
         ended = await asyncio.gather(*talks)
-    await town.settled()
-    return sum(ended)
+    return sum(ended), await server.state()
 
 
-async def _converse(town: Standing, dice: random.Random) -> bool:
+async def _converse(server: Target, dice: random.Random) -> bool:
     where = dice.randrange(len(SOCKETS) + len(PORTS))
     kind = SOCKETS[where] if where < len(SOCKETS) else None
     port = "" if kind else PORTS[where - len(SOCKETS)]
     if kind is not None:
-        reader, writer = await raw_socket(town.port, kind.path)
+        reader, writer = await raw_socket(server.port, kind.path)
         writer.write(kind.opens)
     else:
-        reader, writer = await asyncio.open_connection("127.0.0.1", town.tcp[port])
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.ports[port])
     try:
         with suppress(ConnectionError):
             for _ in range(FRAMES):

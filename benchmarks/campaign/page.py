@@ -4,7 +4,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -17,9 +17,13 @@ WARM = 0.25  # of a process's lines come before its memory counts
 POINTS = 200  # of a curve
 
 
-def write_page(path: Path, scenarios: Sequence[Scenario], notes: Notes) -> None:
-    """The figures go between the two marks of the page, or make a new one; the plot into soak/memory.* next to it."""
-    table = "\n".join(figures(scenarios, notes))
+def write_page(path: Path, scenarios: Sequence[Scenario], notes: Sequence[Notes]) -> None:
+    """The figures go between the two marks of the page, or make a new one; the plot into soak/memory.* next to it.
+
+    Each scenario's lines are those of the first notes that have some.
+    """
+    found = {each.name: next((one for one in notes if any(one.read(each.name))), notes[0]) for each in scenarios}
+    table = "\n".join(figures(scenarios, found))
     before, after = f"# The soak campaign\n\n{BEGIN}\n", f"{END}\n"
     if path.is_file():
         text = path.read_text(encoding="utf-8")
@@ -27,19 +31,19 @@ def write_page(path: Path, scenarios: Sequence[Scenario], notes: Notes) -> None:
     path.write_text(f"{before}{table}\n{after}", encoding="utf-8")
     folder = path.parent / "soak"
     folder.mkdir(exist_ok=True)
-    memory(scenarios, notes).save(folder / "memory")
+    memory(scenarios, found).save(folder / "memory")
 
 
-def figures(scenarios: Sequence[Scenario], notes: Notes) -> Iterator[str]:
+def figures(scenarios: Sequence[Scenario], notes: Mapping[str, Notes]) -> Iterator[str]:
     """The tables."""
     processor = next((line for line in _processor()), platform.machine())
-    yield f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {processor}, code `{notes.folder.name}`."
+    yield f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {processor}."
     yield ""
-    yield "| scenario | done | of | sessions | audio h | words | lost | changed | repeated | seeds that failed |"
-    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
-    found = {each.name: list(notes.read(each.name)) for each in scenarios}
+    yield "| scenario | code | done | of | sessions | audio h | words | lost | changed | repeated | seeds that failed |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    found = {each.name: list(notes[each.name].read(each.name)) for each in scenarios}
     for each in scenarios:
-        yield _row(each, found[each.name])
+        yield _row(each, notes[each.name].folder.name if found[each.name] else "", found[each.name])
     yield ""
     yield "| scenario | unit | per minute | memory after warm-up, MB | at the end | change | notes |"
     yield "|---|---|---:|---:|---:|---:|---|"
@@ -66,7 +70,7 @@ def _beside(lines: Sequence[Line]) -> Iterator[str]:
         yield f"| {server} | {round(statistics.mean(line.words for line in mine))} | {' | '.join(cells)} |"
 
 
-def _row(scenario: Scenario, lines: Sequence[Line]) -> str:
+def _row(scenario: Scenario, code: str, lines: Sequence[Line]) -> str:
     def of(name: str) -> int:
         return sum(getattr(line, name) for line in lines)
 
@@ -74,7 +78,7 @@ def _row(scenario: Scenario, lines: Sequence[Line]) -> str:
     hours = round(sum(line.audio_s for line in lines) / 3600, 1)
     failed = sum(line.failed for line in lines)
     done = [of("harm"), scenario.target, of("sessions"), hours, of("words"), *lost, f"{failed} of {len(lines)}"]
-    return " | ".join((f"| `{scenario.name}`", *(_number(each) for each in done))) + " |"
+    return " | ".join((f"| `{scenario.name}`", f"`{code}`" if code else "", *(_number(each) for each in done))) + " |"
 
 
 def _number(value: object) -> str:
@@ -117,11 +121,11 @@ def flatness(lines: Sequence[Line]) -> tuple[float, float, float]:
     return first, last, last / first - 1
 
 
-def memory(scenarios: Sequence[Scenario], notes: Notes) -> plots.Drawing:
+def memory(scenarios: Sequence[Scenario], notes: Mapping[str, Notes]) -> plots.Drawing:
     """Resident memory of the longest process of each steady scenario, next to what it was after its warm-up."""
     curves = []
     for each in scenarios:
-        lines = longest(list(notes.read(each.name)))
+        lines = longest(list(notes[each.name].read(each.name)))
         first, _, _ = flatness(lines)
         if not each.steady or len(lines) < 8 or not first:
             continue

@@ -93,7 +93,8 @@ class Speaker:
         query = "" if fresh else f"?session={self.session}&last_seq={last}"
         self._code = 0
         self._started.clear()
-        self._socket = await connect(f"ws://127.0.0.1:{port}/ws{query}", proxy=None, close_timeout=1)
+        where = f"ws://127.0.0.1:{port}/ws{query}"
+        self._socket = await connect(where, proxy=None, open_timeout=PATIENCE_S, close_timeout=1)
         self._reading = asyncio.create_task(self._read(self._socket))
         if fresh:
             await self._send(json.dumps({"type": "start", "recipe": self.recipe}))

@@ -1,5 +1,7 @@
 """A day of speech through one session: the bundled recording again and again on nano.en, as fast as the machine can.
 
+As in the server, the session lets go of what its client was told of after every step (`Session.forget`).
+
 A seed is some loops of the recording with pauses between them, so that rounds fall differently each time. After each
 the whole state goes to disk next to the lines, so the session goes on where it was after an interruption. Every loop is
 compared with what the model hears of the recording alone in real time: no sentence less, and the other words counted.
@@ -7,7 +9,6 @@ compared with what the model hears of the recording alone in real time: no sente
 
 import gc
 import pickle
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,6 @@ LOOPS = 6
 BLOCK = SAMPLE_RATE // 10
 DAY_S = 24 * 3600
 RECIPE = "tide"
-SETTLED = 3  # seeds before memory counts
 
 
 @dataclass
@@ -39,7 +39,6 @@ class Run:
 
     seeds: int = 0
     last_end: int = 0
-    transcript_bytes: int = 0
     session: Any = None
 
 
@@ -77,6 +76,7 @@ def play(run: Run, session: Session, samples: FloatArray) -> tuple[list[Word], l
         fresh = [word for event in events if isinstance(event, Confirmed) for word in event.words]
         if session.transcript.words[before:] != fresh:
             wrong.append("confirmed events and transcript differ")
+        session.forget()  # as the server does; from here on it is with the client
         for word in fresh:
             if not run.last_end <= word.start <= word.end <= session.received:
                 wrong.append(f"{word} lies outside the audio, or before an earlier one")
@@ -118,17 +118,12 @@ def speech(folder: Path) -> Iterator[Runner]:
         gone, other = missing(sentences, loops, heard)
         line.problem = "; ".join([*wrong, *(f"not heard: {each}" for each in gone)])
         line.words, line.harm = len(heard), round(line.audio_s)
-        run.transcript_bytes += sum(sys.getsizeof(word) + sys.getsizeof(word.text) + 90 for word in heard)
         run.seeds, run.session = seed + 1, session.snapshot()
         _keep(state, run)
         run.session = None
         gc.collect()
         line.rss_mb = round(resident_mb(), 1)
-        line.figures = {
-            "other_words": other,
-            "pace": round(line.audio_s / line.wall_s, 1),
-            "transcript_mb": round(run.transcript_bytes / 2**20, 2),
-        }
+        line.figures = {"other_words": other, "pace": round(line.audio_s / line.wall_s, 1)}
         return line
 
     yield one

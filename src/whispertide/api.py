@@ -18,15 +18,16 @@ from typing import BinaryIO
 
 import numpy as np
 
-from whispertide.checkpoint import ModelDims, Tokenizer
+from whispertide.checkpoint import ModelDims, Tokenizer, load_checkpoint
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.events import Event
 from whispertide.formats.document import Document, TextSegment
-from whispertide.model.whisper import WhisperModel, load_model
+from whispertide.model.whisper import WhisperModel, open_engine
 from whispertide.offline import transcribe_blocks
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions, EngineOptions, Precision, ProviderName
 from whispertide.session import Session
 from whispertide.streaming.allocation import Allocation, allocate
+from whispertide.streaming.calibration import Calibration, recall, tuned_threads
 from whispertide.streaming.executor import ExecutorKey, executor_key, make_executor
 from whispertide.streaming.framing import Hush, get_framing
 from whispertide.streaming.hush import DEFAULT_S, HushWord, has_word, suffix_for
@@ -99,11 +100,26 @@ class Transcriber:
     def framed(self, recipe: Recipe, *, live: bool = True) -> Framed:
         """The recipe as this model gets it on this machine, and why: see `streaming.short_windows`.
 
-        The machine is measured the first time that this matters; from then on the answer is the same. Where audio is
-        not `live` nobody waits, and the machine does not matter.
+        What `whispertide tune` has found counts first. The machine is measured the first time that this matters; from
+        then on the answer is the same. Where audio is not `live` nobody waits, and the machine does not matter.
         """
-        knows_short = self.model.generation.short_windows
-        return choose_framing(recipe, knows_short, (lambda: self.encode_s) if live else None)
+        encode_s = (lambda: self.encode_s) if live else None
+        model, known = self.model, self.model.generation.short_windows
+        return choose_framing(recipe, known, encode_s, self.calibration, model.options)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What `whispertide tune` has found out about this checkpoint, read once; None: nothing."""
+        return recall(self.model.content_hash)
+
+    def look_again(self) -> None:
+        """Read the calibration anew, which has just been made."""
+        self.__dict__.pop("calibration", None)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is known of how the checkpoint bears short windows: from its maker, or by measuring."""
+        return self.model.generation.short_windows or self.calibration is not None
 
     @cached_property
     def encode_s(self) -> float:
@@ -253,11 +269,14 @@ def load(
 ) -> Transcriber:
     """Load a model: "nano.en" (bundled), a short name like "base.en", a hub id, a folder, or an OpenAI `.pt`.
 
-    Downloads it and builds its graphs if this is the first time; `announce` is told so before. Raises `CheckpointError`
+    Downloads it and builds its graphs if this is the first time; `announce` is told so before. `threads` 0: as many as
+    `whispertide tune` found best, or one per core, at most 4. Raises `CheckpointError`
     and its kin, `ProviderError`, `GraphError` and `OptionError`, each with what to do.
     """
     options = EngineOptions(precision=precision, provider=provider, threads=threads)
-    return Transcriber(load_model(model, options, revision=revision, announce=announce))
+    checkpoint = load_checkpoint(model, revision=revision, announce=announce)
+    options = replace(options, threads=tuned_threads(checkpoint.content_hash, options))
+    return Transcriber(WhisperModel(checkpoint, open_engine(checkpoint, options, announce)))
 
 
 def _blocks(audio: Audio) -> Iterable[FloatArray]:

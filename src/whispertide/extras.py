@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from whispertide.errors import OptionError
 
-_BENCH = ("jiwer", "matplotlib", "textalloc", "whisper_normalizer")
+_BENCH = ("espeakng_loader", "jiwer", "matplotlib", "textalloc", "whisper_normalizer")
 _SERVER = ("prometheus_client", "python_multipart", "starlette", "uvicorn", "websockets")
 
 # Extra (pyproject.toml) -> the modules that its packages bring.

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from whispertide.audio.pcm import checked
+from whispertide.audio.buffer import checked
 from whispertide.audio.vad import Gate
 from whispertide.errors import SessionError
 from whispertide.events import Error, Event
@@ -344,6 +344,10 @@ class Session:
         executor = self.executor
         assert executor is not None
         plan = self.due()
+        for given_up in [each for each in self._pending if each.plan.id in self._state.turns.stale]:
+            given_up.cancel()
+            self._pending.remove(given_up)
+            self._state.turns.stale.remove(given_up.plan.id)
         if plan is None:
             return None
         after = self._pending[-1] if self._pending else None

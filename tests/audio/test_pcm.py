@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audio.sounds import frequency, loudness, tone
-from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder, StreamingResampler, downmix, sanitize, to_float, to_int16
+from whispertide.audio.buffer import sanitize, to_float
+from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder, StreamingResampler, downmix, to_int16
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, FloatArray
 

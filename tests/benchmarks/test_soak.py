@@ -201,7 +201,6 @@ def tells_events_anew(patch: pytest.MonkeyPatch) -> None:
         ("drains", changes_a_word, "changed"),
         ("outages", repeats_a_word, "repeated"),
         ("disconnects", tells_events_anew, "problem"),
-        ("fuzz", drops_a_word, "problem"),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
@@ -213,13 +212,49 @@ def test_a_planted_defect_is_found(
     plant: Callable[[pytest.MonkeyPatch], None],
     seen: str,
 ) -> None:
-    if plant is drops_a_word:
-        monkeypatch.setattr("campaign.fuzz.CONVERSATIONS", 3)
     plant(monkeypatch)
     with scenario(name).opened(tmp_path) as run:
         lines = [run(seed) for seed in range(2)]
     assert any(getattr(line, seen) for line in lines), lines
     assert any(line.failed for line in lines)
+
+
+LOSES_WORDS = """
+def confirmed(self, entries):
+    return numbered(self, [each for each in entries if not isinstance(each, Confirmed)])
+
+numbered, LiveSession._numbered = LiveSession._numbered, confirmed
+"""
+LOGS_AN_ERROR = """
+def told(self, connection, message):
+    logging.getLogger("whispertide.server").error("it was planted")
+    fuzz_server._RECEIVE(connection, message)
+
+fuzz_server.Counter.counted = told
+"""
+DIES = """
+fuzz_server.Counter.counted = lambda self, connection, message: os._exit(1)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("plant", "seen"),
+    [(LOSES_WORDS, "bystander"), (LOGS_AN_ERROR, "it was planted"), (DIES, "the server")],
+    ids=["loses words", "logs an error", "dies"],
+)
+def test_a_defect_of_the_fuzzed_server_is_found(
+    scenario: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: str, seen: str
+) -> None:
+    monkeypatch.setattr("campaign.fuzz.CONVERSATIONS", 3)
+    imports = "import logging, os; from campaign import fuzz_server; from whispertide.events import Confirmed; "
+    imports += "from whispertide.server.live import LiveSession"
+    program = f"{imports}\n{plant}\nfuzz_server.main()"
+    monkeypatch.setattr("campaign.fuzz.SERVER", (sys.executable, "-c", program))
+    with scenario("fuzz").opened(tmp_path) as run:
+        line = run(0)
+    assert seen in line.problem
+    assert line.failed
 
 
 @pytest.mark.slow

@@ -1,5 +1,9 @@
 """Learned things beside a checkpoint: a toy kind comes back as it was, and everything else is refused."""
 
+import io
+import struct
+import tracemalloc
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whispertide.checkpoint.attachments import Attachment, Kind, digest_beside, find, load, place, save
+from whispertide.checkpoint.attachments import Attachment, Kind, carry_over, digest_beside, find, load, place, save
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 TOY = Kind("a toy", "toy-{variant}.npz", "whispertide train toy {model} --size {variant}")
@@ -82,6 +86,42 @@ def test_pickled_content_is_never_opened(path: Path) -> None:
     np.savez(path, format=1, weight=np.array([print]), mask=np.zeros(2), content_hash=OURS, report="{}")
     with pytest.raises(CheckpointError, match="damaged or something else"):
         load(TOY, path, SHAPES, OURS)
+
+
+def bomb(path: Path, kind: str) -> None:
+    """A small file that asks for much: to unpack it, to hold an array that it does not have, to follow its report."""
+    report = "[" * 100_000 if kind == "nested" else "{}"
+    pack = np.savez_compressed if kind == "compressed" else np.savez
+    weight = np.zeros((10_000_000, 3), np.float32) if kind == "compressed" else ARRAYS["weight"]
+    pack(path, format=1, weight=weight, mask=ARRAYS["mask"], content_hash=OURS, report=report)
+    if kind == "promising":
+        promised = path.read_bytes().replace(b"(2, 3), }" + b" " * 16, b"(" + b"9" * 16 + b", 3), } ")
+        path.write_bytes(unchecked(promised))
+
+
+def unchecked(archive: bytes) -> bytes:
+    """The archive with the checksums that it should have."""
+    source, target = zipfile.ZipFile(io.BytesIO(archive)), io.BytesIO()
+    with zipfile.ZipFile(target, "w") as changed:
+        for entry in source.infolist():
+            start = entry.header_offset + 30 + sum(struct.unpack("<HH", archive[entry.header_offset + 26 :][:4]))
+            changed.writestr(entry.filename, archive[start : start + entry.file_size])
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["compressed", "promising", "nested"])
+def test_a_file_that_asks_for_much_is_refused(path: Path, kind: str) -> None:
+    bomb(path, kind)
+    assert path.stat().st_size < 500_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(CheckpointError, match="damaged or something else"):
+            load(TOY, path, SHAPES, OURS)
+        assert not carry_over(path, path.with_name("other.npz"), OURS, OTHERS)
+        # what was asked for and not given counts there too
+        assert kind == "promising" or tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_later_format_is_named(path: Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from whispertide.checkpoint import GenerationConfig, ModelDims, load_checkpoint
+from whispertide.checkpoint.generation import heads_or_later_half
 from whispertide.errors import CheckpointError
 
 BASE = ModelDims(80, 1500, 512, 8, 6, 51865, 448, 512, 8, 6)
@@ -91,3 +92,9 @@ def test_heads_of_the_teacher_are_ignored() -> None:
 def test_wrong_types_are_named(wrong: dict[str, object]) -> None:
     with pytest.raises(CheckpointError, match=f"expected {next(iter(wrong))} "):
         GenerationConfig.from_hf(wrong, {}, BASE)
+
+
+def test_alignment_heads_are_the_checkpoints_or_those_of_the_later_half() -> None:
+    dims = replace(BASE, n_text_layer=5, n_text_head=2)
+    assert heads_or_later_half(((1, 1), (0, 0)), dims) == ((1, 1), (0, 0))
+    assert heads_or_later_half((), dims) == tuple((layer, head) for layer in (2, 3, 4) for head in (0, 1))

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whispertide.checkpoint.dims import ModelDims
+from whispertide.checkpoint.tokenizer import read_json
 from whispertide.checkpoint.torch_zip import TorchZip, check_bounds
-from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CheckpointError
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -43,6 +43,7 @@ BOMBS = {
     "a memo of 2^32 places": b"\x80\x02K\x01r" + struct.pack("<I", 2**32 - 1) + b".",
     "doubled 60 times": doubled(60),
     "nested 100,000 deep": b"\x80\x02)" + b"\x85" * 100_000 + b".",
+    "too many steps": b"\x80\x02](" + b"K\x01" * 400_000 + b"e.",
     "a nested key": b"\x80\x02})" + b"\x85" * 100_000 + b"K\x01s.",
 }
 

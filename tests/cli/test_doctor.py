@@ -97,7 +97,11 @@ def test_an_unknown_model_is_a_model_problem(run: Run) -> None:
     [
         ("nano.en", 9.0, "bare windows, because this checkpoint has heard short ones"),
         (PADDED, 0.12, "30 s of padding, because this checkpoint has not heard short windows and"),
-        (PADDED, 0.42, "bare windows with the backward-shift guard, because this checkpoint has not heard short"),
+        (
+            PADDED,
+            0.42,
+            "windows padded to 10 s and the backward-shift guard, because this checkpoint has not heard short",
+        ),
     ],
 )
 def test_it_says_how_windows_are_framed_and_why(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from attention_ramps import asked, looking_at, scene
 from whispertide.decoding.backward_shift import BackwardShift, BackwardShiftGuard, smooth
-from whispertide.decoding.watch import Halt
+from whispertide.decoding.guards import Halt
 from whispertide.errors import OptionError
 
 FRAMES = 150

@@ -1,4 +1,7 @@
-"""Trees of drafts: whoever drafts and whatever they propose, the text is greedy search's, token for token."""
+"""Trees of drafts: whoever drafts and whatever they propose, the text is greedy search's, token for token.
+
+Where in a reference a search is: silent tokens, several places at a time, three alignments, coming back.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference import nano
 from scripted_decoder import (
     EOT,
     SIZE,
@@ -20,15 +24,15 @@ from scripted_decoder import (
     telling,
 )
 from whispertide.decoding.accept import GREEDY
-from whispertide.decoding.draft import NO_DRAFT, ROOT, Always, Tree, in_turn
+from whispertide.decoding.draft import Align, Always, Follower, Reference, in_turn, piece_key
 from whispertide.decoding.end import SecondBest
 from whispertide.decoding.ngrams import Ngrams
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.reference import Follower, Reference
-from whispertide.decoding.rules import Rules
-from whispertide.decoding.search import SearchResult, run_search
+from whispertide.decoding.rules import Rules, Vocabulary, build_rules
+from whispertide.decoding.search import NO_DRAFT, ROOT, SearchResult, Tree, run_search
 from whispertide.decoding.token_search import TokenSearch
-from whispertide.types import FloatArray
+from whispertide.options import DecodeOptions
+from whispertide.types import FloatArray, Word
 
 PROMPT = Prompt((SOT_PREV, 2, SOT), sot_index=2, limit=12)
 PLAIN = Rules(VOCABULARY, suppressed=SPECIALS, blank=(EOT,))
@@ -100,7 +104,7 @@ def trees(draw: st.DrawFn) -> Tree:
     return Tree(tuple(draw(st.integers(0, SIZE - 1)) for _ in parents), tuple(parents))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     data=st.data(),
     seed=st.integers(0, 100_000),
@@ -229,3 +233,238 @@ def test_ngrams_find_what_greedy_finds(seed: int, width: int, length: int, perio
     found, _ = searched(loops, PLAIN, Ngrams(width, length).draft(PROMPT))
     assert found.best.tokens == expected.best.tokens
     assert found.best.stop == expected.best.stop
+
+
+BEGIN = 1000  # timestamps from here on
+COMMA, STOP = 900, 901
+RULES = Rules(Vocabulary(BEGIN + 100, BEGIN - 3, BEGIN - 2, BEGIN - 1, BEGIN))
+
+
+def key(token: int) -> int | None:
+    return token if token < COMMA else None
+
+
+def follower(*tokens: int, times: tuple[int, ...] = (), align: Align = "bigram", recover: bool = True) -> Follower:
+    return Follower(tokens, RULES, Reference(align=align, recover=recover), key=key, times=times)
+
+
+def test_follows_the_text_to_its_end_and_no_further() -> None:
+    place = follower(1, 2, 3)
+    assert place.ahead() == (1, 2, 3)
+    assert [place.follow(token) for token in (1, 2)] == [True, True]
+    assert place.ahead() == (3,)
+    assert place.follow(3)
+    assert place.ahead() == ()
+    assert not place.follow(4)
+    assert place.matched == 3
+
+
+def test_silent_tokens_are_neither_missed_nor_minded() -> None:
+    place = follower(1, COMMA, 2, STOP, 3)
+    for token in (
+        BEGIN,
+        STOP,
+        1,
+        STOP,
+        BEGIN + 5,
+        BEGIN + 5,
+        2,
+        3,
+        STOP,
+    ):  # another mark for the comma, none for the stop
+        assert place.follow(token)
+    assert place.matched == 3
+
+
+def test_a_silent_token_takes_the_place_of_a_silent_token() -> None:
+    place = follower(1, COMMA, 2)
+    place.follow(1)
+    assert place.ahead() == (COMMA, 2)
+    place.follow(STOP)
+    assert place.ahead() == (2,)
+    place.follow(STOP)
+    assert place.ahead() == (2,)
+
+
+def test_without_anything_to_say_there_is_nothing_to_follow() -> None:
+    assert not follower().speaks
+    assert not follower(COMMA, BEGIN).speaks
+    assert follower(COMMA, 1).speaks
+
+
+def test_a_bigram_keeps_all_places_in_mind_until_one_is_left() -> None:
+    place = follower(1, 2, 9, 1, 3, 8, 1, 3, 7)
+    assert all(place.follow(token) for token in (1, 3, 7))
+    assert place.ahead() == ()
+
+
+def test_a_first_match_is_misled_by_a_common_word() -> None:
+    place = follower(1, 2, 9, 1, 3, align="first")
+    assert place.follow(1)
+    assert place.ahead() == (2, 9, 1, 3)
+    assert not place.follow(3)
+
+
+def test_the_nearest_in_time_is_the_one_that_the_timestamp_tells() -> None:
+    times = (0, 10, 20, 50, 60)
+    place = follower(1, 2, 9, 1, 3, times=times, align="time")
+    place.follow(BEGIN + 45)
+    assert place.follow(1)
+    assert place.ahead() == (3,)
+
+
+def test_what_is_too_far_away_in_time_is_no_match() -> None:
+    assert not follower(1, times=(101,), align="time").follow(1)
+    assert follower(1, times=(100,), align="time").follow(1)
+
+
+def test_two_pieces_in_a_row_bring_a_search_back() -> None:
+    place = follower(1, 4, 2, 3, 4, 5)
+    place.follow(1)
+    assert not place.follow(7)
+    assert place.ahead() == ()
+    said = [1, 7, 8, 3, 4]
+    assert [place.find(said[:count]) for count in (2, 3, 4, 5)] == [False, False, False, True]
+    assert place.ahead() == (5,)
+
+
+@pytest.mark.parametrize(("align", "ahead"), [("first", (2, 3, 4, 5)), ("time", (5,))])
+def test_one_piece_is_enough_for_the_other_alignments(align: Align, ahead: tuple[int, ...]) -> None:
+    place = follower(1, 4, 2, 3, 4, 5, times=(0, 4, 8, 60, 66, 70), align=align)
+    place.follow(1)
+    assert not place.follow(7)
+    said = [1, 7, BEGIN + 62, 4]
+    assert [place.find(said[:count]) for count in (2, 3, 4)] == [False, False, True]
+    assert place.ahead() == ahead
+
+
+def test_marks_between_two_words_do_not_keep_a_search_from_coming_back() -> None:
+    place = follower(1, 2, COMMA, 3, 4)
+    place.follow(1)
+    place.follow(7)
+    assert not place.find([1, 7, 2])
+    assert not place.find([1, 7, 2, STOP])
+    assert place.find([1, 7, 2, STOP, 3])
+    assert not follower(1, 2).find([STOP, 2])  # one piece is no pair
+
+
+def test_without_recovery_a_search_has_left_for_good() -> None:
+    place = follower(1, 2, 3, 4, recover=False)
+    place.follow(1)
+    place.follow(7)
+    assert not place.find([1, 7, 3, 4])
+
+
+def test_an_exact_text_counts_every_token_from_the_first_on() -> None:
+    place = Follower((BEGIN, 1, COMMA), RULES, Reference.exactly(()))
+    assert place.follow(BEGIN)
+    assert place.follow(1)
+    assert not place.follow(STOP)
+    assert not place.find([BEGIN, 1, STOP, 1])
+    assert not Follower((1, 2), RULES, Reference.exactly(())).follow(2)
+
+
+def test_pieces_are_compared_in_lower_case_and_marks_not_at_all() -> None:
+    encode, key_of = nano().tokenizer.encode, piece_key(nano().tokenizer)
+    assert [key_of(token) for token in encode(" The")] == [" the"] == [key_of(token) for token in encode(" the")]
+    assert key_of(encode(" the")[0]) != key_of(encode("the")[0])  # the beginning of a word is another piece
+    assert [key_of(token) for token in (*encode(","), *encode("."), *encode(" -"))] == [None] * 3
+    assert [key_of(token) for token in (nano().tokenizer.eot, nano().tokenizer.timestamp_begin + 3)] == [None, None]
+    parts = encode("漢")
+    assert len(parts) > 1
+    assert len({key_of(token) for token in parts}) == len(set(parts))
+
+
+def test_words_become_the_tokens_that_the_model_would_write() -> None:
+    tokenizer = nano().tokenizer
+    words = [Word(" Storms", 16_000, 24_000), Word(" over", 24_000, 28_000), Word(" Shetland,", 28_000, 40_000)]
+    rules = build_rules(nano(), DecodeOptions())
+    draft = Reference((), 0, tuple(words)).since(8_000).draft(tokenizer, rules)
+    assert draft is not None
+    assert list(draft.tokens) == tokenizer.encode(" Storms over Shetland,")
+    assert draft.times[0] == 25
+    assert draft.times[-1] == 62
+    assert draft.keys[-1] is None
+    assert draft.speaks
+
+
+def test_how_a_text_began_is_known_where_the_window_begins_there_too() -> None:
+    tokenizer, rules = nano().tokenizer, build_rules(nano(), DecodeOptions())
+    first, text = tokenizer.timestamp_begin + 2, tuple(tokenizer.encode(" Storms"))
+    for begins, known in ((8_000, True), (4_000, False)):
+        told = Reference((first, 1), begins, (Word(" Storms", 9_000, 24_000),), block=True).since(8_000)
+        draft = told.draft(tokenizer, rules)
+        assert draft is not None
+        assert draft.propose(()).tokens == ((first, *text) if known else ())
+
+
+def test_words_before_the_window_are_left_out_and_what_says_nothing_is_no_draft() -> None:
+    tokenizer, rules = nano().tokenizer, build_rules(nano(), DecodeOptions())
+    words = (Word(" Storms", 0, 8_000), Word(" over", 6_000, 12_000), Word(",", 12_000, 14_000))
+    assert [word.text for word in Reference(words=words).since(8_000).words] == [" over", ","]
+    assert Reference(words=words).since(13_500).draft(tokenizer, rules) is None
+    assert Reference(words=words[2:]).draft(tokenizer, rules) is None
+    assert Reference().draft(tokenizer, rules) is None
+
+
+def test_what_is_given_exactly() -> None:
+    given = Follower((5, COMMA), RULES, Reference.exactly([5, COMMA]))
+    assert Reference.exactly([5, COMMA]) == Reference((5, COMMA), recover=False, block=True)
+    assert (given.tokens, given.keys, given.times, given.speaks) == ((5, COMMA), (5, COMMA), (0, 0), True)
+    assert given.propose(()).tokens == (5, COMMA)  # from the first token on
+    assert Reference() == Reference((), 0, (), align="bigram", recover=True, block=False)
+
+
+def test_a_match_tells_the_time() -> None:
+    """After the piece at 50 frames the later copy of another is the nearer one."""
+    place = follower(1, 2, 7, 1, 3, times=(0, 50, 60, 95, 99), align="time")
+    assert place.follow(2)
+    assert not place.follow(8)
+    assert place.find([2, 8, 1])
+    assert place.ahead() == (3,)
+
+
+def test_time_does_not_go_back() -> None:
+    place = follower(1, 2, 1, 3, times=(0, 10, 90, 95), align="time")
+    for token in (BEGIN + 80, BEGIN + 5):
+        place.follow(token)
+    assert place.follow(1)
+    assert place.ahead() == (3,)
+
+
+def test_of_two_places_as_near_the_first_counts() -> None:
+    place = follower(1, 2, 1, 3, times=(40, 45, 60, 65), align="time")
+    place.follow(BEGIN + 50)
+    assert place.follow(1)
+    assert place.ahead() == (2, 1, 3)
+
+
+def test_while_several_places_are_possible_the_first_one_is_ahead_and_tells_no_time() -> None:
+    place = follower(1, COMMA, 2, 1, 3, times=(0, 10, 20, 190, 200))
+    assert place.follow(1)
+    assert place.ahead() == (COMMA, 2, 1, 3)
+    assert place.matched == 1
+    place.follow(STOP)  # a mark for the mark in the first place alone
+    assert place.ahead() == (2, 1, 3)
+    assert place.follow(3)
+    assert place.ahead() == ()
+    assert place.matched == 2
+
+
+def test_a_pair_is_looked_for_with_the_newest_piece_that_counts() -> None:
+    place = follower(1, 2, 3, 4, 3, 5)
+    assert not place.follow(9)
+    assert place.ahead() == ()
+    assert not place.find([2, 4, 3, COMMA])  # a mark brings nothing back
+    assert place.find([2, 4, COMMA, 3])
+    assert place.ahead() == (5,)
+    assert place.matched == 1
+
+
+def test_the_end_of_the_text_is_its_end() -> None:
+    place = follower(1, 2, COMMA)
+    assert place.follow(1)
+    assert place.follow(2)
+    assert place.ahead() == (COMMA,)
+    assert not place.follow(3)
+    assert not place.find([3])

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from small_models import small_multilingual
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.layout import EMBEDDING
-from whispertide.decoding.draft import NO_DRAFT, ROOT, Drafter, Tree
+from whispertide.decoding.draft import Drafter
 from whispertide.decoding.ngrams import Ngrams
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.recurrent import Cell, CellWeights, Recurrent
+from whispertide.decoding.search import NO_DRAFT, ROOT, Tree
 from whispertide.decoding.window import WindowResult, decode_window
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 from whispertide.model.whisper import WhisperModel

@@ -24,8 +24,8 @@ from scripted_decoder import (
     telling,
 )
 from whispertide.decoding.accept import GREEDY, Beam, Sampling
+from whispertide.decoding.draft import Align, Follower, Reference
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.reference import Align, Follower, Reference
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch

@@ -22,12 +22,11 @@ from scripted_decoder import (
     telling,
 )
 from whispertide.decoding.accept import GREEDY, Beam
+from whispertide.decoding.draft import Align, Follower, Reference
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.reference import Align, Follower, Reference
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import Steps, run_search
-from whispertide.decoding.token_search import TokenSearch
-from whispertide.decoding.window import build_search
+from whispertide.decoding.token_search import TokenSearch, build_search
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray
 
@@ -61,7 +60,7 @@ def test_greedy_search_has_no_patience_where_it_verifies() -> None:
         assert run_search(search, ScriptedDecoder(script)).best.tokens == expected.best.tokens
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 100_000), timed=st.booleans(), guarded=st.booleans())
 def test_the_result_is_greedy_searchs(data: st.DataObject, seed: int, timed: bool, guarded: bool) -> None:
     rules, script = TIMED if timed else PLAIN, random_script(seed, eot_bonus=2.0)
@@ -175,7 +174,7 @@ def blocks(decoder: ScriptedDecoder) -> list[list[int]]:
     return [first[len(PROMPT.tokens) :], *later]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     data=st.data(),
     seed=st.integers(0, 100_000),

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from reference import CLIPS, hf_model, mel_of, nano, nano_encoded, openai_encoded, openai_model, openai_timing
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import RepetitionGuard
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.window import align_window, decode_window
 from whispertide.errors import OptionError, UnknownLanguageError
 from whispertide.options import DecodeOptions

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
-from whispertide.decoding import window
+from whispertide.decoding import token_search
 from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.longform import Transcription
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import Steps
 from whispertide.decoding.segments import TimedSegment
-from whispertide.decoding.window import WindowResult, align_window, build_search, decode_window
+from whispertide.decoding.token_search import build_search
+from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.features import Features
 from whispertide.options import DecodeOptions
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, Span, Word
@@ -136,7 +137,7 @@ class Told:
     ids=["greedy has no patience", "two", "three"],
 )
 def test_the_search_is_told_what_the_options_say(beam: int, accept: Accept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window, "TokenSearch", Told)
+    monkeypatch.setattr(token_search, "TokenSearch", Told)
     options = DecodeOptions(beam=beam, patience=1.7, length_penalty=0.3, best_of=4, seed=9)
     prompt, rules, draft, guards = object(), object(), object(), [object()]
 

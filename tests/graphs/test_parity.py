@@ -22,9 +22,8 @@ from random_models import SHAPES, RandomModel, random_model
 from whispertide.checkpoint import load_checkpoint
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.decoder import DecoderState, Rows
-from whispertide.model.engine import LAST_LAYER, Encoded
+from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, Encoded
 from whispertide.model.onnx_engine import OnnxEngine
-from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray, IntArray
 
@@ -267,7 +266,6 @@ def test_rows_of_two_windows_in_one_run(pair: Pair) -> None:
     inputs: dict[str, Any] = {
         "ids": np.array([[*texts[0][0]], [*texts[1][0], 0]]),
         "positions": np.array([range(6), range(6)]),
-        "parents": np.array([0, 0]),
         "self_bias": np.triu(np.full((1, 1, 6, 6), -1e30, np.float32), 1),
         "cross_bias": np.zeros((2, 1, 1, frames), np.float32),
         "logits_at": np.array([[[5]], [[4]]]),
@@ -276,7 +274,7 @@ def test_rows_of_two_windows_in_one_run(pair: Pair) -> None:
     inputs["cross_bias"][0, ..., encoded[0].frames :] = -1e30
     for layer in range(dims.n_text_layer):
         for which in "kv":
-            inputs[f"past_{which}.{layer}"] = np.empty((1, dims.n_text_head, 0, size), np.float32)
+            inputs[f"past_{which}.{layer}"] = np.empty((2, dims.n_text_head, 0, size), np.float32)
         keys = [item.cross_k[layer].numpy() for item in encoded]
         values = [item.cross_v[layer].numpy() for item in encoded]
         inputs[f"cross_k.{layer}"] = np.concatenate(

@@ -13,9 +13,8 @@ from whispertide.graphs.arithmetic import signed_weights_saturate
 from whispertide.graphs.contract import ENCODER
 from whispertide.graphs.quantize import blockwise_int8, per_column_int8
 from whispertide.graphs.store import GraphFiles
-from whispertide.model.engine import LAST_LAYER
+from whispertide.model.engine import LAST_LAYER, DecodeRequest
 from whispertide.model.onnx_engine import OnnxEngine
-from whispertide.model.request import DecodeRequest
 from whispertide.options import EngineOptions, Precision
 from whispertide.types import FloatArray
 

@@ -12,13 +12,12 @@ import onnx
 import pytest
 
 from unrolled_models import Pair, random_pair
-from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.unrolled import run_unrolled
 from whispertide.graphs.builder import WeightFile
 from whispertide.graphs.chunks import Chunk, UnrolledLayout, layout_for
 from whispertide.graphs.portable import PortableBuilder
 from whispertide.graphs.unrolled import UnrolledGraph
-from whispertide.model.request import DecodeRequest
+from whispertide.model.engine import DecodeRequest
 from whispertide.model.unrolled import ChunkOutput, ChunkRequest, start_chunks
 from whispertide.types import FloatArray
 
@@ -178,7 +177,7 @@ def test_the_dummy_position_is_never_attended_to(pair: Pair, tmp_path: Path) -> 
 def test_the_manifest_has_heads_where_the_checkpoint_names_none(pair: Pair) -> None:
     assert pair.model.generation.alignment_heads == ()
     manifest = json.loads((pair.folder / "manifest.json").read_text())
-    assert manifest["alignment_heads"] == [[1, 0], [1, 1]] == [list(head) for head in alignment_heads(pair.model)]
+    assert manifest["alignment_heads"] == [[1, 0], [1, 1]] == [list(head) for head in pair.model.alignment_heads]
 
 
 @pytest.mark.parametrize("half", [False, True])

@@ -16,8 +16,8 @@ from whispertide.errors import GraphError
 from whispertide.events import Confirmed, Event, Hypothesis
 from whispertide.model.batched import BatchedEngine, Batcher
 from whispertide.model.cohort import Cohort, Member
+from whispertide.model.engine import DecodeOutput, DecodeRequest
 from whispertide.model.onnx_engine import of_onnx_runtime
-from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.options import DecodeOptions
 from whispertide.server.serving import batched
 from whispertide.streaming.recipe import Recipe

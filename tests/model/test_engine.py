@@ -7,9 +7,8 @@ import pytest
 
 from whispertide.errors import GraphError
 from whispertide.model.batched import BatchedEngine
-from whispertide.model.engine import LAST_LAYER, DecoderRun, Encoded, EncoderState, Engine
+from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, DecoderRun, Encoded, EncoderState, Engine
 from whispertide.model.exchanged import ExchangedEngine
-from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray

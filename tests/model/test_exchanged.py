@@ -9,8 +9,8 @@ import pytest
 from reference import nano
 from whispertide.audio.file import load_audio
 from whispertide.features import log_mel
+from whispertide.model.engine import DecodeOutput, DecodeRequest
 from whispertide.model.exchanged import ExchangedEngine
-from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.model.whisper import WhisperModel
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"

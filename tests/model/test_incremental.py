@@ -141,7 +141,7 @@ def test_a_state_is_a_value(engine: OnnxEngine) -> None:
 
 def test_a_decoder_hears_the_stream_as_far_as_it_goes(engine: OnnxEngine) -> None:
     """What the room does not hold yet is padding, whatever is in it."""
-    from whispertide.model.request import DecodeRequest
+    from whispertide.model.engine import DecodeRequest
 
     mel = mel_of(7, 60)
     state = engine.encode(mel[:, :61], state=START).state

@@ -44,8 +44,9 @@ def engine() -> OnnxEngine:
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return random_model("tiny.en", tmp_path_factory.mktemp("tiny")).checkpoint
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, OnnxEngine]:
+    checkpoint = random_model("tiny.en", tmp_path_factory.mktemp("tiny")).checkpoint
+    return checkpoint, engine_of(checkpoint)
 
 
 def speech(columns: int, seed: int = 0) -> FloatArray:
@@ -104,17 +105,17 @@ def test_blocks_are_the_whole_under_the_matrix(mask: str) -> None:
     assert np.abs(found - expected).max() < 1e-4 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("mask", ["d750", "d250", "c500"])
-def test_at_the_true_shape_of_tiny(mask: str, tiny: Checkpoint) -> None:
+@pytest.mark.parametrize("mask", ["d250", "c500"])
+def test_at_the_true_shape_of_tiny(mask: str, tiny: tuple[Checkpoint, OnnxEngine]) -> None:
     """Kept, cached, and whole, with random weights whose attention is peaked."""
-    engine, mel = engine_of(tiny), speech(1100)
+    (checkpoint, engine), mel = tiny, speech(1100)
     whole = fresh(engine, mel, mask)
     assert apart(grown(engine, mel, mask, [300, 1040, 1100]), whole) < 1e-5
-    expected = by_torch(tiny, mel, mask)
+    expected = by_torch(checkpoint, mel, mask)
     assert np.abs(whole.taps[LAST_LAYER] - expected).max() < 1e-4 * np.abs(expected).max()
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(name=NAMES, length=st.integers(2, 3000), cuts=st.sets(st.integers(1, 3000), max_size=5), seed=st.integers(0, 9))
 def test_in_any_portions_the_same_window(name: str, length: int, cuts: set[int], seed: int) -> None:
     mel = speech(length, seed)
@@ -122,7 +123,7 @@ def test_in_any_portions_the_same_window(name: str, length: int, cuts: set[int],
     assert apart(grown(of_nano(), mel, name, [*portions, length]), fresh(of_nano(), mel, name)) < 1e-5
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(name=st.sampled_from(["d750", "d500", "d250"]), blocks=st.integers(1, 5), seed=st.integers(0, 9))
 def test_speech_then_silence_is_the_cached_form(name: str, blocks: int, seed: int) -> None:
     """Whatever was said before it, a block of padding is the block that was encoded for another window."""

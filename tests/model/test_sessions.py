@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from whispertide.errors import GraphError, OptionError, ProviderError
+from whispertide.model.engine import DecodeRequest
 from whispertide.model.onnx_engine import of_onnx_runtime
-from whispertide.model.request import DecodeRequest
 from whispertide.model.runtime import (
     available_providers,
     choose_provider,

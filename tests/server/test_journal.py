@@ -10,7 +10,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,11 +31,13 @@ from whispertide.events import Event, to_dict
 from whispertide.options import DecodeOptions
 from whispertide.server.journal import Journal
 from whispertide.server.journal_values import StateLoader, packed, unpacked
+from whispertide.server.live import LiveSession
 from whispertide.server.options import ServerOptions
-from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
-from whispertide.server.serving import Server
+from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush, Settings
+from whispertide.server.serving import Server, assemble
 from whispertide.session import Session
 from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
 
 
 def journaled(folder: Path, **limits: Any) -> ServerOptions:
@@ -139,6 +143,93 @@ def test_a_restart_in_good_order_keeps_sessions_as_they_are(tmp_path: Path, said
         assert turns == ["speech_start", "speech_stop", "turn_end"] * 3, "the restart ends no turn"
 
     asyncio.run(run())
+
+
+@dataclass
+class Waiting(KnowingModel):
+    """Runs so many rounds at first, and the others when it may."""
+
+    rounds: int = 0
+    may: threading.Event = field(default_factory=threading.Event)
+
+    def session(
+        self, recipe: Recipe, *, options: DecodeOptions | None = None, vad: bool | None = None, live: bool = False
+    ) -> Session:
+        session = super().session(recipe, options=options, vad=vad, live=live)
+        executor: Any = session.executor
+        run = executor.run
+
+        def waiting(*arguments: Any) -> Any:
+            self.rounds -= 1
+            assert self.rounds >= 0 or self.may.wait(60)
+            return run(*arguments)
+
+        executor.run = waiting
+        return session
+
+
+@pytest.mark.parametrize("asked", ["finish", "flush"])
+def test_what_was_asked_for_goes_on_after_a_restart(tmp_path: Path, asked: str) -> None:
+    """The server dies between the rounds that a flush or the end takes; the client asks again, or goes on."""
+
+    async def run() -> None:
+        dying = Waiting(rounds=2)
+        async with served(journaled(tmp_path / "journal"), dying) as (server, _), client(server) as one:
+            total = round(SECONDS * 16_000)
+            await one.send(bytes(2 * total), {"type": asked})
+            await accepted(one, total)
+            await one.until("confirmed")
+            async with asyncio.timeout(60):
+                while dying.rounds >= 0:  # the third of the three rounds that it takes
+                    await asyncio.sleep(0.01)
+            copied(tmp_path / "journal", tmp_path / "killed")
+            seen = one.events
+            dying.may.set()
+        model = Waiting()
+        async with served(journaled(tmp_path / "killed"), model) as (server, hub):
+            session = one.said("session")[0]["session"]
+            async with client(server, f"?session={session}&last_seq={seen[-1].seq}") as again:
+                await again.until("session")
+                await again.send({"type": "finish"})
+                while not hub.sessions[session].finishing:
+                    await asyncio.sleep(0.01)
+                model.may.set()
+                assert await again.rest() == 1000
+        assert complete(in_order(seen, again.events))
+        assert text_of([*seen, *again.events]) == TEXT
+        assert len(again.said("flushed")) == (asked == "flush")
+
+    asyncio.run(run())
+
+
+def test_no_state_is_written_before_the_audio_that_it_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step takes what comes in while it runs, in a thread of its own: here at the very moment at which it comes."""
+    put = LiveSession.put
+
+    def put_and_taken(self: LiveSession, command: Any) -> None:
+        put(self, command)
+        self.step(0)
+        written: Future[bool] = Future()
+        assert isinstance(hub.journal, Journal)
+        hub.journal._submit([], written.set_result)
+        assert written.result(60)
+        copied(tmp_path / "journal", tmp_path / str(self.accepted))
+
+    async def run() -> None:
+        monkeypatch.setattr(hub.scheduler, "wake", lambda _: None)
+        monkeypatch.setattr(LiveSession, "put", put_and_taken)
+        live, _ = hub.open(Settings(), "", "native", resumable=True)
+        for _ in range(2):
+            hub.put(live, Audio(np.zeros(6 * 16_000, np.float32)))  # so much that a state is written anyway
+
+    models: dict[str, Any] = {"nano.en": KnowingModel()}
+    hub, close = assemble(models, get_recipe("whisper-streaming"), journaled(tmp_path / "journal"))
+    asyncio.run(run())
+    close()
+    for seconds in (6, 12):
+        left = Journal(tmp_path / str(seconds * 16_000))
+        assert [kept.samples for kept in left.kept()] == [seconds * 16_000]
+        left.close()
 
 
 @dataclass

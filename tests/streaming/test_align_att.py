@@ -8,16 +8,16 @@ import pytest
 
 from attention_ramps import asked, scene
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.frontier import Frontier
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
+from whispertide.decoding.guards import Frontier, Halt
 from whispertide.decoding.token_words import TokenWord
-from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
 from whispertide.streaming.align_att import AlignAtt, AlignAttState
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Beam, Greedy, Search, Unrolled, Verified
 from whispertide.streaming.single_pass import SinglePass
+from whispertide.streaming.steadiness import FEATURES, Rule
 from whispertide.types import SAMPLE_RATE, Word
 
 S = SAMPLE_RATE
@@ -381,7 +381,7 @@ def test_the_last_round_hears_no_guess() -> None:
     """All that it hears is confirmed."""
     play = Play(AlignAtt(margin_s=0.24, margin_last_s=0.04, backward_s=0.06, beyond=9, attention_floor=0.2))
     assert watch(play.plan(1)) == Frontier(margin=12, rewind=200, last_frame=-200, beyond=9, back=3, floor=0.2)
-    last = Frontier(margin=2, rewind=None, last_frame=-200, back=3, floor=0.2)
+    last = Frontier(margin=2, rewind=200, last_frame=-200, back=3, floor=0.2)
     assert watch(play.plan(1, is_last=True)) == last
 
 
@@ -389,7 +389,7 @@ def test_the_last_round_hears_no_guess() -> None:
 def test_words_said_again_end_a_round_the_last_one_too(is_last: bool) -> None:
     """Three words attend further and further on, then the decoder says the second one again."""
     plan = Play(AlignAtt(margin_s=0.24, margin_last_s=0.04, backward_s=0.06)).plan(3, is_last=is_last)
-    model: Any = SimpleNamespace(generation=SimpleNamespace(alignment_heads=((0, 0), (0, 1))), dims=DIMS)
+    model: Any = SimpleNamespace(alignment_heads=((0, 0), (0, 1)), dims=DIMS)
     guard = watch(plan).guard(scene(FRAMES), model)
     assert asked(guard, [1, 2, 3, 2], [0, 20, 50, 80, 50], FRAMES) == 3
     assert guard.halt == Halt("backward-shift", 3, 2)
@@ -403,7 +403,7 @@ def test_what_shifts_backward_in_the_last_round_is_heard_again() -> None:
         assert isinstance(plan.hearing, SinglePass)
         return plan.hearing.again
 
-    last = Frontier(margin=4, rewind=None, last_frame=-200)
+    last = Frontier(margin=4, rewind=200, last_frame=-200, back=200)  # there only long jumps are believed
     assert again(AlignAtt(backward_s=0.06), is_last=True) == (last,)
     assert again(AlignAtt(backward_s=0.06), is_last=False) is None
     assert again(AlignAtt(), is_last=True) is None  # nothing watches for it
@@ -415,7 +415,7 @@ def test_with_the_guard_for_short_windows_every_round_is_heard_again() -> None:
         listen = Play(policy).plan(1, is_last=is_last).hearing
         assert isinstance(listen, SinglePass)
         assert listen.watch[1:] == (BackwardShift(),)
-        assert listen.again == (replace(listen.watch[0], back=None if is_last else 3),)  # type: ignore[type-var]
+        assert listen.again == (replace(listen.watch[0], back=200 if is_last else 3),)  # type: ignore[type-var]
 
 
 def test_what_the_policy_says_of_listening_is_in_its_plans() -> None:
@@ -457,3 +457,49 @@ def test_impossible_settings_are_refused() -> None:
         AlignAtt(memory="none")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="window_s between 1 and 6; got 7"):
         AlignAtt(window_s=7.0, hard_cap_s=6.0)
+
+
+# --- a rule that learned ------------------------------------------------------------------------------------------
+
+
+def heard_with(text: str, start: float, end: float, probability: float) -> TokenWord:
+    return TokenWord(Word(f" {text}", round(start * S), round(end * S), probability), (1,), attended=round(end * S))
+
+
+BY_PROBABILITY = Rule(tuple(10.0 if name == "probability" else 0.0 for name in FEATURES)).text()
+
+
+def test_with_steadiness_the_rule_decides_and_not_the_thresholds() -> None:
+    """Both words lie so near the end, and before the frontier's mark, that the thresholds would hold them."""
+    policy = AlignAtt(truncate="last-word", doubt=0.99, settle_s=2.0, steadiness=0.1, rule=BY_PROBABILITY)
+    sure, unsure = heard_with("one", 0.2, 0.6, 0.99), heard_with("game", 0.7, 1.0, 0.5)
+    commit = Play(policy).round(1.0, sure, unsure, firm=0)
+    assert texts(commit.confirmed) == ["one"]
+    assert texts(commit.hypothesis) == ["game"]
+    assert texts(Play(replace(policy, steadiness=0.0)).round(1.0, sure, unsure, firm=0).confirmed) == []
+
+
+def test_a_word_that_is_known_to_go_on_waits_whatever_the_rule_says() -> None:
+    policy = AlignAtt(steadiness=0.1, rule=BY_PROBABILITY)
+    words = (heard_with("one", 0.2, 0.6, 0.99), heard_with("work", 0.7, 1.0, 0.99))
+    assert texts(Play(policy).round(1.0, *words, ended=False).confirmed) == ["one"]
+    assert texts(Play(policy).round(1.0, *words).confirmed) == ["one", "work"]
+
+
+def test_a_calm_guess_changes_what_is_shown_and_not_what_is_confirmed() -> None:
+    loud, calm = AlignAtt(rule=BY_PROBABILITY), AlignAtt(calm=0.7, rule=BY_PROBABILITY)
+    rounds = [
+        (1.0, [heard_with("a", 0.2, 0.4, 0.9), heard_with("large", 0.5, 0.9, 0.3)]),
+        (1.3, [heard_with("a", 0.2, 0.4, 0.9), heard_with("game", 0.5, 0.9, 0.9)]),
+        (1.6, [heard_with("a", 0.2, 0.4, 0.9), heard_with("bird", 0.5, 0.9, 0.4)]),
+    ]
+    plays = [Play(loud), Play(calm)]
+    seen = []
+    for end, words in rounds:
+        plain, quiet = (play.round(end, *words, firm=0) for play in plays)
+        assert plain.confirmed == quiet.confirmed
+        seen.append((texts(plain.hypothesis), texts(quiet.hypothesis)))
+    assert seen == [(["a", "large"], ["a"]), (["a", "game"], ["a", "game"]), (["a", "bird"], ["a", "game"])]
+    last = [play.round(2.0, heard_with("bird", 0.5, 0.9, 0.4), is_last=True) for play in plays]
+    assert last[0] == last[1]
+    assert last[1].hypothesis == ()

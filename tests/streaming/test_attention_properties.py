@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from listening_oracle import ListeningOracle
 from oracle import audio_between, make_gate
 from test_session_properties import Talk, confirmed, gaps, play, portions, quick, said, talks, without_stats
-from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.guards import Frontier
 from whispertide.events import End, Event, Hypothesis, Lag
 from whispertide.session import Session
 from whispertide.streaming.align_att import AlignAtt
@@ -25,16 +25,21 @@ from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.single_pass import SinglePass
+from whispertide.streaming.steadiness import FEATURES, Rule
 from whispertide.types import SAMPLE_RATE, Word, to_samples
 
 SIMUL, NPUSPER, TIDE = get_recipe("simulstreaming"), get_recipe("npusper"), get_recipe("tide")
 WHISPERKIT = get_recipe("whisperkit")
+# Trusts what stands before the frontier and half a second away from the end.
+WARY = {"firm": 20.0, "frontier_0.5s": 60.0, "one": -77.0}
+WARY_RULE = Rule(tuple(WARY.get(name, 0.0) for name in FEATURES)).text()
 ALIGN_ATT = {
     "simulstreaming": SIMUL.replace(truncate="last-word"),
     "short segments": SIMUL.replace(truncate="last-word", step_s=0.4, hard_cap_s=8),
     "wide margin": SIMUL.replace(margin_s=1.0, step_s=0.7, hard_cap_s=12),
     "tide": TIDE,
     "tide, hasty": TIDE.replace(step_s=0.1, window_s=2.0, carry=1, hard_cap_s=6),
+    "tide, learned": TIDE.replace(steadiness=0.1, calm=0.7, rule=WARY_RULE),
     "tide, last word": TIDE.replace(truncate="last-word", beyond=0, shed_s=0.5),
 }
 GROUNDED = {
@@ -299,8 +304,8 @@ class Careless(AlignAtt):
 class Hasty(AlignAtt):
     """Confirms what is behind the frontier too."""
 
-    def _take(self, state: Any, heard: Any, is_last: bool) -> Any:
-        return super()._take(state, heard, True)
+    def _take(self, state: Any, heard: Any, plan: Any) -> Any:
+        return super()._take(state, heard, replace(plan, is_last=True))
 
 
 @pytest.mark.parametrize("broken", [Careless, Hasty])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from scripted_model import ScriptedModel, story
-from whispertide.decoding.draft import Always, Tree
+from whispertide.decoding.draft import Always, Reference
 from whispertide.decoding.ngrams import Ngrams
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.search import Tree
 from whispertide.errors import CheckpointNotFoundError, OptionError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.executor import executor_key, make_executor

@@ -11,21 +11,21 @@ import pytest
 from reference import nano
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.decoding.reference import Align, Reference
+from whispertide.decoding.draft import Align, Reference
 from whispertide.decoding.search import NO_STEPS, Steps
 from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming.executor import executor_key, make_executor
-from whispertide.streaming.framing import BUCKETS, FRAMINGS, PAD30, Buckets, get_framing
+from whispertide.streaming.framing import FRAMINGS, Buckets, get_framing
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.short_windows import as_tuned
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.streaming.whole_window import WholeWindow
-from whispertide.types import Span, Word, join_words
+from whispertide.types import SAMPLE_RATE, Span, Word, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 START = 3200 * 320  # somewhere in the middle of a stream
@@ -64,11 +64,7 @@ def test_costs_name_every_stage(executor: SerialExecutor) -> None:
     assert {cost.stage for cost in result.costs} == {"encode", "decode", "align"}
     assert result.stats.encode_s > 0
     assert result.stats.decoder_runs >= result.stats.tokens - 5 > 0
-    expected = -(-len(load_audio(CLIP)) // 320)
-    if executor.equipment.frame == PAD30:
-        expected = 1500
-    elif isinstance(executor.equipment.frame, Buckets):
-        expected = next(bucket for bucket in BUCKETS if bucket >= expected)
+    expected = 50 * executor.equipment.frame.length_s(len(load_audio(CLIP)) / SAMPLE_RATE)
     assert abs(result.costs[0].frames - expected) <= 1
 
 

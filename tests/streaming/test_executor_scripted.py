@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scripted_model import ScriptedModel, Story, multilingual, story
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.allocation import Allocation, Place
@@ -351,4 +351,4 @@ class TestMaking:
         ],
     )
     def test_recipes_of_the_same_key_may_share_an_executor(self, changes: dict[str, Any], key: Any) -> None:
-        assert executor_key(PLAIN.replace(**changes)) == key
+        assert executor_key(PLAIN.replace(**changes)) == (*key, None)

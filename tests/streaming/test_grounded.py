@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from whispertide.decoding.backward_shift import BackwardShift
+from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord
-from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.grounded import Grounded

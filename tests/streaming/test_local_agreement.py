@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from oracle import speech
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.repetition import normalise

@@ -22,7 +22,7 @@ from oracle import Oracle, audio_between, make_gate, plain, speech
 from reference import nano
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
 from whispertide.decoding.search import Guard
 from whispertide.errors import GraphError, OptionError, SessionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats

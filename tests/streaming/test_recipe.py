@@ -22,6 +22,7 @@ from whispertide.streaming.recipe import CHOICES, Recipe, divided, every_field, 
 from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Verified
+from whispertide.streaming.steadiness import FEATURES
 
 PLAIN = Recipe("plain")
 BASE, SIMUL, NPUSPER, TIDE = (get_recipe(name) for name in ("whisper-streaming", "simulstreaming", "npusper", "tide"))
@@ -101,7 +102,7 @@ def test_overrides_may_come_in_any_order() -> None:
         ("search=dowsing", "search to be one of greedy, beam, unrolled, pruned, verified, drafted; got 'dowsing'"),
         (
             "framing=buckets-masked",
-            "framing to be one of pad30, bare, buckets, hush, masked, auto, blocks; got 'buckets-masked'",
+            "framing to be one of pad30, bare, buckets, zeros, hush, masked, auto, blocks; got 'buckets-masked'",
         ),
         ("agreement=1", "agreement between 2 and 10; got 1"),
         ("hard_cap_s=31", "hard_cap_s between 4 and 30; got 31"),
@@ -111,7 +112,7 @@ def test_overrides_may_come_in_any_order() -> None:
         ("align=time", "'align' belongs to search=pruned or search=verified$"),
         ("near_end_s=1", "'near_end_s' belongs to policy=grounded$"),
         ("hush_s=1", r"\(schedule=fixed, framing=pad30, .*'hush_s' belongs to framing=hush$"),
-        ("longest_step_s=2", "'longest_step_s' belongs to schedule=adaptive$"),
+        ("longest_step_s=2", "'longest_step_s' belongs to schedule=adaptive or schedule=pilots$"),
         ("shift_guard=on", "'shift_guard' belongs to policy=align-att or policy=grounded$"),
         ("policy.step_s=1", "expected a field of policy=local-agreement; got 'step_s'; it has agreement, "),
         ("executor.beam=1", "expected a field of executor=serial; got 'beam'; it has no fields"),
@@ -152,7 +153,7 @@ def test_impossible_settings_of_the_other_choices(recipe: Recipe, text: str, mes
         ({"beam": True}, "beam to be of type int; got True"),
         ({"vad": 1}, "vad to be of type bool; got 1"),
         ({"search": "nothing"}, "search to be one of"),
-        ({"schedule": ["fixed"]}, "schedule to be one of fixed, best-effort, adaptive; got"),
+        ({"schedule": ["fixed"]}, "schedule to be one of fixed, best-effort, adaptive, pilots; got"),
         ({"search": 3}, "search to be one of greedy, beam, unrolled, pruned, verified, drafted; got 3"),
         ({"policy.margin_s": 1.0}, "expected a field of policy=local-agreement; got 'margin_s'"),
     ],
@@ -211,7 +212,7 @@ def test_changes_of_the_recipe_and_of_the_decode_options() -> None:
 def test_what_may_be_written_of_a_field() -> None:
     known = every_field()
     assert list(known)[:5] == list(CHOICES)
-    assert known["policy"] == ("local-agreement", "align-att", "grounded", "stable", "held-agreement")
+    assert known["policy"] == ("local-agreement", "align-att", "grounded", "stable", "held-agreement", "final")
     assert known["vad"] == ("true", "false")
     assert known["truncate"] == ("none", "last-word", "near-end", "detector")
     assert known["step_s"] == ()
@@ -294,6 +295,9 @@ TOGETHER = {
     ("local-agreement", "beam", "masked", "pipelined"): True,
     ("align-att", "unrolled", "masked", "serial"): True,
     ("stable", "greedy", "masked", "serial"): False,
+    ("final", "beam", "auto", "hybrid"): True,
+    ("final", "verified", "auto", "serial"): False,
+    ("final", "beam", "auto", "pipelined"): False,
 }
 
 
@@ -377,6 +381,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "vad_pre_roll_s": (0, 30),
     "lag_s": (0.1, 3600),
     "hush_s": (0.1, 5.0),
+    "zeros_s": (0, 30),
+    "whole_s": (0, 30),
     "beam": (1, 64),
     "width": (1, 16),
     "length": (1, 16),
@@ -385,6 +391,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "trim_s": (1, 30),
     "prompt_chars": (0, 2000),
     "doubt": (0, 1),
+    "steadiness": (0, 0.5),
+    "calm": (0, 0.99),
     "settle_s": (0, 30),
     "hard_cap_s": (4, 30),
     "no_speech": (0, 1),
@@ -423,6 +431,13 @@ RANGES: dict[str, tuple[float, float]] = {
     "least_logprob": (-20, 0),
     "stop_tokens": (0, 224),
     "stop_ratio": (1.1, 20),
+    "pilots_from_s": (0.02, 30),
+    "pilot_beam": (1, 64),
+    "pilot_tokens": (1, 224),
+    "allowance": (0, 224),
+    "threshold": (0, 1e6),
+    "remote_s": (0.05, 60),
+    "tries": (1, 10),
 }
 OTHERWISE = {("stable", "carry"): (0, 20)}  # where a choice has another range than the rest
 
@@ -445,7 +460,10 @@ NAMES = {
     "cut": ("cursor", "full"),
     "mask": get_args(MaskName),
     "source": ("recurrent", "ngram"),
+    "offramp": ("perplexity", "entropy", "random"),
 }
+# What is free text: some of what may be written.
+TEXTS = {"rule": ("", " ".join(["0.5"] * len(FEATURES)))}
 # Fields that bound others are out of the way here.
 ROOM: dict[str, dict[str, float]] = {
     "step_s": {"longest_step_s": 30.0},
@@ -467,7 +485,9 @@ def beyond(kind: Any, name: str, value: float, sign: int) -> float:
 
 def test_the_tables_are_complete() -> None:
     assert {name for _, name in NUMBERS} == RANGES.keys()
-    others = {name: kind for one in EVERY for name, kind in field_types(one).items() if name not in RANGES}
+    every = {name: kind for one in EVERY for name, kind in field_types(one).items() if name not in RANGES}
+    assert {name for name, kind in every.items() if kind is str} == TEXTS.keys()
+    others = {name: kind for name, kind in every.items() if name not in TEXTS}
     assert {name: get_args(kind) for name, kind in others.items() if kind is not bool} == NAMES
     assert all(kind is bool or get_origin(kind) is Literal for kind in others.values())
 
@@ -539,6 +559,8 @@ def changed(draw: st.DrawFn, choice: type[Choice]) -> Choice:
             values[name] = draw(st.booleans())
         elif name in NAMES:
             values[name] = draw(st.sampled_from(NAMES[name]))
+        elif name in TEXTS:
+            values[name] = draw(st.sampled_from(TEXTS[name]))
         else:
             least, most = range_of(choice, name)
             numbers = st.integers(int(least), int(most)) if kind is int else st.floats(least, most)

@@ -6,10 +6,11 @@ import pytest
 
 from whispertide.audio.vad import SpeechGate
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.frontier import Frontier
+from whispertide.decoding.guards import Frontier
 from whispertide.errors import UnknownRecipeError
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.final import Final
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.held_agreement import HeldAgreement
 from whispertide.streaming.local_agreement import LocalAgreement
@@ -55,6 +56,11 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "schedule": "fixed", "step_s": 1.0, "framing": "pad30", "search": "greedy", "policy": "held-agreement",
         "hold": 2, "cut": "cursor", "least_logprob": -1.0, "stop_tokens": 60, "stop_ratio": 2.4, "hard_cap_s": 28.0,
         "no_speech": 0.9, "loop_guard": True,
+    },
+    "pilot": {
+        "schedule": "pilots", "step_s": 0.5, "pilots_from_s": 1.5, "longest_step_s": 2.0, "framing": "auto",
+        "search": "beam", "beam": 5, "policy": "final", "pilot_beam": 3, "pilot_tokens": 15, "chain": True,
+        "collapse": True, "length_cap": True, "allowance": 5, "hard_cap_s": 28.0, "no_speech": 0.9, "loop_guard": True,
     },
     "tide": {
         "schedule": "adaptive", "step_s": 0.3, "longest_step_s": 2.0, "framing": "auto", "search": "verified",
@@ -176,5 +182,5 @@ def test_gates_are_built_where_wanted() -> None:
 def test_policies_overlap_or_not() -> None:
     assert [name for name, recipe in RECIPES.items() if recipe.policy.overlaps] == ["whisper-streaming", "whisperflow"]
     assert {recipe.policy.kind for recipe in RECIPES.values()} == {
-        choice.kind for choice in (LocalAgreement, AlignAtt, Grounded, HeldAgreement, Stable)
+        choice.kind for choice in (LocalAgreement, AlignAtt, Grounded, HeldAgreement, Stable, Final)
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
 from whispertide.streaming.recipe import CHOICES
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Unrolled, Verified
 

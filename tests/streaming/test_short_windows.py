@@ -9,7 +9,8 @@ from whispertide.api import Transcriber, load
 from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel
 from whispertide.streaming.align_att import AlignAtt
-from whispertide.streaming.framing import BARE, PAD30, Framing, get_framing
+from whispertide.streaming.calibration import Calibration, remember
+from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros, get_framing
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.streaming.short_windows import as_tuned, choose_framing, encode_seconds
@@ -55,24 +56,52 @@ def test_any_other_is_padded_where_the_machine_is_quick_enough() -> None:
     )
 
 
-def test_and_guarded_where_it_is_not() -> None:
+def test_and_padded_as_far_as_it_can_and_guarded_where_it_is_not() -> None:
     framed = choose_framing(TIDE, knows_short=False, encode_s=lambda: SLOW_S)
-    assert framed.recipe == TIDE.replace(framing=BARE, shift_guard=True)
+    assert framed.recipe == TIDE.replace(framing="zeros", whole_s=10.0, shift_guard=True)
     assert framed.why == (
-        "bare windows with the backward-shift guard, because this checkpoint has not heard short windows and this "
-        "machine encodes 30 s in 0.42 s (more than half a step, 0.15 s)"
+        "windows padded to 10 s and the backward-shift guard, because this checkpoint has not heard short windows and "
+        "this machine encodes 30 s in 0.42 s (more than half a step, 0.15 s)"
     )
 
 
 @pytest.mark.parametrize(
+    ("encode_s", "whole_s"), [(0.225, 20.0), (0.226, 15.0), (0.5625, 8.0), (0.57, 0.0), (9.0, 0.0)]
+)
+def test_the_longest_that_is_encoded_in_half_a_step(encode_s: float, whole_s: float) -> None:
+    """Where nothing is, a second of padding is left."""
+    assert choose_framing(TIDE, False, lambda: encode_s).recipe.framing == Zeros(whole_s=whole_s)
+
+
+TUNED = Calibration({"framing": "zeros", "zeros_s": 1.0, "shift_guard": True}, "it was measured")
+
+
+@pytest.mark.parametrize("knows_short", [True, False])
+def test_what_was_tuned_counts_first(knows_short: bool) -> None:
+    framed = choose_framing(TIDE, knows_short, never, TUNED)
+    assert framed.recipe == TIDE.replace(framing="zeros", shift_guard=True)
+    assert framed.why == "1 s of padding, because it was measured"
+    assert choose_framing(TIDE, knows_short, None, TUNED).recipe == framed.recipe
+    asked = TIDE.replace(framing="bare")
+    assert choose_framing(asked, knows_short, never, TUNED).recipe == asked
+
+
+@pytest.mark.parametrize("changes", [{}, {"framing": "unheard-of"}, {"zeros_s": 1.0}])
+def test_without_a_finding_it_is_as_if_nobody_had_tuned(changes: dict[str, object]) -> None:
+    found = Calibration(changes, "too little was heard")
+    assert choose_framing(TIDE, False, lambda: QUICK_S, found).recipe.framing == PAD30
+    assert choose_framing(TIDE, True, never, found).recipe.framing == BARE
+
+
+@pytest.mark.parametrize(
     ("step_s", "encode_s", "framing"),
-    [(0.3, 0.15, "pad30"), (0.3, 0.151, "bare"), (1.0, 0.5, "pad30"), (1.0, 0.51, "bare")],
+    [(0.3, 0.15, "pad30"), (0.3, 0.151, "zeros"), (1.0, 0.5, "pad30"), (1.0, 0.51, "zeros")],
 )
 def test_half_a_step_is_the_bound(step_s: float, encode_s: float, framing: str) -> None:
     assert choose_framing(TIDE.replace(step_s=step_s), False, lambda: encode_s).recipe.framing.kind == framing
 
 
-@pytest.mark.parametrize("framing", ["bare", "pad30", "buckets", "hush"])
+@pytest.mark.parametrize("framing", ["bare", "pad30", "buckets", "zeros", "hush"])
 def test_a_framing_that_was_asked_for_stays(framing: str) -> None:
     asked = parse_overrides(TIDE, [f"framing={framing}"])
     for knows_short in (True, False):
@@ -81,8 +110,8 @@ def test_a_framing_that_was_asked_for_stays(framing: str) -> None:
         assert framed.why == f"framing={framing}, as the recipe says"
 
 
-def test_only_tide_leaves_its_framing_open() -> None:
-    assert [recipe.name for recipe in RECIPES.values() if recipe.framing.kind == "auto"] == ["tide"]
+def test_which_recipes_leave_their_framing_open() -> None:
+    assert [recipe.name for recipe in RECIPES.values() if recipe.framing.kind == "auto"] == ["pilot", "tide"]
     with pytest.raises(OptionError, match=r"framing among pad30.*got 'auto'"):
         get_framing("auto")  # an executor has to be told
 
@@ -95,7 +124,7 @@ def padded_model() -> WhisperModel:
     return load(str(PADDED), threads=1).model
 
 
-@pytest.mark.parametrize(("seconds", "framing"), [(QUICK_S, PAD30), (SLOW_S, BARE)])
+@pytest.mark.parametrize(("seconds", "framing"), [(QUICK_S, PAD30), (SLOW_S, Zeros(whole_s=10.0))])
 def test_a_session_has_what_was_chosen(padded_model: WhisperModel, seconds: float, framing: Framing) -> None:
     stopwatch = Stopwatch(seconds)
     transcriber = Transcriber(padded_model, measure=stopwatch)
@@ -107,7 +136,7 @@ def test_a_session_has_what_was_chosen(padded_model: WhisperModel, seconds: floa
     assert stopwatch.asked == 1
     policy = session.recipe.policy
     assert isinstance(policy, AlignAtt)
-    assert policy.shift_guard is (framing == BARE)
+    assert policy.shift_guard is (framing != PAD30)
 
 
 def test_where_nobody_waits_the_machine_does_not_count(padded_model: WhisperModel) -> None:
@@ -131,6 +160,17 @@ def test_our_own_checkpoint_is_not_measured() -> None:
     stopwatch = Stopwatch(SLOW_S)
     session = Transcriber(load("nano.en", threads=1).model, measure=stopwatch).session("tide", vad=False)
     assert (session.recipe.framing, session.recipe.policy, stopwatch.asked) == (BARE, TIDE.policy, 0)
+
+
+def test_a_session_has_what_was_tuned(padded_model: WhisperModel) -> None:
+    assert not Transcriber(padded_model).is_known
+    remember(padded_model.content_hash, TUNED)
+    transcriber = Transcriber(padded_model, measure=lambda model: never())
+    assert transcriber.is_known
+    session = transcriber.session("tide", vad=False, live=True)
+    assert session.recipe == TIDE.replace(framing="zeros", shift_guard=True, vad=False)
+    assert isinstance(session.executor, SerialExecutor)
+    assert session.executor.equipment.frame == Zeros()
 
 
 class Machine:

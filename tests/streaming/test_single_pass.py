@@ -12,17 +12,14 @@ import pytest
 from reference import nano
 from small_models import small_multilingual
 from whispertide.audio.file import load_audio
-from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.frontier import Frontier
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
+from whispertide.decoding.guards import Frontier, Halt, Head, Scene
 from whispertide.decoding.rules import NON_SPEECH, Rules
+from whispertide.decoding.token_search import build_search
 from whispertide.decoding.token_words import TokenWord
-from whispertide.decoding.watch import Halt, Head, Scene
-from whispertide.decoding.window import build_search
 from whispertide.model.encoder import in_runtime
-from whispertide.model.engine import LAST_LAYER
-from whispertide.model.request import DecodeRequest
+from whispertide.model.engine import LAST_LAYER, DecodeRequest
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming import attended_decode
@@ -152,7 +149,7 @@ def test_all_heads_of_the_last_layer_are_watched(executor: SerialExecutor, model
     assert found.halt.reason == "near-end"
     assert len(found.words) == 1
     assert result.heard.attention is not None
-    rows = sorted({*alignment_heads(model), *heads})
+    rows = sorted({*model.alignment_heads, *heads})
     opening = len(model.tokenizer.sot_sequence(None, "transcribe", False))
     seen = result.heard.attention[:, opening - 1 + found.halt.index, : found.frames]
     assert found.last_frame == seen[[rows.index(head) for head in heads]].mean(axis=0).argmax()

@@ -10,8 +10,8 @@ import pytest
 
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story
 from stepwise import Stepwise
+from whispertide.decoding.guards import Halt, HaltReason, Head, Scene
 from whispertide.decoding.rules import build_rules
-from whispertide.decoding.watch import Halt, HaltReason, Head, Scene
 from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.options import DecodeOptions
 from whispertide.streaming import attended_decode
@@ -332,6 +332,9 @@ class TestOnceMore:
         assert listened(result).halt == Halt("backward-shift", 1, OTHER[1][0])
         for halted in (Stop(2, "rewind"), Stop(9)):
             assert not listened(hear(by_window(WALK, OTHER), SinglePass(watch=(halted,), again=()))).retried
+        for halted, retried in ((Stop(2, "rewind"), True), (Stop(2), False)):
+            listen = SinglePass(watch=(halted,), again=(), believes_jumps=True)
+            assert listened(hear(by_window(WALK, OTHER), listen)).retried is retried
         assert hear(by_window(WALK, OTHER), SinglePass(watch=(stop,))).heard.tokens == TOKENS[:2]
 
     def test_behind_the_same_prefix(self) -> None:
@@ -429,6 +432,16 @@ class TestStoppedShort:
         result = hear(by_window(WALK, OTHER), listen)
         assert result.heard.tokens == tuple(token for token, _ in OTHER)
         assert listened(result).retried
+
+    def test_what_turned_back_is_not_heard_unwatched_where_that_is_believed(self) -> None:
+        for reason in ("backward-shift", "rewind"):
+            for believes in (False, True):
+                listen = SinglePass(watch=(Stop(0, reason),), unheard_from=START, believes_jumps=believes)
+                assert hear(telling(WALK), listen).heard.tokens == (() if believes else TOKENS)
+
+    def test_other_guards_watch_then(self) -> None:
+        listen = SinglePass(watch=(Stop(0),), unheard_from=START, unbounded=(Stop(2, "backward-shift"),))
+        assert hear(telling(WALK), listen).heard.tokens == TOKENS[:2]
 
 
 class TestLanguages:

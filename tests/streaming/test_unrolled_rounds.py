@@ -16,13 +16,12 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.backward_shift import BackwardShift, BackwardShiftGuard
-from whispertide.decoding.frontier import Frontier, FrontierGuard
+from whispertide.decoding.guards import Frontier, FrontierGuard, Halt, WatchingGuard
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch
 from whispertide.decoding.unrolled import run_unrolled
-from whispertide.decoding.watch import Halt, WatchingGuard
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Hypothesis
 from whispertide.graphs import static_export

@@ -1,13 +1,60 @@
-"""The audio that is still needed, addressed by absolute sample index. Knows nothing of what it is needed for."""
+"""What a stream is given: samples that are checked, and kept as long as they are needed, by absolute sample index.
+
+Knows nothing of what they are needed for.
+"""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from whispertide.errors import AudioError
 from whispertide.types import FloatArray
 
 _MIN_CAPACITY = 16_000
+# Full scale is 1. Beyond this a float is damage, not loudness, and its power would overflow in the features.
+LIMIT = np.float32(1e6)
+
+
+def sanitize(samples: FloatArray) -> tuple[FloatArray, int]:
+    """`samples` (any shape) with NaN, infinities and absurd values (beyond 1e6) replaced by 0, and how many those were.
+
+    Without such values the array itself is returned, else a copy.
+    """
+    if not samples.size or (samples.min() > -LIMIT and samples.max() < LIMIT):  # NaN fails both comparisons
+        return samples, 0
+    good = np.abs(samples) < LIMIT
+    return np.where(good, samples, np.float32(0)), int(samples.size - np.count_nonzero(good))
+
+
+def checked(samples: npt.NDArray[Any]) -> tuple[FloatArray, int]:
+    """Mono samples [n] at 16 kHz (float32, float64 or int16) as float32, and how many were no numbers and are 0 now.
+
+    Raises `AudioError` for a wrong type or shape.
+    """
+    if not isinstance(samples, np.ndarray) or samples.dtype not in (np.float32, np.float64, np.int16):
+        got = f"an array of {samples.dtype}" if isinstance(samples, np.ndarray) else type(samples).__name__
+        raise AudioError(f"expected samples as a numpy array of float32, float64 or int16; got {got}")
+    if samples.ndim != 1:
+        raise AudioError(f"expected mono samples of shape [n] at 16 kHz; got shape {list(samples.shape)}")
+    if samples.dtype == np.int16:
+        return to_float(samples), 0
+    with np.errstate(over="ignore"):  # what does not fit into float32 becomes infinite, hence silence
+        return sanitize(samples.astype(np.float32))
+
+
+def to_float(values: npt.NDArray[Any]) -> FloatArray:
+    """PCM of any type and shape -> float32 with full scale at 1: unsigned bytes lie around 128, floats stay as they
+    are.
+    """
+    kind, bits = values.dtype.kind, 8 * values.dtype.itemsize
+    with np.errstate(over="ignore"):  # doubles beyond float32 become infinite, which is then counted as damage
+        samples = values.astype(np.float32)
+    if kind == "f":
+        return samples
+    full_scale = np.float32(2.0 ** (bits - 1))
+    return (samples - full_scale if kind == "u" else samples) / full_scale
 
 
 @dataclass(slots=True, eq=False)

@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from whispertide.audio.buffer import to_float
 from whispertide.audio.container import promised_size
-from whispertide.audio.pcm import PcmDecoder, StreamingResampler, to_float
+from whispertide.audio.pcm import PcmDecoder, StreamingResampler
 from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError
 from whispertide.types import SAMPLE_RATE, FloatArray
 

@@ -10,15 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from whispertide.checkpoint.loader import Checkpoint
+from whispertide.checkpoint.torch_zip import unfolds
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 FORMAT = 1
+# an array that the file does not have may be beyond all memory, and a report nested beyond all stacks
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, MemoryError, RecursionError)
 _ABOUT = ("format", "content_hash", "report")  # what a file holds apart from the arrays
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -100,7 +103,7 @@ def load(kind: Kind, path: Path, shapes: Shapes, content_hash: str = "") -> Atta
         raise CheckpointNotFoundError(
             f"expected {kind.title} in {path}; there is none: make it with {kind.making()}"
         ) from error
-    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+    except _DAMAGED as error:
         # The type alone: numpy's own words advise to load it unsafely.
         raise CheckpointError(
             f"expected {kind.title}; {path} is damaged or something else ({type(error).__name__}): {again}"
@@ -126,7 +129,9 @@ def carry_over(path: Path, target: Path, source_hash: str, content_hash: str) ->
         found = _read(path)
         about = {name: found.pop(name) for name in _ABOUT}
         report = {**json.loads(str(about["report"])), "made_for": source_hash}
-    except (ValueError, KeyError, TypeError, EOFError, BadZipFile):
+    except OSError:
+        raise
+    except _DAMAGED:
         return False
     if str(about["content_hash"]) != source_hash:
         return False
@@ -135,6 +140,9 @@ def carry_over(path: Path, target: Path, source_hash: str, content_hash: str) ->
 
 
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
+    with path.open("rb") as file, ZipFile(file) as archive:
+        if unfolds(archive.infolist(), path.stat().st_size):
+            raise ValueError("more than the file")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
         return {name: content[name] for name in content.files}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.names import HubModel
-from whispertide.checkpoint.vocabulary import ADDED_TOKENS_JSON, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, read_json
+from whispertide.checkpoint.tokenizer import ADDED_TOKENS_JSON, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, read_json
 from whispertide.checkpoint.weights import WEIGHT_FORMATS, WEIGHTS, weight_files
 from whispertide.errors import CheckpointError, DiskSpaceError, DownloadError
 

@@ -21,7 +21,7 @@ from whispertide.checkpoint.download import (
     snapshot,
 )
 from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel, bundled_names, find
-from whispertide.checkpoint.vocabulary import has_tokenizer, read_json
+from whispertide.checkpoint.tokenizer import has_tokenizer, read_json
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
 
 State = Literal["bundled", "cached", "available"]

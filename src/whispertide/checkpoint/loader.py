@@ -14,8 +14,7 @@ from whispertide.checkpoint.cache import file_digest
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.generation import GenerationConfig
 from whispertide.checkpoint.names import display_name
-from whispertide.checkpoint.tokenizer import Tokenizer
-from whispertide.checkpoint.vocabulary import has_tokenizer, read_json
+from whispertide.checkpoint.tokenizer import Tokenizer, has_tokenizer, read_json
 from whispertide.checkpoint.weights import TensorStore
 from whispertide.errors import CheckpointError, WhispertideError
 

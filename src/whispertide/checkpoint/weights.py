@@ -24,8 +24,8 @@ from whispertide.checkpoint.layout import (
 from whispertide.checkpoint.palette_file import PaletteFile, is_palettised
 from whispertide.checkpoint.published_causal import base_state, has_layout
 from whispertide.checkpoint.safetensors_file import FLOATS, SafetensorsFile
+from whispertide.checkpoint.tokenizer import read_json
 from whispertide.checkpoint.torch_zip import TorchTensor, TorchZip
-from whispertide.checkpoint.vocabulary import read_json
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 WEIGHTS = "model.safetensors"

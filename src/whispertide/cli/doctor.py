@@ -78,6 +78,7 @@ def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> D
     from whispertide.cli.bundled import bundled_audio
     from whispertide.lab import doctor as examine
     from whispertide.model.whisper import load_model
+    from whispertide.streaming.calibration import recall
     from whispertide.streaming.recipes import RECIPES, get_recipe
     from whispertide.streaming.short_windows import choose_framing
 
@@ -86,7 +87,8 @@ def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> D
     say(f"measuring {model.name} ...")
     speed = examine.measure_speed(model)
     knows_short = model.generation.short_windows
-    framed = choose_framing(get_recipe(DEFAULT_RECIPE), knows_short, lambda: speed.encode_30s)
+    tuned = recall(model.content_hash)
+    framed = choose_framing(get_recipe(DEFAULT_RECIPE), knows_short, lambda: speed.encode_30s, tuned, model.options)
     live = examine.estimate_live(speed, model.dims, RECIPES, knows_short=knows_short)
     say(f"comparing {model.name} with its own fp32 graphs ...")
     exact = model

@@ -25,6 +25,9 @@ def listen(
         typer.Option("--output", "-o", metavar="FILE|DIR/", help="Save the transcript to this file at the end."),
     ] = None,
     form: arguments.Format = None,
+    no_tune: Annotated[
+        bool, typer.Option("--no-tune", help="Do not try what an unknown model bears before its first use.")
+    ] = False,
     text: arguments.Text,
     stream: arguments.Stream,
     engine: arguments.Engine,
@@ -36,6 +39,7 @@ def listen(
     from whispertide.audio import mic
     from whispertide.cli.job import StreamJob, warn_of_synthetic
     from whispertide.cli.pump import Arrivals
+    from whispertide.cli.tune import may_ask, tune_first
 
     word, (target,) = stream.hush_word(), plan_targets([NAME], output, form)
     options, recipe = arguments.with_code(text), stream.resolve(word)
@@ -44,6 +48,7 @@ def listen(
     transcriber = arguments.load(model, engine, revision, word)
     warn_of_synthetic(transcriber)
     transcriber.warm_up()
+    tune_first(transcriber, recipe, refused=no_tune or not may_ask())
     say(f"{recipe.name} with {transcriber.name}: {transcriber.framed(recipe).why}")
     with mic.microphone_blocks(device) as blocks:
         say("listening; press Ctrl-C to end")

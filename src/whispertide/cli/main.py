@@ -20,6 +20,8 @@ from whispertide.cli.replay import replay
 from whispertide.cli.serve import serve
 from whispertide.cli.train import train
 from whispertide.cli.transcribe import transcribe
+from whispertide.cli.tune import tune
+from whispertide.cli.understand import understand
 
 app = typer.Typer(
     name="whispertide",
@@ -30,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
-for command in (transcribe, listen, demo, serve, replay, doctor, profile, compress):
+for command in (transcribe, listen, understand, demo, serve, replay, doctor, tune, profile, compress):
     app.command(epilog=HELP)(command)
 for name, group in {"models": models, "train": train, "export": export, "bench": bench}.items():
     app.add_typer(group, name=name, epilog=HELP)

@@ -128,6 +128,7 @@ def serve(
 def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe") -> "dict[str, Transcriber]":
     """The models by name, ready for the first client."""
     from whispertide.cli.job import warn_of_synthetic
+    from whispertide.cli.tune import tune_first
     from whispertide.streaming.recipes import RECIPES
 
     transcribers = {}
@@ -135,6 +136,7 @@ def _loaded(names: list[str], engine: EngineOptions, recipe: "Recipe") -> "dict[
         transcriber = arguments.load(name, engine)
         warn_of_synthetic(transcriber)
         transcriber.warm_up()
+        tune_first(transcriber, recipe, refused=True)  # a server is not to keep clients waiting for that
         say(f"{recipe.name} with {transcriber.name}: {transcriber.framed(recipe).why}")
         for other in RECIPES.values():  # what has to be measured is measured before clients come
             transcriber.framed(other)

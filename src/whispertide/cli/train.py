@@ -10,12 +10,15 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_blocks import blocks
 from whispertide.cli.train_card import card, curve
 from whispertide.cli.train_causal import causal
+from whispertide.cli.train_commands import commands
 from whispertide.cli.train_drafter import drafter
 from whispertide.cli.train_fit import export, fit, plot, resume
 from whispertide.cli.train_heads import heads
 from whispertide.cli.train_hush import hush
+from whispertide.cli.train_latecontext import latecontext
 from whispertide.cli.train_prepare import prepare
 from whispertide.cli.train_speech import speech
+from whispertide.cli.train_steadiness import steadiness
 from whispertide.cli.train_truncation import truncation
 
 train = typer.Typer(no_args_is_help=True)
@@ -55,6 +58,9 @@ for command in (
     causal,
     blocks,
     drafter,
+    commands,
+    latecontext,
+    steadiness,
 ):
     train.command()(command)
 

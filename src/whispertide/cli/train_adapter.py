@@ -1,4 +1,4 @@
-"""What the commands that train an adapter have in common: options, and the run with its progress bar."""
+"""What the commands that train in epochs have in common: options, and the run with its progress bar."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +8,7 @@ import typer
 from whispertide.cli.exit import say
 
 if TYPE_CHECKING:
-    from whispertide.lab.training.adapter_run import AdapterTrainer
+    from whispertide.lab.training.epochs import EpochTrainer
 
 STEPS = 2000  # where neither updates nor minutes are given
 
@@ -32,7 +32,7 @@ def updates(steps: int | None, minutes: float | None) -> int:
     return steps or (STEPS if minutes is None else 10**6)
 
 
-def train_adapter(trainer: "AdapterTrainer[Any]", workers: int) -> bool:
+def train_adapter(trainer: "EpochTrainer[Any]", workers: int) -> bool:
     """Train with a progress bar; whether the end was reached."""
     from whispertide.cli.interrupt import Interrupts
     from whispertide.cli.progress import counting

@@ -16,7 +16,7 @@ def heads(
     """Choose the attention heads for word times, by the exact word times of synthetic speech.
 
     They are written into the checkpoint's generation_config.json, unless they are worse than those it has.
-    Needs espeak-ng and flite.
+    Needs the extra bench. flite's voices take part where flite is installed.
     """
     from whispertide.lab.evaluation.page import Table, text_table
     from whispertide.lab.training import heads as choosing

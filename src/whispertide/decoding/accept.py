@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from whispertide.decoding.distribution import Distribution
+from whispertide.decoding.rules import Distribution
 from whispertide.decoding.search import TOP
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray

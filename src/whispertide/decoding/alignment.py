@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.checkpoint.generation import heads_or_later_half
-from whispertide.decoding.distribution import required
 from whispertide.decoding.search import DecodeRequest
 from whispertide.decoding.segments import TimedSegment
+from whispertide.model.engine import required
 from whispertide.options import Task
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray, Span, Word
 
@@ -69,11 +68,6 @@ class SpokenSegment:
 # --- the model's part -------------------------------------------------------------------------------------------------
 
 
-def alignment_heads(model: WhisperModel) -> tuple[tuple[int, int], ...]:
-    """The (layer, head) pairs that follow the audio: those that the checkpoint names, or else those of the rule."""
-    return heads_or_later_half(model.generation.alignment_heads, model.dims)
-
-
 def locate_words(
     model: WhisperModel,
     encoded: Encoded,
@@ -95,7 +89,7 @@ def locate_words(
     if not text or frames < 1:
         return []
     first = len(start) - 1  # the query at no_timestamps predicts the first text token
-    output = model.decoder(encoded, heads=alignment_heads(model)).run(
+    output = model.decoder(encoded, heads=model.alignment_heads).run(
         DecodeRequest(
             tokens=np.array([[*start, *text, tokenizer.eot]], dtype=np.int64),
             logits_at=tuple(range(first, first + len(text))),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from whispertide.decoding.guards import Halt, Head, Scene
 from whispertide.decoding.search import Guard
-from whispertide.decoding.watch import Halt, Head, Scene
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 

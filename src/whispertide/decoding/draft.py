@@ -10,74 +10,28 @@ run verifies all of them (arXiv 2403.09919).
 Quantised graphs round a block a little differently than single steps, the prompt too if a draft goes with it, so there
 a near-tie may fall the other way, and the probability of no speech is a little different.
 
-`reference.Follower` drafts from what an earlier round heard, `ngrams` from what was said before, which cost nothing;
-`recurrent` asks a small network.
+`ngrams` drafts from what was said before, which costs nothing; `recurrent` asks a small network. `Reference` is what an
+earlier round heard in the same audio, and its `Follower` keeps a search's place in it. Tokens are compared there as
+lower-cased pieces. Those that say nothing (punctuation, timestamps, other specials) never count: a search may put them
+in or leave them out without leaving the text. This is the selective matching of WhisperFlow (arXiv 2412.11272), whose
+code aligns by the first match alone, which a common word misleads. What time it is in a search is told by the
+timestamps that it writes and by what it has matched, so that alignment in time costs no run and no attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from whispertide.decoding.prompt import Prompt
-from whispertide.types import FloatArray
+from whispertide.decoding.rules import Rules, pairing
+from whispertide.decoding.search import NO_DRAFT, Tree
+from whispertide.decoding.token_words import REPLACEMENT, TokenKinds
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Word
 
-ROOT = -1  # the newest token, from which drafts go on
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """Drafts that share their beginnings.
-
-    tokens   what is drafted
-    parents  the place of the token that each comes after, which stands before it; `ROOT`: the newest one
-    """
-
-    tokens: tuple[int, ...] = ()
-    parents: tuple[int, ...] = ()
-
-    @classmethod
-    def chain(cls, tokens: Sequence[int]) -> Self:
-        """One draft alone."""
-        return cls(tuple(tokens), tuple(range(ROOT, len(tokens) - 1)))
-
-    @classmethod
-    def merged(cls, drafts: Iterable[Sequence[int]]) -> Self:
-        """Several drafts, the likeliest first."""
-        places: dict[tuple[int, int], int] = {}  # (parent, token) -> place
-        for draft in drafts:
-            parent = ROOT
-            for token in draft:
-                parent = places.setdefault((parent, token), len(places))
-        return cls(tuple(token for _, token in places), tuple(parent for parent, _ in places))
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    @property
-    def is_chain(self) -> bool:
-        """Whether each token comes after the one before it."""
-        return self.parents == tuple(range(ROOT, len(self.tokens) - 1))
-
-    def child(self, parent: int, token: int) -> int | None:
-        """The place of `token` after `parent`, if it is drafted there."""
-        for place, drafted in enumerate(self.tokens):
-            if drafted == token and self.parents[place] == parent:
-                return place
-        return None
-
-    def cut(self, depth: int) -> Tree:
-        """Its first `depth` levels."""
-        depths: list[int] = []
-        for parent in self.parents:
-            depths.append(1 if parent == ROOT else depths[parent] + 1)
-        kept = [place for place, level in enumerate(depths) if level <= depth]
-        renamed = {ROOT: ROOT} | {place: number for number, place in enumerate(kept)}
-        return Tree(tuple(self.tokens[place] for place in kept), tuple(renamed[self.parents[place]] for place in kept))
-
-
-NO_DRAFT = Tree()
+if TYPE_CHECKING:
+    from whispertide.checkpoint.tokenizer import Tokenizer
 
 
 class Draft(Protocol):
@@ -141,3 +95,204 @@ class InTurn(Always):
 def in_turn(first: Draft | None, second: Draft | None) -> Draft | None:
     """Both, or the one there is."""
     return InTurn(first, second) if first is not None and second is not None else first or second
+
+
+Align = Literal["bigram", "time", "first"]
+Key = str | int  # what counts of a token
+
+NEAR = 2 * SAMPLE_RATE // FRAME_SAMPLES  # frames; a match in time is no further away
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What an earlier round heard, and how a search uses it. A policy keeps one without a text to say how.
+
+    tokens   all that the earlier round found, or, where there are no `words`, what the search is thought to find, token
+             for token from its first one on; then every token counts
+    start    the sample where the window of that round began
+    words    what it heard, for the search to tokenise
+    align    how its place there is found: "bigram": two pieces in a row must match, and until they have, all places of
+             the first are kept in mind; "time": the same piece nearest in time, no more than 2 s away; "first": the
+             first same piece (WhisperFlow)
+    recover  whether a search that has left the text looks for its place again, or has left it for good (WhisperFlow)
+    block    whether what is left of the text is fed ahead and checked as one block, or followed token by token
+    """
+
+    tokens: tuple[int, ...] = ()
+    start: int = 0
+    words: tuple[Word, ...] = ()
+    align: Align = "bigram"
+    recover: bool = True
+    block: bool = False
+
+    @classmethod
+    def exactly(cls, tokens: Sequence[int]) -> Reference:
+        """What a search is thought to find, checked as one block."""
+        return cls(tuple(tokens), recover=False, block=True)
+
+    def since(self, start: int) -> Reference:
+        """The words that lie after the sample `start`, from which all samples then count.
+
+        How the text began is only known where `start` is where it did.
+        """
+        words = tuple(
+            replace(word, start=word.start - start, end=word.end - start)
+            for word in self.words
+            if word.lies_after(start)
+        )
+        tokens = self.tokens if words and self.start == start else ()
+        return replace(self, tokens=tokens, start=0, words=words)
+
+    def draft(self, tokenizer: Tokenizer, rules: Rules) -> Follower | None:
+        """The draft of a search whose window begins at sample 0; None where there is nothing to follow."""
+        if not self.words:
+            draft = Follower(self.tokens, rules, self)
+        else:
+            timed = [
+                (token, word.start // FRAME_SAMPLES) for word in self.words for token in tokenizer.encode(word.text)
+            ]
+            tokens, times = tuple(token for token, _ in timed), tuple(time for _, time in timed)
+            opening = next((token for token in self.tokens[:1] if rules.vocabulary.is_timestamp(token)), None)
+            draft = Follower(tokens, rules, self, key=piece_key(tokenizer), times=times, opening=opening)
+        return draft if draft.speaks else None
+
+
+def piece_key(tokenizer: Tokenizer) -> Callable[[int], Key | None]:
+    """What counts of a token of text: its piece in lower case; nothing of punctuation, timestamps and specials."""
+    kinds = TokenKinds(tokenizer)
+
+    def key(token: int) -> Key | None:
+        if not kinds.speaks(token):
+            return None
+        piece = tokenizer.decode([token])
+        return token if REPLACEMENT in piece else piece.lower()  # parts of characters all look alike
+
+    return key
+
+
+class Follower:
+    """Where in the text of a reference a search is. Implements `draft.Draft`.
+
+    Several places may be possible at a time, as long as no more has been said than occurs in all of them.
+    """
+
+    wants_hidden = False
+
+    def __init__(
+        self,
+        tokens: Sequence[int],
+        rules: Rules,
+        how: Reference,
+        *,
+        key: Callable[[int], Key | None] | None = None,
+        times: Sequence[int] = (),
+        opening: int | None = None,
+    ) -> None:
+        """`key` tells what counts of a token (None: nothing). Without one every token counts, and the text begins where
+        the search does, so that nothing has to be aligned.
+
+        `times` are when the tokens were said, in frames of 20 ms from the window's start. `opening` is the timestamp
+        that stood before them, if that is known.
+        """
+        self.tokens = tuple(tokens)
+        self._rules = rules
+        self._how = how
+        self._key = key or int
+        self.keys = tuple(map(self._key, self.tokens))
+        self.times = tuple(times) or (0,) * len(self.tokens)
+        self._opening = opening
+        # The indices of what may come next; none: the text has been left; None: nothing has been matched yet.
+        self._places: tuple[int, ...] | None = (0,) if key is None else None
+        self._now = 0  # frames from the window's start: what was said last is no earlier
+        self.matched = 0  # how many tokens of the search were there, too
+
+    @property
+    def speaks(self) -> bool:
+        """Whether there is anything to follow."""
+        return any(key is not None for key in self.keys)
+
+    def propose(self, sampled: Sequence[int], hidden: FloatArray | None = None) -> Tree:
+        """What is left of the text, if it is checked in blocks.
+
+        Where a round writes timestamps a text of words has none: they are what changes most from round to round, as the
+        window moves and its last segment grows. The search puts them in as it finds them, each ends a block, and what
+        is left of the text is the next block; so a window takes about as many runs as it has segments. One that closes
+        a segment is followed by one that opens the next, nearly always at the same time, and that one is drafted. So is
+        the first of all, if it is known, and then the first block goes with the prompt.
+        """
+        ahead = self.ahead() if self._how.block else ()
+        vocabulary = self._rules.vocabulary
+        if not ahead or not self._rules.timestamps or vocabulary.is_timestamp(ahead[0]):
+            return Tree.chain(ahead)
+        if not sampled:
+            return NO_DRAFT if self._opening is None else Tree.chain((self._opening, *ahead))
+        must_be_time = pairing(sampled, vocabulary) == ((0, vocabulary.eot),)
+        return Tree.chain((sampled[-1], *ahead) if must_be_time else ahead)
+
+    def follow(self, token: int) -> bool:
+        """Take the next token of the search; returns whether it still is in the text. Tokens that do not count are."""
+        self._hear((token,))
+        key = self._key(token)
+        if key is None:
+            if self._places:
+                self._places = tuple(place + self._is_silent(place) for place in self._places)
+            return True
+        if self._places is None:
+            return self._settle(self._aligned(key))
+        return self._settle(self._after(self._places, key))
+
+    def find(self, tokens: Sequence[int]) -> bool:
+        """Look for the end of `tokens`, all that the search has found, after it had left the text."""
+        key = self._key(tokens[-1])
+        if not self._how.recover or key is None:
+            return False
+        self._hear(tokens)
+        if self._how.align != "bigram":
+            return self._settle(self._aligned(key))
+        before = next((last for token in reversed(tokens[:-1]) if (last := self._key(token)) is not None), None)
+        return before is not None and self._settle(self._after(self._everywhere(before), key))
+
+    def ahead(self) -> tuple[int, ...]:
+        """What follows in the text; all of it as long as nothing has been matched."""
+        if self._places is None:
+            return self.tokens
+        return self.tokens[min(self._places) :] if self._places else ()
+
+    def _hear(self, tokens: Sequence[int]) -> None:
+        """Take the time from the newest timestamp."""
+        begin = self._rules.vocabulary.timestamp_begin
+        time = next((token for token in reversed(tokens) if token >= begin), begin)
+        self._now = max(self._now, time - begin)
+
+    def _settle(self, places: tuple[int, ...]) -> bool:
+        self._places = places
+        self.matched += bool(places)
+        if len(places) == 1:
+            self._now = max(self._now, self.times[places[0] - 1])
+        return bool(places)
+
+    def _aligned(self, key: Key) -> tuple[int, ...]:
+        """Places after a first match, as the alignment wants them."""
+        places = self._everywhere(key)
+        if self._how.align == "bigram":
+            return places
+        if self._how.align == "first":
+            return places[:1]
+        away = {place: abs(self.times[place - 1] - self._now) for place in places}
+        return tuple(sorted((place for place in places if away[place] <= NEAR), key=away.__getitem__)[:1])
+
+    def _everywhere(self, key: Key) -> tuple[int, ...]:
+        return tuple(place + 1 for place, other in enumerate(self.keys) if other == key)
+
+    def _after(self, places: Sequence[int], key: Key) -> tuple[int, ...]:
+        """Of `places`, those where `key` comes next, one step further."""
+        found = []
+        for place in places:
+            while self._is_silent(place):
+                place += 1
+            if place < len(self.keys) and self.keys[place] == key:
+                found.append(place + 1)
+        return tuple(found)
+
+    def _is_silent(self, place: int) -> bool:
+        return place < len(self.keys) and self.keys[place] is None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.fallback import compression_ratio
-from whispertide.decoding.watch import Halt, Head, Scene
+from whispertide.decoding.guards import Halt, Head, Scene
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray
 

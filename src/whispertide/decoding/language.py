@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.decoding.distribution import required
 from whispertide.decoding.rules import log_softmax
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import UnknownLanguageError
+from whispertide.model.engine import required
 
 if TYPE_CHECKING:
     from whispertide.model.engine import Encoded

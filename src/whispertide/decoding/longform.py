@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from whispertide.decoding.alignment import SpokenSegment
-from whispertide.decoding.draft import Drafter
+from whispertide.decoding.draft import Drafter, Reference
 from whispertide.decoding.fallback import is_silence
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.search import NO_STEPS, Guard, Steps
 from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.features import Features

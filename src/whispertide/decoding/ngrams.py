@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from whispertide.decoding.draft import Always, Tree
+from whispertide.decoding.draft import Always
 from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.search import Tree
 from whispertide.types import FloatArray
 
 LONGEST, SHORTEST = 4, 2  # tokens that must be the same; one alone says little about the next

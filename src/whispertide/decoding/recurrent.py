@@ -24,8 +24,9 @@ import numpy as np
 from whispertide.checkpoint import Checkpoint, attachments
 from whispertide.checkpoint.attachments import Attachment, Kind
 from whispertide.checkpoint.layout import EMBEDDING
-from whispertide.decoding.draft import NO_DRAFT, Always, Tree
+from whispertide.decoding.draft import Always
 from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.search import NO_DRAFT, Tree
 from whispertide.errors import CheckpointError
 from whispertide.types import FloatArray, IntArray
 

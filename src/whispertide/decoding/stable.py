@@ -19,11 +19,11 @@ from typing import Literal
 import numpy as np
 
 from whispertide.decoding.accept import Accept
-from whispertide.decoding.distribution import Distribution, best, no_speech, required
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import Rules
+from whispertide.decoding.rules import Distribution, Rules, best, no_speech
 from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, Steps, Verdict
 from whispertide.decoding.token_search import Hypothesis, TokenSearch
+from whispertide.model.engine import required
 from whispertide.types import FloatArray
 
 # "either": among the best, or no less likely than before (the paper's greedy search); "both" (its beam search today);

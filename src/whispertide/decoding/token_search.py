@@ -17,14 +17,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whispertide.decoding.accept import Accept, Choice
-from whispertide.decoding.distribution import Distribution, no_speech, opening_request, step_request
-from whispertide.decoding.draft import NO_DRAFT, ROOT, Draft, Tree
+from whispertide.decoding.accept import GREEDY, Accept, Beam, Choice, Sampling
+from whispertide.decoding.draft import Draft
 from whispertide.decoding.end import End
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import Rules
+from whispertide.decoding.rules import Distribution, Rules, no_speech, opening_request, step_request
 from whispertide.decoding.search import (
+    NO_DRAFT,
     NO_STEPS,
+    ROOT,
     DecodeOutput,
     DecodeRequest,
     Guard,
@@ -32,8 +33,10 @@ from whispertide.decoding.search import (
     SearchResult,
     Steps,
     StopReason,
+    Tree,
     Verdict,
 )
+from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray
 
 
@@ -251,3 +254,25 @@ class TokenSearch:
     def _is_full(self) -> bool:
         """Whether the live hypotheses, which are all of one length, are as long as may be."""
         return bool(self._live) and len(self._live[0].tokens) >= self._prompt.limit
+
+
+def build_search(
+    prompt: Prompt,
+    rules: Rules,
+    options: DecodeOptions,
+    *,
+    temperature: float = 0.0,
+    draft: Draft | None = None,
+    guards: Sequence[Guard] = (),
+) -> TokenSearch:
+    """The search that `options` ask for at this temperature.
+
+    Above 0 it is sampling, as in openai/whisper; at 0 it is beam search, or greedy search, which has no patience.
+    """
+    accept: Accept
+    if temperature > 0:
+        rng = np.random.default_rng([options.seed, round(temperature * 1000)])
+        accept = Sampling(temperature, options.best_of, rng)
+    else:
+        accept = Beam(options.beam, options.patience) if options.beam > 1 else GREEDY
+    return TokenSearch(prompt, rules, accept, draft=draft, length_penalty=options.length_penalty, guards=guards)

@@ -3,18 +3,24 @@
 Row k of the attention is that of the query that predicted token k. Two ways to read it: "dtw" warps the rows onto the
 frames as `decoding.alignment` does; "attended" takes each token's strongest frame (SimulStreaming). Knows nothing of
 rounds.
+
+`TokenKinds` says what kind of thing a token is: the beginning of a word, a piece of one, punctuation. Languages written
+without spaces have no pieces of words: there every character counts by itself (NPUsper's rule for Chinese, here for all
+such scripts). A token that is only part of a character is a piece everywhere, unless it begins with a space where words
+do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.alignment import WordTiming, merge_punctuation, sharpen, token_starts, word_timings
-from whispertide.decoding.token_kinds import REPLACEMENT, speaks
 from whispertide.types import FRAME_SAMPLES, FloatArray, IntArray, Span, Word
 
 if TYPE_CHECKING:
@@ -25,11 +31,17 @@ WordTimes = Literal["dtw", "attended"]
 
 @dataclass(frozen=True, slots=True)
 class TokenWord:
-    """A word in absolute samples, the tokens that it is, and the sample that its last spoken token attends to most."""
+    """A word in absolute samples, the tokens that it is, and the sample that its last spoken token attends to most.
+
+    least  the smallest probability of its tokens, where that is known
+    width  over how many frames that token's attention is at least half of its strongest
+    """
 
     word: Word
     tokens: tuple[int, ...]
     attended: int | None = None
+    least: float | None = field(default=None, compare=False)
+    width: int = field(default=0, compare=False)
 
     @property
     def start(self) -> int:
@@ -93,7 +105,9 @@ def read_words(
     # Whisper splits best with an end of text after the last word.
     words, word_tokens = tokenizer.split_to_word_tokens([*tokens, tokenizer.eot], language)
     words, word_tokens = words[:-1], word_tokens[:-1]
-    strongest = rows[len(sampled.forced) :].argmax(axis=-1)
+    own = rows[len(sampled.forced) :]
+    strongest = own.argmax(axis=-1)
+    widths = (own >= own.max(axis=-1, keepdims=True) / 2).sum(axis=-1)
     if times == "dtw":
         starts = token_starts(rows)[len(sampled.forced) :]
         timings = word_timings(words, word_tokens, starts, probabilities)
@@ -105,7 +119,9 @@ def read_words(
     for timing in merged:
         spoken = [n for n, token in enumerate(timing.tokens) if any(map(speaks, tokenizer.decode([token])))]
         last = done + (spoken or [0])[-1]
-        found.append(_absolute(timing, window, int(strongest[last])))
+        one = _absolute(timing, window, int(strongest[last]))
+        least = float(probabilities[done : done + len(timing.tokens)].min())
+        found.append(replace(one, least=least, width=int(widths[last])))
         done += len(timing.tokens)
     return tuple(found)
 
@@ -147,3 +163,54 @@ def _absolute(timing: WordTiming, window: Span, attended: int) -> TokenWord:
     end = min(window.start + max(timing.end, timing.start), window.end)
     place = min(window.start + attended * FRAME_SAMPLES, window.end)
     return TokenWord(Word(timing.text, start, end, timing.probability), timing.tokens, place)
+
+
+REPLACEMENT = "\ufffd"
+_LONGEST_MARK = 2  # characters of a token that is punctuation
+
+
+class TokenKinds:
+    """Classifies the tokens of one vocabulary for one language (a code; None is English)."""
+
+    def __init__(self, tokenizer: Tokenizer, language: str | None = None) -> None:
+        self._tokenizer = tokenizer
+        self._spaced = language not in UNSPACED_LANGUAGES
+        self._text = lru_cache(maxsize=4096)(lambda token: tokenizer.decode([token]))
+
+    def is_special(self, token: int) -> bool:
+        """End of text, timestamps and the like."""
+        return token >= self._tokenizer.eot
+
+    def is_mark(self, token: int) -> bool:
+        """One or two characters after an optional space, none of them a letter or digit (or no character at all)."""
+        text = self._text(token).removeprefix(" ")
+        return not self.is_special(token) and len(text) <= _LONGEST_MARK and not any(map(speaks, text))
+
+    def is_piece(self, token: int) -> bool:
+        """Part of a character, or in a language with spaces a token with letters that does not begin with one."""
+        text = self._text(token)
+        if self.is_special(token):
+            return False
+        if self._spaced and text.startswith(" "):
+            return False
+        return REPLACEMENT in text or (self._spaced and any(map(str.isalpha, text)))
+
+    def is_content(self, token: int) -> bool:
+        """A token that begins something spoken: neither special, nor punctuation, nor the piece of a word."""
+        return not (self.is_special(token) or self.is_mark(token) or self.is_piece(token))
+
+    def continues(self, token: int) -> bool:
+        """Whether the token belongs to the word before it: a piece, digits without a space, closing punctuation."""
+        text = self._text(token)
+        if self.is_special(token):
+            return False
+        return not text.startswith(" ") if self._spaced else REPLACEMENT in text
+
+    def speaks(self, token: int) -> bool:
+        """Whether the token has a letter or digit, or part of one."""
+        return not self.is_special(token) and any(map(speaks, self._text(token)))
+
+
+def speaks(character: str) -> bool:
+    """Whether a character is a letter or digit, or a broken one, which may be."""
+    return character.isalnum() or character == REPLACEMENT

@@ -10,18 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
 from whispertide.decoding.alignment import SpokenSegment, locate_words, place_words, within
-from whispertide.decoding.draft import Draft, Drafter, in_turn
+from whispertide.decoding.draft import Draft, Drafter, Reference, in_turn
 from whispertide.decoding.fallback import compression_ratio, decode_with_fallback
-from whispertide.decoding.prompt import Prompt, build_prompt
-from whispertide.decoding.reference import Reference
-from whispertide.decoding.rules import Rules, build_rules
+from whispertide.decoding.prompt import build_prompt
+from whispertide.decoding.rules import build_rules
 from whispertide.decoding.search import Guard, Steps, StopReason, run_search
 from whispertide.decoding.segments import Segmentation, TimedSegment, split_segments
-from whispertide.decoding.token_search import TokenSearch
+from whispertide.decoding.token_search import build_search
 from whispertide.options import DecodeOptions, Task
 from whispertide.types import FRAME_SAMPLES
 
@@ -55,28 +51,6 @@ class WindowResult:
     def segments(self) -> tuple[TimedSegment, ...]:
         """The segments, in samples from the window's start."""
         return self.segmentation.segments
-
-
-def build_search(
-    prompt: Prompt,
-    rules: Rules,
-    options: DecodeOptions,
-    *,
-    temperature: float = 0.0,
-    draft: Draft | None = None,
-    guards: Sequence[Guard] = (),
-) -> TokenSearch:
-    """The search that `options` ask for at this temperature.
-
-    Above 0 it is sampling, as in openai/whisper; at 0 it is beam search, or greedy search, which has no patience.
-    """
-    accept: Accept
-    if temperature > 0:
-        rng = np.random.default_rng([options.seed, round(temperature * 1000)])
-        accept = Sampling(temperature, options.best_of, rng)
-    else:
-        accept = Beam(options.beam, options.patience) if options.beam > 1 else GREEDY
-    return TokenSearch(prompt, rules, accept, draft=draft, length_penalty=options.length_penalty, guards=guards)
 
 
 def decode_window(

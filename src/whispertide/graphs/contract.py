@@ -37,4 +37,4 @@ class GraphKind:
 ENCODER = GraphKind("encoder.onnx", "encoder", 3)  # attends everywhere
 ENCODER_MASKED = GraphKind("encoder-masked.onnx", "encoder", 3)  # takes an attention bias
 ENCODER_INCREMENTAL = GraphKind("encoder-incremental.onnx", "incremental", 1)  # a stream, each frame once
-DECODER = GraphKind("decoder.onnx", "decoder", 3)  # for every use
+DECODER = GraphKind("decoder.onnx", "decoder", 4)  # for every use

@@ -5,12 +5,11 @@ Rows are hypotheses; `groups` are windows of audio. Rows of one window lie side 
 
     ids             [rows, length]                tokens to feed
     positions       [rows, length]                rows of the position table
-    parents         [rows]                        which cached row each row continues
     self_bias       [rows or 1, 1, length, past + length]   0 or a large negative number
     cross_bias      [groups or 1, 1, queries or 1, frames or 1]   likewise; queries = rows per group * length
     logits_at       [rows, wanted, 1]             positions within `length` whose distribution is wanted
     suppress        [rows or 1, 1, vocab]         added to the logits
-    past_k/v.<l>    [cached rows, heads, past, 64]
+    past_k/v.<l>    [rows, heads, past, 64]
     cross_k.<l>     [groups, heads, 64, frames]   from the encoder graph
     cross_v.<l>     [groups, heads, frames, 64]
     ->
@@ -65,7 +64,6 @@ class DecoderGraph:
         graph = self.graph
         ids = graph.input("ids", TensorProto.INT64, ["rows", "length"])
         positions = graph.input("positions", TensorProto.INT64, ["rows", "length"])
-        self.parents = graph.input("parents", TensorProto.INT64, ["rows"])
         self.self_bias = graph.float_input("self_bias", ["bias_rows", 1, "length", "total"])
         self.cross_bias = graph.float_input("cross_bias", ["bias_groups", 1, "bias_queries", "bias_frames"])
         logits_at = graph.input("logits_at", TensorProto.INT64, ["rows", "wanted", 1])
@@ -170,8 +168,7 @@ class DecoderGraph:
         return self.layers.linear(mixed, f"{name}.out_proj")
 
     def _past(self, name: str) -> str:
-        cached = self.graph.float_input(name, ["cached_rows", self.heads, "past", self.size])
-        return self.graph.node("Gather", cached, self.parents, axis=0)
+        return self.graph.float_input(name, ["rows", self.heads, "past", self.size])
 
     def _cross_attention(self, value: str, layer: int) -> str:
         """Written out, because the softmaxed weights are an output."""

@@ -191,7 +191,6 @@ def estimate_live(
 
 
 def _round_seconds(speed: Speed, own: Shape, shape: Shape, recipe: "Recipe", *, knows_short: bool) -> float:
-    from whispertide.streaming.framing import PAD30
     from whispertide.streaming.recipes import usual_window_s
     from whispertide.streaming.short_windows import choose_framing
 
@@ -203,7 +202,7 @@ def _round_seconds(speed: Speed, own: Shape, shape: Shape, recipe: "Recipe", *, 
 
     recipe = choose_framing(recipe, knows_short, lambda: encode_s(30.0)).recipe
     window_s = usual_window_s(recipe)
-    padded_s = 30.0 if recipe.framing == PAD30 else min(window_s, 30.0)
+    padded_s = recipe.framing.length_s(min(window_s, 30.0))
     reading = shape.decoder_weights() / own.decoder_weights()
     rows = recipe.search.hypotheses
     step = speed.step_1 + (speed.step_5 - speed.step_1) * (rows - 1) / (_BEAM - 1)

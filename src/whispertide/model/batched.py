@@ -20,10 +20,8 @@ from whispertide.errors import GraphError
 from whispertide.model.cohort import Cohort, Member
 from whispertide.model.decoder import Decoder
 from whispertide.model.encoder import in_runtime
-from whispertide.model.engine import Encoded, Engine
-from whispertide.model.limits import check_context
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Engine, Head, check_context
 from whispertide.model.onnx_engine import of_onnx_runtime
-from whispertide.model.request import DecodeOutput, DecodeRequest, Head
 from whispertide.types import FloatArray
 
 _PATIENCE_S = 0.003  # for a search that stepped along last time and is on its way again

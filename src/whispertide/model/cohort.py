@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from whispertide.model.cache import KVCache, Place, one_below_the_other
-from whispertide.model.decoder import Decoder, DecoderState, Rows
-from whispertide.model.engine import Encoded
-from whispertide.model.request import DecodeOutput, DecodeRequest, Head
+from whispertide.model.decoder import Decoder, DecoderState, KVCache, Place, Rows, one_below_the_other
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head
 from whispertide.types import FloatArray
 
 
@@ -112,15 +109,14 @@ class Cohort:
         bias = np.zeros((count, rows, 1, 1, width + 1), np.float32)
         for group, place in enumerate(places):
             bias[group, ..., :width][..., ~place.columns] = self._decoder.masked_value
-        parents = [_parents(request, place) for request, place in zip(requests, places, strict=True)]
+        parents = [row for pair in zip(requests, places, strict=True) for row in _parents(*pair)]
         fed = Rows(
             tokens=np.concatenate([request.tokens for request in requests]),
             first=np.repeat([place.length for place in places], rows)[:, None],
-            parents=np.concatenate(parents),
             self_bias=bias.reshape(count * rows, 1, 1, width + 1),
             cross_bias=self._bias[:count],
             suppress=self._suppression(requests, rows),
-            cache=places[0].slab,
+            cache=places[0].slab.of(parents),
             cross_keys=[keys[:count] for keys, _ in self._cross],
             cross_values=[values[:count] for _, values in self._cross],
         )
@@ -149,6 +145,8 @@ class Cohort:
 
     def _stacked(self, caches: Sequence[KVCache | Place], which: str, width: int) -> tuple[Any, ...]:
         """All caches one below the other, each from its first column on; one tensor a layer."""
+        import onnxruntime
+
         tensors = []
         for layer in range(self._decoder.dims.n_text_layer):
             arrays: dict[int, FloatArray] = {}
@@ -160,7 +158,7 @@ class Cohort:
                     arrays[id(whole)] = getattr(whole, which)[layer].numpy()  # a copy, so one for all that share it
                 array = arrays[id(whole)]
                 parts.append(cache.read(array) if isinstance(cache, Place) else array)
-            tensors.append(one_below_the_other(parts, width))
+            tensors.append(onnxruntime.OrtValue.ortvalue_from_numpy(one_below_the_other(parts, width)))
         return tuple(tensors)
 
     def _suppression(self, requests: list[DecodeRequest], rows: int) -> FloatArray:
@@ -171,6 +169,6 @@ class Cohort:
         return np.concatenate([np.broadcast_to(mask, (rows, *mask.shape[1:])) for mask in spread])
 
 
-def _parents(request: DecodeRequest, place: Place) -> npt.NDArray[Any]:
-    own = np.arange(len(request.tokens)) if request.parents is None else np.array(request.parents)
-    return own + place.start
+def _parents(request: DecodeRequest, place: Place) -> list[int]:
+    own = range(len(request.tokens)) if request.parents is None else request.parents
+    return [place.start + row for row in own]

@@ -1,27 +1,128 @@
 """The decoder graph in use: tokens in, distributions and attention out, for the rows of one search over one window.
 
+Its self-attention keys and values are a value (`KVCache`): the arrays are never written to, so copying it is free.
+
 `Decoder` names the graph's inputs and outputs, for whoever feeds it: a `DecoderState` its own rows, `cohort` those of
 several searches side by side.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from whispertide.checkpoint import ModelDims
 from whispertide.graphs.contract import masked_value
-from whispertide.model.cache import KVCache
 from whispertide.model.encoder import in_runtime
-from whispertide.model.engine import Encoded
-from whispertide.model.limits import check_context
-from whispertide.model.request import DecodeOutput, DecodeRequest, Head
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head, check_context
 from whispertide.model.runtime import GraphSession
 from whispertide.types import FloatArray, IntArray
 
 _TOP = ("top_ids", "top_logprobs")
 _DISTRIBUTION = {"top": _TOP, "times": (*_TOP, "time_ids", "time_logprobs", "time_mass"), "logits": ("logits",)}
+
+
+@dataclass(frozen=True, slots=True)
+class KVCache:
+    """Per layer one runtime tensor [rows, heads, length, 64] of keys and one of values."""
+
+    keys: tuple[Any, ...]
+    values: tuple[Any, ...]
+    length: int
+
+    @classmethod
+    def empty(cls, dims: ModelDims) -> Self:
+        """One row of length 0."""
+        import onnxruntime
+
+        heads = dims.n_text_head
+        nothing = np.empty((1, heads, 0, dims.n_text_state // heads), np.float32)
+        tensors = tuple(onnxruntime.OrtValue.ortvalue_from_numpy(nothing) for _ in range(dims.n_text_layer))
+        return cls(tensors, tensors, 0)
+
+    @property
+    def rows(self) -> int:
+        """Rows in the cache."""
+        return int(self.keys[0].shape()[0])
+
+    def of(self, rows: Sequence[int]) -> Self:
+        """Of these rows, in this order; itself where they are its own. Only a beam whose rows move copies anything."""
+        import onnxruntime
+
+        if [*rows] == [*range(self.rows)]:
+            return self
+
+        def taken(tensor: Any) -> Any:
+            return onnxruntime.OrtValue.ortvalue_from_numpy(tensor.numpy()[list(rows)])
+
+        return type(self)(tuple(map(taken, self.keys)), tuple(map(taken, self.values)), self.length)
+
+    def rewound(self, length: int, keep: Sequence[int] = ()) -> Self:
+        """This cache cut back to its first `length` positions, and those at the places `keep` after them."""
+        import onnxruntime
+
+        if not 0 <= length <= self.length:
+            raise ValueError(f"expected to keep 0 to {self.length} cached positions; got {length}")
+        if length == self.length:
+            return self
+
+        def cut(tensor: Any) -> Any:
+            whole = tensor.numpy()
+            kept = np.concatenate([whole[:, :, :length], whole[:, :, length:][:, :, list(keep)]], axis=2)
+            return onnxruntime.OrtValue.ortvalue_from_numpy(kept)
+
+        return type(self)(tuple(map(cut, self.keys)), tuple(map(cut, self.values)), length + len(keep))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a search's cache lies: `rows` rows of a larger one, the slab, from `start` on; of its columns those in
+    `columns` [columns].
+    """
+
+    slab: KVCache
+    start: int
+    rows: int
+    columns: npt.NDArray[np.bool_]
+
+    @property
+    def length(self) -> int:
+        """Positions in the cache."""
+        return int(np.count_nonzero(self.columns))
+
+    def rewound(self, length: int, keep: Sequence[int] = ()) -> Self:
+        """Cut back to its first `length` positions, and those at the places `keep` after them."""
+        columns = self.columns.copy()
+        after = np.flatnonzero(columns)[length:]
+        columns[np.delete(after, list(keep))] = False
+        return replace(self, columns=columns)
+
+    def read(self, tensor: FloatArray) -> FloatArray:
+        """The search's own part of one of the slab's tensors, [rows, heads, length, 64]."""
+        return tensor[self.start : self.start + self.rows][:, :, self.columns]
+
+    def copied(self) -> KVCache:
+        """The same cache by itself."""
+        import onnxruntime
+
+        def own(tensors: Sequence[Any]) -> tuple[Any, ...]:
+            parts = (np.ascontiguousarray(self.read(tensor.numpy())) for tensor in tensors)
+            return tuple(onnxruntime.OrtValue.ortvalue_from_numpy(part) for part in parts)
+
+        return KVCache(own(self.slab.keys), own(self.slab.values), self.length)
+
+
+def one_below_the_other(parts: Sequence[FloatArray], width: int) -> FloatArray:
+    """Caches [rows, heads, length, 64] as one of `width` columns, each from its first column on."""
+    heads, size = parts[0].shape[1], parts[0].shape[3]
+    whole = np.zeros((sum(map(len, parts)), heads, width, size), parts[0].dtype)
+    start = 0
+    for part in parts:
+        whole[start : start + len(part), :, : part.shape[2]] = part
+        start += len(part)
+    return whole
 
 
 def suppressed_rows(suppress: FloatArray) -> FloatArray:
@@ -36,14 +137,12 @@ class Rows:
 
     tokens     [rows, length]
     first      [rows, 1] the position of each row's first token
-    parents    [rows] which cached row each row continues
     self_bias, cross_bias, suppress   as the graph has them
     cross_keys, cross_values   of the windows, per layer
     """
 
     tokens: IntArray
     first: IntArray
-    parents: IntArray
     self_bias: FloatArray
     cross_bias: FloatArray
     suppress: FloatArray
@@ -109,7 +208,6 @@ class Decoder:
         inputs: dict[str, Any] = {
             "ids": np.ascontiguousarray(rows.tokens, np.int64),
             "positions": (rows.first + request.depths).astype(np.int64),
-            "parents": rows.parents.astype(np.int64),
             "self_bias": rows.self_bias,
             "cross_bias": rows.cross_bias,
             "logits_at": np.tile(np.array(request.logits_at, np.int64)[None, :, None], (count, 1, 1)),
@@ -178,11 +276,10 @@ class DecoderState:
         rows = Rows(
             tokens=request.tokens,
             first=np.full((count, 1), cache.length),
-            parents=np.arange(count) if request.parents is None else np.array(request.parents),
             self_bias=decoder.causal_bias(cache.length, request),
             cross_bias=decoder.padding_bias(encoded),
             suppress=decoder.suppression(request),
-            cache=cache,
+            cache=cache.of(range(count) if request.parents is None else request.parents),
             cross_keys=encoded.cross_k,
             cross_values=encoded.cross_v,
         )

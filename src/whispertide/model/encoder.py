@@ -1,4 +1,4 @@
-"""What all encoder graphs share, dynamic and static: the mask over padding, a run, and windows as runtime tensors."""
+"""What all encoders share: the mask over padding, a run, and windows as runtime tensors."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,8 +8,7 @@ import numpy as np
 
 from whispertide.checkpoint import ModelDims
 from whispertide.graphs.contract import masked_value
-from whispertide.model.engine import Encoded
-from whispertide.model.limits import check_taps
+from whispertide.model.engine import Encoded, check_taps
 from whispertide.model.runtime import GraphSession
 from whispertide.types import FloatArray
 

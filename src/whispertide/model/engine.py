@@ -7,12 +7,102 @@ which it has. What an engine cannot do it refuses by name, with a `GraphError` o
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
-from whispertide.checkpoint import Checkpoint
-from whispertide.model.request import DecodeOutput, DecodeRequest, Head
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.checkpoint import Checkpoint, ModelDims
+from whispertide.errors import GraphError
 from whispertide.options import EngineOptions
-from whispertide.types import FloatArray
+from whispertide.types import FloatArray, IntArray
+
+Array = TypeVar("Array", FloatArray, IntArray)
+Head = tuple[int, int]  # (decoder layer, attention head)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRequest:
+    """One decoder run for all rows of one search.
+
+    tokens     [rows, length]  ids to feed after what is cached
+    parents    [rows]          which cached row each row continues; None = row i continues row i
+    logits_at  [n]             positions within `tokens` whose next-token distribution is wanted
+    suppress   [vocab] or [rows, vocab]   added to the logits (0 or -inf) before anything is computed from them
+    need       "top": the best `TOP` candidates, "times": those and the best timestamps, "logits": the whole
+    distribution
+    draft      how many of the tokens, the last ones, are a guess: they may leave the cache again
+    follows    [length]        where the tokens are a tree: the place within `tokens` of the one that each comes after
+               (-1: what is cached), which stands before it; None: each comes after the one before it
+    hidden     whether the hidden states are wanted too
+    """
+
+    tokens: IntArray
+    logits_at: tuple[int, ...]
+    parents: tuple[int, ...] | None = None
+    suppress: FloatArray | None = None
+    need: Literal["top", "times", "logits"] = "top"
+    draft: int = 0
+    follows: tuple[int, ...] | None = None
+    hidden: bool = False
+
+    @property
+    def depths(self) -> IntArray:
+        """[length] how far after the cache each token stands."""
+        if self.follows is None:
+            return np.arange(self.tokens.shape[1])
+        depths: list[int] = []
+        for before in self.follows:
+            depths.append(0 if before < 0 else depths[before] + 1)
+        return np.array(depths, np.int64)
+
+    @property
+    def sees(self) -> npt.NDArray[np.bool_]:
+        """[length, length] which of the tokens each may attend to: itself and those that it comes after."""
+        length = self.tokens.shape[1]
+        if self.follows is None:
+            return np.tri(length, dtype=np.bool_)
+        seen = np.eye(length, dtype=np.bool_)
+        for place, before in enumerate(self.follows):
+            if before >= 0:
+                seen[place] |= seen[before]
+        return seen
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOutput:
+    """What a decoder run gives back; n = len(request.logits_at).
+
+    top_ids      [rows, n, TOP] token ids, best first
+    top_logprobs [rows, n, TOP] their log-probabilities (after suppression)
+    time_ids     [rows, n, TOP] the best timestamp tokens, best first
+    time_logprobs [rows, n, TOP] their log-probabilities among all tokens
+    time_mass    [rows, n] log of the probability that the next token is a timestamp
+    logits       [rows, n, vocab] after suppression; None unless the request needs them
+    attention    [heads, rows, length, frames] softmaxed cross-attention of the chosen heads; None if none chosen.
+                 Row k is that of the query which *predicts* the token after fed token k.
+    hidden       [rows, length, width] what the decoder gives out after each fed token, before the vocabulary; None
+                 unless the request asks for it
+    no_speech_prob   where the logits that tell it are not given back; else nan
+    """
+
+    top_ids: IntArray | None = None
+    top_logprobs: FloatArray | None = None
+    time_ids: IntArray | None = None
+    time_logprobs: FloatArray | None = None
+    time_mass: FloatArray | None = None
+    logits: FloatArray | None = None
+    attention: FloatArray | None = None
+    hidden: FloatArray | None = None
+    no_speech_prob: float = float("nan")
+
+
+def required(array: Array | None, name: str) -> Array:
+    """`array`, or a `ValueError` naming the part of the output that the decoder left out."""
+    if array is None:
+        raise ValueError(f"expected the decoder output to hold {name}, as the request asked; it does not")
+    return array
+
 
 LAST_LAYER = -1  # a tap: what the encoder gives out, after its last norm
 
@@ -109,3 +199,49 @@ class EngineClass(Protocol):
 
     def accelerated(self) -> bool:
         """Whether it computes on something else than the processor."""
+
+
+def check_mel(mel: FloatArray, dims: ModelDims, valid_frames: int | None) -> tuple[int, int]:
+    """How many encoder frames a window has, and how many of them are valid. Raises `GraphError` for other shapes."""
+    limit = 2 * dims.n_audio_ctx
+    columns = mel.shape[-1] if mel.ndim == 2 else -1
+    if mel.ndim != 2 or mel.shape[0] != dims.n_mels or columns % 2 or not 2 <= columns <= limit:
+        raise GraphError(
+            f"expected log-mel of shape [{dims.n_mels}, an even number from 2 to {limit}]; got {mel.shape}"
+        )
+    frames = columns // 2
+    valid = frames if valid_frames is None else valid_frames
+    if not 0 < valid <= frames:
+        raise GraphError(f"expected 1 to {frames} valid frames; got {valid}")
+    return frames, valid
+
+
+def check_stateless(state: EncoderState | None) -> None:
+    """Raise `GraphError` for an encoder state, in an engine whose encoder hears every window on its own."""
+    if state is not None:
+        raise GraphError(
+            f"expected no encoder state: this encoder hears every window on its own; got one of {state.frames} frames"
+        )
+
+
+def check_taps(taps: Sequence[int], known: Sequence[int]) -> None:
+    """Raise `GraphError` for layers other than the `known` ones, whose output the encoder gives out."""
+    if unknown := sorted({*taps} - {LAST_LAYER, *known}):
+        layers = ", ".join(map(str, (LAST_LAYER, *known)))
+        raise GraphError(f"expected taps of the encoder layers that this engine gives out ({layers}); got {unknown}")
+
+
+def check_heads(heads: Sequence[Head], dims: ModelDims) -> None:
+    """Raise `GraphError` for a head that the decoder has not."""
+    for layer, head in heads:
+        if not (0 <= layer < dims.n_text_layer and 0 <= head < dims.n_text_head):
+            raise GraphError(
+                f"expected attention heads within {dims.n_text_layer} layers of {dims.n_text_head}; "
+                f"got layer {layer}, head {head}"
+            )
+
+
+def check_context(past: int, length: int, dims: ModelDims) -> None:
+    """Raise `GraphError` where so many tokens after so many do not fit into the text context."""
+    if past + length > dims.n_text_ctx:
+        raise GraphError(f"expected at most {dims.n_text_ctx} tokens of text context; got {past} + {length}")

@@ -8,9 +8,8 @@ of different speed. Knows neither threads nor rounds: `hand_over` is somebody el
 from collections.abc import Callable, Sequence
 
 from whispertide.model.decoder import DecoderState
-from whispertide.model.engine import Encoded, Engine
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Engine, Head
 from whispertide.model.onnx_engine import of_onnx_runtime
-from whispertide.model.request import DecodeOutput, DecodeRequest, Head
 
 
 class ExchangedEngine:

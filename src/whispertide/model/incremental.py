@@ -14,8 +14,7 @@ from whispertide.checkpoint import ModelDims
 from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
 from whispertide.model.encoder import in_runtime
-from whispertide.model.engine import Encoded, EncoderState
-from whispertide.model.limits import check_taps
+from whispertide.model.engine import Encoded, EncoderState, check_taps
 from whispertide.model.runtime import GraphSession
 from whispertide.types import FloatArray
 

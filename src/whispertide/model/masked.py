@@ -18,8 +18,7 @@ from whispertide.checkpoint.mask import Mask
 from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
 from whispertide.model.encoder import in_runtime, run_encoder
-from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState
-from whispertide.model.limits import check_taps
+from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState, check_taps
 from whispertide.model.runtime import GraphSession
 from whispertide.types import FloatArray
 

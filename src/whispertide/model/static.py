@@ -13,10 +13,8 @@ from whispertide.checkpoint import Checkpoint
 from whispertide.errors import GraphError
 from whispertide.graphs.chunks import MASKED, encoder_name, frames_of, read_manifest
 from whispertide.model.encoder import run_encoder
-from whispertide.model.engine import DecoderRun, Encoded, EncoderState
-from whispertide.model.limits import check_stateless
+from whispertide.model.engine import DecoderRun, Encoded, EncoderState, Head, check_stateless
 from whispertide.model.qnn import QnnOptions
-from whispertide.model.request import Head
 from whispertide.model.runtime import GraphSession, choose_provider, open_session
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray

@@ -12,9 +12,7 @@ import numpy as np
 
 from whispertide.errors import GraphError
 from whispertide.graphs.chunks import DUMMY, MASKED, Chunk, decoder_name
-from whispertide.model.engine import Encoded
-from whispertide.model.limits import check_heads
-from whispertide.model.request import Head
+from whispertide.model.engine import Encoded, Head, check_heads
 from whispertide.model.static import StaticEngine
 from whispertide.types import FloatArray
 

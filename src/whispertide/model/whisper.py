@@ -5,6 +5,7 @@ from functools import cached_property
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
+from whispertide.checkpoint.generation import Heads, heads_or_later_half
 from whispertide.checkpoint.low_rank import merged
 from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import MaskedAdapter
@@ -30,6 +31,11 @@ class WhisperModel:
         self.encode = engine.encode
         self.decoder = engine.start
         self._masked: dict[Mask, WhisperModel] = {}
+
+    @cached_property
+    def alignment_heads(self) -> Heads:
+        """The (layer, head) pairs that follow the audio: those that the checkpoint names, or else those of the rule."""
+        return heads_or_later_half(self.generation.alignment_heads, self.dims)
 
     def view(self, options: EngineOptions) -> "WhisperModel":
         """The same model in an engine of its own. Raises what `open_engine` raises."""

@@ -283,10 +283,10 @@ class Hub:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _put(self, live: LiveSession, command: Command) -> None:
-        live.put(command)
-        if self.journal is not None:
+        if self.journal is not None:  # first: a step in progress may take it at once and write its state
             self.journal.put(live, command)
-        else:
+        live.put(command)
+        if self.journal is None:
             live.safe = live.accepted
         self.scheduler.wake(live)
 

@@ -154,17 +154,18 @@ class Journal:
         return self
 
     def put(self, live: LiveSession, command: Command) -> None:
-        """A command came in; `live.safe` follows once it is written. Called in the event loop."""
-        known = self._known.get(live.id)
+        """A command comes in, and the session does not have it yet; `live.safe` follows once it is written."""
+        known, count = self._known.get(live.id), len(command.samples) if isinstance(command, Audio) else 0
+        accepted = live.accepted + count
         if known is None:
-            live.safe = live.accepted
+            live.safe = accepted
             return
         kind, data = packed(command)
         start = known.samples
-        known.samples += len(command.samples) if isinstance(command, Audio) else 0
+        known.samples += count
         row = (live.id, known.commands, kind, start, known.samples, data)
         known.commands += 1
-        loop, accepted = asyncio.get_running_loop(), live.accepted
+        loop = asyncio.get_running_loop()
 
         def safe() -> None:
             live.safe = max(live.safe, accepted)

@@ -22,6 +22,7 @@ from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry, Outbox
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
 from whispertide.session import Session
+from whispertide.session_state import SessionState
 from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.schedule import ON_TIME, Lateness
 from whispertide.types import to_samples
@@ -106,6 +107,16 @@ class LiveSession:
             self.accepted += len(command.samples)
         self.finishing = self.finishing or isinstance(command, Finish)
         self.inbox.append(command)
+
+    def go_on(self, state: SessionState, recipe: Recipe, options: DecodeOptions) -> None:
+        """As it was in the server's earlier life: what it was asked for then it does now."""
+        self.session.restore(state)
+        self.asked_recipe, self.asked_options = recipe, options
+        self.ended = self.session.ended
+        for request in state.turns.requests:  # one at most
+            self._pending = Finish() if request.kind == "finish" else Flush()
+            self.finishing = request.kind == "finish"
+        self.level = -1  # whatever quality the state was saved with is set anew
 
     # --- in a worker thread ------------------------------------------------------------------------------------------
 

@@ -44,10 +44,7 @@ def rebuilt(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
     # A framing that was measured then might be another now.
     live = hub.build(kept.id, about.owner, about.model, about.settings, about.protocol, kept.recipe)
     if kept.state is not None and kept.recipe is not None and kept.options is not None:
-        live.session.restore(kept.state)
-        live.asked_recipe, live.asked_options = kept.recipe, kept.options
-        live.ended = live.session.ended
-        live.level = -1  # whatever quality the state was saved with is set anew
+        live.go_on(kept.state, kept.recipe, kept.options)
     live.outbox.next_seq = kept.next_seq
     live.outbox.add(kept.entries)
     live.commands = kept.taken

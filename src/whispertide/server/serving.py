@@ -28,6 +28,7 @@ from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
 from whispertide.server.listening import BACKLOG, HANDSHAKE_S, Admission, Listener, listen, raise_file_limit
+from whispertide.server.memory import map_large_pieces
 from whispertide.server.options import Address, ServerOptions
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
@@ -104,6 +105,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         """Listen, then say where. Raises `OSError` if a port is taken."""
+        map_large_pieces()
         limits = self.hub.options.limits
         most = min(limits.connections + _PLAIN, raise_file_limit())
         found = listen(self.config.host, self.config.port, Admission(most, limits.per_address))

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple
 
-from whispertide.decoding.frontier import Frontier
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
+from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord
-from whispertide.decoding.watch import Watch
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import check_range, setting
 from whispertide.streaming.repetition import CONTEXT, waits, without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
+from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, spoken, steady
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, align_down, to_samples
+from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, Word, align_down, to_samples
 
 Truncate = Literal["none", "last-word", "near-end", "detector"]
 Memory = Literal["segments", "words"]
@@ -43,7 +43,8 @@ class AlignAttState:
     words     confirmed words in the window: the forced prefix
     context   confirmed text before the window
     attended  the sample that the newest token attended to; None: not known, any place is right
-    guess     the words after the confirmed ones
+    guess     the words after the confirmed ones, each of which so many `rounds` in a row heard
+    shown     what of the guess is shown, where not all of it is
     """
 
     start: int
@@ -52,6 +53,8 @@ class AlignAttState:
     context: str = ""
     attended: int | None = None
     guess: tuple[TokenWord, ...] = ()
+    rounds: tuple[int, ...] = ()
+    shown: tuple[Word, ...] = ()
 
     def copy(self) -> "AlignAttState":
         """An independent copy."""
@@ -63,7 +66,8 @@ class AlignAtt(Attending):
     """The policy. A round's attention must keep away from the frontier.
 
     A window whose decode ends in a backward shift is heard once more in another framing: in the last round, where what
-    is dropped is lost, and wherever `shift_guard` watches.
+    is dropped is lost, and wherever `shift_guard` watches. Where one of these guards is on, rewinds count in the last
+    round, too; as published they do not.
     """
 
     kind: ClassVar[str] = "align-att"
@@ -103,6 +107,18 @@ class AlignAtt(Attending):
         most=1,
     )
     settle_s: float = setting(1.0, "the end of the window in which such words wait", least=0, most=CHUNK_SECONDS)
+    steadiness: float = setting(
+        0.0,
+        "the accepted share of confirmed words that would have changed: what is more likely to stay, by a learned "
+        "rule, is confirmed, and what has waited for `settle_s`; `margin_s`, `truncate` and `doubt` say nothing then "
+        "(0 = they decide)",
+        least=0,
+        most=0.5,
+    )
+    calm: float = setting(
+        0.0, "words of the guess that are less likely to stay are not shown (0 = all are)", least=0, most=0.99
+    )
+    rule: str = setting("", "the learned rule, as `whispertide train steadiness` prints it; empty: the shipped one")
     memory: Memory = setting(
         "segments",
         '"segments": the oldest rounds\' audio goes when the window is full; "words": windows of about `window_s`, '
@@ -131,6 +147,8 @@ class AlignAtt(Attending):
         """A usual window fits into the longest."""
         Attending.check(self)
         check_range("window_s", self.window_s, 1, self.hard_cap_s)
+        if self.rule:
+            read_rule(self.rule)
 
     @property
     def usual_s(self) -> float:
@@ -166,9 +184,10 @@ class AlignAtt(Attending):
             last_frame = (state.attended - state.start) // FRAME_SAMPLES
         always = _always(self, search)
         guesses = always.one_text and not is_last and level < 2
+        guards_last = is_last and (self.backward_s > 0 or self.shift_guard)
         rule = Frontier(
             margin=frames(self.margin_last_s) if is_last else self.margin,
-            rewind=None if is_last else rewind,
+            rewind=rewind if guards_last or not is_last else None,
             last_frame=last_frame,
             beyond=self.beyond if guesses else 0,
             back=frames(self.backward_s) or None,
@@ -177,8 +196,10 @@ class AlignAtt(Attending):
         hearing = replace(
             always.hearing,
             watch=(rule, self.shift()) if self.shift_guard else (rule,),
-            again=self._again(rule, is_last),
+            again=(_far(rule),) if guards_last else (rule,) if self.shift_guard else None,
+            believes_jumps=guards_last,
             unheard_from=self._heard_to(state) if is_last else None,
+            unbounded=(replace(_far(rule), margin=None),) if guards_last else (),
         )
         window = Span(state.start, frontier)
         guess = tuple(token for word in state.guess for token in word.tokens)
@@ -192,12 +213,6 @@ class AlignAtt(Attending):
             is_last=is_last,
             level=level,
         )
-
-    def _again(self, rule: Frontier, is_last: bool) -> tuple[Watch, ...] | None:
-        """What watches a window that is heard once more. No audio follows the last round, so then it may look back."""
-        if is_last:
-            return (replace(rule, back=None),) if self.shift_guard or rule.back is not None else None
-        return (rule,) if self.shift_guard else None
 
     def level(self, load: int) -> int:
         """Declared steps of lowered quality under that load (`schedule.Schedule.load`).
@@ -215,36 +230,59 @@ class AlignAtt(Attending):
         confirmed: list[TokenWord] = []
         if rewound:
             state.attended = None
+            if is_last:  # in both framings; what an earlier round has heard is the best there is
+                confirmed, state.guess = list(state.guess), ()
         elif heard is not None:
-            confirmed = self._take(state, heard, is_last)
+            confirmed = self._take(state, heard, result.plan)
         elif is_last:  # too short to be heard
-            confirmed, state.guess = list(state.guess), ()
+            confirmed, state.guess, state.rounds = list(state.guess), (), ()
         state.ends.append(end)
         if not is_last:
             confirmed += self._bound(state, end, result.plan.level)
         return Commit(
             tuple(word.word for word in confirmed),
-            tuple(word.word for word in state.guess),
+            state.shown if self.calm and not is_last else tuple(word.word for word in state.guess),
             min(state.start, align_down(end)),
             result.plan.level,
         )
 
     # --- which words --------------------------------------------------------------------------------------------------
 
-    def _take(self, state: AlignAttState, heard: HeardWords, is_last: bool) -> list[TokenWord]:
+    def _take(self, state: AlignAttState, heard: HeardWords, plan: RoundPlan) -> list[TokenWord]:
         """The words that are confirmed now; the others become the guess."""
-        words = [word for word in heard.words if word.word.text.strip()]
-        firm = len(words) if is_last else sum(bool(word.word.text.strip()) for word in heard.words[: heard.firm])
-        if not is_last and firm and self._holds(words[firm - 1], heard, state, is_newest=firm == len(words)):
-            firm -= 1
-        if not is_last:
-            firm = self._certain(words[:firm], state.start + heard.frames * FRAME_SAMPLES)
+        words, facts = spoken(heard.words), self.known(state, heard, plan)
+        chances = read_rule(self.rule).chances(facts) if self.steadiness or self.calm else ()
+        if plan.is_last:
+            firm = len(words)
+        elif self.steadiness:  # a word that is known to go on waits
+            firm = steady(facts, chances, self.steadiness, settle=to_samples(self.settle_s))
+            firm = min(firm, len(words) - (heard.word_ended is False and bool(words)))
+        else:
+            firm = self._attentive(state, heard)
         if heard.last_frame is not None:
             state.attended = state.start + heard.last_frame * FRAME_SAMPLES
         confirmed = self._without_loops(state, words[:firm])
         state.words += confirmed
-        state.guess = tuple(words[firm:])
+        state.guess, state.rounds = tuple(words[firm:]), tuple(known.rounds for known in facts[firm:])
+        if self.calm:
+            at = words[firm - 1].end if firm else state.start
+            guess, sure = state.guess, chances[firm:]
+            state.shown = calm(state.shown, guess, sure, least=self.calm, confirmed=at, end=plan.window.end)
         return confirmed
+
+    def known(self, state: AlignAttState, heard: HeardWords, plan: RoundPlan) -> tuple[Facts, ...]:
+        """What is known of each word that was heard, before the round is applied."""
+        firm, end = len(spoken(heard.words[: heard.firm])), plan.window.end
+        step = end - (state.ends[-1] if state.ends else state.start)
+        return facts_of(spoken(heard.words), state.guess, state.rounds, firm=firm, end=end, step=step)
+
+    def _attentive(self, state: AlignAttState, heard: HeardWords) -> int:
+        """How many words stand by the thresholds."""
+        words = spoken(heard.words)
+        firm = len(spoken(heard.words[: heard.firm]))
+        if firm and self._holds(words[firm - 1], heard, state, is_newest=firm == len(words)):
+            firm -= 1
+        return self._certain(words[:firm], state.start + heard.frames * FRAME_SAMPLES)
 
     def _holds(self, word: TokenWord, heard: HeardWords, state: AlignAttState, *, is_newest: bool) -> bool:
         """Whether the last firm word may still be spoken."""
@@ -326,10 +364,15 @@ class AlignAtt(Attending):
         cut = forced_cut([word.word for word in state.guess], Span(state.start, end), least)
         forced = list(state.guess[: cut.confirm])
         state.words += forced
-        state.guess = state.guess[cut.confirm :]
+        state.guess, state.rounds = state.guess[cut.confirm :], state.rounds[cut.confirm :]
         state.attended = None
         self._move(state, cut.cut)
         return forced
+
+
+def _far(rule: Frontier) -> Frontier:
+    """The rule where the last window is heard once more: only a jump as long as a rewind is believed, and ends it."""
+    return replace(rule, back=rule.rewind)
 
 
 class _Always(NamedTuple):

@@ -103,7 +103,7 @@ def allocate(model: "WhisperModel", recipe: Recipe) -> tuple[Recipe, Allocation 
 
     Warns where `executor=auto` finds that nothing was measured: then rounds are serial.
     """
-    if recipe.executor.kind == "serial":
+    if recipe.executor.kind in ("serial", "hybrid"):
         return recipe, None
     known = [item.allocation for item in recall(model, recipe.name)]
     if recipe.executor.kind == "pipelined":

@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING
 
 from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
 from whispertide.decoding.accept import GREEDY
-from whispertide.decoding.alignment import alignment_heads
-from whispertide.decoding.draft import in_turn
+from whispertide.decoding.draft import Reference, in_turn
 from whispertide.decoding.end import End, SecondBest
-from whispertide.decoding.guards import RepetitionGuard, SameToken
+from whispertide.decoding.guards import Halt, Head, RepetitionGuard, SameToken, Scene, Watch, WatchingGuard
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, StopReason, run_search
-from whispertide.decoding.token_search import TokenSearch, joined, truncation
+from whispertide.decoding.token_search import TokenSearch, build_search, joined, truncation
 from whispertide.decoding.token_words import Sampled, TokenWord, WordTimes, read_words, whole_characters
 from whispertide.decoding.unrolled import run_unrolled
-from whispertide.decoding.watch import Halt, Head, Scene, Watch, WatchingGuard
-from whispertide.decoding.window import build_search
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.model.engine import LAST_LAYER
 from whispertide.model.unrolled import start_chunks
@@ -59,8 +55,9 @@ class Listening:
     retry           if the decode halts just there again, hear the window once more, padded to 30 s and unwatched
     again           if attention shifts backward, hear the window once more, watched by these alone: padded to 30 s, or
                     bare where it was padded; None: what stands before the shift is all that was heard
-    unheard_from    earlier rounds have heard the audio up to this sample; where a guard of the attention stops more
-                    than `UNHEARD` before the end of the window, it is decoded again unwatched; None: never
+    believes_jumps  a rewind asks for that, too, and text that ends in either is never heard unwatched
+    unheard_from    heard by earlier rounds up to this sample; where a guard stops more than `UNHEARD` before the
+                    window's end, it is decoded again, watched by `unbounded` alone; None: never
     rescue          if the mean log-probability is lower, try again with `rescue_beam` hypotheses; None: never
     unrolled        search greedily in static graphs of several steps each, as far as these hold the text
     keep_attention  put the attention into the result
@@ -82,7 +79,9 @@ class Listening:
     detect_end: bool = False
     retry: Halt | None = None
     again: tuple[Watch, ...] | None = None
+    believes_jumps: bool = False
     unheard_from: int | None = None
+    unbounded: tuple[Watch, ...] = ()
     rescue: float | None = None
     rescue_beam: int = 5
     unrolled: bool = False
@@ -158,8 +157,7 @@ class AttendedDecode:
 
     def run(self, listen: Listening, detector: WordEndDetector | None) -> HeardWords:
         """Decode as `listen` says; `detector` is asked whether the last word was spoken to its end."""
-        began = time.perf_counter()
-        prompt = self._prompt(listen)
+        began, prompt = time.perf_counter(), self._prompt(listen)
         watchers = self._search(listen, prompt)
         self.job.costs.append(Cost("decode", time.perf_counter() - began, steps=self.found.steps))
         best = self.found.best
@@ -174,8 +172,7 @@ class AttendedDecode:
         )
         if self.found.no_speech_prob > listen.no_speech:
             return heard
-        began = time.perf_counter()
-        words = self._words(best, prompt, listen)
+        began, words = time.perf_counter(), self._words(best, prompt, listen)
         self.job.costs.append(Cost("align", time.perf_counter() - began))
         firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
         firm = _whole_words(words, firm_tokens)
@@ -187,7 +184,7 @@ class AttendedDecode:
     def _prompt(self, listen: Listening) -> Prompt:
         """Context, start sequence and forced prefix, fitted into the text context."""
         tokenizer, plan, room = self.tokenizer, self.job.plan, self.model.dims.n_text_ctx - MARGIN_TOKENS
-        start = tokenizer.sot_sequence(self.language, self.job.options.task, timestamps=False)
+        start = self.job.equipment.start(self.language, self.job.options.task)
         prefix = self.prefix[-(room - len(start) - 1) :] if self.prefix else ()
         self.prefix = prefix
         left = min(listen.context_tokens, room - len(start) - len(prefix) - 1)
@@ -287,8 +284,7 @@ class AttendedDecode:
     ) -> SearchResult:
         """`sure` is what chunks have found, or else what an earlier round has: checked as one block."""
         rules, end, reference = self._rules(listen, options), self._end(listen), self.job.plan.reference
-        if sure:
-            reference = Reference.exactly(sure)
+        reference = Reference.exactly(sure) if sure else reference
         drafter = self.job.equipment.drafter
         ahead = None if drafter is None else drafter.draft(prompt)
         if end is not None:  # whatever the options say: the second-best token is greedy search's
@@ -318,7 +314,7 @@ class AttendedDecode:
         return SecondBest(self.kinds.speaks, self.tokenizer.eot, least, listen.real_end)
 
     def _heads(self, listen: Listening) -> tuple[Head, ...]:
-        wanted = {*alignment_heads(self.model)}
+        wanted = {*self.model.alignment_heads}
         for watch in listen.watch:
             wanted.update(watch.heads(self.model))
         return tuple(sorted(wanted))
@@ -335,7 +331,7 @@ class AttendedDecode:
             return ()
         count = whole_characters(self.tokenizer, best.tokens)
         heads = self._heads(listen)
-        rows = [heads.index(head) for head in alignment_heads(self.model)]
+        rows = [heads.index(head) for head in self.model.alignment_heads]
         window = self.job.plan.window
         frames = self.encoded.valid_frames if self.job.hushed else self.frames
         sampled = Sampled(

@@ -13,6 +13,7 @@ from whispertide.decoding.truncation import TruncationDetector
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.allocation import Allocation, split_evenly
+from whispertide.streaming.executors import Hybrid
 from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.hush import HushWord, suffix_for
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 
-ExecutorKey = tuple[Framing, bool, Search | None]
+ExecutorKey = tuple[Framing, bool, Search | None, Hybrid | None]
 
 
 def make_executor(
@@ -49,6 +50,10 @@ def make_executor(
     if allocation is None and recipe.executor.kind == "pipelined":
         allocation = split_evenly(model.options)
     equipment = _equipment(model, recipe, detector, hush, allocation)
+    if isinstance(recipe.executor, Hybrid):
+        from whispertide.streaming.hybrid import hybrid_executor  # with it comes an HTTP client
+
+        return hybrid_executor(SerialExecutor(equipment), recipe.executor)
     if allocation is None or allocation.decoder is None:
         return SerialExecutor(equipment)
     exchange = Exchange(equipment.encodes, allocation.exchange) if allocation.exchange else None
@@ -87,8 +92,9 @@ def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel
 
 def executor_key(recipe: Recipe) -> ExecutorKey:
     """All of a recipe that an executor depends on."""
-    search = recipe.search
-    return recipe.framing, _detects(recipe), search if search.kind in ("unrolled", "drafted") else None
+    search, where = recipe.search, recipe.executor
+    built = search if search.kind in ("unrolled", "drafted") else None
+    return recipe.framing, _detects(recipe), built, where if isinstance(where, Hybrid) else None
 
 
 def _detects(recipe: Recipe) -> bool:

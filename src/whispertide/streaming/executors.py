@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from whispertide.streaming.choice import Choice
+from whispertide.streaming.choice import Choice, setting
+from whispertide.streaming.offramp import Offramp, Signal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +31,26 @@ class Auto(Where):
     """Whatever `whispertide profile` found best on this machine."""
 
     kind: ClassVar[str] = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hybrid(Where):
+    """In the background, one round after the other; the last of an utterance here or on a server (pilot inference).
+
+    Which server is no part of a recipe: `WHISPERTIDE_REMOTE` says it (`hybrid`). Without one all is heard here.
+    """
+
+    kind: ClassVar[str] = "hybrid"
+    offramp: Signal = setting(
+        "perplexity",
+        'what sends an utterance there: the newest pilot\'s "perplexity", the "entropy" of its first token, or '
+        '"random" choice',
+    )
+    threshold: float = setting(2.0, "it is sent where that is more than this (0 = always)", least=0, most=1e6)
+    remote_s: float = setting(2.0, "so long after the end of speech its answer counts", least=0.05, most=60)
+    tries: int = setting(2, "requests in all, as long as there is time", least=1, most=10)
+    early: bool = setting(False, "uploads begin while somebody speaks, where the pilots are that unlikely")
+
+    def decides(self) -> Offramp:
+        """What decides."""
+        return Offramp(self.offramp, self.threshold)

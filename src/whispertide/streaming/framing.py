@@ -6,6 +6,8 @@
     buckets         zeros up to the next of 3, 4, 5, 6 or 30 s, so that few shapes occur (NPUsper); the decoder does not
                     attend to the padding, but the encoder's self-attention does;
                     with `masked` the encoder does not attend to it either
+    zeros           a second of zeros after the audio, which the decoder sees, and at least so many seconds in all: a
+                    short form of the padding that Whisper knows
     auto            for a recipe, one of the above by what the checkpoint knows (`short_windows`); no framing itself
     masked          zeros up to 30 s, in blocks that do not hear each other, each encoded once (`streaming.masked`)
     hush            a learned sound after the audio, which tells the model that speech ends here, and no padding; as
@@ -25,7 +27,7 @@ import numpy as np
 from whispertide.decoding.longform import pad30
 from whispertide.errors import OptionError
 from whispertide.streaming.choice import Choice, setting
-from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
+from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.checkpoint import Checkpoint
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
 SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
-BUCKETS = tuple(s * SAMPLE_RATE // FRAME_SAMPLES for s in (3, 4, 5, 6, 30))  # encoder frames
+FRAMES_PER_S, MEL_PER_S = SAMPLE_RATE // FRAME_SAMPLES, SAMPLE_RATE // HOP_LENGTH
+BUCKETS = tuple(s * FRAMES_PER_S for s in (3, 4, 5, 6, 30))  # encoder frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +49,20 @@ class Framing(Choice):
 
     fixed: ClassVar[bool] = False
     streams: ClassVar[bool] = False
+    title: ClassVar[str] = "windows as the recipe says"
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """Encode one window of normalised log-mel [n_mels, frames]; `taps`: layers whose output is wanted too."""
         raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """What its windows are, for people."""
+        return self.title
+
+    def length_s(self, seconds: float) -> float:
+        """How long a window of so many seconds is to the encoder."""
+        return seconds
 
     def after(
         self, model: "WhisperModel", mel: FloatArray, state: "EncoderState | None", *, taps: Sequence[int] = ()
@@ -78,11 +91,16 @@ class Pad30(Framing):
     """Every window is padded to 30 s: Whisper's own framing."""
 
     kind: ClassVar[str] = "pad30"
+    title: ClassVar[str] = "30 s of padding"
     fixed: ClassVar[bool] = True
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """With zeros up to 30 s."""
         return pad30(model, mel, taps=taps)
+
+    def length_s(self, seconds: float) -> float:
+        """Always the same."""
+        return CHUNK_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +108,7 @@ class Bare(Framing):
     """Windows as long as they are."""
 
     kind: ClassVar[str] = "bare"
+    title: ClassVar[str] = "bare windows"
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """The audio alone; an odd last mel frame gets one of zeros, because the encoder takes them in pairs."""
@@ -101,6 +120,7 @@ class Buckets(Framing):
     """Windows padded to 3, 4, 5, 6 or 30 s, which the decoder does not attend to (NPUsper)."""
 
     kind: ClassVar[str] = "buckets"
+    title: ClassVar[str] = "buckets of 3 to 30 s"
     fixed: ClassVar[bool] = True
     masked: bool = setting(False, "the encoder does not attend to the padding either")
 
@@ -110,26 +130,58 @@ class Buckets(Framing):
         bucket = next(bucket for bucket in BUCKETS if bucket >= valid)
         return model.encode(_padded(mel, 2 * bucket), valid_frames=valid, mask_padding=self.masked, taps=taps)
 
+    def length_s(self, seconds: float) -> float:
+        """The length of the bucket."""
+        return next(bucket for bucket in BUCKETS if bucket >= seconds * FRAMES_PER_S) / FRAMES_PER_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zeros(Framing):
+    """Windows with some zeros after them, of some length at least; as all padding that Whisper knows, to be attended
+    to.
+    """
+
+    kind: ClassVar[str] = "zeros"
+    zeros_s: float = setting(1.0, "seconds of zeros after the audio", least=0, most=CHUNK_SECONDS)
+    whole_s: float = setting(0.0, "at least so long is the window with its zeros", least=0, most=CHUNK_SECONDS)
+
+    @property
+    def name(self) -> str:
+        """With the least length, where there is one."""
+        return f"windows padded to {self.whole_s:g} s" if self.whole_s else f"{self.zeros_s:g} s of padding"
+
+    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+        """With zeros, but never more than 30 s."""
+        frames = round(self.length_s(mel.shape[1] / MEL_PER_S) * MEL_PER_S)
+        return model.encode(_padded(mel, frames + frames % 2), taps=taps)
+
+    def length_s(self, seconds: float) -> float:
+        """With its zeros."""
+        return min(CHUNK_SECONDS, max(seconds + self.zeros_s, self.whole_s))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hush(Bare):
     """As long as they are, with a hush word after them, which the model then must have (WhisperFlow)."""
 
     kind: ClassVar[str] = "hush"
+    title: ClassVar[str] = "a hush word after every window"
     hush_s: float = setting(0.5, "length of the hush word in seconds", least=SHORTEST_HUSH_S, most=LONGEST_HUSH_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open(Framing):
-    """Left open: bare for a checkpoint that has heard short windows, else padded to 30 s where this machine is quick
-    enough, else bare with `shift_guard` (`short_windows`).
+    """Left open: as `whispertide tune` found; else bare for a checkpoint that has heard short windows, or padded as far
+    as this machine is quick enough for (`short_windows`).
     """
 
     kind: ClassVar[str] = "auto"
 
 
 PAD30, BARE = Pad30(), Bare()
-FRAMINGS: Mapping[str, type[Framing]] = MappingProxyType({each.kind: each for each in (Pad30, Bare, Buckets, Hush)})
+FRAMINGS: Mapping[str, type[Framing]] = MappingProxyType(
+    {each.kind: each for each in (Pad30, Bare, Buckets, Zeros, Hush)}
+)
 
 
 def get_framing(name: str) -> Framing:

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord
-from whispertide.decoding.watch import Halt
 from whispertide.streaming.attended_decode import HeardWords
 from whispertide.streaming.choice import check_range, setting
 from whispertide.streaming.repetition import CONTEXT, normalise, without_loops

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
 from whispertide.streaming.choice import Choice, check_range, setting
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops, normalise, waits

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
-from whispertide.decoding.reference import Reference
+from whispertide.decoding.draft import Reference
 from whispertide.model.engine import EncoderState
 from whispertide.model.exchanged import ExchangedEngine
 from whispertide.model.whisper import WhisperModel
@@ -37,8 +37,10 @@ class PipelinedRound:
     """A round on its way through the stages, after the round `before` it, whosever that is. Satisfies `stages.Pending`.
 
     `after` is the round before it of the same session, if that is under way; its encoder state is known once it has
-    left the first stage, and that is before this one gets there.
+    left the first stage, and that is before this one gets there. `alone`: it keeps both workers until it is done.
     """
+
+    alone: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -145,6 +147,7 @@ class PipelinedExecutor:
     """
 
     depth: int = 2
+    rounds: ClassVar[type[PipelinedRound]] = PipelinedRound
 
     def __init__(self, stages: Staged, exchange: Exchange | None = None) -> None:
         self.stages = stages
@@ -163,7 +166,7 @@ class PipelinedExecutor:
         """Begin to hear `audio` ([len(plan.window)] samples, not to be written to); returns at once."""
         of_session = after if isinstance(after, PipelinedRound) else None
         with self._lock:
-            begun = self._newest = PipelinedRound(plan, audio, options, state, of_session, self._newest)
+            begun = self._newest = self.rounds(plan, audio, options, state, of_session, self._newest)
         threading.Thread(target=begun.run, args=(self.stages, self.exchange), name="round").start()
         return begun
 

@@ -17,12 +17,14 @@ from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.choice import Choice, field_types, parse_value
-from whispertide.streaming.executors import Auto, Pipelined, Serial
-from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30
+from whispertide.streaming.executors import Auto, Hybrid, Pipelined, Serial
+from whispertide.streaming.final import Final
+from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30, Zeros
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.held_agreement import HeldAgreement
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.masked import Masked
+from whispertide.streaming.pilots import Pilots
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed, Rounds
 from whispertide.streaming.searches import Beam, Drafted, Greedy, Pruned, Search, Unrolled, Verified
@@ -35,11 +37,11 @@ def _named(*choices: type[Choice]) -> dict[str, type[Choice]]:
 
 # Axis -> name -> choice. A new one is a line here; one that is only used as a value needs none.
 CHOICES: Mapping[str, dict[str, type[Choice]]] = {
-    "schedule": _named(Fixed, BestEffort, Adaptive),
-    "framing": _named(Pad30, Bare, Buckets, Hush, Masked, Open, Blocks),
+    "schedule": _named(Fixed, BestEffort, Adaptive, Pilots),
+    "framing": _named(Pad30, Bare, Buckets, Zeros, Hush, Masked, Open, Blocks),
     "search": _named(Greedy, Beam, Unrolled, Pruned, Verified, Drafted),
-    "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable, HeldAgreement),
-    "executor": _named(Serial, Pipelined, Auto),
+    "policy": _named(LocalAgreement, AlignAtt, Grounded, Stable, HeldAgreement, Final),
+    "executor": _named(Serial, Pipelined, Hybrid, Auto),
 }
 
 

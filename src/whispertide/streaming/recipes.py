@@ -12,10 +12,12 @@ from whispertide.errors import UnknownRecipeError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.blocks import Blocks
+from whispertide.streaming.final import Final
 from whispertide.streaming.framing import Bare, Hush, Open, Pad30
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.held_agreement import HeldAgreement
 from whispertide.streaming.local_agreement import LocalAgreement
+from whispertide.streaming.pilots import Pilots
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.schedule import Adaptive, BestEffort, Fixed
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Verified
@@ -86,6 +88,15 @@ _WHISPERKIT = Recipe(
     search=Greedy(),
     policy=HeldAgreement(),
 )
+# For voice commands. The paper's network is not Whisper's, whose encoder hears a window as a whole: what pilots save is
+# the search.
+_PILOT = Recipe(
+    "pilot",
+    schedule=Pilots(),
+    framing=Open(),
+    search=Beam(beam=5),
+    policy=Final(),
+)
 # Ours: tuned by measurement, the ablations in docs/LOG.md and a search around it (benchmarks/search.py).
 _TIDE = Recipe(
     "tide",
@@ -100,6 +111,8 @@ _TIDE = Recipe(
         attention_floor=0.1,
         truncate="near-end",
         doubt=0.5,
+        steadiness=0.03,
+        calm=0.7,
         memory="words",
         context_tokens=60,
         beyond=12,
@@ -112,7 +125,16 @@ _TIDE = Recipe(
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
         recipe.name: recipe
-        for recipe in (_WHISPER_STREAMING, _WHISPERFLOW, _SIMULSTREAMING, _NPUSPER, _WHISPERRT, _WHISPERKIT, _TIDE)
+        for recipe in (
+            _WHISPER_STREAMING,
+            _WHISPERFLOW,
+            _SIMULSTREAMING,
+            _NPUSPER,
+            _WHISPERRT,
+            _WHISPERKIT,
+            _PILOT,
+            _TIDE,
+        )
     }
 )
 # What each is like, in a line, for whoever has to choose one (docs/guides/choosing.md has the figures).
@@ -124,6 +146,7 @@ ABOUT: Mapping[str, str] = MappingProxyType(
         "npusper": "Made for NPUs: short windows, the least computing, words every 2 s.",
         "whisperrt": "Every tenth of a second is heard once; needs a model with a causal adapter.",
         "whisperkit": "Two rounds must agree, and the last two words wait; for Apple's chips, every second.",
+        "pilot": "For voice commands: the whole utterance after its end, prepared while it is spoken.",
         "tide": "The model's attention decides, every 0.3 s: words soon, at little cost.",
     }
 )

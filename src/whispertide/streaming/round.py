@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from whispertide.decoding.draft import Drafter
+from whispertide.decoding.draft import Drafter, Reference
+from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
 from whispertide.decoding.longform import Cost, Stage
-from whispertide.decoding.reference import Reference
 from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
 from whispertide.decoding.search import Guard
-from whispertide.decoding.token_kinds import TokenKinds
+from whispertide.decoding.token_words import TokenKinds
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.events import RoundStats
 from whispertide.features import Features
@@ -28,7 +28,7 @@ from whispertide.graphs.chunks import layout_for, unrolled_decoder
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.static import StaticEngine
-from whispertide.options import DecodeOptions
+from whispertide.options import DecodeOptions, Task
 from whispertide.streaming.framing import Framing
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, Word
 
@@ -70,12 +70,26 @@ class Equipment:
     encoder: "WhisperModel | None" = None
     drafter: Drafter | None = None
     kinds: Callable[[str | None], TokenKinds] = field(init=False, repr=False)  # words from punctuation in a language
+    start: Callable[[str | None, Task], tuple[int, ...]] = field(init=False, repr=False)  # what begins a transcript
     _rules: Callable[[tuple[int, ...] | None, bool], Rules] = field(init=False, repr=False)
+    _languages: dict[str | None, DetectedLanguage] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         tokenizer = self.model.tokenizer
         self.kinds = lru_cache(maxsize=8)(lambda language: TokenKinds(tokenizer, language))
+        self.start = lru_cache(maxsize=8)(lambda language, task: tokenizer.sot_sequence(language, task, False))
         self._rules = lru_cache(maxsize=8)(self._make_rules)
+
+    def language(self, encoded: "Encoded", options: DecodeOptions) -> DetectedLanguage:
+        """The language of a round: what is wanted, English where there is no other, else what is heard in `encoded`.
+
+        Raises `UnknownLanguageError` for a wanted language that the checkpoint cannot write.
+        """
+        if options.language is None and self.model.tokenizer.is_multilingual:
+            return detect_language(self.model, encoded)
+        if options.language not in self._languages:
+            self._languages[options.language] = choose_language(self.model, lambda: encoded, options.language)
+        return self._languages[options.language]
 
     @property
     def encodes(self) -> "WhisperModel":
@@ -155,6 +169,7 @@ class RoundPlan:
     prefix   tokens forced at the start of the transcript of this window
     is_last  no audio follows in this utterance: margins and hold-backs are off
     level    declared steps by which quality is lowered in this round, because the machine is late
+    provisional  its result only helps a later round: if it is still under way when the utterance ends, it is given up
     """
 
     id: int
@@ -165,6 +180,7 @@ class RoundPlan:
     reference: Reference | None = None
     is_last: bool = False
     level: int = 0
+    provisional: bool = False
 
     def __post_init__(self) -> None:
         if self.window.start % FRAME_SAMPLES:

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from whispertide.decoding.draft import Drafter
+from whispertide.decoding.draft import Align, Drafter, Reference
 from whispertide.decoding.ngrams import Ngrams
 from whispertide.decoding.recurrent import Cell, Recurrent
-from whispertide.decoding.reference import Align, Reference
 from whispertide.streaming.choice import Choice, setting
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from whispertide.decoding.backward_shift import BackwardShift, ShiftRow
-from whispertide.decoding.language import choose_language
+from whispertide.decoding.guards import Halt
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import WordTimes
-from whispertide.decoding.watch import Halt
 from whispertide.errors import OptionError
 from whispertide.features import Features
 from whispertide.model.engine import LAST_LAYER, EncoderState
@@ -61,7 +60,7 @@ class SinglePass(Listening):
         frames = _encoder_frames(len(plan.window) // HOP_LENGTH)
         job.silence = _encoder_frames(features.frames) - frames
         detector = equipment.detector if self.detect_end else None
-        language = choose_language(model, lambda: encoded, options.language)
+        language = equipment.language(encoded, options)
         decode = AttendedDecode(job, encoded, min(frames, encoded.valid_frames), language.language, plan.prefix)
         listen: Listening = self
         heard = decode.run(listen, detector)
@@ -70,11 +69,11 @@ class SinglePass(Listening):
             listen, detector = again, None
             heard = replace(decode.run(listen, None), retried=True)
         if self._stopped_short(heard, plan):
-            heard = replace(decode.run(replace(listen, watch=()), detector), retried=heard.retried)
+            heard = replace(decode.run(replace(listen, watch=self.unbounded), detector), retried=heard.retried)
         return RoundResult(
             plan,
             heard,
-            language=language.language if model.dims.is_multilingual else None,
+            language=language.language if model.tokenizer.is_multilingual else None,
             language_probability=language.probability,
             costs=tuple(job.costs),
             stats=stats_of(job.costs, len(decode.found.best.tokens)),
@@ -86,7 +85,8 @@ class SinglePass(Listening):
             return None
         if halt == self.retry:  # the 30 s fallback of NPUsper: no guards of attention, the real end of text
             return replace(self, watch=(), real_end=True, must_speak=True, retry=None, detect_end=False)
-        if halt.reason == "backward-shift" and self.again is not None:
+        shifted = _turned_back(halt) if self.believes_jumps else halt.reason == "backward-shift"
+        if shifted and self.again is not None:
             return replace(self, watch=self.again, again=None, detect_end=False)
         return None
 
@@ -94,9 +94,9 @@ class SinglePass(Listening):
         """Whether a guard left audio unheard that no later round will hear.
 
         Attention is one sign among others. A first token that attends to the silence after the window, say, ends
-        the decode before it began, and a whole sentence would be lost.
+        the decode before it began, and a whole sentence would be lost. What turned back would only do so again.
         """
-        if self.unheard_from is None or heard.halt is None:
+        if self.unheard_from is None or heard.halt is None or (self.believes_jumps and _turned_back(heard.halt)):
             return False
         heard_to = heard.words[-1].spoken_by if heard.words else self.unheard_from
         return plan.window.end - heard_to > UNHEARD
@@ -110,6 +110,11 @@ class SinglePass(Listening):
         encoded = frame(job.equipment.model, mel)
         job.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
         return AttendedDecode(job, encoded, frames, language, () if is_fallback else job.plan.prefix)
+
+
+def _turned_back(halt: Halt) -> bool:
+    """Whether the decode was about to say again what it had said, or had lost its place."""
+    return halt.reason in ("backward-shift", "rewind")
 
 
 def _encoder_frames(mel_frames: int) -> int:

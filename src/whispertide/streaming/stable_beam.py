@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.accept import Beam
-from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.guards import RepetitionGuard
-from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.search import Guard, Hypothesized, run_search
@@ -99,14 +97,14 @@ class StableBeam:
     ) -> RoundResult[HeardStream]:
         """The text goes on."""
         model, encoded = equipment.model, opened.encoded
-        language = choose_language(model, lambda: encoded, options.language)
+        language = equipment.language(encoded, options)
         began = time.perf_counter()
         prompt, prefix = self._prompt(equipment, plan, options, language.language)
         watch = [*guards, RepetitionGuard(model.tokenizer.eot)] if self.loop_guard else [*guards]
         accept = Beam(options.beam, patience=1 / options.beam)  # the first hypothesis that ends, ends the round
         rules = equipment.rules(options, must_speak=False)
         search = StableSearch(prompt, rules, accept, self.earlier, last=self.last, rule=self.rule, guards=watch)
-        found = run_search(search, model.decoder(encoded, heads=alignment_heads(model)))
+        found = run_search(search, model.decoder(encoded, heads=model.alignment_heads))
         decoded = Cost("decode", time.perf_counter() - began, steps=found.steps)
         began = time.perf_counter()
         words = _words(equipment, plan, found.best, prompt, prefix, encoded.valid_frames, language.language)
@@ -115,7 +113,7 @@ class StableBeam:
         return RoundResult(
             plan,
             HeardStream(words, hypotheses, search.unwound, encoded.valid_frames),
-            language=language.language if model.dims.is_multilingual else None,
+            language=language.language if model.tokenizer.is_multilingual else None,
             language_probability=language.probability,
             costs=costs,
             stats=stats_of(costs, len(found.best.tokens)),
@@ -126,7 +124,7 @@ class StableBeam:
     ) -> tuple[Prompt, tuple[int, ...]]:
         """Start sequence and forced prefix; of a prefix that does not fit the end is kept."""
         model = equipment.model
-        start = model.tokenizer.sot_sequence(language, options.task, timestamps=False)
+        start = equipment.start(language, options.task)
         said = max((len(each.tokens) for each in self.earlier), default=0)
         room = model.dims.n_text_ctx - MARGIN_TOKENS - len(start) - said
         prefix = plan.prefix[-room:] if plan.prefix else ()

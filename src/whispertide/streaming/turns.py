@@ -174,7 +174,8 @@ class Turns:
     def due(self) -> RoundPlan | None:
         """The next round, or None until there is more audio or a result."""
         state = self.state
-        while len(state.in_flight) < self._max_in_flight:
+        self._give_up()
+        while len(state.in_flight) < self._max_in_flight and not self._is_preparing:
             if state.utterance is None and not self._begin():
                 if self._settle():
                     continue
@@ -250,7 +251,9 @@ class Turns:
         if not state.in_flight or utterance is None:
             return False
         full = utterance.last_end >= self.policy.limit(utterance.policy)
-        return full or utterance.last_planned or len(state.in_flight) >= self._max_in_flight
+        wanted = self.schedule.recorded or self._scheduled(utterance) is not None
+        busy = wanted if self._is_preparing else len(state.in_flight) >= self._max_in_flight
+        return full or utterance.last_planned or busy
 
     def behind(self, flight: Flight) -> int:
         """The audio after the last round. A replay has no lateness, and silence is nothing to be late for."""
@@ -259,6 +262,20 @@ class Turns:
         if self.schedule.recorded or state.requests or not is_speech:
             return 0
         return state.received - flight.plan.window.end
+
+    @property
+    def _is_preparing(self) -> bool:
+        """Whether a provisional round is in flight: then there is nothing to plan but the end of the utterance."""
+        return bool(self.state.in_flight) and self.state.in_flight[-1].plan.provisional
+
+    def _give_up(self) -> None:
+        """Take back a provisional round whose utterance is over. A replay's rounds came back, so they do again."""
+        state = self.state
+        first = state.gate_events[0] if state.gate_events else None
+        stopped = isinstance(first, SpeechStopped) and first.decided_at <= self._horizon
+        if (stopped or state.requests) and self._is_preparing and not self.schedule.recorded:
+            state.stale.add(state.in_flight[-1].plan.id)
+            state.take_back()
 
     @property
     def _horizon(self) -> int:

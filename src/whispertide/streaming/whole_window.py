@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Frame, OfflineSegment, Transcription
 from whispertide.decoding.search import Guard
 from whispertide.features import Features
@@ -74,7 +73,7 @@ class WholeWindow:
     ) -> RoundResult[HeardSegments]:
         """All of it, window after window."""
         model = equipment.model
-        language = choose_language(model, lambda: opened.encoded, options.language)
+        language = equipment.language(opened.encoded, options)
         transcription = Transcription(
             model,
             opened.features,
@@ -97,7 +96,7 @@ class WholeWindow:
         return RoundResult(
             plan,
             HeardSegments(tuple(_segment(segment, plan.window) for segment in segments), tokens),
-            language=language.language if model.dims.is_multilingual else None,
+            language=language.language if model.tokenizer.is_multilingual else None,
             language_probability=language.probability,
             costs=costs,
             stats=stats_of(costs, len(tokens)),

@@ -9,8 +9,8 @@ import pytest
 from attention_ramps import looking_at
 from whispertide.checkpoint import load_checkpoint
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.token_kinds import TokenKinds
-from whispertide.decoding.watch import Scene
+from whispertide.decoding.guards import Scene
+from whispertide.decoding.token_words import TokenKinds
 from whispertide.lab.evaluation import guard_items as items
 from whispertide.lab.evaluation.clips import Clip
 from whispertide.lab.evaluation.guard_items import Label, Unguarded, label, outcomes, stop_of
@@ -20,7 +20,7 @@ TOKENIZER = load_checkpoint("nano.en").tokenizer
 MODEL: Any = SimpleNamespace(
     tokenizer=TOKENIZER,
     dims=SimpleNamespace(n_text_layer=1, n_text_head=2),
-    generation=SimpleNamespace(alignment_heads=((0, 0), (0, 1))),
+    alignment_heads=((0, 0), (0, 1)),
 )
 FRAMES = 150
 

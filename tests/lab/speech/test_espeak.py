@@ -1,13 +1,19 @@
-import shutil
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
+import espeakng_loader
 import numpy as np
 import pytest
 
 from lab.evaluation.corpora.speech_checks import assert_times_fit
 from whispertide.errors import CorpusError
+from whispertide.lab.speech import espeak
 from whispertide.lab.speech.espeak import EspeakSpeaker, Mark, espeak_version, shared_spans, word_spans
-
-needs_espeak = pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
 
 
 def marks(*entries: tuple[int, int | str]) -> list[Mark]:
@@ -65,7 +71,6 @@ def test_marks_out_of_order_are_refused_even_when_sharing_is_allowed() -> None:
     assert shared_spans("There was", marks((40, 0), (10, 6)), 100) is None
 
 
-@needs_espeak
 @pytest.mark.parametrize("voice", ["en-us", "en-gb-scotland", "en-us+f3", "en-us+klatt2"])
 def test_word_times_are_those_of_the_sound(voice: str) -> None:
     speaker = EspeakSpeaker(voice, rate=150, pitch=50)
@@ -75,7 +80,6 @@ def test_word_times_are_those_of_the_sound(voice: str) -> None:
         assert_times_fit(spoken, text)
 
 
-@needs_espeak
 def test_a_slower_voice_takes_longer() -> None:
     text = "The doctor walked to the river."
     slow, fast = (EspeakSpeaker("en-us", rate=rate, pitch=50).speak(text) for rate in (120, 180))
@@ -84,19 +88,86 @@ def test_a_slower_voice_takes_longer() -> None:
     assert len(slow.samples) > 1.2 * len(fast.samples)
 
 
-@needs_espeak
 def test_an_unknown_voice_is_refused() -> None:
     with pytest.raises(CorpusError, match="does not know xx-none"):
         EspeakSpeaker("xx-none", rate=150, pitch=50)
 
 
-def test_a_missing_library_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whispertide.lab.speech.espeak.find_library", lambda name: "libnot-there.so.9")
-    with pytest.raises(CorpusError, match="apt-get install espeak-ng flite"):
+def in_a_process_of_its_own(code: str, *arguments: str) -> str:
+    """What `code` prints; the library's state, which sentences change, is new there."""
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"PATH": ""})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+EVERY_VOICE = """
+from whispertide.lab.speech.espeak import EspeakSpeaker
+from whispertide.lab.speech.manners import VOICES
+from whispertide.lab.speech.voices import HELD_OUT, TRAINED
+corpora = [str(voice) for voice in (*TRAINED, *HELD_OUT)]
+names = [voice.partition(":")[2] for voice in (*corpora, *VOICES) if voice.startswith("espeak-ng:")]
+print(len([EspeakSpeaker(name, rate=150, pitch=50) for name in names]))
+"""
+
+
+def test_every_voice_is_in_the_wheel() -> None:
+    """Those of the corpora, and those that may be trained on."""
+    assert int(in_a_process_of_its_own(EVERY_VOICE)) > 100
+
+
+SPEAK = """
+import hashlib
+from whispertide.lab.speech import espeak
+espeak.find_library = None  # the system's library is not looked for
+spoken = espeak.EspeakSpeaker("en-us", rate=150, pitch=50).speak("She read the book of the year.")
+print(espeak.espeak_version(), hashlib.sha256(spoken.samples.tobytes()).hexdigest()[:8], spoken.words[:3])
+"""
+
+
+def test_the_wheel_speaks_as_the_systems_library_did() -> None:
+    said = in_a_process_of_its_own(SPEAK)
+    assert said.startswith("1.52")
+    if platform.machine() == "x86_64":
+        # what Debian's espeak-ng 1.51 makes of this sentence, to the sample
+        assert said.endswith("224e0257 ((0, 3355), (3355, 7875), (7875, 9894))")
+
+
+def test_without_the_wheel_the_system_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(espeak, "find_library", lambda name: "libnot-there.so.9")
+    with pytest.raises(CorpusError, match=r"libnot-there.*pip install '\.\[bench\]'"):
         espeak_version()
 
 
-@needs_espeak
+REFUSED = """
+import sys
+from pathlib import Path
+from whispertide.errors import CorpusError
+from whispertide.lab.speech import espeak
+library, _ = espeak._library()
+espeak._library = lambda: (library, Path(sys.argv[1]))
+try:
+    espeak.EspeakSpeaker("en-us", rate=150, pitch=50)
+    print("it starts")
+except CorpusError as error:
+    print(error)
+"""
+
+
+def test_data_that_is_missing_is_said_with_what_to_do(tmp_path: Path) -> None:
+    said = in_a_process_of_its_own(REFUSED, str(tmp_path / "gone"))
+    assert re.search(r"gone is missing or damaged; .*pip install '\.\[bench\]'", said)
+
+
+@pytest.mark.parametrize(("more", "expected"), [(0, "it starts"), (1, "a folder with a shorter name")])
+def test_the_longest_path_to_the_data_is_known(more: int, expected: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        folder = Path(short, "d" * (espeak._LONGEST_PATH + more - len(short) - 1))
+        folder.symlink_to(Path(espeakng_loader.get_library_path()).parent)
+        assert expected in in_a_process_of_its_own(REFUSED, str(folder))
+
+
 def test_sound_is_16_bit_and_not_silent() -> None:
     spoken = EspeakSpeaker("en", rate=150, pitch=50).speak("A small house.")
     assert spoken is not None

@@ -1,10 +1,11 @@
 import shutil
+from ctypes.util import find_library
 
 import pytest
 
 from lab.evaluation.corpora.speech_checks import assert_times_fit
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.flite import FliteSpeaker, flite_version
+from whispertide.lab.speech.flite import FliteSpeaker, flite_version, installed_flite
 
 needs_flite = pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
 
@@ -34,11 +35,27 @@ def test_stretch_slows_down() -> None:
 
 def test_a_missing_tool_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(CorpusError, match="apt-get install espeak-ng flite"):
+    with pytest.raises(CorpusError, match="apt-get install flite"):
         flite_version()
 
 
 def test_a_missing_library_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whispertide.lab.speech.flite.find_library", lambda name: "libnot-there.so.9")
-    with pytest.raises(CorpusError, match="apt-get install espeak-ng flite"):
+    with pytest.raises(CorpusError, match="apt-get install flite"):
         FliteSpeaker("slt", stretch=1.0)
+
+
+@needs_flite
+def test_flite_counts_as_installed_with_all_of_its_voices(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert installed_flite() == flite_version()
+
+    def without_kal(name: str) -> str | None:
+        return "libnot-there.so.9" if name == "flite_cmu_us_kal" else find_library(name)
+
+    monkeypatch.setattr("whispertide.lab.speech.flite.find_library", without_kal)
+    assert installed_flite() is None
+
+
+def test_without_its_program_flite_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert installed_flite() is None

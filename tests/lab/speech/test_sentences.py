@@ -1,16 +1,13 @@
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from whispertide.errors import CorpusError
 from whispertide.lab.speech.sentences import VOICES, open_sentences, recording
 from whispertide.lab.speech.text import is_test_sentence
 from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Spoken
 
-needs_voices = pytest.mark.skipif(
-    shutil.which("espeak-ng") is None or shutil.which("flite") is None, reason="espeak-ng or flite is not installed"
-)
 PAIR = (TRAINED[1], HELD_OUT[0])  # espeak-ng, which is fast
 
 
@@ -33,7 +30,6 @@ def test_every_voice_of_the_talks_is_there() -> None:
     assert len(set(VOICES)) == len(VOICES)
 
 
-@needs_voices
 def test_sentences_are_reserved_and_timed_and_the_first_ones_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,10 +53,19 @@ def test_sentences_are_reserved_and_timed_and_the_first_ones_stay(
     np.testing.assert_array_equal(one[0].audio(), two[0].audio())
 
 
-@needs_voices
 def test_a_lost_recording_is_made_again_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     corpus = open_sentences("grammar", PAIR[:1], 2)
     (corpus.folder / f"{corpus.references[1]['id']}.json").unlink()
     assert open_sentences("grammar", PAIR[:1], 2).hash == corpus.hash
     assert open_sentences("grammar", PAIR[:1], 2, seed=1).hash != corpus.hash
+
+
+def test_voices_that_are_not_installed_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    corpus = open_sentences("grammar", TRAINED[:2], 1)
+    assert [utterance.group for utterance in corpus.utterances()] == ["espeak-ng:en-us"]
+    assert "flite" not in corpus.name
+    with pytest.raises(CorpusError, match=r"flite:slt; none is installed .*apt-get install flite"):
+        open_sentences("grammar", TRAINED[:1], 1)

@@ -20,7 +20,7 @@ FESTIVAL_VOICES = {"festival:kdl": "english/ked_diphone", "festival:slt": "us/cm
 def installed(voice: str) -> bool:
     kind = voice.partition(":")[0]
     there = kind != "festival" or Path("/usr/share/festival/voices", FESTIVAL_VOICES[voice]).is_dir()
-    return there and shutil.which(kind) is not None
+    return kind == "espeak-ng" or (there and shutil.which(kind) is not None)
 
 
 def need(voice: str) -> None:

@@ -1,4 +1,4 @@
-import shutil
+import platform
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,13 +8,18 @@ import pytest
 from lab.evaluation.corpora.other_machine import hash_elsewhere
 from whispertide.errors import CorpusError
 from whispertide.lab.speech import talks
+from whispertide.lab.speech.flite import installed_flite
 from whispertide.lab.speech.talks import TALKS, TalkPlan, assemble, open_talks, talk_plan
 from whispertide.lab.speech.text import is_test_sentence
+from whispertide.lab.speech.utterance import Beginnings
 from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Spoken, Voice
+from whispertide.types import SAMPLE_RATE
 
-needs_voices = pytest.mark.skipif(
-    shutil.which("espeak-ng") is None or shutil.which("flite") is None, reason="espeak-ng or flite is not installed"
-)
+
+@pytest.fixture
+def without_flite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here and in the processes that make the talks."""
+    monkeypatch.setenv("PATH", "")
 
 
 class Metronome:
@@ -36,8 +41,12 @@ class Metronome:
         return Spoken(samples, tuple((k * 1920, k * 1920 + 1600) for k in range(count)))
 
 
-def plan(words: int = 60, number: int = 0, seed: int = 0) -> TalkPlan:
-    return TalkPlan(number, seed, Voice("flite", "slt"), words, 0.5)
+def plan(words: int = 60, number: int = 0, seed: int = 0, samples: int | None = None) -> TalkPlan:
+    return TalkPlan(number, seed, Voice("flite", "slt"), words, 0.5, samples)
+
+
+# By the versions of the synthesizers: two quick talks of seed 0.
+HASHES = {"espeak-ng1.52.0": "0ef4742b1056", "espeak-ng1.52.0-flite2.2-current": "3253cb139673"}
 
 
 def test_the_plans_promise_40_000_words_half_of_them_in_voices_never_trained_on() -> None:
@@ -58,7 +67,7 @@ def test_word_times_point_at_the_words_in_the_talk() -> None:
         inside[start:end] = True
     assert np.all(samples[inside] == samples.max())
     assert np.all(samples[~inside] == 0)
-    assert samples.max() == round(0.7 * 32767)
+    assert samples.max() == 700
 
 
 def test_the_text_is_that_of_the_sentences_in_order_and_all_of_it_is_test_text() -> None:
@@ -79,6 +88,17 @@ def test_pauses_between_sentences_and_longer_ones_between_paragraphs() -> None:
     assert sum(pause < 1.0 for pause in pauses) > 2 * sum(pause > 1.2 for pause in pauses)
 
 
+@pytest.mark.parametrize("length", [1, 20_000, 300_000])
+def test_a_beginning_ends_with_the_sentence_that_is_longer(length: int) -> None:
+    whole, words = assemble(plan(words=400), Metronome())
+    part, first = assemble(plan(words=400, samples=length), Metronome())
+    assert first == words[: len(first)]
+    np.testing.assert_array_equal(part, whole[: len(part)])
+    assert first[-1][2] > length
+    ends = [end for text, _, end in first if text[-1] in ".?"]
+    assert all(end <= length for end in ends[:-1])
+
+
 def test_the_seed_decides() -> None:
     def spoken(seed: int, number: int) -> tuple[list[tuple[str, int, int]], bytes]:
         samples, words = assemble(plan(seed=seed, number=number), Metronome())
@@ -89,37 +109,50 @@ def test_the_seed_decides() -> None:
     assert spoken(1, 0) != spoken(1, 1)
 
 
-@needs_voices
-def test_the_same_seed_gives_the_same_hash_wherever_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("without_flite")
+def test_another_seed_gives_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(talks, "QUICK_TALKS", 1)
 
-    def made(where: str, seed: int = 0) -> str:
-        monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / where))
-        return open_talks(quick=True, seed=seed).hash
-
-    assert made("here") == made("there")
-    assert made("here", seed=1) != made("here")
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    assert open_talks(quick=True, seed=1).hash != open_talks(quick=True).hash
 
 
-@needs_voices
-def test_the_hash_is_the_same_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("flite", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_hash_is_the_same_on_another_machine(flite: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made here, and made here without vector instructions; where the synthesizers are those of one, as there, too."""
+    if not flite:
+        monkeypatch.setenv("PATH", "")
+    elif installed_flite() is None:
+        pytest.skip("flite is not installed")
     monkeypatch.setattr(talks, "QUICK_TALKS", 2)
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "here"))
     here = open_talks(quick=True)
     made = "setattr(talks, 'QUICK_TALKS', 2) or talks.open_talks(quick=True).hash"
     assert hash_elsewhere(made, tmp_path / "there") == here.hash
-    if "espeak-ng1.51-flite2.2-current" in here.name:
-        assert here.hash == "cd7c52022d89"
+    versions = here.name.removeprefix("talks-").removesuffix("-seed0-quick")
+    known = HASHES.get(versions) if platform.machine() == "x86_64" else None
+    assert here.hash == known or known is None
 
 
-@needs_voices
+@pytest.mark.usefixtures("without_flite")
+def test_the_beginning_of_a_talk_is_that_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    monkeypatch.setattr(talks, "QUICK_TALKS", 2)
+    more, less = open_talks(quick=True), open_talks(beginnings=Beginnings(2, 5 * SAMPLE_RATE))
+    assert [part["group"] for part in less.references] == [part["group"] for part in more.references]
+    for short, long in zip(less.utterances(), more.utterances(), strict=True):
+        heard, whole = short.audio(), long.audio()
+        assert 5 * SAMPLE_RATE < len(heard) < 15 * SAMPLE_RATE < len(whole)
+        np.testing.assert_array_equal(heard, whole[: len(heard)])
+        assert short.words == long.words[: len(short.words)]
+
+
 def test_quick_talks_are_whole_and_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     corpus = open_talks(quick=True)
     utterances = list(corpus.utterances())
     assert "espeak-ng" in corpus.name
-    assert "flite" in corpus.name
+    assert ("flite" in corpus.name) == (installed_flite() is not None)
     assert 120 < sum(utterance.seconds for utterance in utterances) < 300
     for utterance in utterances:
         audio = utterance.audio()
@@ -135,7 +168,6 @@ def test_quick_talks_are_whole_and_timed(tmp_path: Path, monkeypatch: pytest.Mon
         assert np.abs(audio[first.start : first.end]).max() > 0.02
 
 
-@needs_voices
 def test_a_failing_voice_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     monkeypatch.setattr(talks, "__name__", "whispertide.lab.evaluation.corpora.nowhere")

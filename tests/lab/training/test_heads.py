@@ -1,7 +1,6 @@
 """Alignment heads: on made-up attention whose right answer is known, and on the bundled model."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +28,10 @@ from whispertide.lab.training.heads import (
 )
 from whispertide.types import FRAME_SAMPLES, FloatArray
 
-needs_voices = pytest.mark.skipif(
-    any(shutil.which(name) is None for name in ("espeak-ng", "flite")), reason="espeak-ng or flite is not installed"
-)
 WORDS, FRAMES = 6, 60
+# Another version of a synthesizer says the sentences a little differently. The score is a mean of 320 words, whose
+# standard error is about 5 %.
+AS_GOOD = 1.05
 
 
 def diagonal(late: int = 0, noise: float = 0.0, blind: range = range(0)) -> FloatArray:
@@ -114,7 +113,6 @@ def test_attention_is_what_word_times_are_made_of() -> None:
 
 
 @pytest.mark.slow
-@needs_voices
 def test_the_bundled_model_has_heads_that_follow_the_speech(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = nano()
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
@@ -130,7 +128,6 @@ def test_the_bundled_model_has_heads_that_follow_the_speech(tmp_path: Path, monk
 
 
 @pytest.mark.slow
-@needs_voices
 def test_the_bundled_model_has_the_heads_that_the_score_chooses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +137,7 @@ def test_the_bundled_model_has_the_heads_that_the_score_chooses(
     choice = choose_heads(nano(), windows)
     stored = load_checkpoint("nano.en").generation.alignment_heads
     assert choice.previous == stored
-    assert choice.before.score < choice.after.score * (1 + choosing.GAIN)
+    assert choice.before.score < choice.after.score * AS_GOOD
     worst = sorted(choice.single, key=lambda head: choice.single[head].score)[-len(stored) :]
     seen = [attend(nano(), window, worst) for window in windows[len(windows) // 2 :]]
     assert timing(seen, worst).score > choice.after.score * 1.5

@@ -1,23 +1,18 @@
 """Speech for training small layers: exact times, no test sentence, no held-out voice."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from whispertide.lab.speech.installed import installed
 from whispertide.lab.speech.text import is_test_sentence
 from whispertide.lab.speech.voices import HELD_OUT, TRAINED
 from whispertide.lab.training.shards import open_shards
 from whispertide.lab.training.timed_speech import PACES
 
-needs_synthesizers = pytest.mark.skipif(
-    not (shutil.which("espeak-ng") and shutil.which("flite")), reason="needs espeak-ng and flite"
-)
 
-
-@needs_synthesizers
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_shard(tmp_path: Path, number: int) -> None:
     command = [sys.executable, "-m", "whispertide.lab.training.timed_speech", str(tmp_path), str(number), "7", "20"]
@@ -26,7 +21,7 @@ def test_a_shard(tmp_path: Path, number: int) -> None:
     assert 20 <= sum(len(utterance.samples) for utterance in said) / 16_000 < 40
     for utterance in said:
         assert not is_test_sentence(utterance.text)
-        assert utterance.source == str(TRAINED[number])
+        assert utterance.source == str(installed().trained[number])
         assert utterance.words is not None
         assert len(utterance.words) == len(utterance.text.split())
         assert all(0 <= start < end <= len(utterance.samples) for start, end in utterance.words)

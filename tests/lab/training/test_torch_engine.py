@@ -18,10 +18,9 @@ from whispertide.events import Confirmed
 from whispertide.features import log_mel
 from whispertide.lab.training.torch_engine import TorchEngine
 from whispertide.model.batched import BatchedEngine
-from whispertide.model.engine import LAST_LAYER, DecoderRun, Encoded, EncoderState
+from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, DecoderRun, Encoded, EncoderState
 from whispertide.model.installed import is_accelerated, is_installed, load_engine
 from whispertide.model.onnx_engine import of_onnx_runtime
-from whispertide.model.request import DecodeOutput, DecodeRequest
 from whispertide.model.runtime import choose_provider
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions

@@ -24,9 +24,8 @@ from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError
 from whispertide.graphs.store import GraphFiles
 from whispertide.lab.training.widen import TARGETS, Widening, plan_widening, widen, widened, write_safetensors
-from whispertide.model.engine import LAST_LAYER
+from whispertide.model.engine import LAST_LAYER, DecodeRequest
 from whispertide.model.onnx_engine import OnnxEngine
-from whispertide.model.request import DecodeRequest
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
 from whispertide.streaming.hush import HushWord

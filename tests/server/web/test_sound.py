@@ -207,7 +207,8 @@ def test_the_microphone_and_the_text_that_is_downloaded(tab: Page, served: Serve
     tab.click("[data-format=txt]")
     # Chromium makes an empty file of that name before it moves the download there.
     deadline = time.monotonic() + 60
-    while not (found := [path for path in tmp_path.glob("*.txt") if path.stat().st_size]) and time.monotonic() < deadline:
+    while not (found := [path for path in tmp_path.glob("*.txt") if path.stat().st_size]):
+        assert time.monotonic() < deadline
         time.sleep(0.1)
     (downloaded,) = found
     assert words(downloaded.read_text("utf-8")) == words(text)

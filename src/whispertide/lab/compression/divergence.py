@@ -15,16 +15,13 @@ import numpy as np
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.layout import EMBEDDING
 from whispertide.checkpoint.weights import Weights
-from whispertide.decoding.distribution import required
 from whispertide.decoding.rules import log_softmax
 from whispertide.graphs.contract import DECODER, ENCODER, GraphKind
 from whispertide.graphs.store import GraphFiles
 from whispertide.lab.compression.samples import Sample
-from whispertide.model.cache import KVCache
-from whispertide.model.decoder import Decoder, DecoderState
+from whispertide.model.decoder import Decoder, DecoderState, KVCache
 from whispertide.model.encoder import run_encoder
-from whispertide.model.engine import LAST_LAYER, Encoded
-from whispertide.model.request import DecodeRequest
+from whispertide.model.engine import LAST_LAYER, DecodeRequest, Encoded, required
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray

@@ -16,8 +16,7 @@ from typing import Any
 
 from whispertide.atomic import write_text
 from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.vocabulary import read_json
-from whispertide.decoding.alignment import alignment_heads
+from whispertide.checkpoint.tokenizer import read_json
 from whispertide.errors import OutputError
 from whispertide.lab.evaluation.card_measure import Records, measure
 from whispertide.lab.evaluation.card_page import page
@@ -134,7 +133,7 @@ def _described(checkpoint: Checkpoint, model: WhisperModel) -> Mapping[str, Any]
         "dims": asdict(checkpoint.dims),
         "parameters": sum(math.prod(tensors.shape(name)) for name in tensors.names()),
         "bytes": sum(file.stat().st_size for file in tensors.files),
-        "alignment_heads": [list(pair) for pair in alignment_heads(model)],
+        "alignment_heads": [list(pair) for pair in model.alignment_heads],
     }
 
 

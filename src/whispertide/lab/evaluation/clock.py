@@ -271,6 +271,7 @@ class _Flight:
     spent: float | None = None
     worked: float | None = None
     done_at: float = 0.0
+    encoded_at: float = 0.0
 
     @property
     def plan(self) -> RoundPlan:
@@ -290,6 +291,13 @@ class _Flight:
     def cancel(self) -> None:
         self.worker.flights.remove(self)
         self.pending.cancel()
+        if isinstance(self.pending, Ready) and not self.done:
+            self.worker.stop(self)
+
+    @property
+    def step_s(self) -> float:
+        """How long one run of the decoder took, in a simulation: a decode that is given up stops after one."""
+        return (self.done_at - self.encoded_at) / max(self.pending.result().stats.decoder_runs, 1)
 
 
 @dataclass(slots=True)
@@ -355,6 +363,16 @@ class _TwoWorkers:
         self.computed_s += encode_s + decode_s
         if self.compute_time is not None:
             encode_s = decode_s = self.compute_time(result) / 2
+        if self.executor.rounds.alone:
+            self.encoder_free = max(self.encoder_free, self.decoder_free)
         self.encoder_free = max(start, self.encoder_free) + encode_s
         self.decoder_free = max(self.encoder_free, self.decoder_free) + decode_s
-        return _Flight(self, start, Ready(result), encode_s + decode_s, worked, self.decoder_free)
+        spent = encode_s + decode_s
+        return _Flight(self, start, Ready(result), spent, worked, self.decoder_free, self.encoder_free)
+
+    def stop(self, flight: _Flight) -> None:
+        """A round is given up now: it ends with the stage it is in, or with the next run of the decoder."""
+        stopped = min(max(flight.encoded_at, self.clock.now + flight.step_s), flight.done_at)
+        self.encoder_free, self.decoder_free = min(self.encoder_free, stopped), stopped
+        share = 1 - (flight.done_at - stopped) / (flight.spent or 1.0)
+        self.note(flight.pending.result(), flight.start, share * (flight.spent or 0.0), share * (flight.worked or 0.0))

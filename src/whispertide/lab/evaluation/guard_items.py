@@ -15,9 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from whispertide.decoding.alignment import alignment_heads
 from whispertide.decoding.backward_shift import BackwardShift
-from whispertide.decoding.watch import Scene
+from whispertide.decoding.guards import Scene
 from whispertide.lab.evaluation import plots, report
 from whispertide.lab.evaluation.clips import ABOUT, Clip
 from whispertide.lab.evaluation.page import Table
@@ -230,7 +229,7 @@ def _decode(model: "WhisperModel", frame: Framing, clip: Clip) -> Unguarded:
     heard = (
         SerialExecutor(equipment).run(plan, clip.samples, DecodeOptions(language=clip.language)).heard or HeardWords()
     )
-    heads = tuple(sorted({*alignment_heads(model), *watch.heads(model)}))
+    heads = tuple(sorted({*model.alignment_heads, *watch.heads(model)}))
     opening = len(model.tokenizer.sot_sequence(clip.language, timestamps=False))
     scene = Scene(equipment.kinds(clip.language), heads, opening, (), heard.frames)
     return Unguarded(heard.tokens, heard.attention, scene)

@@ -1,8 +1,8 @@
 """The tables and figures of the papers, and what each still lacks here.
 
 Every item names what it needs. What is missing is worked out from the recipes that exist, so an item cannot claim
-more than there is. How an item is measured is in `paper_items` and its kin; `docs/papers.md` shows this list, and a
-test compares the two.
+more than there is. How an item is measured is in `paper_items` and its kin; what the papers say of each, and whether
+that held here, in `inventory`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -95,11 +95,9 @@ class Paper:
     items: tuple[Item, ...]
 
 
-UNKNOWN = "content not in our notes of the paper"
-
-
-def _unknown(kind: str, numbers: Sequence[int], *needs: str) -> tuple[Item, ...]:
-    return tuple(Item(f"{kind} {number}", UNKNOWN, needs) for number in numbers)
+def _not_yet(titles: Mapping[str, str], *needs: str) -> tuple[Item, ...]:
+    """Items that nothing measures yet."""
+    return tuple(Item(id, title, needs) for id, title in titles.items())
 
 
 _WHISPERFLOW = Paper(
@@ -170,7 +168,11 @@ _NPUSPER = Paper(
     "npusper",
     "NPUsper: Eliminating Redundant Computation for Real-Time Whisper on Mobile NPUs (arXiv 2607.01108)",
     (
-        *_unknown("table", (1,), "recipe npusper"),
+        *_not_yet(
+            {"table 1": "power, energy per inference and per token, tokens per second, by system and device"},
+            "an NPU",
+            "a power meter",
+        ),
         Item(
             "table 2",
             "component ablation: hallucination rate, backward-shift rate, undesired stops",
@@ -183,8 +185,33 @@ _NPUSPER = Paper(
             ("recipe npusper", "policy=grounded"),
             "guard_items.filter_table",
         ),
-        *_unknown("table", (4, 5, 6, 7, 8), "recipe npusper"),
-        *_unknown("figure", (2, 3, 5, 7, 8), "recipe npusper"),
+        *_not_yet(
+            {
+                "table 4": "the guard with other sizes of model: hallucinations and stops",
+                "table 5": "word and character errors per sample, of the whole text and of what was reached, by system",
+                "table 6": "all systems on processors alone: errors, latency, length of input, time of each stage",
+            },
+            "recipe npusper",
+        ),
+        *_not_yet({"table 7": "linear layers as convolutions of 1x1: time on an NPU"}, "an NPU"),
+        *_not_yet(
+            {
+                "table 8": "steps per chunk: latency, graph runs and positions computed per token",
+                "figure 2": "hallucinations, word errors and encoding time by length of padding",
+            },
+            "recipe npusper",
+        ),
+        *_not_yet(
+            {"figure 3": "NPU against GPU: time and power; what starting graphs costs"}, "an NPU", "a power meter"
+        ),
+        *_not_yet(
+            {
+                "figure 5": "attention of chosen tokens over time, by decoder layer",
+                "figure 7": "latency of words and word errors, by system and device",
+                "figure 8": "time of each stage of an inference, by system",
+            },
+            "recipe npusper",
+        ),
         Item(
             "figure 9",
             "decoding with a fixed full-length cache, with per-step graphs, and unrolled",
@@ -198,7 +225,15 @@ _NPUSPER = Paper(
             ("recipe npusper", "policy=grounded"),
             "guard_items.outcome_figure",
         ),
-        *_unknown("figure", (12, 13, 14), "recipe npusper"),
+        *_not_yet({"figure 11": "power over time, by system"}, "a power meter"),
+        *_not_yet({"figure 12": "figure 9 on a second device"}, "an NPU"),
+        *_not_yet(
+            {
+                "figure 13": "figure 9 by number of tokens",
+                "figure 14": "the likeliest tokens with padded frames hidden from the decoder, and without",
+            },
+            "recipe npusper",
+        ),
     ),
 )
 
@@ -281,8 +316,17 @@ _XYZ = Paper(
     "xyz",
     "Efficient Deep Speech Understanding at the Edge (Wang, Lin; arXiv 2311.17065)",
     (
-        *_unknown("table", (3, 4, 5), "recipe pilot", "executor=hybrid"),
-        *_unknown("figure", (4, 5, 6), "recipe pilot", "executor=hybrid"),
+        *_not_yet(
+            {
+                "table 3": "work of the encoder while audio comes in and after it, delay and errors, by model",
+                "table 4": "delay with and without pilots, by how often they run",
+                "table 5": "delay and share of inputs sent away for the same errors, by what decides",
+                "figure 4": "errors against delay, on the device alone and with a cloud",
+                "figure 5": "ablation of pilot decoding",
+                "figure 6": "which inputs are sent away",
+            },
+            "framing=late-context",
+        ),
     ),
 )
 
@@ -304,16 +348,6 @@ def only(paper: Paper, ids: Sequence[str]) -> Paper:
     if unknown := [id for id in ids if id not in known]:
         raise OptionError(f"expected items of {paper.name} among {', '.join(known)}; got {', '.join(unknown)}")
     return replace(paper, items=tuple(item for item in paper.items if item.id in ids))
-
-
-def listing() -> str:
-    """All papers with the state of each item, as the Markdown of `docs/papers.md`."""
-    parts = []
-    for paper in PAPERS.values():
-        rows = tuple((item.id, item.title, item.state, item.covers, item.lacks) for item in paper.items)
-        table = page.Table(("item", "what it shows", "state", "what is made", "what is missing"), rows)
-        parts.append(f"## {paper.name}\n\n{paper.title}\n\n{page.markdown_table(table)}")
-    return "\n\n".join(parts) + "\n"
 
 
 def missing_line(item: Item) -> str:

@@ -119,7 +119,7 @@ class Runner:
         if (name, languages) not in self._corpora:
             from whispertide.lab.evaluation.corpora import open_corpus
 
-            corpus: Corpus = open_corpus(name, quick=self.quick, seed=self.setup.seed)
+            corpus: Corpus = open_corpus(name, quick=self.quick, seed=self.setup.seed, length_s=self.setup.length_s)
             part, left_out = part_of(corpus, languages, self.setup.length_s, writer=Path(model).name)
             for line in left_out:
                 self.watch.say(line)

@@ -17,7 +17,7 @@ from whispertide.features import log_mel
 from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
-from whispertide.model.request import DecodeRequest
+from whispertide.model.engine import DecodeRequest
 from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.framing import PAD30
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples

@@ -6,19 +6,24 @@ frequent pairs ("of the") are one dictionary entry to espeak-ng and give one eve
 its phonemes tell where it begins; other such pairs ("there was") are not told apart, and the sentence is refused, or,
 where exact times are not needed, the pair shares its span (`shared_spans`).
 
-Knows nothing of talks. The library's state is global: one process, one voice.
+The library comes as a wheel, espeakng-loader, so that the same sentence is the same sound wherever it is made; where
+there is none, the system's own is taken. Knows nothing of talks. The library's state is global: one process, one voice.
 """
 
 import ctypes
+import importlib.util
+import os
 import re
 from ctypes.util import find_library
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.voices import INSTALL, Int16Array, Span, Spoken, at_16k
+from whispertide.extras import how_to_install
+from whispertide.lab.speech.voices import Int16Array, Span, Spoken, at_16k
 from whispertide.types import SAMPLE_RATE
 
 # speak_lib.h
@@ -28,6 +33,8 @@ _UTF8 = 1
 _POS_CHARACTER = 1
 _RATE, _PITCH, _RANGE = 1, 3, 4  # espeak_PARAMETER
 _END_OF_LIST, _WORD, _PHONEME = 0, 1, 7  # espeak_EVENT_TYPE
+
+_LONGEST_PATH = 144  # with "/espeak-ng-data" and a zero after it 160, espeak-ng's N_PATH_HOME
 
 _TOKEN = re.compile(r"\S+")
 
@@ -62,20 +69,30 @@ class Mark:
 
 
 def espeak_version() -> str:
-    """The library's version, like "1.51". Raises `CorpusError` where it is not installed."""
-    library = _library()
+    """The library's version, like "1.52.0". Raises `CorpusError` where it is not installed."""
+    library, _ = _library()
     library.espeak_Info.restype = ctypes.c_char_p
     version: bytes = library.espeak_Info(None)
     return version.decode().split()[0]
 
 
-def _library() -> ctypes.CDLL:
-    name = find_library("espeak-ng") or "libespeak-ng.so.1"
+def _library() -> tuple[ctypes.CDLL, Path | None]:
+    """The wheel's library and the folder of its data; else the system's, which knows where its data is."""
+    if importlib.util.find_spec("espeakng_loader") is not None:
+        import espeakng_loader
+
+        file = Path(espeakng_loader.get_library_path())
+        return _loaded(str(file)), file.parent
+    return _loaded(find_library("espeak-ng") or "libespeak-ng.so.1"), None
+
+
+def _loaded(file: str) -> ctypes.CDLL:
     try:
-        return ctypes.CDLL(name)
+        return ctypes.CDLL(file)
     except OSError as error:
         raise CorpusError(
-            f"expected the speech synthesizer espeak-ng with its library; {name} is missing ({INSTALL})"
+            f"expected the speech synthesizer espeak-ng; its library {file} cannot be loaded ({error}); "
+            f"{how_to_install('bench')}"
         ) from error
 
 
@@ -88,13 +105,14 @@ class EspeakSpeaker:
 
     def __init__(self, voice: str, *, rate: int, pitch: int, intonation: int = 50, shared: bool = False) -> None:
         self._shared = shared
-        self._library = _library()
-        self._hertz: int = self._library.espeak_Initialize(_SYNCHRONOUS, 0, None, _OPTIONS)
+        self._library, data = _library()
+        where = None if data is None else os.fsencode(data)
+        self._hertz: int = self._library.espeak_Initialize(_SYNCHRONOUS, 0, where, _OPTIONS)
         if self._hertz <= 0:
-            raise CorpusError(f"espeak-ng does not start: its data is missing or damaged; install it again ({INSTALL})")
+            raise CorpusError(_no_data(data))
         if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
             raise CorpusError(
-                f"expected a voice that espeak-ng has; it does not know {voice} (see espeak-ng --voices=en)"
+                f"expected a voice that espeak-ng has; it does not know {voice} (see voices and lang in its data)"
             )
         self._library.espeak_SetParameter(_RATE, rate, 0)
         self._library.espeak_SetParameter(_PITCH, pitch, 0)
@@ -136,6 +154,17 @@ class EspeakSpeaker:
                 self._marks.append(Mark(event.sample, -1, event.id.string.decode(errors="replace")))
             at += 1
         return 0
+
+
+def _no_data(data: Path | None) -> str:
+    """Why espeak-ng does not start; it keeps the path of its data in 160 bytes."""
+    if data is not None and len(os.fsencode(data)) > _LONGEST_PATH:
+        return (
+            f"espeak-ng takes a path of at most {_LONGEST_PATH} bytes to its data; got {data}: "
+            "use a virtual environment in a folder with a shorter name"
+        )
+    of = "" if data is None else f" in {data}"
+    return f"espeak-ng does not start: its data{of} is missing or damaged; install it again: {how_to_install('bench')}"
 
 
 def word_spans(text: str, marks: list[Mark], total: int) -> list[Span] | None:

@@ -11,14 +11,16 @@ Knows nothing of talks. The library's state is global: one process, one voice.
 import ctypes
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from ctypes.util import find_library
 
 import numpy as np
 
 from whispertide.errors import CorpusError
-from whispertide.lab.speech.voices import INSTALL, Span, Spoken, at_16k
+from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Span, Spoken, at_16k
 from whispertide.types import to_samples
+
+INSTALL = "on Debian and Ubuntu: apt-get install flite"
 
 _LIBRARIES = ("flite", "flite_usenglish", "flite_cmulex")  # in this order: one needs those before it
 _FIRST = b"R:SylStructure.daughter1.daughter1.R:Segment.p.end"  # the end of the segment before the word's first
@@ -63,10 +65,15 @@ def flite_version() -> str:
     return found.group(1) if found else "unknown"
 
 
-def check_voices(names: Iterable[str]) -> None:
-    """Raise `CorpusError` if flite's libraries, or that of one of these voices, cannot be loaded."""
-    for name in (*_LIBRARIES, *(f"flite_cmu_us_{voice}" for voice in names)):
-        _library(name)
+def installed_flite() -> str | None:
+    """The version of flite where it can speak in each of its voices among `TRAINED` and `HELD_OUT`; else None."""
+    voices = [f"flite_cmu_us_{voice.name}" for voice in (*TRAINED, *HELD_OUT) if voice.synthesizer == "flite"]
+    try:
+        for name in (*_LIBRARIES, *voices):
+            _library(name)
+        return flite_version()
+    except CorpusError:
+        return None
 
 
 def _library(name: str) -> ctypes.CDLL:

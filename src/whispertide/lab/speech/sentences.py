@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from whispertide.checkpoint.cache import cache_dir
+from whispertide.errors import CorpusError
 from whispertide.lab.speech.cached import (
     CachedCorpus,
     cached_corpus,
@@ -24,8 +25,8 @@ from whispertide.lab.speech.cached import (
     read_recording,
     write_recording,
 )
-from whispertide.lab.speech.espeak import espeak_version
-from whispertide.lab.speech.flite import flite_version
+from whispertide.lab.speech.flite import INSTALL
+from whispertide.lab.speech.installed import installed
 from whispertide.lab.speech.talks import open_speaker
 from whispertide.lab.speech.text import TEXT_VERSION, reserved_sentences
 from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Int16Array, Spoken, Voice
@@ -46,9 +47,14 @@ _PEAK = 0.7
 def open_sentences(source: Source, voices: Sequence[Voice], count: int, *, seed: int = 0) -> CachedCorpus:
     """`count` sentences in each of the `voices`, which are among `VOICES`; made first where the cache lacks them.
 
-    The group of an utterance is its voice. Raises `CorpusError` where a synthesizer, or WordNet, is missing.
+    Voices that are not installed are left out, and the name of the corpus says which synthesizers there were. The group
+    of an utterance is its voice. Raises `CorpusError` where espeak-ng, or WordNet, is missing.
     """
-    versions = f"espeak-ng{espeak_version()}-flite{flite_version()}"
+    here = installed()
+    versions = here.versions
+    asked, voices = voices, [voice for voice in voices if voice in (*here.trained, *here.held_out)]
+    if not voices:
+        raise CorpusError(f"expected one of the voices {', '.join(map(str, asked))}; none is installed ({INSTALL})")
     text_version = TEXT_VERSION if source == "grammar" else WORDNET_VERSION
     name = f"sentences-{source}-{versions}-seed{seed}"
     folder = cache_dir() / "corpora" / f"{name}-v{VERSION}.{text_version}"

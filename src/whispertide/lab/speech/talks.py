@@ -5,14 +5,15 @@ are in voices that the bundled model was trained on, half in voices held out (`v
 (`text`). Word times come from the synthesizers, which plan every sound before making it (`espeak`, `flite`).
 
 The same seed gives the same talks wherever the same versions of the synthesizers and of numpy's and soxr's arithmetic
-run; the versions of the synthesizers are part of the name and the hash. A sentence whose words the synthesizer does
-not tell apart is left out. Every talk is made by a process of its own (`python -m
-whispertide.lab.speech.talks FOLDER SEED NUMBER`), because the synthesizers carry state from one sentence to
-the next.
+run; the versions of the synthesizers are part of the name and the hash. Without flite all voices are espeak-ng's, and
+the name says so. A sentence whose words the synthesizer does not tell apart is left out. Every talk is made by a
+process of its own (`python -m whispertide.lab.speech.talks FOLDER SEED NUMBER`), because the synthesizers carry state
+from one sentence to the next. They carry none back, nor does the level depend on what follows: the beginning of a talk
+is the same whether the rest is made or not.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,13 +22,15 @@ import numpy as np
 
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.lab.speech.cached import CachedCorpus, cached_corpus, make_apart, write_recording
-from whispertide.lab.speech.espeak import EspeakSpeaker, espeak_version
-from whispertide.lab.speech.flite import FliteSpeaker, check_voices, flite_version
+from whispertide.lab.speech.espeak import EspeakSpeaker
+from whispertide.lab.speech.flite import FliteSpeaker
+from whispertide.lab.speech.installed import EVERY_VOICE, Installed, installed
 from whispertide.lab.speech.text import TEXT_VERSION, reserved_sentences
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED, Int16Array, Speaker, Spoken, Voice
+from whispertide.lab.speech.utterance import Beginnings
+from whispertide.lab.speech.voices import HELD_OUT, Int16Array, Speaker, Spoken, Voice
 from whispertide.types import to_samples
 
-VERSION = 1  # counts up whenever the same seed gives other talks from the same text
+VERSION = 2  # counts up whenever the same seed gives other talks from the same text
 TALKS = 32
 QUICK_TALKS = 4
 QUICK_WORDS = 90
@@ -39,60 +42,92 @@ _SLOW_VOICES = {"rms": 0.85}  # its own speed against that of the others
 _SENTENCES = (4, 8)  # in a paragraph
 _PAUSE_S = (0.25, 0.9)  # besides what the synthesizer itself leaves between sentences
 _PARAGRAPH_S = (1.2, 3.0)
-_PEAK = 0.7
+_LEVEL = 0.7  # of what the synthesizer gives
 
 
 @dataclass(frozen=True, slots=True)
 class TalkPlan:
-    """What makes a talk: who speaks how fast, at least how many words, and the random streams for the rest."""
+    """What makes a talk: who speaks how fast, at least how many words, and the random streams for the rest.
+
+    With `samples` it is only the beginning: it ends with the first sentence that lasts longer.
+    """
 
     number: int
     seed: int
     voice: Voice
     words: int
     pace: float  # 0 is the slowest of the range, 1 the fastest
+    samples: int | None = None
 
     @property
     def name(self) -> str:
         """Of its files."""
-        return f"talk-{self.number:02d}"
+        part = "" if self.samples is None else f"-{self.samples}"
+        return f"talk-{self.number:02d}{part}"
 
 
-def talk_plan(seed: int, number: int, *, quick: bool = False) -> TalkPlan:
+def talk_plan(
+    seed: int, number: int, speaking: Installed = EVERY_VOICE, *, quick: bool = False, samples: int | None = None
+) -> TalkPlan:
     """Talk `number` of the corpus with this seed; even ones have known voices, odd ones held-out voices."""
-    voices = HELD_OUT if number % 2 else TRAINED
+    voices = speaking.held_out if number % 2 else speaking.trained
     pace = np.random.RandomState([seed % 2**32, number, 1]).random_sample()
     # Lengths are spread evenly by the golden ratio, so that the total hardly depends on chance.
     low, high = _WORDS
     words = QUICK_WORDS if quick else round(low + (high - low) * (number * 0.6180339887 % 1))
-    return TalkPlan(number, seed, voices[number // 2 % len(voices)], words, pace)
+    return TalkPlan(number, seed, voices[number // 2 % len(voices)], words, pace, samples)
 
 
-def open_talks(*, quick: bool = False, seed: int = 0) -> CachedCorpus:
-    """The corpus of talks; makes it first where it is not in the cache. Raises `CorpusError` without synthesizers."""
-    versions = check_synthesizers()
-    name = f"talks-{versions}-seed{seed}" + ("-quick" if quick else "")
-    version = f"talks {VERSION} text {TEXT_VERSION} seed {seed} {versions}"
+def open_talks(*, quick: bool = False, seed: int = 0, beginnings: Beginnings | None = None) -> CachedCorpus:
+    """The corpus of talks, or `beginnings` of some; makes them first where they are not in the cache.
+
+    Raises `CorpusError` without a synthesizer.
+    """
+    speaking = installed()
+    samples = beginnings.samples if beginnings else None
+    plans = [
+        talk_plan(seed, number, speaking, quick=quick, samples=samples)
+        for number in range(QUICK_TALKS if quick else TALKS)
+    ]
+    if beginnings:
+        plans = [plans[place] for place in beginnings.places([str(plan.voice) for plan in plans])]
+    return _opened(f"seed{seed}" + ("-quick" if quick else ""), plans, extent_arguments(quick, beginnings), speaking)
+
+
+def open_short_talks(seed: int, numbers: Sequence[int]) -> CachedCorpus:
+    """The beginnings of these talks, each as long as one of a quick corpus: many voices in little time.
+
+    Made first where they are not in the cache. Raises `CorpusError` without a synthesizer.
+    """
+    speaking = installed()
+    plans = [talk_plan(seed, number, speaking, quick=True) for number in numbers]
+    return _opened(f"seed{seed}-short", plans, extent_arguments(quick=True, beginnings=None), speaking)
+
+
+def _opened(what: str, plans: Sequence[TalkPlan], extent: Sequence[str], speaking: Installed) -> CachedCorpus:
+    name, seed = f"talks-{speaking.versions}-{what}", plans[0].seed
+    version = f"talks {VERSION} text {TEXT_VERSION} seed {seed} {speaking.versions}"
     folder = cache_dir() / "corpora" / f"{name}-v{VERSION}.{TEXT_VERSION}"
-    plans = [talk_plan(seed, number, quick=quick) for number in range(QUICK_TALKS if quick else TALKS)]
-    flags = ["quick"] if quick else []
     makers = {
         plan.name: partial(
             make_apart,
             __name__,
             f"{plan.name} in the voice {plan.voice}",
-            [str(folder), str(seed), str(plan.number), *flags],
+            [str(folder), str(seed), str(plan.number), *extent],
         )
         for plan in plans
     }
     return cached_corpus(name, version, folder, makers)
 
 
-def check_synthesizers() -> str:
-    """Both synthesizers' versions. Raises `CorpusError`, which says how to install what is missing."""
-    versions = f"espeak-ng{espeak_version()}-flite{flite_version()}"
-    check_voices(voice.name for voice in (*TRAINED, *HELD_OUT) if voice.synthesizer == "flite")
-    return versions
+def extent_arguments(quick: bool, beginnings: Beginnings | None) -> list[str]:
+    """How much is made, as arguments of the process that makes a recording."""
+    return [str(beginnings.count), str(beginnings.samples)] if beginnings else ["quick"] if quick else []
+
+
+def read_extent(arguments: list[str]) -> tuple[bool, Beginnings | None]:
+    """The same, read back."""
+    return arguments == ["quick"], Beginnings(*map(int, arguments)) if len(arguments) == 2 else None
 
 
 def make_talk(folder: Path, plan: TalkPlan) -> None:
@@ -124,9 +159,9 @@ def assemble(plan: TalkPlan, speaker: Speaker) -> tuple[Int16Array, list[tuple[s
         words += [(word, length + start, length + end) for word, (start, end) in spans]
         parts.append(spoken.samples)
         length += len(spoken.samples)
-    sound = np.concatenate(parts).astype(np.float64)
-    level = _PEAK * 32767 / max(1.0, float(np.max(np.abs(sound))))
-    return np.rint(sound * level).astype(np.int16), words
+        if plan.samples is not None and words[-1][2] > plan.samples:
+            break
+    return np.rint(np.concatenate(parts) * _LEVEL).astype(np.int16), words
 
 
 def _sentences(plan: TalkPlan, speaker: Speaker) -> Iterator[tuple[int, str, Spoken]]:
@@ -147,9 +182,11 @@ def _sentences(plan: TalkPlan, speaker: Speaker) -> Iterator[tuple[int, str, Spo
 
 
 def main(arguments: list[str]) -> None:
-    """FOLDER SEED NUMBER [quick]: make one talk."""
-    folder, seed, number, *quick = arguments
-    make_talk(Path(folder), talk_plan(int(seed), int(number), quick=bool(quick)))
+    """FOLDER SEED NUMBER [quick | COUNT SAMPLES]: make one talk."""
+    folder, seed, number, *extent = arguments
+    quick, beginnings = read_extent(extent)
+    samples = beginnings.samples if beginnings else None
+    make_talk(Path(folder), talk_plan(int(seed), int(number), installed(), quick=quick, samples=samples))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What is listened to: recordings with what was said in them, and corpora of such. Pure values."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,3 +56,25 @@ class Corpus(Protocol):
 
     def utterances(self) -> Iterator[Utterance]:
         """In a fixed order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginnings:
+    """How much is made of a corpus: of `count` recordings the first `samples` or more, in as many voices as can be."""
+
+    count: int
+    samples: int
+
+    def places(self, groups: Sequence[str]) -> list[int]:
+        """Which recordings of a corpus with these groups, in the corpus's order."""
+        return sorted(by_turns(groups)[: self.count])
+
+
+def by_turns(groups: Sequence[str]) -> list[int]:
+    """Places, the first of every group before the second of any."""
+    seen: Counter[str] = Counter()
+    turns = []
+    for place, group in enumerate(groups):
+        turns.append((seen[group], place))
+        seen[group] += 1
+    return [place for _, place in sorted(turns)]

@@ -1,6 +1,7 @@
 """The voices of the synthetic talks, and how they are asked for.
 
-Two synthesizers, both from Debian, called through their C libraries because only those give the time of each word.
+Two synthesizers, called through their C libraries because only those give the time of each word: espeak-ng, which
+comes as a wheel, and flite, whose voices take part where it is installed.
 Which voices the bundled nano.en was trained on is written here, so that a report can tell the known voices from the
 ones never heard; whoever trains another model for this package must leave `HELD_OUT` alone. Of the held-out voices
 those of espeak-ng differ in accent, in the settings of the voice ("+f3") or in the whole method of synthesis
@@ -21,8 +22,6 @@ from whispertide.types import SAMPLE_RATE
 Int16Array = npt.NDArray[np.int16]
 Span = tuple[int, int]  # of a word in the sound of its sentence: first sample, and the one after its last
 Synthesizer = Literal["espeak-ng", "flite"]
-
-INSTALL = "on Debian and Ubuntu: apt-get install espeak-ng flite"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from whispertide.audio.pcm import to_float
+from whispertide.audio.buffer import to_float
 from whispertide.lab.training.shards import Utterance
 from whispertide.types import SAMPLE_RATE, FloatArray
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whispertide.audio.pcm import to_float
+from whispertide.audio.buffer import to_float
 from whispertide.checkpoint import Tokenizer
 from whispertide.features import block_ends, causal_log_mel, raw_log_mel
 from whispertide.lab.evaluation.wer import Counts, align

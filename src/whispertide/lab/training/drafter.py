@@ -32,7 +32,7 @@ from whispertide.lab.training.loop import STATE, Figures, append_log, read_state
 from whispertide.lab.training.shards import Shards
 from whispertide.lab.training.small_run import HELD_BACK, note_options, writing
 from whispertide.lab.training.windows import WindowOptions, compose
-from whispertide.model.request import DecodeRequest
+from whispertide.model.engine import DecodeRequest
 from whispertide.model.whisper import WhisperModel
 from whispertide.types import N_FRAMES, FloatArray, IntArray
 

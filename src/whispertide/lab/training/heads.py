@@ -21,16 +21,14 @@ import numpy as np
 from whispertide.atomic import write_text
 from whispertide.checkpoint import hub
 from whispertide.checkpoint.download import hub_cache
-from whispertide.checkpoint.vocabulary import read_json
+from whispertide.checkpoint.tokenizer import read_json
 from whispertide.decoding.alignment import (
     WordTiming,
-    alignment_heads,
     merge_punctuation,
     sharpen,
     token_starts,
     word_timings,
 )
-from whispertide.decoding.distribution import required
 from whispertide.decoding.longform import pad30
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import CheckpointError, OutputError
@@ -38,7 +36,7 @@ from whispertide.features import log_mel
 from whispertide.lab.speech.sentences import open_sentences
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.lab.speech.voices import TRAINED
-from whispertide.model.engine import Encoded
+from whispertide.model.engine import Encoded, required
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray
@@ -114,7 +112,7 @@ def choose_heads(model: WhisperModel, windows: Sequence[TimedWindow]) -> Choice:
     single = _alone(model, choosing, every)
     candidates = sorted(every, key=lambda head: single[head].score)[:CANDIDATES]
     heads = grow([attend(model, window, candidates) for window in choosing], candidates)
-    previous = alignment_heads(model)
+    previous = model.alignment_heads
     seen = [attend(model, window, sorted({*heads, *previous})) for window in checking]
     return Choice(heads, single, previous, timing(seen, previous), timing(seen, heads))
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from whispertide.atomic import replacing
 from whispertide.checkpoint import ModelDims, Tokenizer
-from whispertide.checkpoint.vocabulary import read_json
+from whispertide.checkpoint.tokenizer import read_json
 from whispertide.errors import CorpusError, OutputError
 from whispertide.lab.speech.text import is_reserved
 from whispertide.lab.training.augment import Augmentation

@@ -30,6 +30,7 @@ class Utterance:
     """Something said: 16 kHz int16 [n], its text as it should be written, and first and end sample of each word.
 
     Not `exact` where some words share one span between them, because the synthesizer does not tell them apart.
+    `intent` is what the speaker wants, where that is known.
     """
 
     samples: Int16Array
@@ -37,6 +38,7 @@ class Utterance:
     source: str
     words: tuple[tuple[int, int], ...] | None  # one per word of text.split(), or None where the times are not known
     exact: bool = True
+    intent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Shards(Sequence[Utterance]):
             source=place.entry["source"],
             words=None if words is None else tuple((first, end) for first, end in words),
             exact=place.entry.get("exact", True),
+            intent=place.entry.get("intent"),
         )
 
     def having(self, wanted: Callable[[Place], bool]) -> "Shards":
@@ -104,6 +107,7 @@ def write_shard(folder: Path, number: int, utterances: Sequence[Utterance]) -> N
         {"text": said.text, "samples": len(said.samples), "source": said.source}
         | ({} if said.words is None else {"words": said.words})
         | ({} if said.exact else {"exact": False})
+        | ({} if said.intent is None else {"intent": said.intent})
         for said in utterances
     ]
     write_text(stem.with_suffix(".json"), json.dumps(entries))

@@ -13,9 +13,9 @@ import numpy as np
 
 from whispertide.errors import CorpusError
 from whispertide.lab.speech.cached import make_apart
+from whispertide.lab.speech.installed import installed
 from whispertide.lab.speech.talks import open_speaker
 from whispertide.lab.speech.text import training_sentence
-from whispertide.lab.speech.voices import TRAINED
 from whispertide.lab.training.shards import Utterance, write_shard
 from whispertide.types import seconds
 
@@ -23,7 +23,7 @@ PACES = (0.15, 0.85)  # within the range of the synthetic talks
 
 
 def make_speech(folder: Path, minutes: float, seed: int) -> None:
-    """Write shards of so many minutes into `folder`, every known voice at two paces.
+    """Write shards of so many minutes into `folder`, every known voice that is installed at two paces.
 
     Raises `CorpusError` where a synthesizer is missing or `folder` cannot be written.
     """
@@ -31,17 +31,19 @@ def make_speech(folder: Path, minutes: float, seed: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CorpusError(f"expected a folder that can be written; {folder} is not: {error}") from error
-    shards = len(TRAINED) * len(PACES)
+    voices = installed().trained
+    shards = len(voices) * len(PACES)
     for number in range(shards):
-        voice = TRAINED[number % len(TRAINED)]
+        voice = voices[number % len(voices)]
         what = [str(folder), str(number), str(seed), str(60 * minutes / shards)]
         make_apart(__name__, f"speech in the voice {voice}", what)
 
 
 def speak_shard(folder: Path, number: int, seed: int, wanted_s: float) -> None:
     """Write shard `number`: sentences in one voice until there are so many seconds; once per process."""
-    voice = TRAINED[number % len(TRAINED)]
-    speaker = open_speaker(voice, PACES[number // len(TRAINED)])
+    voices = installed().trained
+    voice = voices[number % len(voices)]
+    speaker = open_speaker(voice, PACES[number // len(voices)])
     dice = np.random.RandomState([seed % 2**32, number])
     said: list[Utterance] = []
     total = 0.0

@@ -23,9 +23,19 @@ from whispertide.graphs.contract import MASKED, TOP
 from whispertide.lab.training.network import Attention, Whisper, load_network
 from whispertide.model.decoder import suppressed_rows
 from whispertide.model.encoder import padding_bias
-from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState
-from whispertide.model.limits import check_context, check_heads, check_mel, check_stateless, check_taps
-from whispertide.model.request import DecodeOutput, DecodeRequest, Head
+from whispertide.model.engine import (
+    LAST_LAYER,
+    DecodeOutput,
+    DecodeRequest,
+    Encoded,
+    EncoderState,
+    Head,
+    check_context,
+    check_heads,
+    check_mel,
+    check_stateless,
+    check_taps,
+)
 from whispertide.model.runtime import thread_count
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray

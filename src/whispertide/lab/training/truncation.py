@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from whispertide.audio.pcm import to_float
+from whispertide.audio.buffer import to_float
 from whispertide.decoding.truncation import END_FRAMES, TruncationDetector
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import log_mel

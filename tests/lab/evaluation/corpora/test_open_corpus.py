@@ -1,5 +1,5 @@
-import shutil
-from ctypes.util import find_library
+import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -37,24 +37,31 @@ def test_what_is_made_has_no_folder(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["talks", "noisy"])
-def test_missing_synthesizers_are_said(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_synthesizer_is_said(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr("whispertide.lab.speech.espeak.find_library", lambda name: "libnot-there.so.9")
     for checked in (check_corpus, open_corpus):
-        with pytest.raises(CorpusError, match="apt-get install espeak-ng flite"):
+        with pytest.raises(CorpusError, match=r"libnot-there.*pip install '\.\[bench\]'"):
             checked(kind)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(not shutil.which("flite"), reason="flite is not installed")
-def test_a_missing_voice_is_said_before_any_other_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def find(name: str) -> str | None:
-        return "libnot-there.so.9" if name == "flite_cmu_us_kal" else find_library(name)
+@pytest.mark.parametrize(("kind", "whole"), [("talks", 32), ("nonspeech", 60)])
+def test_no_more_is_made_than_an_excerpt_needs(
+    kind: str, whole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
 
-    monkeypatch.setattr("whispertide.lab.speech.talks.espeak_version", lambda: "1.51")
-    monkeypatch.setattr("whispertide.lab.speech.flite.find_library", find)
-    with pytest.raises(CorpusError, match=r"libnot-there.*apt-get install espeak-ng flite"):
-        check_corpus("talks")
+    def noted(name: str, version: str, folder: Path, recordings: Mapping[str, object]) -> None:
+        asked.append(tuple(recordings))
+
+    module = "lab.speech.talks" if kind == "talks" else "lab.evaluation.corpora.nonspeech"
+    monkeypatch.setattr(f"whispertide.{module}.cached_corpus", noted)
+    for length_s in (120, 440, None, math.inf):
+        open_corpus(kind, length_s=length_s)
+    assert [len(names) for names in asked] == [8, 18, whole, whole]
+    assert len(set(asked)) == 3 if kind == "talks" else 2
 
 
 def test_a_check_makes_and_reads_nothing(tmp_path: Path) -> None:

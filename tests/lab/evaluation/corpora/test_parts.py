@@ -7,8 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.evaluation.corpora.parts import SHORTEST_S, Excerpt, InLanguages, by_turns, part_label, part_of
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.lab.evaluation.corpora.parts import (
+    SHORTEST_S,
+    Excerpt,
+    InLanguages,
+    beginnings_for,
+    part_label,
+    part_of,
+)
+from whispertide.lab.speech.utterance import Beginnings, RefWord, Utterance, by_turns
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 
@@ -128,3 +135,42 @@ def test_what_a_part_leaves_out_is_told() -> None:
 def test_by_turns() -> None:
     assert by_turns(["a", "a", "b", "a", "c", "b"]) == [0, 2, 4, 1, 5, 3]
     assert by_turns([]) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 4000), st.lists(st.sampled_from("abcdef"), min_size=32, max_size=32))
+def test_of_the_beginnings_an_excerpt_is_what_it_is_of_the_whole(length_s: int, groups: list[str]) -> None:
+    """Talks of 250 s or more; what was made of a talk ends some words after the piece."""
+    beginnings = beginnings_for(length_s)
+    if beginnings is None:
+        assert length_s > 16 * 240
+        return
+    whole = Talks(tuple(250 + 7 * number for number in range(32)), tuple(groups))
+    made = [
+        replace(item, words=item.words[: upto + 3], seconds=upto + 3.0, audio=audio_of(upto + 3))
+        for place, item in enumerate(whole.utterances())
+        if place in beginnings.places(groups)
+        for upto in [-(-beginnings.samples // SAMPLE_RATE)]
+    ]
+    assert len(made) <= length_s / max(SHORTEST_S, length_s / 16) + 3
+    found, expected = (Excerpt(corpus, length_s).utterances() for corpus in (Fixed(tuple(made)), whole))
+    assert [(item.id, item.words, item.seconds) for item in found] == [
+        (item.id, item.words, item.seconds) for item in expected
+    ]
+
+
+@dataclass
+class Fixed:
+    """These utterances."""
+
+    items: tuple[Utterance, ...]
+    name: str = "talks"
+    hash: str = "0123456789ab"
+
+    def utterances(self) -> Iterator[Utterance]:
+        return iter(self.items)
+
+
+def test_beginnings_are_of_as_many_voices_as_can_be() -> None:
+    assert Beginnings(3, 100).places("abacb") == [0, 1, 3]
+    assert Beginnings(9, 100).places("ab") == [0, 1]

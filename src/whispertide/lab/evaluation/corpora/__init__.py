@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from whispertide.errors import CorpusError, OptionError
+from whispertide.lab.evaluation.corpora.parts import beginnings_for
 from whispertide.lab.speech.utterance import Corpus
 
 SPOKEN = ("talks", "noisy")  # made with speech synthesizers
@@ -16,27 +17,31 @@ MADE = (*SPOKEN, "nonspeech")
 READ = ("manifest", "librispeech", "tedlium", "meanwhile", "timit", "fleurs")
 
 
-def open_corpus(spec: str, *, quick: bool = False, seed: int = 0) -> Corpus:
+def open_corpus(spec: str, *, quick: bool = False, seed: int = 0, length_s: float | None = None) -> Corpus:
     """The corpus that `spec` names: one of `MADE`, or one of `READ` with the path of its folder: "timit:PATH"
     ("manifest:PATH" also takes a manifest as for training).
 
     What is made is made on first use, with a progress bar, and kept in the cache directory. `quick` gives some
     minutes of it; the seed chooses which talks and sounds are made and which part of a folder a quick run reads.
+    `length_s` is how much of it an excerpt will take: no more is made than that needs.
 
     Raises `OptionError` for a name that is not known or a path that is missing or one too many, `CorpusError` where a
     tool or a folder is missing or not as expected, `AudioFileError` for a file that is no audio.
     """
     kind, path = _parsed(spec)
-    return _opener(kind)(*([] if kind in MADE else [path]), quick=quick, seed=seed)
+    if kind in READ:
+        return _opener(kind)(path, quick=quick, seed=seed)
+    beginnings = None if length_s is None or quick else beginnings_for(length_s)
+    return _opener(kind)(quick=quick, seed=seed, beginnings=beginnings)
 
 
 def check_corpus(spec: str) -> None:
     """Raise now what `open_corpus` would raise for want of a name, a path or a tool; makes and reads nothing."""
     kind, path = _parsed(spec)
     if kind in SPOKEN:
-        from whispertide.lab.speech.talks import check_synthesizers
+        from whispertide.lab.speech.espeak import espeak_version
 
-        check_synthesizers()
+        espeak_version()
     if kind in READ and not Path(path).expanduser().exists():
         raise CorpusError(f"expected the files of the corpus {kind} at {path}; it does not exist: check the path")
 

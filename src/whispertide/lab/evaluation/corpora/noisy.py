@@ -25,7 +25,8 @@ from whispertide.lab.speech.noise import (
     to_int16,
     wandering_level,
 )
-from whispertide.lab.speech.talks import open_talks
+from whispertide.lab.speech.talks import extent_arguments, open_talks, read_extent
+from whispertide.lab.speech.utterance import Beginnings
 from whispertide.types import SAMPLE_RATE, Span
 
 VERSION = 1  # counts up whenever the same seed gives other sounds from the same talks
@@ -73,14 +74,17 @@ def condition(seed: int, number: int) -> Condition:
     )
 
 
-def open_noisy(*, quick: bool = False, seed: int = 0) -> CachedCorpus:
-    """The noisy talks; makes them, and the talks, where they are not in the cache. Raises `CorpusError`."""
-    talks = open_talks(quick=quick, seed=seed)
+def open_noisy(*, quick: bool = False, seed: int = 0, beginnings: Beginnings | None = None) -> CachedCorpus:
+    """The noisy talks; makes them, and the talks, where they are not in the cache. Raises `CorpusError`.
+
+    Of `beginnings` each is a noisy talk of its own: its noise is not the beginning of that of the whole talk.
+    """
+    talks = open_talks(quick=quick, seed=seed, beginnings=beginnings)
     name = talks.name.replace("talks", "noisy", 1)
     folder = cache_dir() / "corpora" / f"{name}-v{VERSION}.{talks.hash}"
-    flags = ["quick"] if quick else []
+    extent = extent_arguments(quick, beginnings)
     makers = {
-        _name(number): partial(make_apart, __name__, _name(number), [str(folder), str(seed), str(number), *flags])
+        _name(number): partial(make_apart, __name__, _name(number), [str(folder), str(seed), str(number), *extent])
         for number in range(len(talks.references))
     }
     return cached_corpus(name, f"noisy {VERSION} seed {seed} of {talks.hash}", folder, makers)
@@ -142,9 +146,11 @@ def _babble(talks: CachedCorpus, number: int, count: int, dice: np.random.Random
 
 
 def main(arguments: list[str]) -> None:
-    """FOLDER SEED NUMBER [quick]: make one noisy talk; the talks are there already."""
-    folder, seed, number, *quick = arguments
-    make_noisy(Path(folder), open_talks(quick=bool(quick), seed=int(seed)), int(number), int(seed))
+    """FOLDER SEED NUMBER [quick | COUNT SAMPLES]: make one noisy talk; the talks are there already."""
+    folder, seed, number, *extent = arguments
+    quick, beginnings = read_extent(extent)
+    talks = open_talks(quick=quick, seed=int(seed), beginnings=beginnings)
+    make_noisy(Path(folder), talks, int(number), int(seed))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import numpy as np
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.lab.speech.cached import CachedCorpus, cached_corpus, write_recording
 from whispertide.lab.speech.noise import KINDS, decibels, to_int16
+from whispertide.lab.speech.utterance import Beginnings
 from whispertide.types import to_samples
 
 VERSION = 1  # counts up whenever the same seed gives other sounds
@@ -23,15 +24,20 @@ QUICK_SECONDS = 15
 _LEVELS_DB = (0.0, -10.0, -20.0, -30.0)  # against the natural level of a kind
 
 
-def open_nonspeech(*, quick: bool = False, seed: int = 0) -> CachedCorpus:
-    """The corpus of sounds without words; makes it first where it is not in the cache. Raises `CorpusError`."""
+def open_nonspeech(*, quick: bool = False, seed: int = 0, beginnings: Beginnings | None = None) -> CachedCorpus:
+    """The corpus of sounds without words; makes it first where it is not in the cache. Raises `CorpusError`.
+
+    Of `beginnings` the recordings are made whole, and no others; all where these are too short.
+    """
     count, length = (QUICK_RECORDINGS, QUICK_SECONDS) if quick else (RECORDINGS, SECONDS)
     name = f"nonspeech-seed{seed}" + ("-quick" if quick else "")
     folder = cache_dir() / "corpora" / f"{name}-v{VERSION}"
     kinds = [tuple(KINDS)[number % len(KINDS)] for number in range(count)]
+    some = beginnings is not None and beginnings.samples <= to_samples(length)
+    numbers = beginnings.places(kinds) if beginnings is not None and some else range(count)
     makers = {
-        f"sound-{number:02d}-{kind}": partial(_make, folder, number, kind, length, seed)
-        for number, kind in enumerate(kinds)
+        f"sound-{number:02d}-{kinds[number]}": partial(_make, folder, number, kinds[number], length, seed)
+        for number in numbers
     }
     return cached_corpus(name, f"nonspeech {VERSION} seed {seed}", folder, makers)
 

@@ -3,16 +3,18 @@ hash.
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from math import ceil
 
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.speech.utterance import Corpus, Utterance
+from whispertide.lab.speech.utterance import Beginnings, Corpus, Utterance, by_turns
 from whispertide.types import seconds, to_samples
 
 PIECES = 16  # of an excerpt: so many voices where there are as many
 SHORTEST_S = 20.0  # of a piece; the last may be half of that
+_LONGEST_BEGINNING_S = 240.0  # talks are longer than that
+_SPARE = 2  # recordings: pieces end with a word, so that a little is missing of each
 
 
 class Excerpt:
@@ -49,6 +51,14 @@ class Excerpt:
                 "and those without word times cannot be cut: use a longer excerpt"
             )
         return (chosen[place] for place in sorted(chosen))
+
+
+def beginnings_for(length_s: float) -> Beginnings | None:
+    """What must be made for an excerpt of so many seconds; None where that is the whole corpus."""
+    piece_s = max(length_s / PIECES, SHORTEST_S)
+    if length_s <= 0 or piece_s > _LONGEST_BEGINNING_S:
+        return None
+    return Beginnings(ceil(length_s / piece_s) + _SPARE, to_samples(piece_s))
 
 
 class InLanguages:
@@ -93,16 +103,6 @@ def part_of(
 def part_label(corpus: Corpus) -> str:
     """How much of a corpus it is, to stand after its name."""
     return f" {corpus.length_s:g} s" if isinstance(corpus, Excerpt) else ""
-
-
-def by_turns(groups: Sequence[str]) -> list[int]:
-    """Places, the first of every group before the second of any."""
-    seen: Counter[str] = Counter()
-    turns = []
-    for place, group in enumerate(groups):
-        turns.append((seen[group], place))
-        seen[group] += 1
-    return [place for _, place in sorted(turns)]
 
 
 def _hash(corpus: Corpus, *facts: object) -> str:

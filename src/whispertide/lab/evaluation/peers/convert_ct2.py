@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.vocabulary import read_json
+from whispertide.checkpoint.tokenizer import read_json
 from whispertide.types import FloatArray
 
 # What faster-whisper would otherwise fetch from the network, or guess.

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.vocabulary import Vocabulary
+from whispertide.checkpoint.tokenizer import Vocabulary
 from whispertide.features import mel_filters
 from whispertide.lab.evaluation.peers.names import openai_tensors
 from whispertide.types import FloatArray

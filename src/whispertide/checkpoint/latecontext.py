@@ -1,0 +1,173 @@
+"""A late-contextualisation network on disk: its shape, its weights, its vocabulary (pilot inference, section 4).
+
+A folder with `config.json` (`LateDims`, and what it was trained on), `model.safetensors` and `tokenizer.json`. The
+vocabulary has the end of text, one token for each intent, and subwords. Knows nothing of graphs, torch or audio.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.atomic import replacing
+from whispertide.errors import CheckpointError, CheckpointNotFoundError, OutputError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Subwords
+
+Kind = Literal["late", "branchformer", "conformer"]
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+FORMAT = "late-context-1"
+END = "<end>"
+SAMPLES_PER_FRAME = 640  # 40 ms: two convolutions of stride 2 over Whisper's hop of 10 ms
+_FILES = ("config.json", "model.safetensors", "tokenizer.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateDims:
+    """The shape of a network.
+
+    kind        "late": `convolving` layers of gated convolution alone, then `attending` layers of attention alone;
+                "branchformer" and "conformer", its rivals, have so many layers in all, each with both
+    width       of a frame; `inner` that of the wide parts of a layer
+    kernel      of the convolutions, in frames; they look back only
+    decoding    layers of the decoder
+    n_vocab     tokens, the end of text among them; the blank of CTC is one more
+    """
+
+    kind: Kind = "late"
+    width: int = 160
+    heads: int = 4
+    inner: int = 640
+    kernel: int = 15
+    convolving: int = 6
+    attending: int = 3
+    decoding: int = 1
+    n_mels: int = 80
+    n_vocab: int = 500
+
+    def __post_init__(self) -> None:
+        counts = (self.width, self.heads, self.inner, self.kernel, self.attending, self.decoding, self.n_mels)
+        if self.kind not in get_args(Kind) or min(counts) < 1 or self.convolving < 0 or self.n_vocab < 2:
+            raise CheckpointError(
+                f"expected kind {', '.join(get_args(Kind))}, sizes from 1 and 2 tokens or more; got {asdict(self)}"
+            )
+        if self.width % self.heads or self.width % 2 or self.inner % 2:
+            raise CheckpointError(
+                "expected an even width that the heads divide, and an even inner width; got "
+                f"{self.width}, {self.heads} and {self.inner}"
+            )
+
+    @property
+    def layers(self) -> int:
+        """Of the encoder."""
+        return self.convolving + self.attending
+
+
+class LateVocabulary:
+    """Texts and intents as tokens, and back.
+
+    `intents` are tokens 1 to len(intents); token 0 is the end of text.
+    """
+
+    def __init__(self, subwords: "Subwords", intents: Sequence[str]) -> None:
+        self.subwords, self.intents = subwords, tuple(intents)
+        self.size: int = subwords.get_vocab_size()
+        self.end = 0
+        self._numbers = {intent: number for number, intent in enumerate(self.intents, 1)}
+
+    def intent(self, name: str) -> int | None:
+        """Its token; None where it has none."""
+        return self._numbers.get(name)
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text alone."""
+        tokens: list[int] = self.subwords.encode(text, add_special_tokens=False).ids
+        return tokens
+
+    def decode(self, tokens: Sequence[int]) -> tuple[str | None, str]:
+        """The intent, if the first token is one, and the text."""
+        first = tokens[0] if tokens else 0
+        intent = self.intents[first - 1] if 1 <= first <= len(self.intents) else None
+        spoken = [token for token in tokens if token > len(self.intents)]
+        text: str = self.subwords.decode(spoken)
+        return intent, text.strip()
+
+
+def learn_vocabulary(texts: Sequence[str], intents: Sequence[str], size: int) -> LateVocabulary:
+    """Subwords by byte-pair encoding of these texts (`tokenizers`), `size` tokens in all."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    subwords = Tokenizer(models.BPE(unk_token=None))
+    subwords.pre_tokenizer = pre_tokenizers.Metaspace()
+    subwords.decoder = decoders.Metaspace()
+    known = sorted(set(intents))
+    special = [END, *(f"<{intent}>" for intent in known)]
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False)
+    subwords.train_from_iterator(texts, trainer)
+    return LateVocabulary(subwords, known)
+
+
+@dataclass(frozen=True, slots=True)
+class LateCheckpoint:
+    """A network that can be run. `report` tells what it was trained on and what that measured."""
+
+    dims: LateDims
+    tensors: Arrays
+    vocabulary: LateVocabulary
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+
+def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
+    """Write it as a new folder, whole or not at all, weights as fp16. Raises `OutputError`."""
+    from safetensors.numpy import save_file
+
+    config = {"format": FORMAT, "dims": asdict(checkpoint.dims), "intents": list(checkpoint.vocabulary.intents)}
+    tensors = {name: np.ascontiguousarray(array, np.float16) for name, array in checkpoint.tensors.items()}
+    try:
+        with replacing(folder) as unfinished:
+            unfinished.mkdir(parents=True)
+            save_file(tensors, str(unfinished / "model.safetensors"))
+            checkpoint.vocabulary.subwords.save(str(unfinished / "tokenizer.json"))
+            text = json.dumps(config | {"report": dict(checkpoint.report)}, indent=2)
+            (unfinished / "config.json").write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"expected a new folder that can be written; got {error}") from error
+
+
+def load_late(folder: Path) -> LateCheckpoint:
+    """Read such a folder.
+
+    Raises `CheckpointNotFoundError` where there is none, `CheckpointError` where it is another or damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    missing = [name for name in _FILES if not (folder / name).is_file()]
+    if missing:
+        raise CheckpointNotFoundError(
+            f"expected a late-contextualisation network in {folder}; it has no {', '.join(missing)}: "
+            "`whispertide train latecontext` makes one"
+        )
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        if config.get("format") != FORMAT:
+            raise CheckpointError(f"expected format {FORMAT} in {folder / 'config.json'}; got {config.get('format')!r}")
+        dims = LateDims(**config["dims"])
+        tensors = {name: array.astype(np.float32) for name, array in load_file(folder / "model.safetensors").items()}
+        vocabulary = LateVocabulary(Tokenizer.from_file(str(folder / "tokenizer.json")), config["intents"])
+    except CheckpointError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        raise CheckpointError(f"{folder} is damaged ({error}); make it again, or copy it again") from error
+    except Exception as error:  # `tokenizers` raises nothing more special
+        raise CheckpointError(f"{folder / 'tokenizer.json'} is damaged ({error})") from error
+    if vocabulary.size != dims.n_vocab:
+        raise CheckpointError(f"expected {dims.n_vocab} tokens in {folder / 'tokenizer.json'}; got {vocabulary.size}")
+    return LateCheckpoint(dims, tensors, vocabulary, config.get("report", {}))

@@ -1,0 +1,63 @@
+"""`whispertide train latecontext`: a small network for commands that does most of its work while somebody speaks."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.train_adapter import MinutesOption, RunOption, StepsOption, train_adapter
+from whispertide.cli.train_fit import DeviceOption, WorkersOption, train_device, train_workers
+
+_UPDATES = 20_000  # where neither updates nor minutes are given
+
+
+@guarded
+def latecontext(
+    data: Annotated[
+        list[Path],
+        typer.Option("--data", metavar="FOLDER", help="Folders of shards with intents (`whispertide train commands`)."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the network.")],
+    kind: Annotated[
+        Literal["late", "branchformer", "conformer"],
+        typer.Option("--kind", metavar="NAME", help="late, or a rival to compare with: branchformer, conformer."),
+    ] = "late",
+    convolving: Annotated[int, typer.Option("--convolving", min=0, help="Layers of convolution alone.")] = 6,
+    attending: Annotated[int, typer.Option("--attending", min=1, help="Layers of attention after them.")] = 3,
+    width: Annotated[int, typer.Option("--width", min=8, help="Of a frame.")] = 160,
+    steps: StepsOption = None,
+    minutes: MinutesOption = None,
+    rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 1.5e-3,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for weights and batches.")] = 0,
+    run: RunOption = None,
+    device: DeviceOption = "auto",
+    workers: WorkersOption = None,
+) -> ExitCode:
+    """Train a network that hears commands and says what is wanted: convolutions first, attention at the end.
+
+    Ctrl-C saves and stops. The same command continues.
+    """
+    where = train_device(device)
+    from whispertide.checkpoint.latecontext import LateDims, save_late
+    from whispertide.lab.training.checkpoint_folder import check_new
+    from whispertide.lab.training.latecontext.run import LateOptions, open_trainer
+    from whispertide.lab.training.shards import open_shards
+
+    check_new(output, "for the network")
+    dims = LateDims(kind=kind, convolving=convolving, attending=attending, width=width, inner=4 * width)
+    updates = steps or (_UPDATES if minutes is None else 10**6)
+    options = LateOptions(dims=dims, steps=updates, minutes=minutes, rate=rate, seed=seed)
+    folder = run or Path(f"latecontext-{kind}-{seed}")
+    trainer = open_trainer(open_shards(data), options, folder, where)
+    say(f"the run is kept in {folder}")
+    if not train_adapter(trainer, train_workers() if workers is None else workers):
+        return ExitCode.INTERRUPTED
+    checkpoint = trainer.result()
+    save_late(checkpoint, output)
+    report = checkpoint.report
+    say(f"{report['parameters']:,} weights; loss per token on held-out utterances {report['held_out']}")
+    if report["attention"]:
+        say(f"how much attention counts, layer by layer: {', '.join(f'{share:.2f}' for share in report['attention'])}")
+    typer.echo(output)
+    return ExitCode.OK

@@ -1,0 +1,145 @@
+"""`whispertide tune`: what a checkpoint bears on this machine, found out without transcripts and used from then on."""
+
+import json
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whispertide.cli import arguments
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.errors import OutputError
+from whispertide.extras import how_to_install
+
+if TYPE_CHECKING:
+    from whispertide.api import Transcriber
+    from whispertide.lab.tune import Tuning
+    from whispertide.model.whisper import WhisperModel
+    from whispertide.streaming.recipe import Recipe
+    from whispertide.types import FloatArray
+
+
+@guarded
+@arguments.grouped
+def tune(
+    *,
+    model: arguments.MeasuredModel = arguments.BUNDLED_MODEL,
+    audio: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="AUDIO", help="Speech like that to come, a minute or more. Default: the bundled one."),
+    ] = None,
+    short: Annotated[bool, typer.Option("--short", help="The short form, at most 20 s.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget what was found, and measure nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page. Default: beside what is kept.")
+    ] = None,
+    engine: arguments.Engine,
+    revision: arguments.Revision = None,
+) -> ExitCode:
+    """Find out which framing a model bears, and which threads and step suit this machine. tide uses it from then on."""
+    from whispertide.model.whisper import load_model
+
+    loaded = load_model(model, engine, revision=revision, announce=say)
+    if forget:
+        say("forgotten" if _forget(loaded) else f"nothing was kept of {loaded.name}")
+        return ExitCode.OK
+    found = run(loaded, [_speech(path) for path in audio or []], short=short)
+    if as_json:
+        typer.echo(json.dumps(found.report(), indent=2))
+    else:
+        _show(found)
+    kept = keep(loaded, found)
+    say(f"{found.sentence}; kept in {kept}")
+    _write_page(found, output or kept.with_suffix(".html"), asked=output is not None)
+    return ExitCode.OK
+
+
+def run(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: bool = False) -> "Tuning":
+    """Measure on these recordings, or on the bundled one."""
+    from whispertide.cli.bundled import bundled_audio
+    from whispertide.cli.progress import counting
+    from whispertide.lab.tune import tune as measure
+
+    with counting("steps") as advance:
+        return measure(model, recordings or [bundled_audio()], short=short, advance=advance)
+
+
+def keep(model: "WhisperModel", found: "Tuning") -> Path:
+    """Keep what was found, unless it is nothing and something was found before; returns where. Raises `OutputError`."""
+    from whispertide.streaming.calibration import place, recall, remember
+
+    before = recall(model.content_hash)
+    if found.chosen is None and before is not None and before.changes:
+        return place(model.content_hash)  # what was found with more audio stays
+    try:
+        return remember(model.content_hash, found.calibration())
+    except OSError as error:
+        raise OutputError(
+            f"cannot keep what was found in the cache ({error}): make it writable, or set WHISPERTIDE_CACHE to "
+            "another folder"
+        ) from error
+
+
+def tune_first(transcriber: "Transcriber", recipe: "Recipe", *, refused: bool) -> None:
+    """The short form, where a live session is about to hear with a checkpoint of which nothing is known.
+
+    Nothing happens where the recipe names its framing, where something is known, or where it is refused.
+    """
+    if recipe.framing.kind != "auto" or transcriber.is_known:
+        return
+    if refused:
+        say(f"{transcriber.name} was never tuned; `whispertide tune {transcriber.model.checkpoint.argument}` does it")
+        return
+    say(
+        f"trying what {transcriber.name} bears (once, at most 20 s; --no-tune leaves it out, "
+        f"`whispertide tune {transcriber.model.checkpoint.argument}` does it at length)"
+    )
+    found = run(transcriber.model, [], short=True)
+    keep(transcriber.model, found)
+    say(found.sentence)
+    transcriber.look_again()
+
+
+def may_ask() -> bool:
+    """Whether somebody sits at a terminal; a program that runs another one is not to wait for what it did not ask."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _speech(path: Path) -> "FloatArray":
+    from whispertide.audio.file import load_audio
+
+    return load_audio(path)
+
+
+def _forget(model: "WhisperModel") -> bool:
+    from whispertide.streaming.calibration import forget
+
+    try:
+        return forget(model.content_hash)
+    except OSError as error:
+        raise OutputError(f"cannot remove what was kept ({error})") from error
+
+
+def _show(found: "Tuning") -> None:
+    from whispertide.lab.tune_page import text
+
+    typer.echo(text(found))
+    typer.echo()
+
+
+def _write_page(found: "Tuning", path: Path, *, asked: bool) -> None:
+    """With a plot, where what draws it is installed; who asks for the page is told what to install."""
+    if not asked and find_spec("matplotlib") is None:
+        say(f"no page with a plot: matplotlib draws it; {how_to_install('bench')}")
+        return
+    from whispertide.lab.tune_page import html
+
+    try:
+        path.write_text(html(found), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {path} ({error})") from error
+    say(f"the page: {path}")

@@ -1,0 +1,85 @@
+"""`whispertide understand`: what speakers of commands want, from recordings or the microphone."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whispertide.cli.exit import ExitCode, combine, guarded, report, say
+from whispertide.cli.source import Source
+from whispertide.errors import AudioError
+
+if TYPE_CHECKING:
+    from whispertide.model.latecontext import LateModel
+    from whispertide.streaming.understanding import Pilots, Understood
+    from whispertide.types import FloatArray
+
+MICROPHONE = "mic"
+
+
+@guarded
+def understand(
+    files: Annotated[list[str], typer.Argument(metavar="FILE|mic", help="Recordings, - for standard input, or mic.")],
+    model: Annotated[
+        Path, typer.Option("--model", "-m", metavar="FOLDER", help="A network of `whispertide train latecontext`.")
+    ],
+    every: Annotated[
+        float,
+        typer.Option("--pilots", metavar="S", min=0, help="Seconds between guesses; 0: none."),
+    ] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each guess and each utterance.")] = False,
+    device: Annotated[
+        str | None, typer.Option("--device", "-d", help="Microphone: number, or part of the name.")
+    ] = None,
+) -> ExitCode:
+    """Tell what speakers of commands want, utterance by utterance: start and end in seconds, intent, words.
+
+    Guesses while somebody speaks go to standard error.
+    """
+    from whispertide.model.latecontext import LateModel
+    from whispertide.streaming.understanding import Pilots
+
+    network, pilots = LateModel.open(model), Pilots(every_s=every)
+    if files == [MICROPHONE]:
+        from whispertide.audio import mic
+
+        with mic.microphone_blocks(device) as blocks:
+            say("listening; press Ctrl-C to end")
+            _understood(network, pilots, blocks, as_json=as_json)
+        return ExitCode.OK
+    codes = []
+    for name in files:
+        try:
+            _understood(network, pilots, Source(name).blocks(), as_json=as_json)
+            codes.append(ExitCode.OK)
+        except AudioError as error:
+            codes.append(report(error, about=Source(name).label))
+    return combine(codes)
+
+
+def _understood(network: "LateModel", pilots: "Pilots", blocks: Iterable["FloatArray"], *, as_json: bool) -> None:
+    from whispertide.streaming.understanding import Understanding
+
+    stream = Understanding(network, pilots=pilots)
+    try:
+        for block in blocks:
+            _tell(stream.push(block), as_json=as_json)
+    except KeyboardInterrupt:
+        pass  # the last utterance ends here
+    _tell(stream.finish(), as_json=as_json)
+
+
+def _tell(said: Iterable["Understood"], *, as_json: bool) -> None:
+    from whispertide.types import seconds
+
+    for each in said:
+        start, end = seconds(each.start), seconds(each.end)
+        if as_json:
+            entry = {"start": round(start, 3), "end": round(end, 3), "intent": each.intent, "text": each.text}
+            entry |= {"final": each.final, "perplexity": round(each.perplexity, 3), "wait": round(each.wait_s, 4)}
+            typer.echo(json.dumps(entry, ensure_ascii=False))
+        else:
+            line = f"{start:8.2f} {end:8.2f}  {each.intent or '-'}  {each.text}"
+            typer.echo(line, err=not each.final)

@@ -1,0 +1,160 @@
+"""A late-contextualisation network as three graphs: what runs while somebody speaks, what waits for the end, the text.
+
+    ingest    mel [1, mels, 4 t] and what was kept of the audio before -> frames [1, t, width], and what to keep:
+              mel_before [1, mels, 1], half_before [1, width, 1], gate_before.<l> [1, inner / 2, kernel - 1]
+    context   frames [1, t, width], positions [t, width] -> ctc [1, t, n_vocab + 1] log probabilities,
+              cross_k.<l>, cross_v.<l> [1, heads, t, size]
+    text      tokens [rows, 1], positions [1, width], past_k.<l>, past_v.<l> [rows, heads, n, size] and the cross keys
+              and values -> scores [rows, n_vocab] log probabilities, present_k.<l>, present_v.<l>
+
+fp32: these networks are small. Rivals whose every layer attends (`branchformer`, `conformer`) have no graphs: they are
+there to be compared in training.
+"""
+
+from pathlib import Path
+
+from onnx import TensorProto
+
+from whispertide.checkpoint.latecontext import LateCheckpoint
+from whispertide.errors import CheckpointError
+from whispertide.graphs.builder import GraphBuilder, WeightFile
+
+INGEST, CONTEXT, TEXT = "ingest", "context", "text"
+GRAPHS = (INGEST, CONTEXT, TEXT)
+
+
+def build(checkpoint: LateCheckpoint, folder: Path) -> None:
+    """Write the graphs and their weights into `folder`. Raises `CheckpointError` where a weight is missing."""
+    if checkpoint.dims.kind != "late":
+        raise CheckpointError(
+            f"expected a network of the kind late, which can hear a stream; got {checkpoint.dims.kind}"
+        )
+    try:
+        for name, make in ((INGEST, _ingest), (CONTEXT, _context), (TEXT, _text)):
+            with (folder / f"{name}.bin").open("wb") as file:
+                graph = GraphBuilder(name, WeightFile(f"{name}.bin", file))
+                make(_Layers(checkpoint, graph))
+                graph.save(folder)
+    except KeyError as error:
+        raise CheckpointError(f"the network has no weight {error}; train it again, or copy it again") from error
+
+
+class _Layers:
+    """Adds named layers of the network to a graph."""
+
+    def __init__(self, checkpoint: LateCheckpoint, graph: GraphBuilder) -> None:
+        self.dims, self.tensors, self.graph = checkpoint.dims, checkpoint.tensors, graph
+        self.size = self.dims.width // self.dims.heads
+
+    def norm(self, value: str, name: str) -> str:
+        """A layer norm."""
+        return self.graph.layer_norm(value, name, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])
+
+    def linear(self, value: str, name: str) -> str:
+        """A linear layer."""
+        return self.graph.linear(value, name, self.tensors[f"{name}.weight"], self.tensors.get(f"{name}.bias"), "float")
+
+    def conv(self, value: str, name: str, *, stride: int = 1, group: int = 1) -> str:
+        """A convolution without padding."""
+        weight = self.tensors[f"{name}.weight"]
+        names = (self.graph.weight(f"{name}.{part}", self.tensors[f"{name}.{part}"]) for part in ("weight", "bias"))
+        return self.graph.node("Conv", value, *names, kernel_shape=[weight.shape[2]], strides=[stride], group=group)
+
+    def heads(self, value: str) -> str:
+        """[rows, n, width] -> [rows, heads, n, size]."""
+        return self.graph.split_heads(value, self.dims.heads, self.size, 0, 2, 1, 3)
+
+    def attend(self, query: str, key: str, value: str, name: str) -> str:
+        """Attention of projected queries over keys and values, all [rows, heads, n, size], and its last projection."""
+        graph = self.graph
+        query = graph.node("Mul", query, graph.scalar(self.size**-0.5))
+        weights = graph.node("Softmax", graph.node("MatMul", query, graph.transpose(key, 0, 1, 3, 2)), axis=-1)
+        mixed = graph.transpose(graph.node("MatMul", weights, value), 0, 2, 1, 3)
+        return self.linear(graph.reshape(mixed, 0, 0, self.dims.width), f"{name}.out")
+
+    def feed_forward(self, value: str, name: str) -> str:
+        """With its residual."""
+        inner = self.graph.gelu(self.linear(self.norm(value, f"{name}.norm"), f"{name}.up"))
+        return self.graph.node("Add", value, self.linear(inner, f"{name}.down"))
+
+    def carried(self, value: str, name: str, channels: int, count: int) -> str:
+        """`value` [1, channels, n] after the `count` columns before it, an input; its own last ones are an output."""
+        graph = self.graph
+        before = graph.float_input(f"{name}_before", [1, channels, count])
+        joined = graph.node("Concat", before, value, axis=-1)
+        last = graph.node("Slice", joined, graph.ints([-count]), graph.ints([2**31 - 1]), graph.ints([2]))
+        graph.float_output(last, f"{name}_after", [1, channels, count])
+        return joined
+
+
+def _ingest(layers: _Layers) -> None:
+    graph, dims = layers.graph, layers.dims
+    mel = graph.float_input("mel", [1, dims.n_mels, "columns"])
+    half = graph.gelu(layers.conv(layers.carried(mel, "mel", dims.n_mels, 1), "encoder.subsampling.first", stride=2))
+    joined = layers.carried(half, "half", dims.width, 1)
+    frames = graph.transpose(graph.gelu(layers.conv(joined, "encoder.subsampling.second", stride=2)), 0, 2, 1)
+    for number in range(dims.convolving):
+        frames = _gated(layers, frames, number)
+    graph.float_output(frames, "frames", [1, "frames", dims.width])
+
+
+def _gated(layers: _Layers, frames: str, number: int) -> str:
+    graph, dims, name = layers.graph, layers.dims, f"encoder.convolving.{number}"
+    inner = graph.gelu(layers.linear(layers.norm(frames, f"{name}.norm"), f"{name}.up"))
+    content, gate = graph.nodes("Split", inner, outputs=2, axis=-1, num_outputs=2)
+    gate = graph.transpose(layers.norm(gate, f"{name}.gate_norm"), 0, 2, 1)
+    joined = layers.carried(gate, f"gate.{number}", dims.inner // 2, dims.kernel - 1)
+    gate = graph.transpose(layers.conv(joined, f"{name}.gate", group=dims.inner // 2), 0, 2, 1)
+    return graph.node("Add", frames, layers.linear(graph.node("Mul", content, gate), f"{name}.down"))
+
+
+def _context(layers: _Layers) -> None:
+    graph, dims = layers.graph, layers.dims
+    frames = graph.float_input("frames", [1, "frames", dims.width])
+    frames = graph.node("Add", frames, graph.float_input("positions", ["frames", dims.width]))
+    for number in range(dims.attending):
+        name = f"encoder.attending.{number}"
+        normed = layers.norm(frames, f"{name}.attention.norm")
+        parts = [layers.heads(layers.linear(normed, f"{name}.attention.{part}")) for part in ("query", "key", "value")]
+        frames = graph.node("Add", frames, layers.attend(parts[0], parts[1], parts[2], f"{name}.attention"))
+        frames = layers.feed_forward(frames, f"{name}.feed_forward")
+    frames = layers.norm(frames, "encoder.norm")
+    scores = graph.node("LogSoftmax", layers.linear(frames, "ctc"), axis=-1)
+    graph.float_output(scores, "ctc", [1, "frames", dims.n_vocab + 1])
+    for number in range(dims.decoding):
+        for which, part in (("k", "key"), ("v", "value")):
+            cross = layers.heads(layers.linear(frames, f"decoder.layers.{number}.frames.{part}"))
+            graph.float_output(cross, f"cross_{which}.{number}", [1, dims.heads, "frames", layers.size])
+
+
+def _text(layers: _Layers) -> None:
+    graph, dims = layers.graph, layers.dims
+    tokens = graph.input("tokens", TensorProto.INT64, ["rows", 1])
+    embedding = graph.weight("decoder.embedding.weight", layers.tensors["decoder.embedding.weight"])
+    hidden = graph.node("Mul", graph.node("Gather", embedding, tokens), graph.scalar(dims.width**0.5))
+    hidden = graph.node("Add", hidden, graph.float_input("positions", [1, dims.width]))
+    for number in range(dims.decoding):
+        hidden = _decoder_layer(layers, hidden, number)
+    hidden = layers.norm(hidden, "decoder.norm")
+    logits = graph.node("MatMul", hidden, graph.transpose(embedding, 1, 0))
+    scores = graph.reshape(graph.node("LogSoftmax", logits, axis=-1), 0, dims.n_vocab)
+    graph.float_output(scores, "scores", ["rows", dims.n_vocab])
+
+
+def _decoder_layer(layers: _Layers, hidden: str, number: int) -> str:
+    graph, dims, name = layers.graph, layers.dims, f"decoder.layers.{number}"
+    normed = layers.norm(hidden, f"{name}.text.norm")
+    query, key, value = (
+        layers.heads(layers.linear(normed, f"{name}.text.{part}")) for part in ("query", "key", "value")
+    )
+    cached = []
+    for which, new in (("k", key), ("v", value)):
+        past = graph.float_input(f"past_{which}.{number}", ["rows", dims.heads, "past", layers.size])
+        present = graph.node("Concat", past, new, axis=2)
+        graph.float_output(present, f"present_{which}.{number}", ["rows", dims.heads, "present", layers.size])
+        cached.append(present)
+    hidden = graph.node("Add", hidden, layers.attend(query, cached[0], cached[1], f"{name}.text"))
+    query = layers.heads(layers.linear(layers.norm(hidden, f"{name}.frames.norm"), f"{name}.frames.query"))
+    cross = [graph.float_input(f"cross_{which}.{number}", [1, dims.heads, "frames", layers.size]) for which in "kv"]
+    hidden = graph.node("Add", hidden, layers.attend(query, cross[0], cross[1], f"{name}.frames"))
+    return layers.feed_forward(hidden, f"{name}.feed_forward")

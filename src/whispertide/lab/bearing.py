@@ -1,0 +1,313 @@
+"""Which framings a checkpoint bears: what it hears in short windows, next to what it hears in the same ones padded.
+
+Nobody has to have written anything down. Whisper was trained on windows padded to 30 s, so what a padded window says is
+taken for right, and another framing is judged by how often its text differs, by words that are only in it, by texts
+that do not end, by ends of utterances that are missing, and by its time. Windows are cut as `tide` hears them: they
+begin in a pause, some are cut off in the middle of speech, some are whole utterances, and some are single words, which
+checkpoints bear worst.
+
+Returns figures. Knows no command line, and nothing of what is done with them.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted, SpeechStopped
+from whispertide.options import DecodeOptions
+from whispertide.streaming.align_att import AlignAtt
+from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.executor import make_executor
+from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Pad30, Zeros
+from whispertide.streaming.hush import has_word
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.searches import Greedy
+from whispertide.streaming.single_pass import SinglePass
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span, align_down, to_samples
+
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
+    from whispertide.streaming.policy import Executor
+
+CUTS_S = (1.0, 2.0, 3.5, 5.0)  # of windows that end in the middle of speech
+LONGEST_S, SHORTEST_S = 8.0, 0.4  # of windows that are whole utterances
+NEAR_END_S = 0.6  # what is said there may still be going on, and tide waits for it
+SILENCE_S = 1.0  # after what is whole, as tide has it
+PAUSE_S, AROUND = 0.5, SAMPLE_RATE // 20  # of single words: silence on both sides, and sound on both sides
+TOKENS_PER_S, TOKENS_BESIDES = 8, 8  # nobody speaks faster; more of them are a text that does not end
+ENOUGH = 12  # windows, to say anything at all
+_ENOUGH_WORDS = 25
+
+# What is borne. Our checkpoints show where the bounds lie (docs/LOG.md, "What checkpoints bear").
+MOST = {"changed": 0.1, "invented": 0.05, "run_aways": 0.0, "ends_missing": 0.15, "alone_added": 1.0}
+AS_GOOD = 0.03  # so few more differences say nothing: then the framing that is nearer to Whisper's training is chosen
+AS_QUICK = 1.5  # framings whose windows take at most so many times as long as the quickest ones compete by their texts
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Audio [n] as a round would hear it.
+
+    whole  it ends in the pause after an utterance
+    alone  it is a single word between pauses
+    """
+
+    audio: FloatArray
+    whole: bool
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What was heard in a window: words as they are compared; how many more there are near its end, which may still be
+    going on; whether the text did not end; and how long that took.
+    """
+
+    words: tuple[str, ...]
+    loose: int
+    ran_away: bool
+    seconds: float
+
+
+@dataclass(slots=True)
+class Tried:
+    """A framing, and what windows said in it next to the padded ones.
+
+    words, changed, invented   words of the padded texts; how many of them were heard otherwise or not at all; words
+                               that no padded text has
+    run_aways                  texts that do not end
+    ends, ends_missing         whole utterances of which something was heard; those whose last word is missing
+    loose                      words near the end of a window that is cut off, more than padded; tide drops them as a
+                               rule, so they decide only between framings that are borne
+    alone, alone_added         single words; words that were added to them
+    seconds                    of each window
+    """
+
+    framing: Framing
+    windows: int = 0
+    words: int = 0
+    changed: int = 0
+    invented: int = 0
+    run_aways: int = 0
+    ends: int = 0
+    ends_missing: int = 0
+    alone: int = 0
+    alone_added: int = 0
+    loose: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return self.framing.name
+
+    @property
+    def median_s(self) -> float:
+        """How long a window takes."""
+        return median(self.seconds) if self.seconds else 0.0
+
+    def rates(self) -> dict[str, float]:
+        """As shares: of the words, of the windows, of the ends."""
+        return {
+            "changed": self.changed / max(1, self.words),
+            "invented": self.invented / max(1, self.words),
+            "run_aways": self.run_aways / max(1, self.windows),
+            "ends_missing": self.ends_missing / max(1, self.ends),
+            "alone_added": self.alone_added / max(1, self.alone),
+        }
+
+    @property
+    def told(self) -> bool:
+        """Whether there was enough to hear."""
+        return self.windows >= ENOUGH and self.words >= _ENOUGH_WORDS
+
+    @property
+    def borne(self) -> bool:
+        """Whether the checkpoint bears it. Padding is what the others are judged by."""
+        if isinstance(self.framing, Pad30):
+            return True
+        return self.told and all(rate <= MOST[name] for name, rate in self.rates().items())
+
+    @property
+    def differing(self) -> float:
+        """Everything that differs, as a share of the words."""
+        return (self.changed + self.invented + self.loose) / max(1, self.words)
+
+    def add(self, window: Window, padded: Text, heard: Text) -> None:
+        """Count one window. Of single words only the number counts: cut out of speech they are misheard in any case."""
+        self.windows += 1
+        self.run_aways += heard.ran_away and not padded.ran_away
+        self.seconds.append(heard.seconds)
+        if window.alone:
+            self.alone += 1
+            self.alone_added += max(0, len(heard.words) - len(padded.words))
+            return
+        self.loose += max(0, heard.loose - padded.loose)
+        self.words += len(padded.words)
+        changed, invented = differences(padded.words, heard.words)
+        self.changed += changed
+        self.invented += invented
+        if window.whole and padded.words:
+            self.ends += 1
+            self.ends_missing += not heard.words or heard.words[-1] != padded.words[-1]
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures."""
+        figures = {
+            name: getattr(self, name)
+            for name in ("windows", "words", "ends", "alone", "borne", "median_s", "differing")
+        }
+        return {"framing": self.framing.kind, "label": self.label, **figures, **self.rates()}
+
+
+def candidates(model: "WhisperModel", *, few: bool = False) -> list[Framing]:
+    """What can be tried with this model: the reference, then what is nearest to it; `few`: what matters most."""
+    if few:
+        return [Pad30(), Zeros(), Bare()]
+    hush = [Hush()] if has_word(model) else []
+    return [Pad30(), Zeros(), *hush, Buckets(), Bare()]
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+def cut(audio: FloatArray, gate: SpeechGate | None = None) -> list[Window]:
+    """Windows of a recording [n], in the order of the recording."""
+    found: list[Window] = []
+    for span in _utterances(audio, gate or SpeechGate(GateOptions())):
+        seconds = len(span) / SAMPLE_RATE
+        if SHORTEST_S <= seconds <= LONGEST_S:
+            found.append(Window(audio[span.start : span.end], whole=True))
+        found += [
+            Window(audio[span.start : span.start + to_samples(length)], whole=False)
+            for length in CUTS_S
+            if length < seconds - NEAR_END_S
+        ]
+    return found
+
+
+def spread(windows: Sequence[Window]) -> list[Window]:
+    """The same windows in an order of which any beginning is a fair sample: far ones next to each other."""
+    step = next(step for step in (7, 5, 11, 13, 17) if len(windows) % step) if len(windows) > 1 else 1
+    return [windows[number * step % len(windows)] for number in range(len(windows))]
+
+
+def _utterances(audio: FloatArray, gate: SpeechGate) -> Iterator[Span]:
+    start = 0
+    for event in (*gate.feed(audio), *gate.finish()):
+        if isinstance(event, SpeechStarted):
+            start = align_down(event.start)
+        elif isinstance(event, SpeechStopped):
+            yield Span(start, min(event.end, len(audio)))
+
+
+def single_words(
+    executor: "Executor", windows: Sequence[Window], most: int, until: Callable[[], bool] = lambda: False
+) -> list[Window]:
+    """Words of whole utterances, each alone between pauses; `executor` hears where they are. `until` ends it early."""
+    found: list[Window] = []
+    pause = np.zeros(to_samples(PAUSE_S), np.float32)
+    for window in windows:
+        if window.whole and len(found) < most and not until():
+            heard = _run(executor, window.audio, SinglePass(context_tokens=0), DecodeOptions())
+            for word in heard.words if heard is not None else ():
+                start, end = word.start - AROUND, word.word.end + AROUND
+                if end - start >= to_samples(SHORTEST_S) and start >= 0:
+                    audio = np.concatenate((pause, window.audio[start:end], pause))
+                    found.append(Window(audio, whole=True, alone=True))
+    return found[:most]
+
+
+# --- what they say ----------------------------------------------------------------------------------------------------
+
+
+def hear(executor: "Executor", window: Window, options: DecodeOptions) -> Text:
+    """One window, decoded greedily without any guard, because what the guards would stop is to be seen."""
+    limit = TOKENS_BESIDES + round(TOKENS_PER_S * len(window.audio) / SAMPLE_RATE)
+    silence = to_samples(SILENCE_S) if window.whole else 0
+    listen = SinglePass(loop_guard=False, max_tokens=limit, context_tokens=0, silence=silence)
+    began = time.perf_counter()
+    heard = _run(executor, window.audio, listen, options)
+    taken = time.perf_counter() - began
+    if heard is None:
+        return Text((), 0, False, taken)
+    last = len(window.audio) - to_samples(NEAR_END_S)
+    said = [word.word.text for word in heard.words if window.whole or word.word.end <= last]
+    return Text(tuple(plain("".join(said))), len(heard.words) - len(said), heard.stop == "length", taken)
+
+
+def _run(executor: "Executor", audio: FloatArray, listen: SinglePass, options: DecodeOptions) -> HeardWords | None:
+    samples = audio[: len(audio) - len(audio) % FRAME_SAMPLES]
+    heard = executor.run(RoundPlan(0, Span(0, len(samples)), hearing=listen, is_last=True), samples, options).heard
+    return heard if isinstance(heard, HeardWords) else None
+
+
+def plain(text: str) -> list[str]:
+    """Words without case and punctuation."""
+    return re.sub(r"[^\w\s']", " ", text.lower()).split()
+
+
+def differences(padded: Sequence[str], heard: Sequence[str]) -> tuple[int, int]:
+    """How many of the padded words were heard otherwise or not at all, and how many words were added."""
+    changed = invented = 0
+    for tag, i, j, k, m in SequenceMatcher(None, padded, heard, autojunk=False).get_opcodes():
+        if tag != "equal":
+            changed += j - i
+            invented += max(0, (m - k) - (j - i))
+    return changed, invented
+
+
+def measure(
+    executors: Mapping[Framing, "Executor"],
+    windows: Sequence[Window],
+    *,
+    options: DecodeOptions | None = None,
+    until: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Tried]:
+    """Hear the windows in every framing; `executors` begin with that of the padding. `until` ends it early.
+
+    A first window that does not count opens the graphs.
+    """
+    options = options or DecodeOptions()
+    tried = [Tried(framing) for framing in executors]
+    for executor in executors.values():
+        if windows:
+            hear(executor, windows[0], options)
+    for number, window in enumerate(windows):
+        if until():
+            break
+        texts = [hear(executor, window, options) for executor in executors.values()]
+        for each, text in zip(tried, texts, strict=True):
+            each.add(window, texts[0], text)
+        if progress:
+            progress(number + 1, len(windows))
+    return tried
+
+
+def choose(tried: Sequence[Tried]) -> Tried | None:
+    """Of those that are borne, about as quick as the quickest and about as good as the best of these, the first one;
+    None where too little was heard.
+    """
+    if not tried or not tried[0].told:
+        return None
+    borne = [each for each in tried if each.borne]
+    quickest = min(each.median_s for each in borne)
+    quick = [each for each in borne if each.median_s <= AS_QUICK * quickest]
+    best = min(each.differing for each in quick)
+    return next(each for each in quick if each.differing <= best + AS_GOOD)
+
+
+def open_executors(model: "WhisperModel", framings: Sequence[Framing]) -> dict[Framing, "Executor"]:
+    """What hears windows in each framing. Raises what `make_executor` raises."""
+    return {
+        framing: make_executor(model, Recipe("tuning", framing=framing, search=Greedy(), policy=AlignAtt()))
+        for framing in framings
+    }

@@ -1,0 +1,136 @@
+"""Spoken commands with what their speakers want: sentences with intents, said by synthesizers into folders of shards.
+
+A list of commands is JSON lines with "sentence" and "intent", as SLURP's text is kept (Bastianelli et al., 2020). Each
+shard is made by a process of its own (`python -m whispertide.lab.training.commands LIST FOLDER NUMBER SEED VOICES`),
+because the synthesizers keep state from one sentence to the next; it is a function of these. Voices are those that may
+be trained on, or those held out for tests. Knows nothing of what is trained.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+
+from whispertide.errors import CorpusError, OptionError
+from whispertide.lab.speech.cached import make_apart
+from whispertide.lab.speech.manners import VOICES, draw_manner
+from whispertide.lab.speech.speakers import Say, check_installed, open_speaker
+from whispertide.lab.speech.talks import open_speaker as open_talker
+from whispertide.lab.speech.voices import HELD_OUT
+from whispertide.lab.training.shards import Utterance, write_shard
+
+SHARD = 120  # commands
+_TURN = 12  # that one voice says in one manner
+
+Voices = Literal["trained", "held-out"]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What somebody says, lower case and without punctuation, and what is wanted: scenario and action in one word."""
+
+    text: str
+    intent: str
+
+
+def read_commands(path: Path) -> list[Command]:
+    """The commands of a list, each text once. Raises `CorpusError` where it cannot be read, or a line is none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"expected a list of commands, JSON lines, in {path}; it cannot be read: {error}") from error
+    commands: dict[str, Command] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = json.loads(line)
+            command = Command(" ".join(entry["sentence"].lower().split()), entry["intent"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorpusError(
+                f'expected JSON with "sentence" and "intent" in line {number} of {path}; got {line[:80]!r}'
+            ) from error
+        if command.text:
+            commands.setdefault(command.text, command)
+    if not commands:
+        raise CorpusError(f"expected commands in {path}; there are none")
+    return list(commands.values())
+
+
+def make_commands(
+    path: Path, folder: Path, *, seed: int, voices: Voices, jobs: int, progress: Progress = lambda done, count: None
+) -> int:
+    """Say every command of the list `path` once into shards in `folder`; returns how many shards there are.
+
+    Shards that are there stay. Raises `CorpusError` where a synthesizer is missing, or the folder cannot be written.
+    """
+    if voices not in get_args(Voices):
+        raise OptionError(f"expected voices {' or '.join(get_args(Voices))}; got {voices!r}")
+    count = -(-len(read_commands(path)) // SHARD)
+    if voices == "trained":
+        check_installed(_installed())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CorpusError(f"expected a folder that can be written; {folder} is not: {error}") from error
+    missing = [number for number in range(count) if not (folder / f"{number:05d}.json").exists()]
+    with ThreadPoolExecutor(jobs) as pool:
+        running = [pool.submit(_make_shard, path, folder, number, seed, voices) for number in missing]
+        try:
+            for done, shard in enumerate(as_completed(running), count - len(missing) + 1):
+                shard.result()
+                progress(done, count)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return count
+
+
+def _make_shard(path: Path, folder: Path, number: int, seed: int, voices: Voices) -> None:
+    make_apart(__name__, f"shard {number} of spoken commands", [str(path), str(folder), str(number), str(seed), voices])
+
+
+def speak_shard(path: Path, folder: Path, number: int, seed: int, voices: Voices) -> None:
+    """Write shard `number`; once per process. A command that a synthesizer makes no sense of is left out."""
+    commands = read_commands(path)
+    dice = np.random.RandomState([seed % 2**32, number])
+    mine = [commands[at] for at in np.random.RandomState(seed % 2**32).permutation(len(commands))]
+    mine = mine[number * SHARD : (number + 1) * SHARD]
+    write_shard(folder, number, list(_said(mine, voices, dice)))
+
+
+def _said(commands: Sequence[Command], voices: Voices, dice: np.random.RandomState) -> Iterator[Utterance]:
+    rest = iter(commands)
+    while turn := list(islice(rest, _TURN)):
+        with _opened(voices, dice) as (name, say):
+            for command in turn:
+                if (spoken := say(command.text)) is not None:
+                    yield Utterance(
+                        spoken.samples, command.text, name, spoken.words, spoken.exact, intent=command.intent
+                    )
+
+
+@contextmanager
+def _opened(voices: Voices, dice: np.random.RandomState) -> Iterator[tuple[str, Say]]:
+    if voices == "held-out":
+        voice = HELD_OUT[int(dice.randint(len(HELD_OUT)))]
+        yield str(voice), open_talker(voice, float(dice.random_sample())).speak
+        return
+    manner = draw_manner(_installed(), dice)
+    with open_speaker(manner) as say:
+        yield manner.voice, say
+
+
+def _installed() -> tuple[str, ...]:
+    """The voices that may be trained on but festival's, which is seldom installed."""
+    return tuple(voice for voice in VOICES if not voice.startswith("festival:"))
+
+
+if __name__ == "__main__":
+    chosen: Voices = "held-out" if sys.argv[5] == "held-out" else "trained"
+    speak_shard(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), chosen)

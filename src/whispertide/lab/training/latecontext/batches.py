@@ -1,0 +1,145 @@
+"""Batches of commands: utterances of about the same length, their features and their tokens.
+
+A batch is a function of the seed and its number. Needs torch. Knows nothing of networks.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Subset
+
+from whispertide.checkpoint.latecontext import LateVocabulary
+from whispertide.lab.training.augment import Augmentation, Dice, vary
+from whispertide.lab.training.batches import quiet_worker
+from whispertide.lab.training.noise import make_noise
+from whispertide.lab.training.shards import Shards, Utterance
+from whispertide.model.latecontext import FACTOR, features
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+_ALIKE = 8  # an utterance of a batch is one of so many times its size, by their lengths
+
+
+@dataclass(frozen=True, slots=True)
+class LateBatchOptions:
+    """`count` utterances, what happens to their sound, and what of their features is hidden (SpecAugment).
+
+    before_s, after_s   silence around them, at most
+    mask_time           the longest stretch of mel frames that is hidden, twice; mask_mels of bands
+    """
+
+    count: int = 32
+    before_s: float = 0.3
+    after_s: float = 0.4
+    mask_time: int = 30
+    mask_mels: int = 16
+    augmentation: Augmentation = field(default_factory=lambda: replace(Augmentation(), band=0, codec=0))
+
+
+@dataclass(slots=True)
+class LateBatch:
+    """Some utterances.
+
+    mel      [b, mels, 4 t], zeros after the shorter ones
+    lengths  int64 [b], frames
+    tokens   int64 [b, n], the end of text, the intent, the text: what the decoder is given
+    targets  int64 [b, n], what comes next; -1 after the end
+    seconds  of sound
+    """
+
+    mel: Tensor
+    lengths: Tensor
+    tokens: Tensor
+    targets: Tensor
+    seconds: float
+
+    @property
+    def count(self) -> int:
+        """How many tokens count."""
+        return int((self.targets >= 0).sum())
+
+    def to(self, device: torch.device) -> "LateBatch":
+        """On that device."""
+        mel, lengths, tokens, targets = (
+            part.to(device, non_blocking=True) for part in (self.mel, self.lengths, self.tokens, self.targets)
+        )
+        return LateBatch(mel, lengths, tokens, targets, self.seconds)
+
+
+class LateBatches(Dataset[LateBatch]):  # type: ignore[misc]
+    """Batch `number` of a run, which has as many as it takes."""
+
+    def __init__(
+        self, speech: Shards, vocabulary: LateVocabulary, options: LateBatchOptions, n_mels: int, seed: int
+    ) -> None:
+        order = sorted(range(len(speech)), key=lambda at: speech.places[at].count)
+        self._speech = Shards(tuple(speech.places[at] for at in order))
+        self._vocabulary, self._options, self._n_mels, self._seed = vocabulary, options, n_mels, seed
+
+    def __len__(self) -> int:
+        return 2**31
+
+    def __getitem__(self, number: int) -> LateBatch:
+        dice = np.random.RandomState([self._seed % 2**32, number])
+        count = min(self._options.count, len(self._speech))
+        alike = min(len(self._speech), _ALIKE * count)
+        first = int(dice.randint(len(self._speech) - alike + 1))
+        chosen = [self._speech[first + int(at)] for at in dice.permutation(alike)[:count]]
+        heard = [_heard(said, self._options, dice) for said in chosen]
+        mels = [_hidden(features(samples, self._n_mels), self._options, dice) for samples in heard]
+        return collated(mels, [self._tokens(said) for said in chosen], sum(map(len, heard)) / SAMPLE_RATE)
+
+    def _tokens(self, said: Utterance) -> list[int]:
+        return labels(said, self._vocabulary)
+
+    def after(self, done: int, until: int, workers: int) -> Iterator[LateBatch]:
+        """The batches from number `done` up to `until`, made by `workers` processes (0: here)."""
+        rest = Subset(self, range(done, until))
+        yield from DataLoader(rest, batch_size=None, num_workers=workers, worker_init_fn=quiet_worker)
+
+
+def labels(said: Utterance, vocabulary: LateVocabulary) -> list[int]:
+    """The intent, if the vocabulary has it, and the text."""
+    intent = None if said.intent is None else vocabulary.intent(said.intent)
+    return [*([] if intent is None else [intent]), *vocabulary.encode(said.text)]
+
+
+def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> FloatArray:
+    samples, _ = vary(said, options.augmentation, dice)
+    before, after = (int(dice.random_sample() * s * SAMPLE_RATE) for s in (options.before_s, options.after_s))
+    samples = np.pad(samples, (before, after))
+    if dice.random_sample() < options.augmentation.noise:
+        low, high = options.augmentation.ratio_db
+        ratio = low + (high - low) * dice.random_sample()
+        level = float(np.sqrt(np.mean(samples**2))) * 10 ** (-ratio / 20)
+        samples = samples + make_noise(len(samples), dice) * np.float32(level)
+    return samples
+
+
+def _hidden(mel: FloatArray, options: LateBatchOptions, dice: Dice) -> FloatArray:
+    """With two stretches of time and two of bands at the mean."""
+    mean = mel.mean()
+    for _ in range(2):
+        long = int(dice.randint(options.mask_time + 1))
+        at = int(dice.randint(max(1, mel.shape[1] - long)))
+        mel[:, at : at + min(long, mel.shape[1] // 5)] = mean
+        wide = int(dice.randint(options.mask_mels + 1))
+        low = int(dice.randint(max(1, len(mel) - wide)))
+        mel[low : low + wide] = mean
+    return mel
+
+
+def collated(mels: list[FloatArray], texts: list[list[int]], seconds: float) -> LateBatch:
+    """One batch of mels [bands, frames] and their labels, padded to the longest."""
+    frames = [mel.shape[1] // FACTOR for mel in mels]
+    mel = np.zeros((len(mels), len(mels[0]), FACTOR * max(frames)), np.float32)
+    tokens = np.zeros((len(mels), 1 + max(map(len, texts))), np.int64)
+    targets = np.full_like(tokens, -1)
+    for row, (values, text) in enumerate(zip(mels, texts, strict=True)):
+        mel[row, :, : FACTOR * frames[row]] = values[:, : FACTOR * frames[row]]
+        tokens[row, 1 : len(text) + 1] = text
+        targets[row, : len(text) + 1] = [*text, 0]
+    parts = [torch.from_numpy(part) for part in (mel, np.array(frames), tokens, targets)]
+    return LateBatch(parts[0], parts[1], parts[2], parts[3], seconds)

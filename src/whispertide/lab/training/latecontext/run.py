@@ -1,0 +1,176 @@
+"""How such a network is trained: CTC and attention together, in epochs, the best of them averaged.
+
+The run's folder has `options.json`, the vocabulary, `state.pt` and `log.jsonl`. Knows nothing of command lines.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, LateVocabulary, learn_vocabulary
+from whispertide.errors import CorpusError, OptionError
+from whispertide.lab.training.adapter_run import described, divided
+from whispertide.lab.training.epochs import EpochOptions, EpochTrainer
+from whispertide.lab.training.latecontext.batches import LateBatch, LateBatches, LateBatchOptions
+from whispertide.lab.training.latecontext.branchformer import BranchformerLayer
+from whispertide.lab.training.latecontext.network import LateNetwork, parameter_count, tensors_of
+from whispertide.lab.training.shards import Shards
+from whispertide.lab.training.small_run import clean, note_options
+
+_SMALLEST = 40  # utterances
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateOptions(EpochOptions):
+    """How a network is trained.
+
+    dims       its shape; `n_vocab` is what is asked for, a small corpus may have fewer
+    ctc        its share of the loss; the rest is the decoder's
+    smoothing  of the decoder's labels
+    """
+
+    dims: LateDims = field(default_factory=LateDims)
+    steps: int = 20_000
+    epoch: int = 200
+    rate: float = 2e-3
+    best: int = 5
+    held_out: int = 8
+    ctc: float = 0.3
+    smoothing: float = 0.1
+    dropout: float = 0.1
+    batch: LateBatchOptions = field(default_factory=LateBatchOptions)
+
+    def __post_init__(self) -> None:
+        EpochOptions.__post_init__(self)
+        if not (0 <= self.ctc <= 1 and 0 <= self.smoothing < 1 and 0 <= self.dropout < 1):
+            raise OptionError(
+                f"expected ctc from 0 to 1, smoothing and dropout from 0 to below 1; got {self.ctc:g}, "
+                f"{self.smoothing:g} and {self.dropout:g}"
+            )
+
+
+class LateTrainer(EpochTrainer[LateBatch]):
+    """A network that learns."""
+
+    def __init__(
+        self,
+        vocabulary: LateVocabulary,
+        batches: LateBatches,
+        held_out: Sequence[LateBatch],
+        options: LateOptions,
+        folder: Path,
+        device: str = "cpu",
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.options, self.vocabulary, self.data = options, vocabulary, dict(data or {})
+        self.dims = replace(options.dims, n_vocab=vocabulary.size)
+        torch.manual_seed(options.seed)
+        where = torch.device(device)
+        self.network = LateNetwork(self.dims, options.dropout).to(where)
+        super().__init__(list(self.network.parameters()), batches, held_out, options, folder, where)
+
+    def update(self, batch: LateBatch) -> float:
+        """One update, with dropout; what is dropped is a function of its number."""
+        torch.manual_seed(hash((self.options.seed, self.step)) % 2**63)
+        self.network.train()
+        loss = super().update(batch)
+        self.network.eval()
+        return loss
+
+    def loss(self, batch: LateBatch) -> Tensor:
+        """CTC's and the decoder's, summed over the tokens that count."""
+        scores, logits = self.network(batch.mel, batch.lengths, batch.tokens)
+        counted = batch.targets >= 0
+        text = functional.cross_entropy(
+            logits[counted],
+            batch.targets[counted],
+            label_smoothing=self.options.smoothing if self.network.training else 0.0,
+            reduction="sum",
+        )
+        lengths = counted.sum(1) - 1  # CTC has no end
+        alignments = functional.ctc_loss(
+            scores.transpose(0, 1),
+            batch.targets.clamp(min=0),
+            batch.lengths,
+            lengths,
+            blank=self.dims.n_vocab,
+            reduction="sum",
+            zero_infinity=True,
+        )
+        return self.options.ctc * alignments + (1 - self.options.ctc) * text
+
+    def branch_weights(self) -> list[float]:
+        """How much attention counts in each layer of a Branchformer, 0 to 1, in the mean over the held-out batches.
+
+        Empty for another network. (Pilot inference, section 4: layers above a threshold keep their attention.)
+        """
+        layers = [layer for layer in self.network.encoder.attending if isinstance(layer, BranchformerLayer)]
+        sums = torch.zeros(len(layers))
+        with torch.no_grad():
+            for batch in self._held_out:
+                sums += torch.tensor(_shares(self.network, layers, batch))
+        return [round(float(total) / len(self._held_out), 4) for total in sums]
+
+    def result(self) -> LateCheckpoint:
+        """The mean of the best epochs."""
+        kept = [epoch.parameters for epoch in self.best]
+        self.take([torch.stack(list(same)).mean(0) for same in zip(*kept, strict=True)])
+        report = {
+            "held_out": round(self.held_out_loss(), 4),
+            "held_out_epochs": [round(epoch.loss, 4) for epoch in self.best],
+            "updates": self.step,
+            "hours_heard": round(self.heard_s / 3600, 2),
+            "parameters": parameter_count(self.parameters),
+            "attention": self.branch_weights(),
+            "data": self.data,
+            "options": asdict(self.options),
+        }
+        return LateCheckpoint(self.dims, tensors_of(self.network), self.vocabulary, report)
+
+
+def _shares(network: LateNetwork, layers: Sequence[BranchformerLayer], batch: LateBatch) -> list[float]:
+    """The weight of attention in each of the layers, in the mean over a batch."""
+    seen: list[float] = []
+
+    def note(layer: BranchformerLayer, inputs: tuple[Tensor, Tensor | None]) -> None:
+        frames, mask = inputs
+        seen.append(float(layer.weights(layer.branches(frames, mask), mask)[:, 0].mean()))
+
+    hooks = [layer.register_forward_pre_hook(note) for layer in layers]
+    network.encoder(batch.mel, batch.lengths)
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
+def open_trainer(speech: Shards, options: LateOptions, folder: Path, device: str = "cpu") -> LateTrainer:
+    """A run in `folder`: a new one, or the one there is, which goes on.
+
+    Raises `CorpusError` where there is too little speech or none of it has intents, `OptionError` where the run that is
+    there has other options, `OutputError` where the folder cannot be written.
+    """
+    known = speech.having(lambda place: place.entry.get("intent") is not None)
+    if len(known) < _SMALLEST:
+        raise CorpusError(
+            f"expected at least {_SMALLEST} utterances with intents; got {len(known)} of {len(speech)}: "
+            "`whispertide train commands` makes them"
+        )
+    trained, held_back = divided(known)
+    note_options(options, folder)
+    entries = [place.entry for place in trained.places]
+    vocabulary = learn_vocabulary(
+        sorted({entry["text"] for entry in entries}), [entry["intent"] for entry in entries], options.dims.n_vocab
+    )
+    n_mels = options.dims.n_mels
+    batches = LateBatches(trained, vocabulary, options.batch, n_mels, options.seed)
+    quiet = replace(options.batch, augmentation=clean(), mask_time=0, mask_mels=0)
+    kept = LateBatches(held_back, vocabulary, quiet, n_mels, options.seed + 1)
+    tested = [kept[number] for number in range(options.held_out)]
+    trainer = LateTrainer(vocabulary, batches, tested, options, folder, device, described(trained))
+    trainer.resume()
+    return trainer

@@ -1,0 +1,273 @@
+"""The rule that says which heard words will stay (`streaming.steadiness`), fitted to a checkpoint by its own streams.
+
+Nobody has to have written anything down. A recipe is run with patience: every word waits for some audio after it, so
+that the confirmed text is the best that the recipe can do, and guesses stand in many rounds. Then each word of each
+guess is looked up in the final text. For a whole corpus:
+
+    examples = [record_stream(transcriber, recipe, utterance.audio(), voice=utterance.group) for utterance in ...]
+    rule = fit_rule(examples)
+
+A word stayed if the final text has it at about that place, has no word between it and the one before it that the guess
+had left out, and ends the sentence if the guess said so. Who confirms it would lose what was left out; and after a full
+stop that is no end, the decoder that is shown it leaves out how the sentence goes on.
+
+`fit_rule` is ridge logistic regression by Newton's method: numpy is all it takes, so that it also runs on a user's
+machine.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whispertide.atomic import write_text
+from whispertide.errors import OptionError
+from whispertide.options import DecodeOptions
+from whispertide.session import Session
+from whispertide.streaming.align_att import AlignAtt, AlignAttState
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.repetition import normalise
+from whispertide.streaming.steadiness import FEATURES, Facts, Rule, closes, same, spoken
+from whispertide.types import SAMPLE_RATE, FloatArray, Word
+
+if TYPE_CHECKING:
+    from whispertide.api import Transcriber
+
+PATIENCE_S = 1.5  # every word waits for so much audio after what it attends to, while a stream is recorded
+STEPS = (0.02, 0.05, 0.1, 0.2)  # of `steadiness`, that a report shows
+_BLOCK = SAMPLE_RATE // 10
+_RIDGE = 1.0
+_ITERATIONS = 50
+_ENOUGH = 100  # examples without which a rule would be made up
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """The guess of one round: the number of words that were confirmed before, the words, and what was known of each."""
+
+    confirmed: int
+    words: tuple[Word, ...]
+    facts: tuple[Facts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Words of guesses: `facts` of each, and whether it `stayed`. `voice` is whose they are."""
+
+    facts: tuple[Facts, ...] = field(repr=False)
+    stayed: tuple[bool, ...] = field(repr=False)
+    voice: str = ""
+
+
+def patient(recipe: Recipe) -> Recipe:
+    """The recipe by whose thresholds every word waits for `PATIENCE_S` of audio. Raises `OptionError` for one whose
+    policy is not AlignAtt.
+    """
+    if not isinstance(recipe.policy, AlignAtt):
+        raise OptionError(f"expected a recipe with policy=align-att, as tide; got policy={recipe.policy.kind}")
+    return recipe.replace(steadiness=0.0, calm=0.0, doubt=1.0, settle_s=PATIENCE_S)
+
+
+def as_busy(recipe: Recipe, number: int) -> Recipe:
+    """The recipe for recording `number`: every third is heard at longer steps, as where a machine is busy."""
+    return recipe if number % 3 else recipe.replace(step_s=recipe.schedule.step_s * 5 / 3)
+
+
+def record_stream(
+    transcriber: "Transcriber",
+    recipe: Recipe,
+    audio: FloatArray,
+    *,
+    voice: str = "",
+    language: str | None = None,
+) -> Examples:
+    """Every word of every guess in `audio` [n], 16 kHz, and whether it stayed.
+
+    Raises `OptionError` for a recipe whose policy is not AlignAtt.
+    """
+    session = transcriber.session(patient(recipe), options=DecodeOptions(language=language))
+    guesses: list[Guess] = []
+    for start in range(0, len(audio), _BLOCK):
+        session.ingest(audio[start : start + _BLOCK])
+        guesses += _rounds(session)
+    session.request_finish()
+    guesses += _rounds(session)
+    final = session.transcript.words
+    stayed = tuple(outcome for guess in guesses for outcome in outcomes(guess, final))
+    return Examples(tuple(facts for guess in guesses for facts in guess.facts), stayed, voice)
+
+
+def _rounds(session: Session) -> Iterator[Guess]:
+    """Run what is due; the guess of every round that more audio follows."""
+    executor, policy = session.executor, session.recipe.policy
+    assert executor is not None
+    assert isinstance(policy, AlignAtt)
+    while (plan := session.due()) is not None:
+        result = executor.run(plan, session.window(plan), session.options, session.encoder)
+        utterance = session.snapshot().turns.utterance
+        if result.heard is not None and not plan.is_last and utterance is not None:
+            state: AlignAttState = utterance.policy
+            words = tuple(one.word for one in spoken(result.heard.words))
+            yield Guess(len(session.transcript.words), words, policy.known(state, result.heard, plan))
+        session.apply(result)
+
+
+def outcomes(guess: Guess, final: Sequence[Word]) -> list[bool]:
+    """For each word of the guess, whether it stayed in the `final` words (all of the stream)."""
+    rest = final[guess.confirmed :]
+    found: list[bool] = []
+    next_at, before_stayed = 0, True
+    for word in guess.words:
+        place = next((n for n, said in enumerate(rest[next_at:], next_at) if same(word, said)), None)
+        leaves_out = place is not None and before_stayed and any(normalise(said.text) for said in rest[next_at:place])
+        goes_on = place is not None and closes(word) and not closes(rest[place])
+        found.append(place is not None and not leaves_out and not goes_on)
+        before_stayed = place is not None
+        next_at = next_at if place is None else place + 1
+    return found
+
+
+def fit_rule(examples: Sequence[Examples], *, ridge: float = _RIDGE) -> Rule:
+    """The rule of greatest likelihood with a penalty on large weights (but for the first).
+
+    Raises `OptionError` where there are too few examples, or all came out alike.
+    """
+    inputs, stayed = _matrix(examples)
+    if len(stayed) < _ENOUGH or stayed.all() or not stayed.any():
+        raise OptionError(
+            f"expected at least {_ENOUGH} heard words of which some stayed and some changed; got {len(stayed)}, of "
+            f"which {int(stayed.sum())} stayed: take more audio"
+        )
+    weights = np.zeros(inputs.shape[1])
+    penalty = np.diag([1e-6, *[ridge] * (len(weights) - 1)])
+    for _ in range(_ITERATIONS):
+        chance = _chance(inputs @ weights)
+        slope = inputs.T @ (stayed - chance) - penalty @ weights
+        curve = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + penalty
+        step = np.linalg.solve(curve, slope)
+        weights += step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
+        if float(np.abs(step).max()) < 1e-6:
+            break
+    return Rule(tuple(float(weight) for weight in weights))
+
+
+def _matrix(examples: Sequence[Examples]) -> tuple[np.ndarray, np.ndarray]:
+    rows = [facts.features() for part in examples for facts in part.facts]
+    stayed = [outcome for part in examples for outcome in part.stayed]
+    return np.array(rows, np.float64).reshape(-1, len(FEATURES)), np.array(stayed, np.float64)
+
+
+def _chance(score: np.ndarray) -> np.ndarray:
+    found: np.ndarray = 1 / (1 + np.exp(-np.clip(score, -50, 50)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Words whose predicted chances lay in one range: how many, the mean prediction, the share that stayed."""
+
+    count: int
+    predicted: float
+    stayed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """How right predicted chances are. `error`: mean distance between predicted and true share, weighted by words
+    (expected calibration error); `brier`: mean squared error; `base`: that of always predicting the share that stayed.
+    """
+
+    bins: tuple[Bin, ...]
+    error: float
+    brier: float
+    base: float
+
+
+def reliability(chances: Sequence[float], stayed: Sequence[bool], bins: int = 10) -> Reliability:
+    """Compare predictions with outcomes, in ranges that hold equally many words."""
+    predicted, truth = np.asarray(chances, np.float64), np.asarray(stayed, np.float64)
+    order = np.argsort(predicted, kind="stable")
+    parts = [part for part in np.array_split(order, bins) if len(part)]
+    found = tuple(Bin(len(part), float(predicted[part].mean()), float(truth[part].mean())) for part in parts)
+    error = sum(one.count * abs(one.predicted - one.stayed) for one in found) / len(truth)
+    brier = float(np.mean((predicted - truth) ** 2))
+    return Reliability(found, error, brier, float(truth.var()))
+
+
+def held_out(examples: Sequence[Examples]) -> tuple[list[float], list[bool]]:
+    """The chance of every word by a rule that was fitted without its voice, and whether it stayed.
+
+    Where there is one voice only, each half of it is predicted from the other.
+    """
+    if len({part.voice for part in examples}) == 1:
+        examples = [half for part in examples for half in _halves(part)]
+    chances: list[float] = []
+    stayed: list[bool] = []
+    for voice in sorted({part.voice for part in examples}):
+        rule = fit_rule([part for part in examples if part.voice != voice])
+        for part in (part for part in examples if part.voice == voice):
+            chances += rule.chances(part.facts)
+            stayed += part.stayed
+    return chances, stayed
+
+
+def _halves(part: Examples) -> tuple[Examples, Examples]:
+    middle = len(part.facts) // 2
+    first = Examples(part.facts[:middle], part.stayed[:middle], "first half")
+    return first, Examples(part.facts[middle:], part.stayed[middle:], "second half")
+
+
+def accepted(chances: Sequence[float], stayed: Sequence[bool], steadiness: float) -> tuple[float, float]:
+    """Of all words the share that is more likely to stay than `1 - steadiness`, and of these the share that changed."""
+    taken = [outcome for chance, outcome in zip(chances, stayed, strict=True) if chance >= 1 - steadiness]
+    changed = sum(not outcome for outcome in taken)
+    return len(taken) / max(len(stayed), 1), changed / max(len(taken), 1)
+
+
+def report(chances: Sequence[float], stayed: Sequence[bool]) -> str:
+    """What predictions were worth, for a person: a table of chances, and one of what each `steadiness` would accept."""
+    found = reliability(chances, stayed)
+    lines = [
+        f"{len(stayed)} words of guesses, {sum(stayed) / len(stayed):.1%} of which stayed; each predicted by a rule",
+        f"fitted without its voice: calibration error {found.error:.4f}, Brier score {found.brier:.4f} (of a constant "
+        f"{found.base:.4f})",
+        "predicted  stayed   words",
+        *(f"{one.predicted:9.3f}  {one.stayed:6.3f}  {one.count:6d}" for one in found.bins),
+        "steadiness  accepted  of these changed",
+    ]
+    for steadiness in STEPS:
+        taken, changed = accepted(chances, stayed, steadiness)
+        lines.append(f"{steadiness:10.2f}  {taken:8.1%}  {changed:16.2%}")
+    return "\n".join(lines)
+
+
+def draw(chances: Sequence[float], stayed: Sequence[bool], output: Path) -> None:
+    """The predicted chances against the shares that stayed. Raises `OptionError` without matplotlib, and `OSError`."""
+    from whispertide.lab.evaluation.plots import drawing
+
+    found = reliability(chances, stayed, bins=20)
+    with drawing(figsize=(5, 5)) as figure:
+        axes = figure.subplots()
+        axes.plot([0, 1], [0, 1], linestyle=":", label="as predicted")
+        axes.plot([one.predicted for one in found.bins], [one.stayed for one in found.bins], marker="o", label="words")
+        axes.set_xlabel("predicted chance to stay, by a rule fitted without the voice")
+        axes.set_ylabel("share that stayed")
+        axes.legend()
+        figure.savefig(output, dpi=120)
+
+
+def save(rule: Rule, chances: Sequence[float], stayed: Sequence[bool], output: Path) -> None:
+    """Write the rule as the package ships it, with what it was worth on held-out voices. Raises `OSError`."""
+    found = reliability(chances, stayed)
+    about = {
+        "weights": {name: round(weight, 4) for name, weight in zip(FEATURES, rule.weights, strict=True)},
+        "words": len(stayed),
+        "stayed": round(sum(stayed) / len(stayed), 4),
+        "calibration_error": round(found.error, 4),
+        "brier": round(found.brier, 4),
+        "brier_of_a_constant": round(found.base, 4),
+    }
+    write_text(output, json.dumps(about, indent=2) + "\n")

@@ -1,0 +1,194 @@
+"""What suits a checkpoint on this machine: its framing, then the threads and the step. No transcripts are needed.
+
+    (a) the framing that it bears (`bearing`)
+    (b) the commit rule's place: a rule that is fitted to streams is fitted anew here, to streams in that framing
+    (c) threads, and the step that rounds leave room for
+
+The short form looks at as many windows as fit into some seconds, and leaves threads and step. Returns values; keeping
+them is `streaming.calibration`'s business, printing the command line's.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from whispertide.lab import bearing
+from whispertide.lab.bearing import Tried, Window
+from whispertide.lab.doctor import BUSY, COMFORTABLE
+from whispertide.model.runtime import physical_cores, thread_count
+from whispertide.options import DecodeOptions
+from whispertide.streaming.calibration import Calibration, Pace, machine_of
+from whispertide.streaming.framing import Framing, Pad30
+from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
+
+if TYPE_CHECKING:
+    from whispertide.model.whisper import WhisperModel
+
+SHORT_S = 15.0  # the short form begins no further window after this
+MOST_WINDOWS, FEW_WORDS, MANY_WORDS = 160, 8, 24
+STEPS_S = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
+_USUAL_S = 5.0  # of tide's windows
+_ROUNDS = 5  # that are timed with each number of threads
+_WORTH = 0.9  # of the time that more threads have to save
+
+Advance = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """The quickest and the slowest of a few equal rounds with so many threads, in seconds."""
+
+    threads: int
+    quickest_s: float
+    slowest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Everything that was measured.
+
+    chosen  None: too little was heard to say anything
+    pace    None: not measured, or the machine was busy with something else
+    """
+
+    model: str
+    tried: tuple[Tried, ...]
+    chosen: Tried | None
+    pace: Pace | None
+    rounds: tuple[Rounds, ...] = ()
+    heard_s: float = 0.0
+    short: bool = False
+    options: Any = field(default=None, repr=False)
+
+    @property
+    def why(self) -> str:
+        """Half a sentence for the user."""
+        form = "the short form of `whispertide tune`" if self.short else "`whispertide tune`"
+        if self.chosen is None:
+            return f"{form} heard too little to tell what this checkpoint bears"
+        if isinstance(self.chosen.framing, Pad30):
+            return f"{form} found nothing shorter that this checkpoint bears as quickly"
+        return (
+            f"{form} found {self.chosen.differing:.1%} of the words different from padded windows, "
+            f"{self.tried[0].median_s / max(self.chosen.median_s, 1e-9):.0f} times as fast"
+        )
+
+    @property
+    def sentence(self) -> str:
+        """What comes of it, for the user."""
+        if self.chosen is None:
+            return f"{self.why}, so tide keeps the careful framing with {self.model}; more audio may tell"
+        return f"tide uses {self.chosen.label} with {self.model} from now on"
+
+    def calibration(self) -> Calibration:
+        """What is kept of it."""
+        return Calibration(
+            changes={} if self.chosen is None else changes(self.chosen.framing),
+            why=self.why,
+            short=self.short,
+            pace={} if self.pace is None else {machine_of(self.options): self.pace},
+            report=self.report(),
+        )
+
+    def report(self) -> dict[str, Any]:
+        """All figures as plain data."""
+        return {
+            "model": self.model,
+            "heard_s": round(self.heard_s, 1),
+            "framings": [each.to_json() for each in self.tried],
+            "chosen": None if self.chosen is None else self.chosen.framing.kind,
+            "rounds": [asdict(each) for each in self.rounds],
+            "pace": None if self.pace is None else asdict(self.pace),
+        }
+
+
+def changes(framing: Framing) -> dict[str, Any]:
+    """Of a recipe. What is not padded as in training is guarded: what stops a guard is heard once more, padded."""
+    guard = {} if isinstance(framing, Pad30) else {"shift_guard": True}
+    fields = {"zeros_s": framing.zeros_s} if framing.kind == "zeros" else {}  # type: ignore[attr-defined]
+    return {"framing": framing.kind, **fields, **guard}
+
+
+def tune(
+    model: "WhisperModel",
+    recordings: Sequence[FloatArray],
+    *,
+    options: DecodeOptions | None = None,
+    short: bool = False,
+    advance: Advance = lambda what, done, total: None,
+) -> Tuning:
+    """Measure; `recordings` [n] at 16 kHz are speech, the more and the more like the user's the better.
+
+    Raises what computing raises, and `CheckpointError` where the voice gate's weights are missing.
+    """
+    began = time.perf_counter()
+
+    def late(share: float = 1.0) -> bool:
+        return short and time.perf_counter() - began > share * SHORT_S
+
+    executors = bearing.open_executors(model, bearing.candidates(model, few=short))
+    speech = bearing.spread([window for audio in recordings for window in bearing.cut(audio)])[:MOST_WINDOWS]
+    padded = next(iter(executors.values()))
+    alone = bearing.single_words(padded, speech, FEW_WORDS if short else MANY_WORDS, lambda: late(0.2))
+    tried = bearing.measure(
+        executors,
+        bearing.spread([*speech, *alone]),
+        options=options,
+        until=late,
+        progress=lambda done, total: advance("what the checkpoint bears", done, total),
+    )
+    chosen = bearing.choose(tried)
+    framing = tried[0].framing if chosen is None else chosen.framing
+    # (b) A commit rule that learns is fitted anew here, to streams heard in `framing`, once there is one.
+    rounds = () if short else measure_threads(model, framing, speech, advance)
+    return Tuning(
+        model=model.name,
+        tried=tuple(tried),
+        chosen=chosen,
+        pace=choose_pace(rounds),
+        rounds=rounds,
+        heard_s=sum(len(audio) for audio in recordings) / SAMPLE_RATE,
+        short=short,
+        options=model.options if model.options.threads == 0 else replace(model.options, threads=0),
+    )
+
+
+def measure_threads(
+    model: "WhisperModel", framing: Framing, windows: Sequence[Window], advance: Advance
+) -> tuple[Rounds, ...]:
+    """Rounds of about the usual length with every number of threads that is worth trying here."""
+    if not windows:
+        return ()
+    window = min(windows, key=lambda window: abs(len(window.audio) - to_samples(_USUAL_S)))
+    counts = thread_counts(physical_cores(), thread_count(model.options))
+    found = []
+    for number, count in enumerate(counts):
+        view = model.view(replace(model.options, threads=count))
+        executor = bearing.open_executors(view, [framing])[framing]
+        taken = [bearing.hear(executor, window, DecodeOptions()).seconds for _ in range(_ROUNDS + 1)][1:]
+        found.append(Rounds(count, min(taken), max(taken)))
+        advance("threads", number + 1, len(counts))
+    return tuple(found)
+
+
+def thread_counts(cores: int, usual: int) -> list[int]:
+    """Those to try: powers of two up to the cores, the cores themselves as far as eight, and what is used now."""
+    return sorted({count for count in (1, 2, 4, 8) if count <= cores} | {min(cores, 8), usual})
+
+
+def choose_pace(rounds: Sequence[Rounds]) -> Pace | None:
+    """The fewest threads that are nearly as quick as any, and the step for them; None where the machine was busy.
+
+    The quickest round of each counts, because other work only ever makes one slower.
+    """
+    if not rounds or any(each.slowest_s > BUSY * each.quickest_s for each in rounds):
+        return None
+    quickest = min(each.quickest_s for each in rounds)
+    best = next(each for each in rounds if each.quickest_s * _WORTH <= quickest)
+    return Pace(best.threads, choose_step(best.quickest_s))
+
+
+def choose_step(round_s: float) -> float:
+    """The shortest step of which a round takes at most a comfortable share (`doctor`)."""
+    return next((step for step in STEPS_S if round_s <= COMFORTABLE * step), STEPS_S[-1])

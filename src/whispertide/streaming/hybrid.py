@@ -1,0 +1,171 @@
+"""Rounds in the background, and the last one of an utterance here or on a server.
+
+A pilot is computed on a thread while audio comes in, so it can be given up when speech ends; one round at a time. The
+last round is this machine's, or a server's where an offramp says that this one's model is not sure enough. Then the
+server is asked while the encoder works here: if no usable answer is there in time, what is left to do is the search,
+and nothing is lost. What is heard of pilots is always heard here.
+
+An early upload begins when a pilot is so unlikely that the server is going to be asked anyway; it goes on with the
+audio of each later round, and is found again by that: whoever's audio begins with it goes on with it.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from whispertide.decoding.longform import Cost
+from whispertide.decoding.search import Guard
+from whispertide.decoding.token_words import TokenWord
+from whispertide.model.engine import Encoded, EncoderState
+from whispertide.options import DecodeOptions
+from whispertide.streaming.executors import Hybrid
+from whispertide.streaming.offramp import Offramp
+from whispertide.streaming.pilot import HeardUtterance, Pilot
+from whispertide.streaming.pipelined import PipelinedExecutor, PipelinedRound
+from whispertide.streaming.remote import Remote, RemoteError, Server, Upload, words_of
+from whispertide.streaming.round import Opened, RoundPlan, RoundResult, stats_of
+from whispertide.streaming.stages import Staged
+from whispertide.types import FloatArray
+
+if TYPE_CHECKING:
+    from whispertide.streaming.pipelined import Exchange
+
+log = logging.getLogger("whispertide.hybrid")
+
+MOST_UPLOADS = 32  # early ones under way; of more the oldest is abandoned, as its session may be gone
+
+
+class OneAtATime(PipelinedRound):
+    """A round that keeps both workers until it is done, because they are one."""
+
+    alone: ClassVar[bool] = True
+
+    def _decoding(self, stages: Staged, exchange: "Exchange | None") -> Staged:
+        """What decodes it, without leaving the first worker to the next round."""
+        return stages
+
+
+class HybridExecutor(PipelinedExecutor):
+    """Runs one round after the other in the background: a pilot, and the last round that may overtake it."""
+
+    rounds: ClassVar[type[PipelinedRound]] = OneAtATime
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the first stage leaves: the audio encoded here, and a server's answer that may come. Satisfies `Opened`."""
+
+    here: Opened
+    answer: "Future[Mapping[str, Any]]"
+    since: float
+
+    @property
+    def encoded(self) -> Encoded:
+        """The audio."""
+        return self.here.encoded
+
+
+@dataclass(slots=True)
+class HybridStages:
+    """The stages of `local`, but of the last round of an utterance a server may do the second. Satisfies `Staged`.
+
+    within_s  so long after the end of speech an answer counts
+    early     whether uploads begin while somebody speaks
+    counts    how many last rounds were heard "here" and "there", and how many "failed" there and were heard here
+    """
+
+    local: Staged
+    remote: Remote
+    offramp: Offramp
+    within_s: float = 2.0
+    early: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    _uploads: list[Upload] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def encode(self, plan: RoundPlan, audio: FloatArray, state: EncoderState | None) -> Opened | None:
+        """The first stage here; meanwhile the audio goes to the server, if that is going to hear it."""
+        sends = isinstance(plan.hearing, Pilot) and self.offramp.sends(plan.hearing.before, plan.window)
+        began = time.perf_counter()
+        upload = self._upload(audio)
+        if not plan.is_last:
+            self._go_on(upload, audio, sends and self.early)
+            return self.local.encode(plan, audio, state)
+        answer = None
+        if sends:
+            if upload is not None:
+                upload.add(audio)
+            answer = self.remote.send(audio, self.within_s) if upload is None else upload.finish(self.within_s)
+        elif upload is not None:
+            upload.abandon()
+        opened = self.local.encode(plan, audio, state)
+        if answer is None or opened is None:
+            self.counts["here"] += 1
+            return opened
+        return Asked(opened, answer, began)
+
+    def decode(
+        self, plan: RoundPlan, opened: Opened | None, options: DecodeOptions, guards: Sequence[Guard] = ()
+    ) -> RoundResult[Any]:
+        """The server's answer, if there is a usable one in time; else the second stage here."""
+        if not isinstance(opened, Asked):
+            return self.local.decode(plan, opened, options, guards)
+        try:
+            words = words_of(opened.answer.result(self.within_s + 1), plan.window)
+            if not words and plan.reference is not None:
+                raise RemoteError("the server heard nothing where there were words")
+        except (RemoteError, TimeoutError, CancelledError) as error:
+            log.warning("an utterance is heard here: %s", str(error) or type(error).__name__)
+            self.counts["failed"] += 1
+            return self.local.decode(plan, opened.here, options, guards)
+        self.counts["there"] += 1
+        heard = HeardUtterance(tuple(TokenWord(word, ()) for word in words))
+        costs = (Cost("decode", time.perf_counter() - opened.since),)
+        return RoundResult(plan, heard, costs=costs, stats=stats_of(costs, 0), state=opened.encoded.state)
+
+    def _go_on(self, upload: Upload | None, audio: FloatArray, sends: bool) -> None:
+        """An early upload gets what is new, begins, or ends."""
+        if upload is not None and not sends:
+            upload.abandon()
+            return
+        if upload is None and not sends:
+            return
+        if upload is None:
+            upload = self.remote.open(audio)
+        else:
+            upload.add(audio)
+        with self._lock:
+            self._uploads.append(upload)
+            surplus, self._uploads = self._uploads[:-MOST_UPLOADS], self._uploads[-MOST_UPLOADS:]
+        for old in surplus:
+            old.abandon()
+
+    def _upload(self, audio: FloatArray) -> Upload | None:
+        """The early upload of this audio, which is then the caller's."""
+        with self._lock:
+            for place, upload in enumerate(self._uploads):
+                if len(upload.sent) <= len(audio) and np.array_equal(upload.sent, audio[: len(upload.sent)]):
+                    return self._uploads.pop(place)
+        return None
+
+
+def hybrid_executor(local: Staged, where: Hybrid) -> HybridExecutor:
+    """The executor that a recipe asks for, with the server that the environment names. Raises `OptionError`."""
+    server = server_here(where.tries)
+    if server is None:
+        return HybridExecutor(local)
+    return HybridExecutor(HybridStages(local, Remote(server), where.decides(), where.remote_s, where.early))
+
+
+def server_here(tries: int = 2) -> Server | None:
+    """The server that the environment names, or None. Raises `OptionError` for an address that is none."""
+    url, model, key = (os.environ.get(f"WHISPERTIDE_REMOTE{name}", "") for name in ("", "_MODEL", "_KEY"))
+    return Server(url, model, key, tries) if url else None

@@ -1,0 +1,173 @@
+"""A window heard in one beam search that may have an earlier one to go by: a pilot, or the round after the last word.
+
+What a pilot found in the beginning of the audio is checked as one block. As long as the search finds the same, one
+hypothesis is enough (beam collapse); where it finds something else it becomes a full beam, for good. It ends early
+where the text is as long as the pilot's lets expect (`decoding.length_cap`). Knows the model and the framing, nothing
+of policies, other rounds or sessions. Source: pilot inference (arXiv 2311.17065), 4.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from whispertide.decoding.accept import GREEDY, Beam
+from whispertide.decoding.first_entropy import FirstEntropy
+from whispertide.decoding.guards import RepetitionGuard
+from whispertide.decoding.length_cap import CappedSearch
+from whispertide.decoding.longform import Cost
+from whispertide.decoding.prompt import Prompt, build_prompt
+from whispertide.decoding.search import Guard, Hypothesized, StopReason, run_search
+from whispertide.decoding.token_search import joined
+from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
+from whispertide.features import Features
+from whispertide.model.engine import EncoderState
+from whispertide.options import DecodeOptions
+from whispertide.streaming.round import Equipment, Opening, RoundPlan, RoundResult, stats_of
+from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, FloatArray
+
+LONGEST = 224  # tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How sure a decode was of its text.
+
+    logprobs  of its tokens, without the end of text
+    entropy   of what the first token could have been, in nats
+    """
+
+    logprobs: tuple[float, ...] = ()
+    entropy: float = 0.0
+
+    @property
+    def perplexity(self) -> float:
+        """The reciprocal of the geometric mean of the tokens' probabilities; 1 of a text without tokens."""
+        return math.exp(-sum(self.logprobs) / len(self.logprobs)) if self.logprobs else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HeardUtterance:
+    """What a window says after its forced prefix.
+
+    words   with their times
+    tokens  as they were found: those of the words, and perhaps the beginning of a character
+    scores  how sure that is
+    stop    what ended the text
+    """
+
+    words: tuple[TokenWord, ...] = ()
+    tokens: tuple[int, ...] = ()
+    scores: Scores = Scores()
+    stop: StopReason = "end_of_text"
+    no_speech_prob: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """A `round.Hearing`: one search.
+
+    beam        hypotheses at most; None: as many as the options say
+    most        tokens that are decoded at most
+    cap         tokens after which the first hypothesis that ends is enough; None: there is no such number
+    no_speech   a window whose no-speech probability is higher is taken for silence
+    loop_guard  end a decode that repeats itself
+    before      how sure the newest pilot was; an executor may decide by it who hears the last round
+    """
+
+    beam: int | None = None
+    most: int = LONGEST
+    cap: int | None = None
+    no_speech: float = 1.0
+    loop_guard: bool = True
+    before: Scores | None = None
+
+    def encode(
+        self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
+    ) -> Opening | None:
+        """The window. None: there is less than 10 ms."""
+        features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
+        if len(audio) < HOP_LENGTH:
+            return None
+        return equipment.open(features, features.frames, state)
+
+    def decode(
+        self,
+        equipment: Equipment,
+        plan: RoundPlan,
+        opened: Opening,
+        options: DecodeOptions,
+        guards: Sequence[Guard] = (),
+    ) -> RoundResult[HeardUtterance]:
+        """The search, and the times of its words."""
+        model, encoded = equipment.model, opened.encoded
+        language = equipment.language(encoded, options)
+        began = time.perf_counter()
+        search = self._search(equipment, plan, options, language.language, guards)
+        found = run_search(search, model.decoder(encoded, heads=model.alignment_heads))
+        costs = [opened.cost, Cost("decode", time.perf_counter() - began, steps=found.steps)]
+        best, heard = found.best, HeardUtterance(no_speech_prob=found.no_speech_prob, stop=found.best.stop)
+        if not found.no_speech_prob > self.no_speech:
+            began = time.perf_counter()
+            words = _words(equipment, plan, best, opened, search.prompt, language.language)
+            scores = Scores(best.logprobs[: len(best.tokens)], search.entropy)
+            heard = replace(heard, words=words, tokens=best.tokens, scores=scores)
+            costs.append(Cost("align", time.perf_counter() - began))
+        return RoundResult(
+            plan,
+            heard,
+            language=language.language if model.tokenizer.is_multilingual else None,
+            language_probability=language.probability,
+            costs=tuple(costs),
+            stats=stats_of(costs, len(best.tokens)),
+        )
+
+    def _search(
+        self,
+        equipment: Equipment,
+        plan: RoundPlan,
+        options: DecodeOptions,
+        language: str | None,
+        guards: Sequence[Guard],
+    ) -> FirstEntropy:
+        model = equipment.model
+        options = replace(options, timestamps=False)
+        said = model.tokenizer.encode(" " + options.prompt.strip()) if options.prompt.strip() else ()
+        prompt = build_prompt(
+            model.tokenizer, model.dims.n_text_ctx, options, language=language, previous=said, prefix=plan.prefix
+        )
+        prompt = replace(prompt, limit=min(prompt.limit, self.most))
+        rules = equipment.rules(options, must_speak=False)
+        beam = options.beam if self.beam is None else min(self.beam, options.beam)
+        watch = [*guards, RepetitionGuard(model.tokenizer.eot)] if self.loop_guard else [*guards]
+        search = CappedSearch(
+            prompt,
+            rules,
+            Beam(beam, options.patience) if beam > 1 else GREEDY,
+            cap=self.cap,
+            draft=None if plan.reference is None else plan.reference.draft(model.tokenizer, rules),
+            length_penalty=options.length_penalty,
+            guards=watch,
+        )
+        return FirstEntropy(search, prompt)
+
+
+def _words(
+    equipment: Equipment,
+    plan: RoundPlan,
+    best: Hypothesized,
+    opened: Opening,
+    prompt: Prompt,
+    language: str | None,
+) -> tuple[TokenWord, ...]:
+    """The words after the prefix; a character that is not whole yet is held back."""
+    attention = joined(best.attention)
+    if attention is None:
+        return ()
+    tokenizer = equipment.model.tokenizer
+    count = whole_characters(tokenizer, best.tokens)
+    frames = min(-(-len(plan.window) // FRAME_SAMPLES), opened.encoded.valid_frames)
+    sampled = Sampled(
+        best.tokens[:count], best.logprobs[:count], attention[..., :frames], len(prompt.tokens), plan.prefix
+    )
+    return read_words(sampled, tokenizer, plan.window, language=language)

@@ -1,0 +1,32 @@
+"""When pilots start: rounds while somebody speaks, whose results only help the round after the last word.
+
+Source: pilot inference (arXiv 2311.17065), 4.1. A schedule has no clock: that a pilot is given up when speech ends is
+the plan's affair (`RoundPlan.provisional`).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from whispertide.streaming.choice import setting
+from whispertide.streaming.schedule import Adaptive
+from whispertide.types import CHUNK_SECONDS, to_samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pilots(Adaptive):
+    """The first pilot when an utterance has been known of for `pilots_from_s`, then one every `step_s`.
+
+    Like `adaptive` it takes longer steps on a machine that is too slow for these.
+    """
+
+    kind: ClassVar[str] = "pilots"
+    step_s: float = setting(0.5, "seconds of new audio for a pilot", least=0.02, most=CHUNK_SECONDS)
+    pilots_from_s: float = setting(
+        1.5, "seconds of speech before the first pilot (30 = there are no pilots)", least=0.02, most=CHUNK_SECONDS
+    )
+
+    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
+        """All that has arrived, once that is enough. Where no round has looked past `known`, there was none yet."""
+        if last <= known:
+            return received if received - known >= to_samples(self.pilots_from_s) else None
+        return Adaptive.frontier(self, last, known, received, spent)

@@ -1,0 +1,155 @@
+"""Understanding commands while they are being spoken: what is wanted, and the words, utterance by utterance.
+
+The layers that stream run as audio arrives. From 1.5 s on a pilot decodes what there is so far, each going by the one
+before, and says what it thinks. At the end of speech the whole is decoded, going by the last pilot. (Pilot inference,
+sections 4 and 5; ALGORITHMS G.) All of it is counted in samples, so the portions in which audio comes change nothing
+but when it is said.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from whispertide.audio.buffer import AudioBuffer, checked
+from whispertide.audio.vad import Gate, GateEvent, SpeechGate, SpeechStarted
+from whispertide.decoding.ctc_prefix import Sums
+from whispertide.decoding.hybrid import Found, HybridOptions, hybrid_search
+from whispertide.errors import OptionError
+from whispertide.model.latecontext import Contextualised, Ingested, LateModel, TextState
+from whispertide.types import FloatArray, IntArray, to_samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pilots:
+    """When pilots run, and how wide they search. `every_s` 0: never."""
+
+    first_s: float = 1.5
+    every_s: float = 1.0
+    beam: int = 3
+
+    def __post_init__(self) -> None:
+        if self.first_s <= 0 or self.every_s < 0 or self.beam < 1:
+            raise OptionError(
+                "expected first_s above 0, every_s from 0 and beam from 1 for pilots; got "
+                f"{self.first_s:g}, {self.every_s:g} and {self.beam}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """An utterance, or a guess at it while it goes on (not `final`).
+
+    intent      what is wanted; None where the model names nothing
+    start, end  samples of the stream; `end` is as far as was heard
+    perplexity  of the decoder: 1 is sure
+    wait_s      seconds of computing since the audio was there
+    """
+
+    intent: str | None
+    text: str
+    start: int
+    end: int
+    perplexity: float
+    final: bool
+    wait_s: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scorer:
+    """The decoder over one context."""
+
+    model: LateModel
+    context: Contextualised
+
+    def start(self) -> TextState:
+        return self.model.start()
+
+    def score(self, state: TextState, tokens: IntArray) -> tuple[FloatArray, TextState]:
+        return self.model.score(self.context, state, tokens)
+
+
+@dataclass(slots=True)
+class _Utterance:
+    """One that goes on."""
+
+    start: int
+    heard: Ingested
+    next_pilot: int
+    found: Found | None = None
+
+
+class Understanding:
+    """One stream. `push` audio as it comes, `finish` at its end; both give what was understood, in order."""
+
+    def __init__(
+        self,
+        model: LateModel,
+        *,
+        gate: Gate | None = None,
+        pilots: Pilots | None = None,
+        search: HybridOptions | None = None,
+    ) -> None:
+        self.model, self.gate = model, gate or SpeechGate()
+        self.pilots, self.search = pilots or Pilots(), search or HybridOptions()
+        self._buffer = AudioBuffer()
+        self._open: _Utterance | None = None
+
+    def push(self, samples: FloatArray) -> list[Understood]:
+        """16 kHz mono [n]. Raises `AudioError` for what is no audio."""
+        audio, _ = checked(samples)
+        self._buffer.append(audio)
+        return self._after(self.gate.feed(audio))
+
+    def finish(self) -> list[Understood]:
+        """The stream is over."""
+        return self._after(self.gate.finish())
+
+    def _after(self, events: Sequence[GateEvent]) -> list[Understood]:
+        said: list[Understood] = []
+        for event in events:
+            if isinstance(event, SpeechStarted):
+                self._open = _Utterance(event.start, self.model.nothing(), self._first(event.start))
+            elif self._open is not None:
+                said += self._guesses(self._open, event.decided_at)
+                said.append(self._final(self._open, event.decided_at))
+                self._open = None
+        if self._open is not None:
+            said += self._guesses(self._open, self._buffer.end)
+            self._ingest(self._open, self._buffer.end)
+        needed = self.gate.needed_from if self._open is None else self._open.start
+        self._buffer.drop_before(min(needed, self._buffer.end))
+        return said
+
+    def _first(self, start: int) -> int:
+        return start + to_samples(self.pilots.first_s)
+
+    def _ingest(self, utterance: _Utterance, until: int, *, ended: bool = False) -> None:
+        audio = self._buffer.read(utterance.start, until)
+        utterance.heard = self.model.ingest(utterance.heard, audio, ended=ended)
+
+    def _guesses(self, utterance: _Utterance, until: int) -> list[Understood]:
+        """The pilots that are due in audio before the sample `until`."""
+        said: list[Understood] = []
+        while self.pilots.every_s and utterance.next_pilot < until:
+            at = utterance.next_pilot
+            utterance.next_pilot += to_samples(self.pilots.every_s)
+            began = time.perf_counter()
+            self._ingest(utterance, at)
+            said.append(self._decoded(utterance, at, replace(self.search, beam=self.pilots.beam), began, final=False))
+        return said
+
+    def _final(self, utterance: _Utterance, until: int) -> Understood:
+        began = time.perf_counter()
+        self._ingest(utterance, until, ended=True)
+        return self._decoded(utterance, until, self.search, began, final=True)
+
+    def _decoded(
+        self, utterance: _Utterance, until: int, options: HybridOptions, began: float, *, final: bool
+    ) -> Understood:
+        context = self.model.contextualise(utterance.heard)
+        scores: Sums = context.ctc.astype("float64")
+        utterance.found = hybrid_search(scores, _Scorer(self.model, context), options, utterance.found)
+        best = utterance.found.best
+        intent, text = self.model.checkpoint.vocabulary.decode(best.tokens)
+        waited = time.perf_counter() - began
+        return Understood(intent, text, utterance.start, until, best.perplexity, final, waited)

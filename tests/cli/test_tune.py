@@ -1,0 +1,126 @@
+"""`whispertide tune`, and what `listen` does with a checkpoint that nobody knows. Nothing is measured here."""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from command_line import Run, write_wav
+from fake_transcriber import FakeTranscriber
+from whispertide.cli import tune as command
+from whispertide.lab import tune as measuring
+from whispertide.lab.bearing import Tried
+from whispertide.lab.tune import Tuning
+from whispertide.model import whisper
+from whispertide.options import EngineOptions
+from whispertide.streaming.calibration import Calibration, recall, remember
+from whispertide.streaming.framing import BARE, PAD30
+from whispertide.streaming.recipes import get_recipe
+
+HASH = "c" * 64
+TIDE = get_recipe("tide")
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Any:
+    model = SimpleNamespace(name="m", content_hash=HASH, checkpoint=SimpleNamespace(argument="m"))
+    monkeypatch.setattr(whisper, "load_model", lambda *_, **__: model)
+    return model
+
+
+def found(chosen: int | None = 1, *, short: bool = False) -> Tuning:
+    tried = tuple(Tried(framing, 20, 60, ends=5, seconds=[0.1]) for framing in (PAD30, BARE))
+    return Tuning("m", tried, None if chosen is None else tried[chosen], None, short=short, options=EngineOptions())
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], bool]]:
+    """The lengths of the recordings of every measurement, and whether it was the short form."""
+    calls: list[tuple[list[int], bool]] = []
+
+    def tune(model: Any, recordings: Any, *, short: bool, advance: Any) -> Tuning:
+        calls.append(([len(audio) for audio in recordings], short))
+        return found(short=short)
+
+    monkeypatch.setattr(measuring, "tune", tune)
+    return calls
+
+
+def test_what_is_found_is_shown_kept_and_drawn(run: Run, model: Any, asked: Any, tmp_path: Path) -> None:
+    result = run("tune", "m", write_wav(tmp_path / "a.wav", 2), write_wav(tmp_path / "b.wav", 1))
+    assert (result.exit_code, asked) == (0, [([32_000, 16_000], False)])
+    assert "* bare windows" in result.stdout
+    assert "tide uses bare windows with m from now on" in result.stderr
+    kept = recall(HASH)
+    assert kept is not None
+    assert kept.changes == {"framing": "bare", "shift_guard": True}
+
+
+def test_the_bundled_recording_will_do(run: Run, model: Any, asked: Any, tmp_path: Path) -> None:
+    result = run("tune", "m", "--short", "--json", "-o", tmp_path / "page.html")
+    assert result.exit_code == 0
+    ((lengths, short),) = asked
+    assert len(lengths) == 1
+    assert short
+    assert json.loads(result.stdout)["chosen"] == "bare"
+    assert "data:image/png" in (tmp_path / "page.html").read_text()
+
+
+def test_it_can_be_forgotten(run: Run, model: Any, asked: Any) -> None:
+    remember(HASH, Calibration({"framing": "bare"}, "so"))
+    assert "forgotten" in run("tune", "m", "--forget").stderr
+    assert recall(HASH) is None
+    assert "nothing was kept" in run("tune", "m", "--forget").stderr
+    assert asked == []
+
+
+def test_nothing_found_does_not_replace_something(model: Any) -> None:
+    command.keep(model, found())
+    before = recall(HASH)
+    command.keep(model, found(None))
+    assert recall(HASH) == before is not None
+
+
+class Unknown(FakeTranscriber):
+    def look_again(self) -> None:
+        self.is_known = True
+
+
+@pytest.fixture
+def unknown(model: Any) -> Any:
+    transcriber: Any = Unknown(name="m", is_known=False)
+    transcriber.model = model
+    return transcriber
+
+
+def test_an_unknown_checkpoint_is_tried_once_before_its_first_live_use(unknown: Any, asked: Any, capsys: Any) -> None:
+    for _ in range(2):
+        command.tune_first(unknown, TIDE, refused=False)
+    ((_, short),) = asked
+    assert short
+    said = capsys.readouterr().err
+    assert "once, at most 20 s; --no-tune leaves it out" in said
+    assert "tide uses bare windows with m from now on" in said
+
+
+def test_it_can_be_refused(unknown: Any, asked: Any, capsys: Any) -> None:
+    command.tune_first(unknown, TIDE, refused=True)
+    assert asked == []
+    assert "m was never tuned; `whispertide tune m` does it" in capsys.readouterr().err
+
+
+def test_whoever_names_a_framing_is_not_asked(unknown: Any, asked: Any, capsys: Any) -> None:
+    command.tune_first(unknown, TIDE.replace(framing="bare"), refused=False)
+    command.tune_first(unknown, get_recipe("npusper"), refused=False)
+    assert (asked, capsys.readouterr().err) == ([], "")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_where_nobody_can_refuse_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: terminal))
+    assert command.may_ask() is terminal
+    monkeypatch.setattr(sys, "stdin", None)
+    assert not command.may_ask()

@@ -1,0 +1,93 @@
+"""Prefix scores of CTC against the sum over all paths, and a pilot's sums taken over."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whispertide.decoding.ctc_prefix import Prefix, Sums, empty, extend
+
+BLANK = 2
+
+
+def posteriors(seed: int, frames: int, tokens: int = 2) -> Sums:
+    logits = 2 * np.random.default_rng(seed).standard_normal((frames, tokens + 1))
+    return np.asarray(logits - np.logaddexp.reduce(logits, axis=1)[:, None])
+
+
+def text_of(path: tuple[int, ...]) -> tuple[int, ...]:
+    merged = [label for at, label in enumerate(path) if at == 0 or label != path[at - 1]]
+    return tuple(label for label in merged if label != BLANK)
+
+
+def by_force(scores: Sums) -> dict[tuple[int, ...], float]:
+    """The log probability of every text."""
+    texts: dict[tuple[int, ...], float] = {}
+    for path in product(range(scores.shape[1]), repeat=len(scores)):
+        said = float(scores[np.arange(len(scores)), path].sum())
+        texts[text_of(path)] = float(np.logaddexp(texts.get(text_of(path), -np.inf), said))
+    return texts
+
+
+def prefix_of(scores: Sums, tokens: tuple[int, ...]) -> Prefix:
+    prefix = empty(scores)
+    for token in tokens:
+        prefix = extend(scores, prefix, np.array([token])).prefix(0)
+    return prefix
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.lists(st.integers(0, 1), max_size=4).map(tuple))
+def test_totals_are_sums_over_all_paths(seed: int, frames: int, tokens: tuple[int, ...]) -> None:
+    scores = posteriors(seed, frames)
+    texts = by_force(scores)
+    prefix = prefix_of(scores, tokens)
+    begun = [value for text, value in texts.items() if text[: len(tokens)] == tokens]
+    expected = np.logaddexp.reduce(begun) if begun else -np.inf
+    np.testing.assert_allclose(prefix.total, expected, atol=1e-9)
+    np.testing.assert_allclose(prefix.whole, texts.get(tokens, -np.inf), atol=1e-9)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 9), st.integers(0, 9))
+def test_many_tokens_at_once_are_each_alone(seed: int, frames: int, more: int) -> None:
+    scores = posteriors(seed, frames, 5)
+    prefix = prefix_of(scores, (3, 1)[: more % 3])
+    together = extend(scores, prefix, np.arange(5))
+    for token in range(5):
+        alone = extend(scores, prefix, np.array([token])).prefix(0)
+        np.testing.assert_allclose(together.prefix(token).in_token, alone.in_token)
+        np.testing.assert_allclose(together.totals[token], alone.total)
+
+
+@given(st.integers(0, 10**6), st.integers(3, 9), st.integers(0, 5), st.integers(0, 12))
+def test_a_leap_over_the_same_frames_loses_nothing(seed: int, frames: int, more: int, until: int) -> None:
+    scores = posteriors(seed, frames + more, 4)
+    pilot = scores[:frames]
+    tokens = np.array([0, 2, 3])
+    for said in ((), (2,), (2, 1)):
+        known = extend(pilot, prefix_of(pilot, said), tokens)
+        anew = extend(scores, prefix_of(scores, said), tokens)
+        leapt = extend(scores, prefix_of(scores, said), tokens, known, until)
+        np.testing.assert_allclose(leapt.in_token, anew.in_token, atol=1e-9)
+        np.testing.assert_allclose(leapt.in_blank, anew.in_blank, atol=1e-9)
+        np.testing.assert_allclose(leapt.totals, anew.totals, atol=1e-9)
+
+
+def test_a_leap_takes_the_early_frames_of_the_pilot() -> None:
+    scores, pilot = posteriors(1, 8, 4), posteriors(2, 6, 4)
+    tokens = np.array([1, 2])
+    known = extend(pilot, empty(pilot), tokens)
+    leapt = extend(scores, empty(scores), tokens, known, 4)
+    np.testing.assert_array_equal(leapt.in_token[:, :4], known.in_token[:, :4])
+    assert np.abs(leapt.in_token[:, 5] - extend(scores, empty(scores), tokens).in_token[:, 5]).max() > 1e-3
+
+
+def test_another_prefix_is_refused() -> None:
+    scores = posteriors(1, 8, 4)
+    known = extend(scores, empty(scores), np.array([1, 2]))
+    with pytest.raises(ValueError, match="same tokens"):
+        extend(scores, empty(scores), np.array([1, 3]), known, 4)
+    with pytest.raises(ValueError, match="prefix as long"):
+        extend(scores, prefix_of(scores, (0,)), np.array([1, 2]), known, 4)

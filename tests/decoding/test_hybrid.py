@@ -1,0 +1,139 @@
+"""The search by decoder and CTC against every possible text, and what a pilot may change and what it may not."""
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whispertide.decoding.ctc_prefix import Sums, empty, extend
+from whispertide.decoding.hybrid import END, Found, HybridOptions, hybrid_search
+from whispertide.errors import OptionError
+from whispertide.types import FloatArray, IntArray
+
+TOKENS = 4  # the end among them
+WIDE = HybridOptions(beam=500, longest=6, attention=0.5)
+
+
+@dataclass(frozen=True)
+class Said:
+    """The last token of each row."""
+
+    tokens: IntArray
+
+    def rows(self, chosen: IntArray) -> "Said":
+        return Said(self.tokens[chosen])
+
+
+@dataclass
+class Pairs:
+    """A decoder that looks at the last token alone: `table` [tokens, tokens] of log probabilities."""
+
+    table: FloatArray
+    rows: int = 0
+
+    def start(self) -> Said:
+        return Said(np.array([END]))
+
+    def score(self, state: Said, tokens: IntArray) -> tuple[FloatArray, Said]:
+        assert len(state.tokens) == len(tokens)
+        self.rows += len(tokens)
+        return self.table[tokens], Said(tokens)
+
+
+def normal(logits: Sums) -> Sums:
+    return np.asarray(logits - np.logaddexp.reduce(logits, axis=-1)[..., None])
+
+
+def utterance(seed: int, frames: int, sharp: float = 2.0) -> tuple[Sums, Pairs]:
+    dice = np.random.default_rng(seed)
+    ctc = sharp * dice.standard_normal((frames, TOKENS + 1))
+    ctc[:, END] = -50  # CTC has no end of text
+    return normal(ctc), Pairs(normal(sharp * dice.standard_normal((TOKENS, TOKENS))).astype(np.float32))
+
+
+def score_of(ctc: Sums, pairs: Pairs, text: tuple[int, ...], weight: float) -> float:
+    prefix = empty(ctc)
+    for token in text:
+        prefix = extend(ctc, prefix, np.array([token])).prefix(0)
+    places = zip((END, *text), (*text, END), strict=True)
+    return weight * sum(float(pairs.table[place]) for place in places) + (1 - weight) * prefix.whole
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([0.0, 0.3, 0.5, 0.9]))
+def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, frames: int, weight: float) -> None:
+    ctc, pairs = utterance(seed, frames)
+    texts = [text for length in range(5) for text in product(range(1, TOKENS), repeat=length)]
+    best = max(score_of(ctc, pairs, text, weight) for text in texts)
+    found = hybrid_search(ctc, pairs, replace(WIDE, attention=weight))
+    if len(found.best.tokens) < 5:
+        assert found.best.score == pytest.approx(best, abs=1e-5)
+        assert found.best.score == pytest.approx(score_of(ctc, pairs, found.best.tokens, weight), abs=1e-5)
+    else:
+        assert found.best.score > best - 1e-5
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(4, 9), st.integers(0, 3), st.integers(1, 5))
+def test_leaping_over_the_same_frames_changes_no_text(seed: int, frames: int, more: int, beam: int) -> None:
+    ctc, pairs = utterance(seed, frames + more)
+    options = HybridOptions(beam=beam, longest=8, collapse=False, cap=False, overlap=1.0)
+    pilot = hybrid_search(ctc[:frames], pairs, replace(options, beam=3))
+    alone = hybrid_search(ctc, pairs, options)
+    helped = hybrid_search(ctc, pairs, options, pilot)
+    assert helped.best.tokens == alone.best.tokens
+    assert helped.best.score == pytest.approx(alone.best.score, abs=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 8), st.integers(1, 5))
+def test_a_pilot_that_was_wrong_from_the_start_changes_nothing(seed: int, frames: int, beam: int) -> None:
+    ctc, pairs = utterance(seed, frames)
+    options = HybridOptions(beam=beam, longest=8, cap=False, leap=False)
+    alone = hybrid_search(ctc, pairs, options)
+    first = hybrid_search(ctc, pairs, replace(options, longest=1, beam=1)).best.tokens
+    wrong = tuple(token for token in range(1, TOKENS) if (token,) != first)[:1] * 3
+    pilot = Found(replace(alone.best, tokens=wrong), (), frames, 0, 0)
+    assert hybrid_search(ctc, pairs, options, pilot).best.tokens == alone.best.tokens
+
+
+def test_what_is_said_again_needs_one_row() -> None:
+    ctc, pairs = utterance(3, 12, sharp=0.5)
+    sure = np.full((TOKENS, TOKENS), -3.0)
+    sure[[END, 2, 1, 3], [2, 1, 3, END]] = 3.0  # 2 1 3 and the end
+    pairs.table = normal(sure).astype(np.float32)
+    options = HybridOptions(longest=8, cap=False, leap=False)
+    pilot = hybrid_search(ctc, pairs, options)
+    assert pilot.best.tokens == (2, 1, 3)
+    again = hybrid_search(ctc, pairs, options, pilot)
+    assert again.best.tokens == pilot.best.tokens
+    assert again.rows < pilot.rows
+    off = hybrid_search(ctc, pairs, replace(options, collapse=False), pilot)
+    assert off.rows == pilot.rows
+
+
+def test_a_text_ends_where_the_pilots_pace_says() -> None:
+    table = normal(np.full((TOKENS, TOKENS), 0.0)).astype(np.float32)  # nothing is known, so it would go on
+    ctc, pairs = utterance(5, 10, sharp=0.1)[0], Pairs(table)
+    long = hybrid_search(ctc, pairs, HybridOptions(longest=40, leap=False))
+    pilot = replace(long, best=replace(long.best, tokens=()), frames=10)
+    short = hybrid_search(ctc, pairs, HybridOptions(longest=40, leap=False, collapse=False, spare=1), pilot)
+    assert short.runs < long.runs
+    assert short.runs == 1
+
+
+def test_perplexity_is_that_of_the_decoder() -> None:
+    ctc, pairs = utterance(4, 6, sharp=4.0)
+    best = hybrid_search(ctc, pairs, HybridOptions()).best
+    places = zip((END, *best.tokens), (*best.tokens, END), strict=True)
+    said = [float(pairs.table[place]) for place in places]
+    assert best.perplexity == pytest.approx(float(np.exp(-np.mean(said))), rel=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [{"beam": 0}, {"attention": 1.1}, {"overlap": 0.4}, {"spare": -1}])
+def test_impossible_options_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(OptionError, match="expected"):
+        HybridOptions(**wrong)  # type: ignore[arg-type]

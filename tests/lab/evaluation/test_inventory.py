@@ -1,0 +1,130 @@
+"""The inventory agrees with the papers' items, with the page made of it, and with the stored results."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation import inventory as module
+from whispertide.lab.evaluation.inventory import Claim, Entry, build, inventory, read_inventory
+from whispertide.lab.evaluation.paper import PAPERS
+
+DOCS = Path(__file__).parents[3] / "docs"
+STORED = [
+    pytest.param(claim, id=f"{entry.paper} {entry.id}: {claim.published[:30]}")
+    for entry in inventory()
+    for claim in entry.claims
+    if claim.result
+]
+FIGURE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?")
+
+
+def test_the_page_is_that_of_the_data() -> None:
+    """If this fails: python -m whispertide.lab.evaluation.inventory docs/papers.md."""
+    assert (DOCS / "papers.md").read_text(encoding="utf-8") == build()
+
+
+def test_every_item_is_in_the_inventory_once_and_no_other() -> None:
+    items = [(paper.name, item.id) for paper in PAPERS.values() for item in paper.items]
+    assert sorted((entry.paper, entry.id) for entry in inventory()) == sorted(items)
+
+
+def test_every_item_has_a_statement() -> None:
+    assert [(entry.paper, entry.id) for entry in inventory() if not entry.claims] == []
+
+
+def section(result: str) -> str:
+    """The section of the documentation that `result` names; a heading of the log stands after its date."""
+    file, _, heading = result.partition(": ")
+    text = (DOCS / file).read_text(encoding="utf-8")
+    found = re.search(rf"^#+ (?:\d{{4}}-\d\d-\d\d )?{re.escape(heading)}$(.*?)(?=^#+ |\Z)", text, re.M | re.S)
+    assert found, f"{file} has no section {heading!r}"
+    return found.group(1)
+
+
+@pytest.mark.parametrize("claim", STORED)
+def test_every_figure_stands_in_the_stored_result(claim: Claim) -> None:
+    """So nobody can invent one, nor leave one behind when the result is measured again."""
+    stored = set(FIGURE.findall(section(claim.result)))
+    assert [figure for figure in FIGURE.findall(claim.here) if figure not in stored] == []
+
+
+@pytest.mark.parametrize("claim", STORED)
+def test_every_command_is_one_of_ours(claim: Claim) -> None:
+    program, *rest = claim.command.split()
+    assert program in ("whispertide", "python")
+    if program == "python":
+        assert (DOCS.parent / rest[0]).is_file()
+    items = re.search(r'bench paper (\w+) --items "([^"]+)"', claim.command)
+    if items:
+        known = {item.id for item in PAPERS[items.group(1)].items if item.state != "missing"}
+        assert set(items.group(2).split(",")) <= known
+
+
+VALUES = {"published": "It is so.", "why": "Because.", "here": "1 s", "result": "LOG.md: A", "command": "whispertide"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"verdict": "likely"}, "expected a verdict among confirmed, refuted"),
+        ({"why": ""}, "a reason"),
+        ({"command": ""}, "with result and command, or none"),
+        ({"result": ""}, "with result and command, or none"),
+        ({"here": ""}, "with result and command, or none"),
+        ({"here": "", "result": "", "command": ""}, "a stored result for 'refuted'; got none"),
+    ],
+)
+def test_no_verdict_stands_without_a_stored_result(change: dict[str, str], said: str) -> None:
+    values = {**VALUES, "verdict": "refuted"}
+    Claim(**values)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=said):
+        Claim(**(values | change))  # type: ignore[arg-type]
+
+
+TEXT = """
+[[item]]
+paper = "whisperflow"
+id = "table 1"
+source = "table 1"
+stand_in = "talks"
+result = "LOG.md: A"
+command = "whispertide bench"
+
+[[item.claim]]
+published = "It is so."
+here = "1 s"
+verdict = "confirmed"
+why = "Because."
+
+[[item.claim]]
+published = "It is otherwise."
+verdict = "not measured yet"
+why = "For want of time."
+"""
+
+
+def test_statements_with_figures_take_the_result_of_their_item() -> None:
+    (entry,) = read_inventory(TEXT)
+    assert [(claim.result, claim.command) for claim in entry.claims] == [("LOG.md: A", "whispertide bench"), ("", "")]
+
+
+@pytest.mark.parametrize("change", [("published = ", "says = "), ('stand_in = "talks"\n', "")])
+def test_what_is_no_entry_is_said(change: tuple[str, str]) -> None:
+    with pytest.raises(OptionError, match="expected an item with its claims"):
+        read_inventory(TEXT.replace(*change))
+
+
+def test_the_page_counts_verdicts_and_names_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    (about,) = read_inventory(TEXT)
+    entries = [
+        Entry(paper.name, item.id, about.source, about.stand_in, about.claims)
+        for paper in PAPERS.values()
+        for item in paper.items
+    ]
+    monkeypatch.setattr(module, "inventory", lambda: tuple(entries))
+    text = build()
+    count = len(PAPERS["whisperkit"].items)
+    assert f"| whisperkit | {count} | {count} | 0 | 0 | {count} |" in text
+    assert '[LOG.md](LOG.md), "A": `whispertide bench`' in text

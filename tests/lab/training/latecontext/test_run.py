@@ -1,0 +1,127 @@
+"""Training late networks: nothing depends on where a run was stopped, a loss that falls, bad input that is named."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from whispertide.checkpoint.latecontext import Kind, LateDims  # noqa: E402
+from whispertide.errors import CheckpointError, CorpusError, OptionError  # noqa: E402
+from whispertide.lab.training.augment import Augmentation  # noqa: E402
+from whispertide.lab.training.latecontext.batches import LateBatches, LateBatchOptions  # noqa: E402
+from whispertide.lab.training.latecontext.network import LateNetwork  # noqa: E402
+from whispertide.lab.training.latecontext.run import LateOptions, LateTrainer, open_trainer  # noqa: E402
+from whispertide.lab.training.latecontext.work import encoder_work  # noqa: E402
+from whispertide.lab.training.shards import Shards, Utterance, open_shards, write_shard  # noqa: E402
+
+WORDS = {"stop": 300, "go": 700, "left": 1500, "right": 2500}
+DIMS = LateDims(width=16, heads=2, inner=32, kernel=3, convolving=2, attending=1, n_vocab=40)
+BATCH = LateBatchOptions(count=8, mask_time=0, mask_mels=0, augmentation=Augmentation.none())
+OPTIONS = LateOptions(dims=DIMS, steps=4, epoch=2, rate=0.01, best=2, held_out=1, batch=BATCH)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def command(number: int) -> Utterance:
+    """One to three words, each a tone of its own; the first is what is wanted."""
+    dice = np.random.RandomState(number)
+    words = [str(word) for word in dice.choice(list(WORDS), 1 + int(dice.randint(3)))]
+    place = np.arange(3200) / 16_000
+    sound = np.concatenate([8000 * np.sin(2 * np.pi * WORDS[word] * place) for word in words]).astype(np.int16)
+    spans = tuple((3200 * at, 3200 * (at + 1)) for at in range(len(words)))
+    return Utterance(sound, " ".join(words), "tones", spans, intent=f"{words[0]}_first")
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
+    folder = tmp_path_factory.mktemp("commands")
+    write_shard(folder, 0, [command(number) for number in range(80)])
+    return open_shards([folder])
+
+
+def weights(trainer: LateTrainer) -> list[float]:
+    return [float(parameter.detach().double().sum()) for parameter in trainer.parameters]
+
+
+def test_intents_are_kept_with_the_sound(shards: Shards) -> None:
+    assert shards[3].intent == command(3).intent
+
+
+def test_a_run_that_was_stopped_is_the_run_that_was_not(shards: Shards, tmp_path: Path) -> None:
+    whole = open_trainer(shards, OPTIONS, tmp_path / "whole")
+    assert whole.run(lambda step, figures: None)
+    stopped = open_trainer(shards, OPTIONS, tmp_path / "stopped")
+    assert not stopped.run(lambda step, figures: None, stop=lambda: True)
+    resumed = open_trainer(shards, OPTIONS, tmp_path / "stopped")
+    assert resumed.step == 1
+    assert resumed.run(lambda step, figures: None)
+    assert weights(resumed) == weights(whole)
+
+
+@pytest.mark.parametrize("kind", ["late", "branchformer", "conformer"])
+def test_every_kind_learns(kind: Kind, shards: Shards, tmp_path: Path) -> None:
+    options = replace(OPTIONS, dims=replace(DIMS, kind=kind), steps=40, epoch=20)
+    trainer = open_trainer(shards, options, tmp_path / kind)
+    before = trainer.held_out_loss()
+    trainer.run(lambda step, figures: None)
+    checkpoint = trainer.result()
+    assert checkpoint.report["held_out"] < 0.7 * before
+    assert len(checkpoint.report["attention"]) == (DIMS.layers if kind == "branchformer" else 0)
+    assert all(0 < share < 1 for share in checkpoint.report["attention"])
+
+
+def test_a_late_frame_needs_no_later_sound_until_there_is_attention() -> None:
+    torch.manual_seed(0)
+    network = LateNetwork(DIMS).eval()
+    mel = torch.randn(1, DIMS.n_mels, 40)
+    later = mel.clone()
+    later[..., 24:] += 1
+    with torch.no_grad():
+        np.testing.assert_array_equal(network.encoder.ingested(mel)[:, :6], network.encoder.ingested(later)[:, :6])
+        assert not torch.allclose(network.encoder(mel, None)[0][:, :6], network.encoder(later, None)[0][:, :6])
+
+
+def test_padding_changes_nothing(shards: Shards) -> None:
+    torch.manual_seed(0)
+    network = LateNetwork(DIMS).eval()
+    mel = torch.randn(1, DIMS.n_mels, 24)
+    padded = torch.nn.functional.pad(mel, (0, 40))
+    lengths, tokens = torch.tensor([6]), torch.tensor([[0, 3, 5]])
+    with torch.no_grad():
+        scores, logits = network(mel, lengths, tokens)
+        others, other_logits = network(padded, lengths, tokens)
+    torch.testing.assert_close(others[:, :6], scores, atol=1e-5, rtol=0)
+    torch.testing.assert_close(other_logits, logits, atol=1e-5, rtol=0)
+
+
+def test_what_is_done_while_somebody_speaks_is_counted() -> None:
+    late = encoder_work(LateDims(width=4, heads=1, inner=8, kernel=3, convolving=2, attending=1, n_mels=10), 2.0)
+    assert late.ingested == 25 * (2 * 3 * 10 * 4 + 3 * 4 * 4 + 2 * (4 * 8 + 4 * 3 + 4 * 4))
+    assert late.waiting == 25 * (4 * 16 + 2 * 50 * 4 + 2 * 4 * 8)
+    branches = LateDims(kind="branchformer")
+    assert encoder_work(branches, 2.6).share < encoder_work(LateDims(), 2.6).share < 1
+
+
+def test_speech_without_intents_is_refused(shards: Shards, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="train commands"):
+        open_trainer(shards.having(lambda place: False), OPTIONS, tmp_path / "run")
+    with pytest.raises(OptionError, match="smoothing"):
+        replace(OPTIONS, smoothing=1.0)
+    with pytest.raises(CheckpointError, match="width"):
+        replace(DIMS, heads=3)
+
+
+def test_a_batch_is_a_function_of_its_number(shards: Shards, tmp_path: Path) -> None:
+    vocabulary = open_trainer(shards, OPTIONS, tmp_path / "run").vocabulary
+    one, same = (LateBatches(shards, vocabulary, BATCH, 80, 5)[7] for _ in range(2))
+    torch.testing.assert_close(one.mel, same.mel)
+    assert one.tokens.tolist() == same.tokens.tolist()
+    first, second = one.targets[0].tolist(), one.tokens[0].tolist()
+    assert second[0] == 0
+    assert first[: first.index(0)] == second[1 : 1 + first.index(0)]

@@ -1,0 +1,56 @@
+"""Spoken commands: a list is read or refused with its line, and what is missing is made."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from whispertide.errors import CorpusError
+from whispertide.lab.training import commands
+from whispertide.lab.training.commands import Command, make_commands, read_commands
+
+
+def listed(folder: Path, *entries: object) -> Path:
+    path = folder / "commands.jsonl"
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
+    return path
+
+
+def test_each_text_is_read_once_in_lower_case(tmp_path: Path) -> None:
+    path = listed(
+        tmp_path,
+        {"sentence": "Play  music", "intent": "play_music"},
+        {"sentence": "play music", "intent": "another"},
+        {"sentence": " ", "intent": "nothing"},
+        {"sentence": "stop", "intent": "stop"},
+    )
+    assert read_commands(path) == [Command("play music", "play_music"), Command("stop", "stop")]
+
+
+@pytest.mark.parametrize("entry", [{"sentence": "play"}, {"sentence": 3, "intent": "x"}, ["play"], "play"])
+def test_a_line_that_is_none_is_named(entry: object, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="line 2"):
+        read_commands(listed(tmp_path, {"sentence": "stop", "intent": "stop"}, entry))
+
+
+def test_a_list_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="cannot be read"):
+        read_commands(tmp_path / "none.jsonl")
+    with pytest.raises(CorpusError, match="there are none"):
+        read_commands(listed(tmp_path))
+
+
+def test_only_missing_shards_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = listed(tmp_path, *({"sentence": f"number {n}", "intent": "count"} for n in range(2 * commands.SHARD + 1)))
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    (folder / "00001.json").write_text("[]")
+    made = []
+    monkeypatch.setattr(commands, "make_apart", lambda module, what, arguments: made.append(arguments[2]))
+    steps: list[tuple[int, int]] = []
+    count = make_commands(
+        path, folder, seed=0, voices="held-out", jobs=1, progress=lambda done, count: steps.append((done, count))
+    )
+    assert count == 3
+    assert sorted(made) == ["0", "2"]
+    assert steps == [(2, 3), (3, 3)]

@@ -1,0 +1,181 @@
+"""Which guessed words stayed, and fitting a rule that says so beforehand."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import whispertide
+from listening_oracle import ListeningOracle
+from oracle import audio_between
+from whispertide.cli.main import app
+from whispertide.errors import OptionError
+from whispertide.lab.training.steadiness import (
+    Examples,
+    Guess,
+    accepted,
+    fit_rule,
+    held_out,
+    outcomes,
+    patient,
+    record_stream,
+    reliability,
+    report,
+    save,
+)
+from whispertide.options import DecodeOptions
+from whispertide.session import Session
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.steadiness import FEATURES, Facts, Rule, read_rule
+from whispertide.types import Word
+
+S = 16_000
+TRUTH = {"one": -1.0, "probability": 3.0, "firm": 1.5, "heard_twice": 1.0}
+
+
+def words(text: str, *, start: float = 0.0) -> tuple[Word, ...]:
+    """A word every half second."""
+    return tuple(
+        Word(f" {one}", round((start + n / 2) * S), round((start + n / 2 + 0.4) * S))
+        for n, one in enumerate(text.split())
+    )
+
+
+def stayed(guess: str, final: str, *, confirmed: int = 0, start: float = 0.0) -> list[bool]:
+    return outcomes(Guess(confirmed, words(guess, start=start), ()), words(final))
+
+
+# --- outcomes -----------------------------------------------------------------------------------------------------
+
+
+def test_a_word_stays_if_the_final_text_has_it_there() -> None:
+    assert stayed("A large game", "a large bird came") == [True, True, False]
+    assert stayed("large bird", "a large bird", confirmed=1, start=0.5) == [True, True]
+
+
+def test_the_same_word_elsewhere_is_another_one() -> None:
+    assert stayed("bird", "one two three four bird") == [False]
+
+
+def test_a_word_before_which_the_guess_left_one_out_did_not_stay() -> None:
+    late = (words("a")[0], replace(words("bird")[0], start=S, end=round(1.4 * S)))
+    assert outcomes(Guess(0, late, ()), words("a large bird")) == [True, False]
+    replaced = (words("a")[0], words("x huge")[1], replace(words("bird")[0], start=S, end=round(1.4 * S)))
+    assert outcomes(Guess(0, replaced, ()), words("a large bird")) == [True, False, True]
+
+
+def test_a_full_stop_that_is_no_end_did_not_stay() -> None:
+    assert stayed("of steel.", "of steel and glass.") == [True, False]
+    assert stayed("of steel.", "Of steel. His") == [True, True]
+    assert stayed("of steel", "of steel. His") == [True, True]
+
+
+# --- fitting ------------------------------------------------------------------------------------------------------
+
+
+def made_up(count: int, voice: str, seed: int) -> Examples:
+    """Words whose fate follows a known rule."""
+    dice = np.random.default_rng(seed)
+    true = Rule(tuple(TRUTH.get(name, 0.0) for name in FEATURES))
+    facts = []
+    for _ in range(count):
+        probability, before, following = dice.random(3)
+        frontier, rounds, after = int(dice.integers(0, 2 * S)), int(dice.integers(1, 5)), int(dice.integers(0, 5))
+        firm, closes = bool(dice.integers(2)), bool(dice.integers(2))
+        width = int(dice.integers(1, 20))
+        facts.append(
+            Facts(
+                frontier, frontier, width, probability, before, before, following, after, rounds, firm, closes, S // 3
+            )
+        )
+    outcome = tuple(bool(dice.random() < true.chance(one)) for one in facts)
+    return Examples(tuple(facts), outcome, voice)
+
+
+def test_a_fitted_rule_is_calibrated_on_voices_that_it_never_met() -> None:
+    examples = [made_up(800, voice, seed) for seed, voice in enumerate("abcd")]
+    chances, truth = held_out(examples)
+    found = reliability(chances, truth)
+    assert found.error < 0.05
+    assert found.brier < 0.85 * found.base
+    taken, changed = accepted(chances, truth, 0.1)
+    assert taken > 0.05
+    assert changed < 0.1
+    weights = dict(zip(FEATURES, fit_rule(examples).weights, strict=True))
+    assert weights["probability"] == pytest.approx(TRUTH["probability"], abs=0.8)
+    assert weights["firm"] == pytest.approx(TRUTH["firm"], abs=0.4)
+    assert "calibration error" in report(chances, truth)
+
+
+def test_one_voice_is_held_out_by_halves() -> None:
+    chances, truth = held_out([made_up(600, "alone", 3)])
+    assert len(chances) == len(truth) == 600
+    assert reliability(chances, truth).brier < 0.9 * reliability(chances, truth).base
+
+
+def test_reliability_sees_a_prediction_that_is_too_sure() -> None:
+    truth = [True, False] * 200
+    assert reliability([0.9] * 400, truth, bins=1).error == pytest.approx(0.4)
+    assert reliability([0.5] * 400, truth, bins=1).error == pytest.approx(0.0)
+
+
+def test_too_little_is_no_rule() -> None:
+    with pytest.raises(OptionError, match="take more audio"):
+        fit_rule([made_up(50, "a", 0)])
+    same = made_up(300, "a", 0)
+    with pytest.raises(OptionError, match="take more audio"):
+        fit_rule([replace(same, stayed=(True,) * 300)])
+
+
+def test_a_rule_is_kept_with_what_it_was_worth(tmp_path: Path) -> None:
+    examples = [made_up(300, voice, seed) for seed, voice in enumerate("ab")]
+    rule = fit_rule(examples)
+    save(rule, *held_out(examples), tmp_path / "rule.json")
+    about = json.loads((tmp_path / "rule.json").read_text())
+    assert list(about["weights"]) == list(FEATURES)
+    assert about["words"] == 600
+
+
+# --- recording ----------------------------------------------------------------------------------------------------
+
+
+class Hearing:
+    """A transcriber whose model is the oracle of the policies' tests."""
+
+    def __init__(self, said: tuple[Word, ...]) -> None:
+        self.said = said
+
+    def session(self, recipe: Recipe, *, options: DecodeOptions) -> Session:
+        return Session(recipe, ListeningOracle(self.said, 1), options=options)
+
+
+def test_a_stream_is_recorded_with_patience_and_its_guesses_are_judged_by_its_end() -> None:
+    said = words("w0 w1 w2 w3 w4 w5 w6 w7 w8 w9")
+    examples = record_stream(Hearing(said), get_recipe("tide"), audio_between(0, 6 * S), voice="v")  # type: ignore[arg-type]
+    assert len(examples.facts) == len(examples.stayed) > 30
+    assert np.mean(examples.stayed) > 0.8
+    assert max(known.rounds for known in examples.facts) >= 3
+    assert examples.voice == "v"
+
+
+def test_only_recipes_whose_policy_is_align_att_can_be_recorded() -> None:
+    assert patient(get_recipe("tide")).settings()["doubt"] == 1.0
+    with pytest.raises(OptionError, match="align-att"):
+        patient(get_recipe("npusper"))
+
+
+@pytest.mark.slow  # the bundled recording with the bundled model, some seconds
+def test_the_command_fits_a_rule_to_recordings_without_any_text(tmp_path: Path) -> None:
+    recording = Path(whispertide.__file__).parent / "bundled/audio/demo.flac"
+    kept, picture = tmp_path / "rule.json", tmp_path / "rule.png"
+    command = ["train", "steadiness", "nano.en", "--audio", str(recording), "-o", str(kept), "--plot", str(picture)]
+    ended = CliRunner().invoke(app, command)
+    assert ended.exit_code == 0, ended.output
+    assert "calibration error" in ended.stderr
+    weights = tuple(json.loads(kept.read_text())["weights"].values())
+    assert read_rule(ended.stdout).weights == pytest.approx(weights, rel=1e-3, abs=1e-3)
+    assert picture.stat().st_size > 1000

@@ -1,0 +1,126 @@
+"""Late-contextualisation networks by ONNX Runtime against the same weights in torch, and in pieces against whole."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from small_late import SOUND, small_late
+from whispertide.checkpoint.latecontext import LateCheckpoint, load_late, save_late
+from whispertide.errors import CheckpointError, CheckpointNotFoundError
+from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
+from whispertide.model.latecontext import LateModel, features, positions
+from whispertide.types import FloatArray
+
+
+@pytest.fixture(scope="module")
+def checkpoint() -> LateCheckpoint:
+    return small_late()
+
+
+@pytest.fixture(scope="module")
+def model(checkpoint: LateCheckpoint, tmp_path_factory: pytest.TempPathFactory) -> LateModel:
+    folder = tmp_path_factory.mktemp("late") / "model"
+    save_late(checkpoint, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WHISPERTIDE_CACHE", str(folder.parent))
+        return LateModel.open(folder)
+
+
+@pytest.fixture(scope="module")
+def network(model: LateModel) -> LateNetwork:
+    network = LateNetwork(model.dims)
+    network.eval()
+    load_tensors(network, model.checkpoint.tensors)
+    return network
+
+
+def test_what_it_says_is_what_torch_says(model: LateModel, network: LateNetwork) -> None:
+    tokens = np.array([0, 1, 7, 9, 30])
+    mel = torch.from_numpy(features(SOUND, model.dims.n_mels))[None]
+    with torch.no_grad():
+        ctc, logits = network(mel, None, torch.from_numpy(tokens)[None])
+    context = model.contextualise(model.ingest(model.nothing(), SOUND, ended=True))
+    np.testing.assert_allclose(context.ctc, ctc[0].numpy(), atol=2e-4)
+    state, said = model.start(), []
+    for token in tokens:
+        scores, state = model.score(context, state, np.array([token]))
+        said.append(scores[0])
+    np.testing.assert_allclose(said, logits[0].log_softmax(-1).numpy(), atol=2e-4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 9_000), max_size=6))
+def test_in_pieces_it_hears_what_it_hears_whole(model: LateModel, pieces: list[int]) -> None:
+    whole = model.ingest(model.nothing(), SOUND, ended=True)
+    heard, frames = model.nothing(), 0
+    for end in np.minimum(np.cumsum(pieces), len(SOUND)).tolist():
+        heard = model.ingest(heard, SOUND[:end])
+        np.testing.assert_allclose(heard.frames, whole.frames[: len(heard.frames)], atol=2e-5)
+        assert frames <= len(heard.frames) <= end // 640  # no frame before its audio
+        frames = len(heard.frames)
+    heard = model.ingest(heard, SOUND, ended=True)
+    assert len(heard.frames) == len(whole.frames) == 38
+    np.testing.assert_allclose(heard.frames, whole.frames, atol=2e-5)
+
+
+def test_a_frame_hears_all_that_the_kernels_reach_and_no_later_sample(model: LateModel) -> None:
+    dims, other = model.dims, SOUND.copy()
+    other[16_000] += 0.5
+    before, after = (model.ingest(model.nothing(), sound, ended=True).frames for sound in (SOUND, other))
+    changed = np.flatnonzero(np.abs(before - after).max(axis=1) > 1e-6)
+    reach = dims.convolving * (dims.kernel - 1)
+    assert changed[0] >= (16_000 - 200) // 640  # a mel frame looks 200 samples ahead
+    assert changed[-1] <= 16_200 // 640 + 1 + reach
+    assert changed[-1] - changed[0] >= reach
+
+
+def test_rows_of_a_beam_do_not_touch_each_other(model: LateModel) -> None:
+    context = model.contextualise(model.ingest(model.nothing(), SOUND, ended=True))
+    first, state = model.score(context, model.start(), np.array([0]))
+    both, state = model.score(context, state.rows(np.array([0, 0])), np.array([5, 9]))
+    swapped, _ = model.score(context, state.rows(np.array([1, 0])), np.array([3, 3]))
+    straight, _ = model.score(context, state, np.array([3, 3]))
+    np.testing.assert_allclose(swapped[::-1], straight, atol=1e-5)
+    assert np.abs(both[0] - both[1]).max() > 1e-3
+    assert np.isclose(np.exp(first).sum(), 1, atol=1e-4)
+
+
+def test_positions_are_those_of_training() -> None:
+    from whispertide.lab.training.latecontext import attention
+
+    np.testing.assert_allclose(positions(9, 12, first=3), attention.positions(9, 12, 3).numpy(), atol=1e-5)
+
+
+def test_silence_follows_what_is_shorter_than_a_frame(model: LateModel) -> None:
+    short: FloatArray = SOUND[:100]
+    assert len(model.ingest(model.nothing(), short).frames) == 0
+    assert len(model.ingest(model.nothing(), short, ended=True).frames) == 1
+
+
+def test_a_folder_that_is_none_is_refused(checkpoint: LateCheckpoint, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointNotFoundError, match="train latecontext"):
+        load_late(tmp_path)
+    save_late(checkpoint, tmp_path / "whole")
+    config = (tmp_path / "whole" / "config.json").read_text()
+    for wrong in (
+        config.replace("late-context-1", "another"),
+        config[:-30],
+        config.replace('"heads": 2', '"heads": 3'),
+    ):
+        (tmp_path / "whole" / "config.json").write_text(wrong)
+        with pytest.raises(CheckpointError):
+            load_late(tmp_path / "whole")
+
+
+def test_a_text_and_its_intent_come_back(checkpoint: LateCheckpoint) -> None:
+    vocabulary = checkpoint.vocabulary
+    number = vocabulary.intent("play_music")
+    assert number is not None
+    assert vocabulary.decode([number, *vocabulary.encode("play some music")]) == ("play_music", "play some music")
+    assert vocabulary.decode(vocabulary.encode("set an alarm")) == (None, "set an alarm")
+    assert vocabulary.decode([]) == (None, "")
+    assert vocabulary.intent("fly") is None

@@ -1,0 +1,26 @@
+"""A late-contextualisation network of random weights, small enough for tests."""
+
+import numpy as np
+
+from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, learn_vocabulary
+
+TEXTS = ["play some music", "set an alarm for seven", "what is the weather"]
+INTENTS = ["play_music", "alarm_set"]
+
+
+def small_late(seed: int = 1) -> LateCheckpoint:
+    """Width 32, two layers of each kind, 40 tokens; gates that are not all open, so that convolutions count."""
+    import torch
+
+    from whispertide.lab.training.latecontext.network import LateNetwork, tensors_of
+
+    vocabulary = learn_vocabulary(TEXTS, INTENTS, 40)
+    dims = LateDims(width=32, heads=2, inner=64, kernel=5, convolving=2, attending=2, n_vocab=vocabulary.size)
+    torch.manual_seed(seed)
+    network = LateNetwork(dims)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    return LateCheckpoint(dims, tensors_of(network), vocabulary)
+
+
+SOUND = (0.1 * np.random.default_rng(0).standard_normal(24_300)).astype(np.float32)

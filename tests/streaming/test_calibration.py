@@ -1,0 +1,95 @@
+"""What is kept of a tuning, and what comes of it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from whispertide.api import load
+from whispertide.options import EngineOptions
+from whispertide.streaming import calibration
+from whispertide.streaming.calibration import (
+    Calibration,
+    Pace,
+    applied_or_none,
+    forget,
+    machine_of,
+    place,
+    recall,
+    remember,
+    tuned_threads,
+)
+from whispertide.streaming.recipes import get_recipe
+
+TIDE = get_recipe("tide")
+HASH, OTHER = "a" * 64, "b" * 64
+OPTIONS = EngineOptions()
+FOUND = Calibration(
+    {"framing": "zeros", "zeros_s": 1.0, "shift_guard": True},
+    "it was measured",
+    pace={machine_of(OPTIONS): Pace(3, 0.5)},
+)
+
+
+def test_it_is_kept_by_content() -> None:
+    assert recall(HASH) is None
+    assert remember(HASH, FOUND) == place(HASH)
+    assert recall(HASH) == FOUND
+    assert recall(OTHER) is None
+    assert forget(HASH)
+    assert not forget(HASH)
+    assert recall(HASH) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda kept: {**kept, "format": 0},
+        lambda kept: {**kept, "content_hash": OTHER},
+        lambda kept: {**kept, "pace": {"here": {}}},
+        lambda kept: {**kept, "changes": None},
+        lambda kept: [],
+    ],
+)
+def test_what_is_damaged_is_as_good_as_nothing(damage) -> None:  # type: ignore[no-untyped-def]
+    path = remember(HASH, FOUND)
+    path.write_text(json.dumps(damage(json.loads(path.read_text()))))
+    assert recall(HASH) is None
+    path.write_text("{")
+    assert recall(HASH) is None
+
+
+def test_the_pace_of_other_machines_stays_where_the_framing_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(HASH, FOUND)
+    elsewhere = replace(FOUND, pace={"elsewhere": Pace(1, 1.0)})
+    remember(HASH, elsewhere)
+    assert recall(HASH) == replace(FOUND, pace={**FOUND.pace, **elsewhere.pace})
+    remember(HASH, replace(elsewhere, changes={"framing": "pad30"}))
+    kept = recall(HASH)
+    assert kept is not None
+    assert kept.pace == elsewhere.pace
+
+
+def test_a_recipe_gets_framing_guard_and_a_longer_step() -> None:
+    assert FOUND.applied(TIDE, OPTIONS) == TIDE.replace(framing="zeros", shift_guard=True, step_s=0.5)
+    patient = TIDE.replace(step_s=0.8)
+    assert FOUND.applied(patient, OPTIONS).schedule.step_s == 0.8
+    assert FOUND.applied(TIDE, EngineOptions(precision="fp32")).schedule.step_s == 0.3  # measured with another engine
+    unguarded = get_recipe("whisper-streaming")
+    assert applied_or_none(FOUND, unguarded, OPTIONS) == unguarded.replace(framing="zeros")
+    assert applied_or_none(None, TIDE, OPTIONS) is None
+
+
+def test_threads_are_used_where_nobody_asks_for_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tuned_threads(HASH, OPTIONS) == 0
+    remember(HASH, FOUND)
+    assert tuned_threads(HASH, OPTIONS) == 3
+    assert tuned_threads(HASH, EngineOptions(threads=1)) == 1
+    monkeypatch.setattr(calibration, "processor", lambda: "another one")
+    assert tuned_threads(HASH, OPTIONS) == 0
+
+
+def test_a_model_is_loaded_with_them() -> None:
+    assert load("nano.en").model.options.threads == 0
+    remember(load("nano.en").model.content_hash, replace(FOUND, pace={machine_of(OPTIONS): Pace(1, 0.3)}))
+    assert load("nano.en").model.options.threads == 1

@@ -1,0 +1,272 @@
+"""The last round of an utterance here or on a server, and every way in which a server can fail."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fake_remote import ANSWERS, FAILURES, HANGING, STATUSES, TEXT, FakeRemote, closed_port, fake_remote
+from oracle import audio_between, make_gate, speech
+from pilot_oracle import PilotOracle, scored
+from test_session_properties import said
+from whispertide.decoding.draft import Reference
+from whispertide.errors import OptionError
+from whispertide.options import DecodeOptions
+from whispertide.session import Session
+from whispertide.streaming.executors import Hybrid
+from whispertide.streaming.hybrid import HybridExecutor, HybridStages, hybrid_executor, server_here
+from whispertide.streaming.offramp import Offramp
+from whispertide.streaming.pilot import HeardUtterance, Pilot, Scores
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.remote import Remote, RemoteError, Server, wav, words_of
+from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.types import SAMPLE_RATE, Span
+
+WORDS = speech(("one", 0.3, 0.7), ("two", 0.9, 1.3), ("three", 1.5, 2.0), ("four", 2.2, 2.7), ("five", 2.9, 3.3))
+LOCAL = ["one", "two", "three", "four", "five"]
+ALWAYS, NEVER = Offramp(threshold=0.0), Offramp(threshold=1e6)
+PILOT = get_recipe("pilot")
+UNSURE = scored(3.0)
+
+
+@dataclass
+class Opened:
+    """What an encoder leaves, without one."""
+
+    state: Any = None
+
+    @property
+    def encoded(self) -> Any:
+        return self
+
+
+@dataclass
+class Local:
+    """Stages that know what was said."""
+
+    oracle: PilotOracle
+
+    def encode(self, plan: RoundPlan, audio: Any, state: Any) -> Any:
+        self.audio = audio
+        return Opened()
+
+    def decode(self, plan: RoundPlan, opened: Any, options: DecodeOptions, guards: Any = ()) -> RoundResult[Any]:
+        return self.oracle.run(plan, audio_between(plan.window.start, plan.window.end), options)
+
+
+@contextmanager
+def stages(url: str, offramp: Offramp = ALWAYS, within_s: float = 20.0, **more: Any) -> Iterator[HybridStages]:
+    remote = Remote(Server(url, **{"tries": 1, **more}))
+    try:
+        yield HybridStages(Local(PilotOracle(WORDS)), remote, offramp, within_s)
+    finally:
+        remote.close()
+
+
+def last_round(number: int = 0, end: int = 4 * SAMPLE_RATE, scores: Scores | None = UNSURE) -> RoundPlan:
+    return RoundPlan(number, Span(0, end), Pilot(before=scores), reference=Reference.exactly((0, 1)), is_last=True)
+
+
+def hear(executor: HybridExecutor, plan: RoundPlan) -> list[str]:
+    result = executor.run(plan, audio_between(plan.window.start, plan.window.end), DecodeOptions())
+    assert isinstance(result.heard, HeardUtterance)
+    return [word.word.text.strip() for word in result.heard.words]
+
+
+# --- who hears it -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_sent_is_the_utterance_and_what_comes_back_is_its_text() -> None:
+    with fake_remote("good") as fake, stages(fake.url, key="secret", model="large") as found:
+        assert hear(HybridExecutor(found), last_round()) == TEXT.split()
+        assert found.counts == {"there": 1}
+        body = fake.bodies[0]
+    assert wav(audio_between(0, 4 * SAMPLE_RATE)) in body
+    assert b'name="model"\r\n\r\nlarge\r\n' in body
+
+
+def test_times_of_words_are_the_server_s_where_it_has_any() -> None:
+    window = Span(3200, 3200 + 4 * SAMPLE_RATE)
+    words = [{"start": 0.5, "end": 0.9}, {"start": 1.0, "end": 99.0}]
+    timed = words_of({"text": "a b", "words": words}, window)
+    assert [(word.start, word.end) for word in timed] == [(11200, 17600), (19200, window.end)]
+    spread = words_of({"text": " a\n\u00a0bbb "}, window)
+    assert [(word.start, word.end) for word in spread] == [(3200, 19200), (19200, window.end)]
+    impossible = ((1, 0), (float("nan"), 1), (0, 1e308), (0, 10**400), (0, "1"), (None, 1))
+    wrongs = [[{"start": start, "end": end}] * 2 for start, end in impossible]
+    for wrong in (*wrongs, words[:1], [3, 4], words[::-1], "ab"):
+        assert words_of({"text": "a bbb", "words": wrong}, window) == spread
+
+
+def test_a_threshold_of_nothing_sends_everything_and_an_infinite_one_nothing() -> None:
+    for signal in ("perplexity", "entropy", "random"):
+        everything, nothing = Offramp(signal, 0.0), Offramp(signal, float("inf"))
+        for number in range(20):
+            found = Scores((-0.001 * number,), 0.1 + number)
+            assert everything.sends(found, Span(0, 320 * number))
+            assert not nothing.sends(found, Span(0, 320 * number))
+        assert not everything.sends(None, Span(0, 320))  # nobody knows anything
+
+
+def test_random_choice_sends_its_share_and_the_same_each_time() -> None:
+    ramp = Offramp("random", 0.7)
+    sent = [ramp.sends(Scores(), Span(0, 320 * number)) for number in range(2000)]
+    assert 0.25 < np.mean(sent) < 0.35
+    assert sent == [ramp.sends(Scores(), Span(0, 320 * number)) for number in range(2000)]
+
+
+def test_the_perplexity_of_a_text() -> None:
+    assert Scores(tuple(np.log([0.5, 0.125]))).perplexity == pytest.approx(4.0)
+    assert Scores().perplexity == 1.0
+
+
+def test_a_sure_pilot_and_pilots_themselves_stay_here() -> None:
+    with fake_remote("good") as fake, stages(fake.url, Offramp(threshold=2.0)) as found:
+        executor = HybridExecutor(found)
+        assert hear(executor, last_round(scores=scored(1.5))) == LOCAL
+        assert hear(executor, last_round(scores=None)) == LOCAL
+        assert hear(executor, replace(last_round(), is_last=False)) == LOCAL
+        assert fake.bodies == []
+        assert hear(executor, last_round(scores=scored(2.5))) == TEXT.split()
+
+
+def test_where_the_server_is() -> None:
+    assert Server("http://host:8000/").endpoint == "http://host:8000/v1/audio/transcriptions"
+    assert Server("https://host/v1").endpoint == "https://host/v1/audio/transcriptions"
+    assert "secret" not in repr(Server("http://host", key="secret"))
+    for wrong in ("host:8000", "ftp://host", "http://", ""):
+        with pytest.raises(OptionError, match="expected a"):
+            Server(wrong)
+
+
+def test_without_a_server_everything_is_heard_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WHISPERTIDE_REMOTE", raising=False)
+    assert server_here() is None
+    assert hear(hybrid_executor(Local(PilotOracle(WORDS)), Hybrid(threshold=0.0)), last_round()) == LOCAL
+    for name, value in {"": "http://host:1", "_MODEL": "large", "_KEY": "key"}.items():
+        monkeypatch.setenv(f"WHISPERTIDE_REMOTE{name}", value)
+    assert server_here(3) == Server("http://host:1", "large", "key", 3)
+
+
+# --- what fails -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", [way for way in FAILURES if way not in HANGING])
+def test_a_server_that_fails_leaves_the_utterance_here(way: str) -> None:
+    with fake_remote(way) as fake, stages(fake.url) as found:
+        assert hear(HybridExecutor(found), last_round()) == LOCAL
+        assert found.counts == {"failed": 1}
+
+
+@pytest.mark.parametrize("way", HANGING)
+def test_a_server_that_takes_too_long_leaves_the_utterance_here(way: str) -> None:
+    with fake_remote(way) as fake, stages(fake.url, within_s=0.1) as found:
+        assert hear(HybridExecutor(found), last_round()) == LOCAL
+
+
+def test_a_second_try_may_succeed() -> None:
+    with fake_remote("broken 503", "good") as fake, stages(fake.url, tries=2) as found:
+        assert hear(HybridExecutor(found), last_round()) == TEXT.split()
+        assert len(fake.bodies) == 2
+
+
+def test_a_server_that_hears_nothing_where_a_pilot_heard_words_is_not_believed() -> None:
+    with fake_remote("nothing") as fake, stages(fake.url) as found:
+        assert hear(HybridExecutor(found), last_round()) == LOCAL
+        assert hear(HybridExecutor(found), replace(last_round(), reference=None)) == []
+
+
+@pytest.mark.parametrize("tries", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_failures_lose_nothing(tries: int) -> None:
+    """A server that is gone, slow, refusing or answering nonsense: each utterance is heard here, none waits long."""
+    within_s = 0.2
+    taken: list[float] = []
+
+    def attempt(number: int) -> bool:
+        found, plan = ways[number % len(ways)], last_round(number)
+        began = time.monotonic()
+        heard = hear(HybridExecutor(found), plan)
+        taken.append(time.monotonic() - began)
+        return heard == LOCAL
+
+    with fake_remote() as fake, stages(fake.url, within_s=within_s, tries=2) as bad:
+        fake.ways[:] = [FAILURES[number % len(FAILURES)] for number in range(5 * tries)]
+        with stages(f"http://127.0.0.1:{closed_port()}", within_s=within_s, tries=2) as gone:
+            ways = (bad, bad, gone)
+            with ThreadPoolExecutor(16) as pool:
+                assert all(pool.map(attempt, range(tries)))
+            assert bad.counts["failed"] + gone.counts["failed"] == tries
+    print(
+        f"{tries} of {tries}; the longest took {max(taken):.2f} s, the deadline is {within_s} s and the time to hear it"
+    )
+    assert max(taken) < 30  # nothing hangs
+    assert threading.active_count() < 20  # and nothing is left
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("way", "text"), [("good", TEXT), ("broken 500", " ".join(LOCAL)), ("gone", " ".join(LOCAL))])
+def test_a_stream_says_what_the_server_heard_or_what_was_heard_here(way: str, text: str) -> None:
+    with fake_remote(way if way != "gone" else "good") as fake:
+        url = fake.url if way != "gone" else f"http://127.0.0.1:{closed_port()}"
+        with stages(url) as found:
+            session = Session(PILOT, HybridExecutor(found), make_gate(WORDS), live=True)
+            events: list[Any] = []
+            while session.received < 5 * SAMPLE_RATE:
+                events += session.push(audio_between(session.received, session.received + SAMPLE_RATE // 10))
+            events += session.finish()
+    assert said(session.transcript.words) == text.split()
+    assert session.transcript.hypothesis == ()
+
+
+def test_an_upload_may_begin_while_somebody_speaks() -> None:
+    """The last round adds what is new to what was sent; who sent it is found by the audio."""
+    with fake_remote("good") as fake, stages(fake.url) as found:
+        found.early = True
+        executor = HybridExecutor(found)
+        for number, end in enumerate((2, 3)):
+            hear(executor, replace(last_round(number, end * SAMPLE_RATE), is_last=False))
+        other = RoundPlan(7, Span(320, 3 * SAMPLE_RATE), Pilot(before=scored(3.0)), is_last=False)
+        hear(executor, other)  # somebody else's
+        assert fake.bodies == []
+        assert hear(executor, last_round(2)) == TEXT.split()
+        assert len(fake.bodies) == 1
+        sent = np.frombuffer(wav(audio_between(0, 4 * SAMPLE_RATE))[44:], "<i2")
+        assert sent.tobytes() in fake.bodies[0]
+        assert hear(executor, replace(other, id=8, is_last=True)) == TEXT.split()
+
+
+def test_an_early_upload_that_nobody_wants_ends() -> None:
+    with fake_remote("good") as fake, stages(fake.url, Offramp(threshold=2.0)) as found:
+        found.early = True
+        executor = HybridExecutor(found)
+        hear(executor, replace(last_round(0, 2 * SAMPLE_RATE), is_last=False))
+        assert len(found._uploads) == 1
+        assert hear(executor, last_round(1, scores=scored(1.1))) == LOCAL
+        assert found._uploads == []
+        assert fake.bodies == []
+
+
+def test_an_early_upload_that_broke_off_is_sent_again() -> None:
+    with fake_remote("closes at once", "good") as fake, stages(fake.url, tries=2) as found:
+        found.early = True
+        executor = HybridExecutor(found)
+        hear(executor, replace(last_round(0, 2 * SAMPLE_RATE), is_last=False))
+        assert hear(executor, last_round(1)) == TEXT.split()
+        assert wav(audio_between(0, 4 * SAMPLE_RATE)) in fake.bodies[0]
+
+
+def test_what_a_server_says_is_looked_at() -> None:
+    window = Span(0, SAMPLE_RATE)
+    for text in ("a" * 200, "one\ntwo\x07"):
+        with pytest.raises(RemoteError, match="no text of this audio"):
+            words_of({"text": text}, window)
+    assert {*ANSWERS, *STATUSES} <= {*FAILURES}
+    assert isinstance(FakeRemote().url, str)

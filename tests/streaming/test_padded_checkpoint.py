@@ -1,0 +1,63 @@
+"""Every recipe with a checkpoint that was trained on 30 s of padding alone, as OpenAI's were: hardly a word is made up.
+
+Four sentences with pauses between them. What is inserted is what counts here; a small checkpoint mishears some words.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whispertide.api import Transcriber, load
+from whispertide.audio.file import load_audio
+from whispertide.events import Confirmed
+from whispertide.lab.evaluation.wer import align
+from whispertide.streaming.calibration import Calibration
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import RECIPES
+from whispertide.streaming.short_windows import choose_framing
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+TESTS = Path(__file__).parents[1]
+MODEL = TESTS.parent / "models" / "micro-padded.en"
+CLIPS = ("river", "winter")
+MOST_INSERTED, MOST_WRONG = 2, 9  # of 26 words
+TUNED = Calibration({"framing": "zeros", "zeros_s": 1.0, "shift_guard": True}, "it was measured")
+TIDE = RECIPES["tide"]
+
+
+@cache
+def transcriber() -> Transcriber:
+    return load(str(MODEL), threads=1, provider="cpu")
+
+
+@cache
+def speech() -> FloatArray:
+    pause = np.zeros(SAMPLE_RATE, np.float32)
+    return np.concatenate([part for clip in CLIPS for part in (load_audio(TESTS / "clips" / f"{clip}.flac"), pause)])
+
+
+def recipes() -> list[Recipe]:
+    """Those that need nothing next to the checkpoint, tide in all of its careful forms and as it would be tuned."""
+    others = [recipe for name, recipe in RECIPES.items() if name not in ("tide", "whisperflow", "whisperrt")]
+    forms = [choose_framing(TIDE, False, lambda seconds=seconds: seconds).recipe for seconds in (0.1, 0.42, 9.0)]  # type: ignore[misc]
+    return [*others, *forms, choose_framing(TIDE, False, None, TUNED).recipe]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", recipes(), ids=lambda recipe: f"{recipe.name}-{recipe.framing.name}")
+def test_hardly_anything_is_made_up(recipe: Recipe) -> None:
+    session = transcriber().session(recipe)
+    audio = speech()
+    events = [event for at in range(0, len(audio), 1600) for event in session.push(audio[at : at + 1600])]
+    events += session.finish()
+    heard = [word.text.strip() for event in events if isinstance(event, Confirmed) for word in event.words]
+    said = " ".join((TESTS / "clips" / f"{clip}.txt").read_text() for clip in CLIPS).split()
+    errors = align(said, heard).words
+    assert errors.insertions <= MOST_INSERTED, heard
+    assert errors.substitutions + errors.deletions <= MOST_WRONG, heard
+
+
+def test_the_others_need_more_than_the_checkpoint() -> None:
+    assert not any(transcriber().can_stream(RECIPES[name]) for name in ("whisperflow", "whisperrt"))

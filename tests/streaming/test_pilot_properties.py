@@ -1,0 +1,239 @@
+"""What holds for every stream under the recipe `pilot`: nothing lost, nothing said twice, nothing before its time."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oracle import audio_between, make_gate, speech
+from pilot_oracle import PilotOracle, Slow
+from test_session_properties import Talk, confirmed, gaps, play, portions, quick, said, talks, without_stats
+from whispertide.events import Confirmed, End, Event, Hypothesis, Lag, SpeechStop
+from whispertide.session import Session
+from whispertide.streaming.pilot import HeardUtterance
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.schedule import Recorded
+from whispertide.types import SAMPLE_RATE
+
+PILOT = get_recipe("pilot")
+RECIPES = {
+    "pilot": PILOT,
+    "short windows": PILOT.replace(hard_cap_s=6, step_s=0.3),
+    "few tokens": PILOT.replace(pilot_tokens=2, step_s=0.3, hard_cap_s=10),
+    "nothing reused": PILOT.replace(chain=False, collapse=False, length_cap=False),
+    "no pilots": PILOT.replace(pilots_from_s=30.0, hard_cap_s=8),
+}
+
+
+def play_some(session: Session, sizes: Sequence[int]) -> list[Event]:
+    """Push audio in portions of those sizes; the session may go on."""
+    return [event for size in sizes for event in session.push(audio_between(session.received, session.received + size))]
+
+
+def said_by(events: Sequence[Event]) -> list[Event]:
+    """All but what depends on lateness."""
+    return [replace(event, seq=0) for event in without_stats(events) if not isinstance(event, Lag)]
+
+
+names = st.sampled_from(sorted(RECIPES))
+
+
+def build(talk: Talk, recipe: Recipe, *, gated: bool, slow_s: float = 0.0, **more: Any) -> Session:
+    gate = make_gate(talk.words) if gated else None
+    return Session(recipe, PilotOracle(talk.words, talk.seed, slow_s=slow_s), gate, **{"live": True, **more})
+
+
+@quick
+@given(data=st.data(), gated=st.booleans(), name=names)
+def test_every_word_is_confirmed_once_and_in_order(data: st.DataObject, gated: bool, name: str) -> None:
+    talk = data.draw(talks())
+    flush_at = data.draw(st.lists(st.sampled_from(gaps(talk)), max_size=3, unique=True)) if gaps(talk) else []
+    session = build(talk, RECIPES[name], gated=gated, slow_s=data.draw(st.sampled_from([0.0, 4.0])))
+    events = play(session, data.draw(st.composite(portions)(talk.duration)), flush_at)
+    assert said(session.transcript.words) == said(talk.words)
+    assert confirmed(events) == session.transcript.words
+    assert session.transcript.hypothesis == ()
+    assert isinstance(events[-1], End)
+
+
+@quick
+@given(data=st.data(), gated=st.booleans(), name=names)
+def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gated: bool, name: str) -> None:
+    talk = data.draw(talks())
+    live = build(talk, RECIPES[name], gated=gated, slow_s=4.0)
+    happened = play(live, data.draw(st.composite(portions)(talk.duration)))
+    again = build(talk, RECIPES[name], gated=gated, schedule=Recorded(live.boundaries, live.loads))
+    repeated = play(again, data.draw(st.composite(portions)(talk.duration)))
+    assert said_by(repeated) == said_by(happened)
+
+
+@quick
+@given(data=st.data(), name=names)
+def test_a_restored_session_has_the_same_future(data: st.DataObject, name: str) -> None:
+    talk = data.draw(talks())
+    sizes = data.draw(st.composite(portions)(talk.duration))
+    here = data.draw(st.integers(0, len(sizes)))
+    session = build(talk, RECIPES[name], gated=True)
+    play_some(session, sizes[:here])
+    kept = session.snapshot()
+    future = play(session, sizes[here:])
+    session.restore(kept)
+    assert play(session, sizes[here:]) == future
+
+
+@quick
+@given(data=st.data(), gated=st.booleans(), name=names, share=st.sampled_from([0.0, 0.5, 1.0]))
+def test_no_word_is_lost_with_pilots_that_are_given_up(
+    data: st.DataObject, gated: bool, name: str, share: float
+) -> None:
+    """In the background, where a pilot may be under way when speech ends; a snapshot then loses nothing either."""
+    talk = data.draw(talks())
+    slow = Slow(PilotOracle(talk.words, talk.seed), share)
+    session = Session(RECIPES[name], slow, make_gate(talk.words) if gated else None, live=True)
+    sizes = data.draw(st.composite(portions)(talk.duration))
+    here = data.draw(st.integers(0, len(sizes)))
+    events = play_some(session, sizes[:here])
+    kept = session.snapshot()
+    if data.draw(st.booleans()):
+        slow.land()
+        events += session.collect()
+    else:
+        session.restore(kept)
+    events += play(session, sizes[here:])
+    assert said(session.transcript.words) == said(talk.words)
+    assert confirmed(events) == session.transcript.words
+    assert not any(flying.cancelled for flying in slow.begun if flying.plan.is_last and not flying.done)
+
+
+@quick
+@given(data=st.data(), gated=st.booleans(), name=names)
+def test_windows_stay_within_the_cap_and_pilots_confirm_nothing(data: st.DataObject, gated: bool, name: str) -> None:
+    talk = data.draw(talks())
+    session = build(talk, RECIPES[name], gated=gated)
+    events = play(session, data.draw(st.composite(portions)(talk.duration)))
+    oracle = session.executor
+    assert isinstance(oracle, PilotOracle)
+    cap = RECIPES[name].policy.hard_cap_s * SAMPLE_RATE
+    assert all(len(plan.window) <= cap for plan in oracle.plans)
+    pilots = {plan.id for plan in oracle.plans if plan.provisional}
+    assert not any(event.stats.round_id in pilots for event in events if isinstance(event, Confirmed))
+
+
+# --- what happens when ------------------------------------------------------------------------------------------------
+
+WORDS = speech(("one", 1.2, 1.6), ("two", 1.8, 2.2), ("three", 2.4, 2.9), ("four", 3.1, 3.6), ("five", 3.7, 4.1))
+
+
+def heard(executor: Any, seconds: float, recipe: Recipe = PILOT) -> tuple[Session, list[Any]]:
+    """A session after so much audio, in portions of 0.1 s."""
+    session, events = Session(recipe, executor, make_gate(WORDS)), []
+    while session.received < seconds * SAMPLE_RATE:
+        events += session.push(audio_between(session.received, session.received + SAMPLE_RATE // 10))
+    return session, events
+
+
+def test_pilots_begin_after_a_second_and_a_half_of_speech_and_come_every_half_second() -> None:
+    oracle = PilotOracle(WORDS)
+    heard(oracle, 4.0)
+    ends = [plan.window.end / SAMPLE_RATE for plan in oracle.plans]
+    assert 2.7 <= ends[0] <= 3.0  # speech begins at 1.2 s, and it takes a moment to know
+    assert np.allclose(np.diff(ends), 0.5)
+    assert all(plan.provisional for plan in oracle.plans)
+
+
+def test_each_pilot_begins_with_the_one_before_and_the_last_round_with_the_newest() -> None:
+    oracle = PilotOracle(WORDS)
+    session, events = heard(oracle, 5.5)
+    first, *others = oracle.plans
+    assert first.reference is None
+    assert others[-1].is_last
+    assert all(plan.reference is not None for plan in others)
+    assert [len(plan.reference.tokens) for plan in others if plan.reference] == sorted(
+        len(plan.reference.tokens) for plan in others if plan.reference
+    )
+    assert said(session.transcript.words) == said(WORDS)
+    guesses = [event for event in events if isinstance(event, Hypothesis) and event.words]
+    assert said(guesses[0].words)[:2] == ["one", "two"]
+
+
+def test_a_pilot_under_way_is_given_up_when_speech_ends() -> None:
+    slow = Slow(PilotOracle(WORDS))
+    session, events = heard(slow, 5.5)
+    pilots = [flying for flying in slow.begun if flying.plan.provisional]
+    assert [flying.cancelled for flying in pilots] == [False] * (len(pilots) - 1) + [True]
+    assert slow.begun[-1].plan.is_last
+    assert said(session.transcript.words) == said(WORDS)
+    stop = next(event for event in events if isinstance(event, SpeechStop))
+    assert next(event for event in events if isinstance(event, Confirmed)).at == stop.at
+    assert pilots[-1].plan.window.end not in session.boundaries  # a replay would have its result
+    assert pilots[0].plan.window.end in session.boundaries
+
+
+def test_a_pilot_that_is_done_when_speech_ends_helps_the_last_round() -> None:
+    slow = Slow(PilotOracle(WORDS), quick=1.0)
+    session = Session(PILOT, slow, make_gate(WORDS), live=True)
+    while session.received < 5.5 * SAMPLE_RATE:
+        session.push(audio_between(session.received, session.received + SAMPLE_RATE // 10))
+        session.collect()
+    assert not any(flying.cancelled for flying in slow.begun)
+    newest = slow.begun[-2].found.heard
+    assert isinstance(newest, HeardUtterance)
+    assert slow.begun[-1].plan.reference is not None
+    assert slow.begun[-1].plan.reference.tokens == newest.tokens
+    assert said(session.transcript.words) == said(WORDS)
+
+
+def test_there_is_one_pilot_at_a_time() -> None:
+    slow = Slow(PilotOracle(WORDS))
+    session = Session(PILOT, slow, None)
+    while session.received < 3.9 * SAMPLE_RATE:
+        session.ingest(audio_between(session.received, session.received + SAMPLE_RATE // 10))
+        while session.step(wait=False) is not None:
+            pass
+    assert len(slow.begun) == 1
+    slow.land()
+    while session.step(wait=False) is not None:
+        pass
+    assert len(slow.begun) == 2
+
+
+def test_a_given_up_pilot_s_late_result_is_ignored() -> None:
+    """Where somebody else computes rounds."""
+    oracle = PilotOracle(WORDS)
+    session = Session(PILOT, gate=None)
+    session.ingest(audio_between(0, 3 * SAMPLE_RATE))
+    pilot = session.due()
+    assert pilot is not None
+    late = oracle.run(pilot, session.window(pilot), session.options)
+    assert session.due() is None
+    session.request_flush()
+    last = session.due()
+    assert last is not None
+    assert last.is_last
+    assert session.apply(late) == []
+    session.apply(oracle.run(last, session.window(last), session.options))
+    assert session.transcript.hypothesis == ()
+    assert [word.text for word in session.transcript.words][:2] == [" one", " two"]
+
+
+def test_silence_says_nothing() -> None:
+    oracle = PilotOracle(())
+    session = Session(PILOT, oracle, make_gate(()))
+    events = [event for _ in range(60) for event in session.push(np.zeros(SAMPLE_RATE // 10, np.float32))]
+    assert not any(isinstance(event, Confirmed | Hypothesis) for event in [*events, *session.finish()])
+    assert oracle.plans == []
+
+
+@quick
+@given(data=st.data(), gated=st.booleans(), slow_s=st.sampled_from([0.2, 4.0]))
+def test_where_audio_is_not_live_it_does_not_matter_how_long_rounds_take(
+    data: st.DataObject, gated: bool, slow_s: float
+) -> None:
+    talk = data.draw(talks())
+    sizes = data.draw(st.composite(portions)(talk.duration))
+    fast, slow = (build(talk, PILOT, gated=gated, slow_s=each, live=False) for each in (0.0, slow_s))
+    assert without_stats(play(slow, sizes)) == without_stats(play(fast, sizes))
