@@ -139,17 +139,21 @@ class NatsJournal:
         return self
 
     def put(self, live: LiveSession, command: Command) -> None:
-        """A command came in; `live.safe` follows once it is written. Called in the event loop."""
-        writer = self._writers.get(live.id)
+        """A command comes in, and the session does not have it yet; `live.safe` follows once it is written.
+
+        Called in the event loop.
+        """
+        writer, count = self._writers.get(live.id), len(command.samples) if isinstance(command, Audio) else 0
+        accepted = live.accepted + count
         if writer is None:
-            live.safe = live.accepted
+            live.safe = accepted
             return
         kind, data = packed(command)
         known, start = writer.known, writer.known.samples
-        known.samples += len(command.samples) if isinstance(command, Audio) else 0
+        known.samples += count
         row = Row(known.commands, kind, start, known.samples, data)
         known.commands += 1
-        loop, accepted = asyncio.get_running_loop(), live.accepted
+        loop = asyncio.get_running_loop()
 
         def safe() -> None:
             live.safe = max(live.safe, accepted)
