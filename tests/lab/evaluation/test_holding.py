@@ -38,7 +38,8 @@ def reason(recipe: Recipe, told: Story, **heard: Any) -> str:
     assert plan is not None
     assert session.executor is not None
     result = session.executor.run(plan, session.window(plan), session.options, session.encoder)
-    return holds_back(session, replace(result, heard=replace(result.heard, **heard)) if heard else result)
+    found: Any = result.heard
+    return holds_back(session, replace(result, heard=replace(found, **heard)))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The parts of a word's wait, by hand, and that they are all of it."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ def waits(utterance: Utterance, record: Trace) -> dict[str, list[float]]:
     return word_waits(utterance, record, viewing, align([word.text for word in utterance.words], viewing.words))
 
 
-def parts(found: dict[str, list[float]], word: int) -> dict[str, float]:
+def parts(found: dict[str, list[float]], word: int) -> dict[str, Any]:
     return {part: pytest.approx(values[word]) for part, values in found.items() if values[word]}
 
 
