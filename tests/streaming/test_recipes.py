@@ -63,7 +63,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "collapse": True, "length_cap": True, "allowance": 5, "hard_cap_s": 28.0, "no_speech": 0.9, "loop_guard": True,
     },
     "tide": {
-        "schedule": "adaptive", "step_s": 0.3, "longest_step_s": 2.0, "framing": "auto", "search": "verified",
+        "schedule": "adaptive", "step_s": 0.3, "pending_step_s": 0.15, "longest_step_s": 2.0, "framing": "auto",
+        "search": "verified",
         "beam": 1, "policy": "align-att", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,
         "attention_floor": 0.1, "truncate": "near-end", "hold_s": 0.5, "doubt": 0.5, "settle_s": 1.0,
         "memory": "words", "window_s": 5.0, "carry": 2, "context_tokens": 60, "beyond": 12, "rescue_logprob": -1.0,

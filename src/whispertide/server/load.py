@@ -1,7 +1,7 @@
 """How much is too much: measures how late rounds are done, and lowers or raises the quality of all sessions in steps.
 
     level 0   as asked for
-    level 1   greedy search in place of a beam
+    level 1   greedy search in place of a beam, and no round sooner than the recipe's step
     level 2   and no second attempt at a higher temperature
     level 3   and rounds half as often
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.schedule import Adaptive
 from whispertide.types import CHUNK_SECONDS
 
 LEVELS = 3
@@ -25,7 +26,10 @@ _WEIGHT = 0.1  # of the newest round in the mean
 
 def settings_at(level: int, recipe: Recipe, options: DecodeOptions) -> dict[str, Any]:
     """What `Session.configure` is told at this level. Level 0 restores all that other levels change."""
-    return {
+    early: dict[str, Any] = {}
+    if isinstance(recipe.schedule, Adaptive):
+        early["pending_step_s"] = 0.0 if level >= 1 else recipe.schedule.pending_step_s
+    return early | {
         "search": recipe.search.narrowed() if level >= 1 else recipe.search,
         "temperatures": options.temperatures[:1] if level >= 2 else options.temperatures,
         "step_s": min(2 * recipe.schedule.step_s, CHUNK_SECONDS) if level >= 3 else recipe.schedule.step_s,

@@ -25,8 +25,8 @@ class Pilots(Adaptive):
         1.5, "seconds of speech before the first pilot (30 = there are no pilots)", least=0.02, most=CHUNK_SECONDS
     )
 
-    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
         """All that has arrived, once that is enough. Where no round has looked past `known`, there was none yet."""
         if last <= known:
             return received if received - known >= to_samples(self.pilots_from_s) else None
-        return Adaptive.frontier(self, last, known, received, spent)
+        return Adaptive.frontier(self, last, known, received, spent, pending=pending)

@@ -1,7 +1,7 @@
 """When a round starts: how much audio must have arrived, and up to where the round looks.
 
 A schedule is a pure function of sample counts. It has no clock and no state: what it needs to know of the past is the
-end of the last round. It knows nothing of words, of models or of how long a round takes.
+last round: its end, how long it was computed, and whether words of it wait to be confirmed. It knows nothing of models.
 """
 
 from bisect import bisect_left
@@ -25,7 +25,7 @@ class Schedule(Protocol):
     def recorded(self) -> bool:
         """Whether the rounds are a record being replayed: all of them happen, and lateness means nothing."""
 
-    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
         """The end of the next round's window, or None while no round is due."""
 
     def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
@@ -69,13 +69,13 @@ class Rounds(Choice):
         """`step_s` in samples."""
         return to_samples(self.step_s)
 
-    def wanted(self, spent: int) -> int:
-        """How much new audio a round waits for, when the last one was computed for `spent` samples."""
+    def wanted(self, spent: int, pending: bool) -> int:
+        """How much new audio a round waits for; see `Schedule`."""
         return self.step
 
-    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
         """All that has arrived, once that is enough."""
-        return received if received - last >= self.wanted(spent) else None
+        return received if received - last >= self.wanted(spent, pending) else None
 
     def load(self, last: int, frontier: int, spent: int, waited: int = 0) -> int:
         """The step, but no longer than computing wants it to be (twice as long as it takes, so that the machine has
@@ -110,19 +110,28 @@ class Adaptive(Rounds):
 
     A round takes place when `step_s` has arrived, but not before twice as much as would come while the last one was
     computed; at most `longest_step_s` is waited for. It takes everything that has arrived.
+
+    A round pays soonest where guessed words wait: it confirms them, or the next one has less to say. So it may take
+    place when `pending_step_s` has arrived, but then computing shall take at most a quarter of the time.
     """
 
     kind: ClassVar[str] = "adaptive"
     longest_step_s: float = setting(2.0, "the most that is waited for", least=0.02, most=CHUNK_SECONDS)
+    pending_step_s: float = setting(
+        0.0, "seconds of new audio for a round where guessed words wait (0 = as any other)", least=0, most=CHUNK_SECONDS
+    )
 
     def check(self) -> None:
         """The longest step is no shorter than the step."""
         Rounds.check(self)
         check_range("longest_step_s", self.longest_step_s, self.step_s, CHUNK_SECONDS)
 
-    def wanted(self, spent: int) -> int:
+    def wanted(self, spent: int, pending: bool) -> int:
         """Enough for the load."""
-        return min(max(2 * spent, self.step), to_samples(self.longest_step_s))
+        usual = min(max(2 * spent, self.step), to_samples(self.longest_step_s))
+        if not pending or not self.pending_step_s:
+            return usual
+        return min(max(4 * spent, to_samples(self.pending_step_s)), usual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +151,7 @@ class Recorded:
         if self.loads and len(self.loads) != len(self.boundaries):
             raise OptionError(f"expected a load for each of {len(self.boundaries)} boundaries; got {len(self.loads)}")
 
-    def frontier(self, last: int, known: int, received: int, spent: int = 0) -> int | None:
+    def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
         """The next boundary, once that much has arrived. Those before the utterance was known of had no round."""
         at = bisect_left(self.boundaries, max(last + 1, known))
         if at == len(self.boundaries) or self.boundaries[at] > received:

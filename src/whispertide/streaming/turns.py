@@ -38,6 +38,7 @@ class Utterance:
     end        its last sample, once that is known; `closed_at` is how much audio it took to know
     spoken     whether any of its words is confirmed
     spent      how long the newest round that came back was computed, in samples; 0 where audio does not come live
+    pending    whether that round guessed words that are not confirmed
     due_at     how much audio there was when its next round came due; None: it has not yet
     encoder    what the encoder carries from the newest round that came back to the next: no more than a cache, since
                the audio of the next window gives the same
@@ -53,6 +54,7 @@ class Utterance:
     last_planned: bool = False
     spoken: bool = False
     spent: int = 0
+    pending: bool = False
     due_at: int | None = None
     encoder: EncoderState | None = None
 
@@ -202,7 +204,7 @@ class Turns:
         assert utterance is not None
         commit = self.policy.apply(utterance.policy, result)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
-        utterance.spoken = utterance.spoken or bool(commit.confirmed)
+        utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
         if self._live:
             stats = result.stats
             utterance.spent = to_samples(stats.encode_s + stats.decode_s + stats.align_s)
@@ -326,7 +328,8 @@ class Turns:
         return frontier if frontier > utterance.last_end else None
 
     def _scheduled(self, utterance: Utterance) -> int | None:
-        return self.schedule.frontier(utterance.last_end, utterance.known, self._horizon, utterance.spent)
+        last, known, spent = utterance.last_end, utterance.known, utterance.spent
+        return self.schedule.frontier(last, known, self._horizon, spent, pending=utterance.pending)
 
     def _load(self, utterance: Utterance, frontier: int) -> int:
         waited = 0 if utterance.due_at is None else max(frontier - utterance.due_at, 0)
