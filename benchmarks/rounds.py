@@ -60,7 +60,7 @@ def always(schedule: Schedule, _: Utterance) -> Schedule:
 
 def after_words(after_s: float, talk: Utterance) -> Schedule:
     """That of one talk."""
-    return AtWordEnds(moments=tuple(word.end + to_samples(after_s) for word in talk.words))
+    return AtWordEnds(moments=tuple(word.end + to_samples(after_s) for word in talk.words if word.end is not None))
 
 
 def choices() -> Iterator[tuple[str, Chosen]]:
