@@ -25,7 +25,7 @@ LOOP_LIKE = 3  # copies in a row that are no prompt, and in a guess are shown on
 CONTEXT = 64  # confirmed words in front of the new ones that a loop may have begun in
 
 
-@lru_cache(maxsize=8192)  # a round compares every word of its window again
+@lru_cache(maxsize=1024)  # a round compares every word of its window again; a stream has ever new ones
 def normalise(text: str) -> str:
     """What of a word counts when words are compared: letters, digits and marks, without case or width."""
     folded = unicodedata.normalize("NFKC", text).casefold()
