@@ -18,6 +18,7 @@ _BENCH = ("espeakng_loader", "jiwer", "matplotlib", "textalloc", "whisper_normal
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "bench": _BENCH,
+        "ray": ("ray",),
         "server": ("prometheus_client", "python_multipart", "starlette", "uvicorn", "websockets"),
         "train": (*_BENCH, "peft", "threadpoolctl", "torch"),
     }
