@@ -212,9 +212,11 @@ def _bar(tasks: "Sequence[Task]") -> "Iterator[Callable[[Task], None]]":
 
 def _told(tasks: "Sequence[Task]", archive: "Archive") -> ExitCode:
     """What became of all recordings, those of earlier runs included; one code for all."""
+    from whispertide.cli.live import clock_text
+
     entries = archive.entries(tasks)
     states = Counter(entry.state for entry in entries)
-    hours = sum(entry.audio_s for entry in entries) / 3600
+    length = clock_text(sum(entry.audio_s for entry in entries))
     parts = [f"{states[state]} {state}" for state in ("done", *_CODES) if states[state]]
-    say(f"{len(tasks)} recordings, {hours:.1f} hours: {', '.join(parts)}; report: {archive.report}")
+    say(f"{len(tasks)} recordings, {length} of audio: {', '.join(parts)}; report: {archive.report}")
     return combine([_CODES[entry.state] for entry in entries if entry.state in _CODES])
