@@ -54,7 +54,7 @@ class Mortal(RayWorkers):
     """Knows the processes of its workers, the newest last."""
 
     def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
+        super().__init__(setup, wanted=WORKERS)
         self.processes: list[object] = []
 
     def start(self) -> object:
@@ -66,7 +66,7 @@ class Mortal(RayWorkers):
         """One of the `WORKERS` newest, which may be at something, or still loading."""
         alive = self.processes[-WORKERS:]
         victim = alive.pop(number % WORKERS)
-        os.kill(self._ray.get(victim), signal.SIGKILL)
+        os.kill(self._ray.get(victim, timeout=60), signal.SIGKILL)
         self.processes = alive
 
 

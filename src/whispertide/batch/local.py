@@ -10,15 +10,17 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from whispertide.batch.worker import Gone, Said, Setup, Worker
+from whispertide.model.runtime import physical_cores
 
 # Libraries below numpy take a thread for each core unless these say otherwise, and read them when they are loaded.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 class LocalWorkers:
-    """Implements `dispatch.Workers`; a handle is a process."""
+    """Implements `dispatch.Workers`; a handle is a process. `wanted` of them, or one for each core."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, wanted: int | None = None) -> None:
+        self.count = wanted or max(1, physical_cores() // setup.engine.threads)
         self._setup = setup
         self._pipes: dict[BaseProcess, Connection] = {}
         # A process of its own, and no copy of this one: threads and open files would be copied half.

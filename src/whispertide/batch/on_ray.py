@@ -20,10 +20,11 @@ class RayWorkers:
     """Implements `dispatch.Workers`; a handle is an actor.
 
     `address` is that of a cluster, None the one of the environment (RAY_ADDRESS) or of this machine, else a new one
-    that ends with the run. Raises `AddressError` where there is no cluster.
+    that ends with the run. `wanted` workers, or one for each core of the cluster. Raises `AddressError` where there is
+    no cluster.
     """
 
-    def __init__(self, setup: Setup, address: str | None = None) -> None:
+    def __init__(self, setup: Setup, address: str | None = None, wanted: int | None = None) -> None:
         # Ray sends figures about its use to its makers unless told not to.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
@@ -35,14 +36,12 @@ class RayWorkers:
                 ray.init(address, include_dashboard=None, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise AddressError(f"expected a Ray cluster at {address or 'RAY_ADDRESS'}; {error}") from error
-        # A core per thread; Ray sets the number of threads of the libraries below numpy by it.
-        self._actor = ray.remote(num_cpus=setup.engine.threads, max_restarts=0)(Worker)
+        cores, threads = int(ray.cluster_resources().get("CPU", 1)), setup.engine.threads
+        self.count = wanted or max(1, cores // threads)
+        # A core per thread, unless more workers were asked for than that allows: Ray would never start them.
+        share = min(threads, cores / self.count)
+        self._actor = ray.remote(num_cpus=share if share < 1 else int(share), max_restarts=0)(Worker)
         self._expected: dict[Any, Any] = {}  # what will be said -> the actor that says it
-
-    @property
-    def cores(self) -> int:
-        """Those that the cluster has now."""
-        return int(self._ray.cluster_resources().get("CPU", 1))
 
     def start(self) -> Any:
         """Ask for an actor; on a full cluster it begins when there is room."""

@@ -139,9 +139,8 @@ def _run(
     """Transcribe what remains; each transcript is kept as it comes."""
     from whispertide.batch.dispatch import transcribe_all
 
-    with _bar(remaining) as advance, _started(setup, where, address) as (workers, cores):
-        count = wanted or max(1, cores // setup.engine.threads)
-        for task, outcome in transcribe_all(remaining, workers, count):
+    with _bar(remaining) as advance, _started(setup, where, address, wanted) as workers:
+        for task, outcome in transcribe_all(remaining, workers, workers.count):
             entry = archive.keep(task, outcome)
             for note in outcome.notes:
                 say(f"warning: {task.input}: {note}")
@@ -156,27 +155,22 @@ def _about(entry: "Entry") -> str:
 
 @contextmanager
 def _started(
-    setup: "Setup", where: EngineName, address: str | None
-) -> "Iterator[tuple[LocalWorkers | RayWorkers, int]]":
-    """What carries the workers, and how many cores there are for them."""
-    from whispertide.model.runtime import physical_cores
-
+    setup: "Setup", where: EngineName, address: str | None, wanted: int | None
+) -> "Iterator[LocalWorkers | RayWorkers]":
+    """What carries the workers."""
+    workers: LocalWorkers | RayWorkers
     if where == "ray":
         from whispertide.batch.on_ray import RayWorkers
 
-        ray = RayWorkers(setup, address)
-        try:
-            yield ray, ray.cores
-        finally:
-            ray.stop()
-        return
-    from whispertide.batch.local import LocalWorkers
+        workers = RayWorkers(setup, address, wanted)
+    else:
+        from whispertide.batch.local import LocalWorkers
 
-    local = LocalWorkers(setup)
+        workers = LocalWorkers(setup, wanted)
     try:
-        yield local, physical_cores()
+        yield workers
     finally:
-        local.stop()
+        workers.stop()
 
 
 @contextmanager
