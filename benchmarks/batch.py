@@ -1,0 +1,124 @@
+"""Archives: what Ray costs beside plain processes, and whether batches of windows pay.
+
+    python benchmarks/batch.py [--files 60] [--rounds 3]     throughput of --engine ray by that of --engine local
+    python benchmarks/batch.py --windows                     decoder steps of several recordings in one run
+
+The first makes a folder of recordings (`tests/clips`, each with a piece cut off its start) and transcribes it with both,
+in turns, with one worker per core. The clock runs from the first transcript to the last, so that starting Ray or a process
+does not count. Ray's own processes take their share of the same cores. Prints a table, then one JSON line.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from whispertide import api
+from whispertide.audio.file import load_audio
+from whispertide.batch.dispatch import transcribe_all
+from whispertide.batch.local import LocalWorkers
+from whispertide.batch.on_ray import RayWorkers
+from whispertide.batch.plan import Task
+from whispertide.batch.worker import Setup
+from whispertide.checkpoint import load_checkpoint
+from whispertide.model.batched import BatchedEngine
+from whispertide.model.whisper import WhisperModel, open_engine
+from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.types import FloatArray
+
+CLIPS = Path(__file__).parents[1] / "tests" / "clips"
+
+
+def clips() -> list[FloatArray]:
+    """The recordings of the tests."""
+    return [load_audio(path) for path in sorted(CLIPS.glob("*.flac"))]
+
+
+def make(folder: Path, files: int) -> list[Task]:
+    """Recordings of 4 to 7 s."""
+    import wave
+
+    short = [clip for clip in clips() if len(clip) < 10 * 16_000]
+    tasks = []
+    for number in range(files):
+        sound = short[number % len(short)][160 * (number // len(short)) :]
+        path = folder / f"{number}.wav"
+        with wave.open(str(path), "wb") as file:
+            file.setparams((1, 2, 16_000, 0, "NONE", ""))
+            file.writeframes((np.clip(sound, -1, 1) * 32_767).astype("<i2").tobytes())
+        tasks.append(Task(str(path), PurePosixPath(f"{number}.txt")))
+    return tasks
+
+
+def throughput(tasks: list[Task], workers: "LocalWorkers | RayWorkers") -> float:
+    """Seconds of audio per second and core, after the first transcript of each worker."""
+    done, began = 0.0, 0.0
+    try:
+        for number, (_, outcome) in enumerate(transcribe_all(tasks, workers, workers.count), start=1):
+            assert outcome.state == "done", outcome
+            if number == workers.count:
+                began, done = time.perf_counter(), 0.0
+            else:
+                done += outcome.audio_s
+        return done / (time.perf_counter() - began) / workers.count
+    finally:
+        workers.stop()
+
+
+def compare(model: str, files: int, rounds: int) -> dict[str, object]:
+    """Both in turns."""
+    weights = load_checkpoint(model).content_hash
+    setup = Setup(model, None, EngineOptions(threads=1), DecodeOptions(), "txt", weights)
+    api.load(model, threads=1)  # builds the graphs
+    found: dict[str, list[float]] = {"local": [], "ray": []}
+    with tempfile.TemporaryDirectory() as folder:
+        tasks = make(Path(folder), files)
+        for number in range(rounds):
+            for name in ("local", "ray") if number % 2 == 0 else ("ray", "local"):
+                found[name].append(throughput(tasks, LocalWorkers(setup) if name == "local" else RayWorkers(setup)))
+            print(f"round {number + 1}: local {found['local'][-1]:.1f}, ray {found['ray'][-1]:.1f} s of audio/s/core")
+    ratios = [ray / local for local, ray in zip(found["local"], found["ray"], strict=True)]
+    return {"model": model, "files": files, **found, "ratios": ratios, "ray_by_local": statistics.median(ratios)}
+
+
+def windows(model: str) -> dict[str, object]:
+    """CPU seconds on one core with so many recordings at once."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    checkpoint, sounds, found = load_checkpoint(model), clips() * 2, {}
+    for precision in ("int8", "fp32"):
+        engine = open_engine(checkpoint, EngineOptions(precision=precision, threads=1))  # type: ignore[arg-type]
+        first: list[str] = []
+        for most in (1, 2, 4, 8):
+            batched = engine if most == 1 else BatchedEngine(engine, most=most, lanes=1)
+            transcriber = api.Transcriber(WhisperModel(checkpoint, batched))
+            transcriber.transcribe(sounds[0])
+            began = time.process_time()
+            with ThreadPoolExecutor(most) as pool:
+                texts = list(pool.map(lambda sound: transcriber.transcribe(sound).text, sounds))  # noqa: B023
+            cpu, first = time.process_time() - began, first or texts
+            same = sum(one == other for one, other in zip(texts, first, strict=True))
+            print(f"{precision} {most} at once: {cpu:.2f} CPU s, {same} of {len(texts)} texts the same")
+            found[f"{precision} {most}"] = cpu
+    return {"model": model, "cpu_s": found}
+
+
+def main() -> None:
+    """Print the table and the JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="nano.en")
+    parser.add_argument("--files", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--windows", action="store_true")
+    given = parser.parse_args()
+    print(json.dumps(windows(given.model) if given.windows else compare(given.model, given.files, given.rounds)))
+
+
+if __name__ == "__main__":
+    main()
