@@ -3,9 +3,9 @@
     python benchmarks/batch.py [--files 60] [--rounds 3]     throughput of --engine ray by that of --engine local
     python benchmarks/batch.py --windows                     decoder steps of several recordings in one run
 
-The first makes a folder of recordings (`tests/clips`, each with a piece cut off its start) and transcribes it with both,
-in turns, with one worker per core. The clock runs from the first transcript to the last, so that starting Ray or a process
-does not count. Ray's own processes take their share of the same cores. Prints a table, then one JSON line.
+The first makes a folder of recordings (`tests/clips`, each with a piece cut off its start). Both transcribe it in
+turns, with one worker per core. The clock runs from the first transcripts to the last, so that starting Ray or a
+process does not count. Ray's own processes take their share of the same cores. Prints a table, then one JSON line.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def throughput(tasks: list[Task], workers: "LocalWorkers | RayWorkers") -> float
     """Seconds of audio per second and core, after the first transcript of each worker."""
     done, began = 0.0, 0.0
     try:
-        for number, (_, outcome) in enumerate(transcribe_all(tasks, workers, workers.count), start=1):
+        for number, (_, outcome) in enumerate(transcribe_all(tasks, workers), start=1):
             assert outcome.state == "done", outcome
             if number == workers.count:
                 began, done = time.perf_counter(), 0.0
@@ -93,7 +93,7 @@ def windows(model: str) -> dict[str, object]:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     checkpoint, sounds, found = load_checkpoint(model), clips() * 2, {}
     for precision in ("int8", "fp32"):
-        engine = open_engine(checkpoint, EngineOptions(precision=precision, threads=1))  # type: ignore[arg-type]
+        engine = open_engine(checkpoint, EngineOptions(precision=precision, threads=1))
         first: list[str] = []
         for most in (1, 2, 4, 8):
             batched = engine if most == 1 else BatchedEngine(engine, most=most, lanes=1)

@@ -86,7 +86,7 @@ def test_other_options_are_refused(tmp_path: Path, change: dict[str, str]) -> No
     (name,) = change
     with (
         pytest.raises(OutputError, match=f"made with other options .{name}: .* then, .* now"),
-        archive(tmp_path / "out", made=replace(MADE, **change)),  # type: ignore[arg-type]
+        archive(tmp_path / "out", made=replace(MADE, **change)),
     ):
         pass
 

@@ -19,7 +19,8 @@ GONE = Gone("killed by SIGKILL")
 class Scripted:
     """Workers that say something one at a time: `turns` has who of those that could, and whether that one dies."""
 
-    def __init__(self, turns: Sequence[tuple[int, bool]] = ()) -> None:
+    def __init__(self, count: int, turns: Sequence[tuple[int, bool]] = ()) -> None:
+        self.count = count
         self.turns = list(turns)
         self.busy: dict[int, str | None] = {}
         self.alive: set[int] = set()
@@ -67,9 +68,9 @@ def tasks(count: int) -> list[Task]:
     turns=st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=60),
 )
 def test_every_recording_has_one_outcome_whoever_dies(count: int, workers: int, turns: list[tuple[int, bool]]) -> None:
-    floor = Scripted(turns)
+    floor = Scripted(workers, turns)
     try:
-        outcomes = [(task.input, outcome) for task, outcome in transcribe_all(tasks(count), floor, workers)]
+        outcomes = [(task.input, outcome) for task, outcome in transcribe_all(tasks(count), floor)]
     except GraphError as error:
         assert "before they had loaded" in str(error)  # noqa: PT017
         return
@@ -84,14 +85,14 @@ def test_every_recording_has_one_outcome_whoever_dies(count: int, workers: int, 
 
 
 def test_no_more_workers_than_recordings() -> None:
-    floor = Scripted()
-    assert len(list(transcribe_all(tasks(2), floor, 8))) == 2
+    floor = Scripted(8)
+    assert len(list(transcribe_all(tasks(2), floor))) == 2
     assert floor.started == 2
 
 
 def test_workers_that_all_die_while_they_load_end_the_run() -> None:
     with pytest.raises(GraphError, match=r"6 workers in a row .*killed by SIGKILL.*fewer --workers"):
-        list(transcribe_all(tasks(3), Scripted([(0, True)] * 99), 2))
+        list(transcribe_all(tasks(3), Scripted(2, [(0, True)] * 99)))
 
 
 def test_a_worker_that_cannot_load_the_model_ends_the_run() -> None:
@@ -100,7 +101,7 @@ def test_a_worker_that_cannot_load_the_model_ends_the_run() -> None:
             return [(1, Unfit(CheckpointError("other weights")))]
 
     with pytest.raises(CheckpointError, match="other weights"):
-        list(transcribe_all(tasks(3), Unable(), 2))
+        list(transcribe_all(tasks(3), Unable(2)))
 
 
 def test_a_worker_that_dies_while_it_waits_costs_no_recording_a_try() -> None:
@@ -111,7 +112,7 @@ def test_a_worker_that_dies_while_it_waits_costs_no_recording_a_try() -> None:
             self.alive -= set(idle)
             return [*said, *((worker, GONE) for worker in idle)]
 
-    floor = Idle([(0, False)] * 50)
-    outcomes = list(transcribe_all(tasks(5), floor, 3))
+    floor = Idle(3, [(0, False)] * 50)
+    outcomes = list(transcribe_all(tasks(5), floor))
     assert [outcome.state for _, outcome in outcomes] == ["done"] * 5
     assert max(floor.given.values()) == 1

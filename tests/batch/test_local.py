@@ -29,7 +29,7 @@ def test_a_killed_process_is_replaced_and_its_recording_done(setup: Setup) -> No
     class Killing:
         """Kills the process that gets the first recording, in place of giving it to it."""
 
-        start, stop = workers.start, workers.stop
+        count, start, stop = 1, workers.start, workers.stop
 
         def give(self, worker: multiprocessing.process.BaseProcess, name: str) -> None:
             if not ended:
@@ -43,7 +43,7 @@ def test_a_killed_process_is_replaced_and_its_recording_done(setup: Setup) -> No
             return said
 
     try:
-        outcomes = dict(transcribe_all(tasks, Killing(), 1))  # type: ignore[arg-type]
+        outcomes = dict(transcribe_all(tasks, Killing()))
     finally:
         workers.stop()
     assert [outcomes[task].state for task in tasks] == ["done"] * 3

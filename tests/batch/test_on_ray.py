@@ -100,7 +100,7 @@ def test_five_hundred_recordings_while_workers_are_killed(
 ) -> None:
     out, tasks, kills = tmp_path / "out", plan(find([str(folder)]), "json"), 0
     with opened(out, made(setup), tasks) as archive:
-        for number, (task, outcome) in enumerate(transcribe_all(tasks, workers, WORKERS), start=1):
+        for number, (task, outcome) in enumerate(transcribe_all(tasks, workers), start=1):
             archive.keep(task, outcome)
             if number % KILL_AFTER == 0 and number < FILES:
                 workers.kill_one(number // KILL_AFTER)

@@ -19,7 +19,9 @@ Handle = TypeVar("Handle", bound=Hashable)
 
 
 class Workers(Protocol[Handle]):
-    """Whatever carries workers. A handle stands for one of them until that is `Gone`."""
+    """Whatever carries workers, up to `count`. A handle stands for one of them until that is `Gone`."""
+
+    count: int
 
     def start(self) -> Handle:
         """Start one. It says `Ready`, `Unfit` or `Gone` when it can."""
@@ -56,12 +58,12 @@ class _Floor:
     unborn: int = 0
 
 
-def transcribe_all(tasks: Sequence[Task], workers: Workers[Handle], count: int) -> Iterator[tuple[Task, Outcome]]:
-    """Every task with its outcome, as they come, from up to `count` workers.
+def transcribe_all(tasks: Sequence[Task], workers: Workers[Handle]) -> Iterator[tuple[Task, Outcome]]:
+    """Every task with its outcome, as they come.
 
     Raises the error of a worker that cannot load its model, and `GraphError` where they die while they load it.
     """
-    floor = _Floor(deque(tasks))
+    floor, count = _Floor(deque(tasks)), workers.count
     left = len(tasks)
     while left:
         while floor.waiting and len(floor.at_work) + len(floor.idle) < min(count, left):

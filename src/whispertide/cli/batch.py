@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from whispertide.api import Transcriber
     from whispertide.batch.archive import Archive, Entry, Made
-    from whispertide.batch.local import LocalWorkers
-    from whispertide.batch.on_ray import RayWorkers
+    from whispertide.batch.dispatch import Workers
     from whispertide.batch.plan import Task
     from whispertide.batch.worker import Setup
 
@@ -140,7 +139,7 @@ def _run(
     from whispertide.batch.dispatch import transcribe_all
 
     with _bar(remaining) as advance, _started(setup, where, address, wanted) as workers:
-        for task, outcome in transcribe_all(remaining, workers, workers.count):
+        for task, outcome in transcribe_all(remaining, workers):
             entry = archive.keep(task, outcome)
             for note in outcome.notes:
                 say(f"warning: {task.input}: {note}")
@@ -154,11 +153,9 @@ def _about(entry: "Entry") -> str:
 
 
 @contextmanager
-def _started(
-    setup: "Setup", where: EngineName, address: str | None, wanted: int | None
-) -> "Iterator[LocalWorkers | RayWorkers]":
+def _started(setup: "Setup", where: EngineName, address: str | None, wanted: int | None) -> "Iterator[Workers[Any]]":
     """What carries the workers."""
-    workers: LocalWorkers | RayWorkers
+    workers: Workers[Any]
     if where == "ray":
         from whispertide.batch.on_ray import RayWorkers
 
