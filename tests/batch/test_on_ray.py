@@ -19,7 +19,6 @@ from whispertide.batch.on_ray import RayWorkers
 from whispertide.batch.plan import Task, plan
 from whispertide.batch.worker import Setup
 from whispertide.cli.main import app
-from whispertide.errors import AddressError
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.types import SAMPLE_RATE
 
@@ -117,8 +116,3 @@ def test_the_command_gives_the_same_text_as_transcribe(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stderr
     whole = CliRunner().invoke(app, ["transcribe", *clips, "-m", "nano.en", "--threads", "1"])
     assert "".join((tmp_path / f"out/{name}.txt").read_text() for name in ("quiet", "river")) == whole.stdout
-
-
-def test_a_cluster_that_is_not_there_is_an_address_error(setup: Setup) -> None:
-    with pytest.raises(AddressError, match=r"a Ray cluster at 127\.0\.0\.1:1"):
-        RayWorkers(setup, "127.0.0.1:1")
