@@ -19,6 +19,7 @@ def test_the_extras_are_those_of_the_package() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = {extra: {re.split(r"[><=\[]", entry)[0] for entry in declared[extra]} for extra in declared}
     named["train"] = (named["train"] - {"whispertide"}) | named["bench"]
+    named["fleet"] = (named["fleet"] - {"whispertide"}) | named["server"]
     brings = packages_distributions()
     for extra, modules in EXTRAS.items():
         found = {package for module in modules for package in brings.get(module, [module])}  # ray need not be here

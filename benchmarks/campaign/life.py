@@ -85,7 +85,7 @@ class Life:
 @asynccontextmanager
 async def life(model: KnowingModel, journal: Path | None = None, **limits: Any) -> AsyncIterator[Life]:
     """A server on loopback in this event loop; at the end it stops as on SIGTERM, unless it was killed."""
-    options: ServerOptions = replace(limited(**limits), journal=journal, drain_s=10.0)
+    options: ServerOptions = replace(limited(**limits), journal=str(journal) if journal else None, drain_s=10.0)
     hub, close = assemble({"nano.en": model}, get_recipe("whisper-streaming"), options)  # type: ignore[dict-item]
     disk = None
     if isinstance(hub.journal, Journal) and journal is not None:

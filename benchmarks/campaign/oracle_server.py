@@ -1,6 +1,7 @@
-"""A server in a process of its own, whose model knows the words: `python -m campaign.oracle_server FOLDER`.
+"""A server in a process of its own, whose model knows the words: `python -m campaign.oracle_server FOLDER [JOURNAL]`.
 
-FOLDER/words.json has the words; FOLDER/journal is its journal. Writes the port to standard output once it listens.
+FOLDER/words.json has the words; FOLDER/journal is its journal, or JOURNAL, an address of NATS. Writes the port
+to standard output once it listens.
 """
 
 import asyncio
@@ -21,7 +22,8 @@ def main() -> None:
     """Serve until a signal comes."""
     folder = Path(sys.argv[1])
     words = tuple(Word(*each) for each in json.loads((folder / "words.json").read_text()))
-    options = replace(limited(), journal=folder / "journal", drain_s=10.0)
+    where = sys.argv[2] if len(sys.argv) > 2 else str(folder / "journal")
+    options = replace(limited(), journal=where, drain_s=10.0)
     model = AllKnowing(words, round_s=0.002)
     hub, close = assemble({"nano.en": model}, get_recipe("whisper-streaming"), options)  # type: ignore[dict-item]
     server = Server(hub, Address(port=0), ready=lambda port: print(port, flush=True))

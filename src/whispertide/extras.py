@@ -13,13 +13,15 @@ from types import MappingProxyType
 from whispertide.errors import OptionError
 
 _BENCH = ("espeakng_loader", "jiwer", "matplotlib", "textalloc", "whisper_normalizer")
+_SERVER = ("prometheus_client", "python_multipart", "starlette", "uvicorn", "websockets")
 
 # Extra (pyproject.toml) -> the modules that its packages bring.
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "bench": _BENCH,
+        "fleet": (*_SERVER, "nats"),
         "ray": ("ray",),
-        "server": ("prometheus_client", "python_multipart", "starlette", "uvicorn", "websockets"),
+        "server": _SERVER,
         "train": (*_BENCH, "peft", "threadpoolctl", "torch"),
     }
 )

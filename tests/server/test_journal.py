@@ -41,7 +41,7 @@ from whispertide.streaming.recipes import get_recipe
 
 
 def journaled(folder: Path, **limits: Any) -> ServerOptions:
-    return replace(limited(**limits), journal=folder)
+    return replace(limited(**limits), journal=str(folder))
 
 
 async def accepted(one: Client, samples: int) -> None:

@@ -49,7 +49,7 @@ _LIMITS: arguments.Fields = {
     "resume_s": _keep("--resume-s", min=0, help="How long a session waits for its client."),
 }
 _OPTIONS: arguments.Fields = {
-    "journal": _keep("--journal", metavar="DIR", help="Sessions survive a crash."),
+    "journal": _keep("--journal", metavar="DIR|nats://…", help="Sessions survive a crash."),
     "record": _keep("--record", metavar="DIR", help="Store audio and events."),
     "drain_s": _keep("--drain-s", min=0, help="Most seconds for the last words at the end."),
     "transcripts_in_log": typer.Option("--log-transcripts", help="Write confirmed text to the log."),

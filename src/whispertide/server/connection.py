@@ -10,12 +10,13 @@ no room for more audio) and the writer (when the client does not read) ever wait
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
 from whispertide.events import Event
-from whispertide.server.hub import Hub, RefusedError
+from whispertide.server.client import RefusedError
+from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession, is_last
 from whispertide.server.protocols import base
 from whispertide.types import SAMPLE_RATE
@@ -64,6 +65,7 @@ class Connection:
         self._queued = 0
         self._closing = False  # a `Close` is among the replies: nothing follows it
         self._started: base.Started | None = None  # not told yet
+        self._finding: asyncio.Task[None] | None = None  # a session that is looked up
         self._told = 0  # samples that the protocol was last told are accepted
         self._complained: set[base.ProblemKind] = set()
         self._awake = asyncio.Event()
@@ -113,6 +115,12 @@ class Connection:
         if fatal:
             self._perform((base.Close(base.CLOSE_CODES[kind], message),))
 
+    def taken_over(self, live: LiveSession) -> None:
+        """Another server has this session: its client is told, and hears nothing more of it here."""
+        if self.live is live:
+            self.live = None
+            self.problem("taken_over", "another server goes on with this session; come back with its id", fatal=True)
+
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
@@ -121,6 +129,7 @@ class Connection:
         clock = asyncio.get_running_loop().time
         began = clock()
         while not self._closing:
+            await self._found()
             # A message that comes byte by byte is not one after another.
             began = began if self.protocol.is_amid else clock()
             try:
@@ -172,6 +181,7 @@ class Connection:
         the network.
         """
         await asyncio.sleep(0)  # others may have their turn between two messages
+        await self._found()
         while not self._closing and not self._has_room:
             await asyncio.sleep(_ROOM_S)
 
@@ -192,6 +202,8 @@ class Connection:
                 case base.Close():
                     self._replies.append(action)
                     self._closing = True
+                case base.Resume() if self.hub.look_up is not None and self.live is None:
+                    self._finding = asyncio.create_task(self._find(action, self.hub.look_up), name="look up")
                 case base.Start() | base.Resume():
                     self._begin(action)
                 case base.Abandon():
@@ -199,6 +211,22 @@ class Connection:
                 case _:
                     self._command(action)
         self._awake.set()
+
+    async def _find(self, action: base.Resume, look_up: Callable[[str], Awaitable[None]]) -> None:
+        """A session may be another server's until now."""
+        try:
+            await look_up(action.session)
+        except RefusedError as error:
+            self.problem(error.kind, str(error), fatal=True)
+            return
+        self._begin(action)
+        self._awake.set()
+
+    async def _found(self) -> None:
+        """Nothing is read while a session is looked up."""
+        if self._finding is not None:
+            finding, self._finding = self._finding, None
+            await finding
 
     def _begin(self, action: base.Start | base.Resume) -> None:
         if self.live is not None:
@@ -282,6 +310,7 @@ class Connection:
         live = self.live
         if live is None or self._closing or self._started is not None:
             return
+        self._say_whether_durable(live)
         if live.safe - self._told >= (1 if live.outbox.waiting else SAMPLE_RATE):
             self._told = live.safe
             self._perform(self.protocol.accepted(live.safe))
@@ -303,6 +332,14 @@ class Connection:
             if over:
                 self._leave(live)
                 return
+
+    def _say_whether_durable(self, live: LiveSession) -> None:
+        durable = self.hub.is_durable(live)
+        if not durable and "not_durable" not in self._complained:
+            self._complained.add("not_durable")
+            self.problem("not_durable", "the journal cannot be written; this may be lost with the server", fatal=False)
+        elif durable:
+            self._complained.discard("not_durable")
 
     def _tell(self, events: list[Event]) -> None:
         if events:

@@ -7,15 +7,14 @@ import asyncio
 import logging
 import math
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from whispertide.api import Transcriber
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import Confirmed, Error, Event, Unheard
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
-from whispertide.server.journal import Journal
+from whispertide.server.client import Client, RefusedError
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
@@ -23,6 +22,7 @@ from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import EventsGoneError, Outbox
 from whispertide.server.protocols import base
 from whispertide.server.scheduler import Done, Scheduler
+from whispertide.server.session_journal import SessionJournal
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import ABOUT, RECIPES, get_recipe
 from whispertide.types import join_words, seconds, to_samples
@@ -32,25 +32,8 @@ log = logging.getLogger("whispertide.server")
 _SWEEP_S = 0.5
 # So many times its limit of sessions an owner may have waiting for clients; then the one with least audio gives way.
 _PARKED = 4
+_PATIENCE = 20  # so many times the usual audio of a session may wait for a shared journal
 _INBOX = 2_000  # commands of one session that wait; audio in tiny pieces would fill the memory with their heads
-
-
-class RefusedError(Exception):
-    """A session cannot be had; `kind` is for the protocol, the message for the client."""
-
-    def __init__(self, kind: base.ProblemKind, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-class Client(Protocol):
-    """A connection, as far as the hub is concerned (`connection.Connection`)."""
-
-    def shut_down(self) -> None:
-        """Say that the server stops, and close."""
-
-    def detach(self, live: LiveSession) -> None:
-        """Close if this is the session of that connection: its client is elsewhere."""
 
 
 class Hub:
@@ -63,7 +46,7 @@ class Hub:
         options: ServerOptions,
         *,
         version: str = "",
-        journal: Journal | None = None,
+        journal: SessionJournal | None = None,
         record: Callable[[LiveSession, base.Settings], Observer] | None = None,
     ) -> None:
         if not models:
@@ -87,6 +70,7 @@ class Hub:
             version=version,
             limit_s=options.limits.session_s,
         )
+        self.look_up: Callable[[str], Awaitable[None]] | None = None  # of a session, where servers share a journal
         self.at_start: Callable[[], object] = lambda: None  # once sessions can run
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -237,12 +221,29 @@ class Hub:
         self._count()
         log.info("session closed", extra={"session": live.id, "audio_s": seconds(live.accepted)})
 
+    def lose(self, identity: str) -> None:
+        """A session went on at another server: nothing more is said of it here."""
+        live = self.sessions.get(identity)
+        if live is None:
+            return
+        for connection in list(self.connections):
+            connection.taken_over(live)
+        self.drop(live)
+
+    def is_durable(self, live: LiveSession) -> bool:
+        """Whether what is said in this session survives the server, where it should."""
+        journal = self.journal
+        return journal is None or not (journal.shared and journal.failing and journal in live.observers)
+
     def has_room(self, live: LiveSession) -> bool:
         """Whether more audio of this session can be taken now."""
         if len(live.inbox) >= _INBOX:
             return False
         most = to_samples(self.options.limits.inbox_s)
-        return max(live.waiting, live.accepted - live.safe) < most and live.outbox.waiting < live.outbox.limit // 2
+        unsafe = live.accepted - live.safe
+        if not self.is_durable(live):  # it does not wait for its journal, within bounds
+            unsafe //= _PATIENCE
+        return max(live.waiting, unsafe) < most and live.outbox.waiting < live.outbox.limit // 2
 
     def restore(self, live: LiveSession) -> None:
         """A session from an earlier life of the server: it goes on, and waits for its client."""

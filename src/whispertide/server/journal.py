@@ -11,7 +11,6 @@ transaction: it survives a kill at any moment, and a power cut where its last wo
 """
 
 import asyncio
-import io
 import json
 import logging
 import pickle
@@ -27,17 +26,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import OptionError
-from whispertide.events import Event, from_dict, to_dict
-from whispertide.options import DecodeOptions
-from whispertide.server.journal_values import AUDIO, StateLoader, packed, samples_of, unpacked
+from whispertide.server.journal_values import packed
 from whispertide.server.live import Command, LiveSession
-from whispertide.server.outbox import Entry, Mark
+from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Audio, Settings, as_plain
+from whispertide.server.session_journal import About, Kept, Known, Row, kept_of, plain_entries, snapshot_of
 from whispertide.server.watermark import Watermark
-from whispertide.session_state import SessionState
-from whispertide.streaming.recipe import Recipe
 from whispertide.types import SAMPLE_RATE
 
 log = logging.getLogger("whispertide.server")
@@ -66,28 +61,6 @@ _MARKED = "INSERT OR REPLACE INTO mark VALUES (0, ?)"  # the transaction's numbe
 _Statement = tuple[str, tuple[Any, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A session as it was found: to be opened like any other, then restored.
-
-    `later` are the commands that the state does not include yet, `samples` all audio that was ever accepted.
-    """
-
-    id: str
-    owner: str
-    model: str
-    protocol: str
-    settings: Settings
-    taken: int
-    next_seq: int
-    samples: int
-    entries: tuple[Entry, ...]
-    later: tuple[Command, ...]
-    state: SessionState | None
-    recipe: Recipe | None
-    options: DecodeOptions | None
-
-
 @dataclass(slots=True)
 class _Job:
     """Something to write, and what to do once it is there."""
@@ -97,29 +70,19 @@ class _Job:
 
 
 @dataclass(slots=True)
-class _Known:
-    """What the journal remembers of an open session: commands and samples written so far, and how many of the samples
-    were taken since its state was written.
-    """
-
-    commands: int = 0
-    samples: int = 0
-    since_state: int = 0
-
-
-@dataclass(slots=True)
 class Journal:
     """The journal of one server. Raises `OptionError` if the folder cannot be used, or another server uses it."""
 
     folder: Path
     busy_s: float = 5.0  # for another process that is about to end
-    _known: dict[str, _Known] = field(default_factory=dict)
+    _known: dict[str, Known] = field(default_factory=dict)
     _jobs: "queue.SimpleQueue[_Job | None]" = field(default_factory=queue.SimpleQueue)
     _database: sqlite3.Connection = field(init=False)
     _thread: threading.Thread = field(init=False)
     _closing: threading.Event = field(default_factory=threading.Event)
     _number: int = 0  # of the last transaction
     failing: bool = False
+    shared: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -184,7 +147,7 @@ class Journal:
 
     def opened(self, live: LiveSession, settings: Settings) -> "Journal":
         """A session begins."""
-        self._known[live.id] = _Known()
+        self._known[live.id] = Known()
         plain = json.dumps(as_plain(settings), default=dict)
         values = (live.id, live.owner, live.model, live.protocol, plain, time.time())
         self._submit([("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)])
@@ -247,22 +210,14 @@ class Journal:
             self._submit(_forget(live.id))
 
     def _state(self, live: LiveSession, entries: Sequence[Entry]) -> list[_Statement]:
-        state = live.session.snapshot()
-        needed, seq = state.buffer.start, live.outbox.next_seq - 1
-        data = (state, len(state.buffer), live.asked_recipe, live.asked_options)
-        state.buffer = AudioBuffer(start=needed)  # the audio is among the commands
-        state.forget()  # the rest is with the client
-        if state.turns.utterance is not None:
-            state.turns.utterance.encoder = None  # large, and computed anew from the audio
-        rows: list[_Statement] = []
-        for entry in entries:
-            text = json.dumps(to_dict(entry) if isinstance(entry, Event) else entry)
-            number = entry.seq if isinstance(entry, Event) else seq
-            rows.append(("INSERT INTO entries (session, seq, data) VALUES (?, ?, ?)", (live.id, number, text)))
+        data, needed = snapshot_of(live)
+        texts = [(number, json.dumps(plain)) for number, plain in plain_entries(live, entries)]
+        insert = "INSERT INTO entries (session, seq, data) VALUES (?, ?, ?)"
+        rows: list[_Statement] = [(insert, (live.id, number, text)) for number, text in texts]
         taken, next_seq = live.commands, live.outbox.next_seq
         return [
             *rows,
-            ("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", (live.id, taken, next_seq, pickle.dumps(data))),
+            ("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", (live.id, taken, next_seq, data)),
             ("DELETE FROM commands WHERE session = ? AND n < ? AND stop <= ?", (live.id, taken, needed)),
         ]
 
@@ -348,52 +303,12 @@ class Journal:
         rows = commands.fetchall()
         stored = query("SELECT taken, next_seq, data FROM states WHERE session = ?", (identity,)).fetchone()
         entries = query("SELECT data FROM entries WHERE session = ? ORDER BY id", (identity,)).fetchall()
-        taken, next_seq, state, recipe, options, received = 0, 0, None, None, None, 0
-        if stored is not None:
-            taken, next_seq, data = stored
-            state, length, recipe, options = StateLoader(io.BytesIO(data)).load()
-            received = state.buffer.start + length
-            state.buffer = _buffer(rows, state.buffer.start, length)
-        samples = max((row[3] for row in rows), default=received)
-        self._known[identity] = _Known(max((row[0] + 1 for row in rows), default=taken), samples)
-        return Kept(
-            identity,
-            owner,
-            model,
-            protocol,
-            Settings(**json.loads(settings)),
-            taken,
-            next_seq,
-            samples,
-            entries=tuple(_entry(json.loads(data)) for (data,) in entries),
-            later=tuple(unpacked(kind, data) for n, kind, _, _, data in rows if n >= taken),
-            state=state,
-            recipe=recipe,
-            options=options,
+        about = About(owner, model, protocol, Settings(**json.loads(settings)))
+        kept, self._known[identity] = kept_of(
+            identity, about, [Row(*row) for row in rows], stored, [json.loads(data) for (data,) in entries]
         )
+        return kept
 
 
 def _forget(session: str) -> list[_Statement]:
     return [(f"DELETE FROM {table} WHERE {column} = ?", (session,)) for table, column in _SESSIONS.items()]
-
-
-def _entry(data: Any) -> Entry:
-    if isinstance(data, dict):
-        return from_dict(data)
-    mark: Mark = "flushed" if data == "flushed" else "cleared"
-    return mark
-
-
-def _buffer(rows: Sequence[Any], start: int, length: int) -> AudioBuffer:
-    """The audio that the engine still needed: samples `start` to `start + length`, from the commands."""
-    buffer = AudioBuffer()
-    buffer.clear(start)
-    for _, kind, first, last, data in rows:
-        if kind in AUDIO and first < start + length and last > start:
-            if first > buffer.end:
-                break
-            samples = samples_of(kind, data)
-            buffer.append(samples[buffer.end - first : start + length - first])
-    if buffer.end != start + length:
-        raise OptionError(f"expected audio up to sample {start + length}; the journal has it up to {buffer.end}")
-    return buffer

@@ -102,7 +102,7 @@ class ServerOptions:
     limits: Limits = field(default_factory=Limits)
     work: Work = field(default_factory=Work)
     access: Access = field(default_factory=Access)
-    journal: Path | None = None
+    journal: str | None = None  # a folder, or the address of NATS (nats://host:port)
     record: Path | None = None
     drain_s: float = 30.0
     transcripts_in_log: bool = False

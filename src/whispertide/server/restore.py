@@ -1,23 +1,31 @@
 """After a restart the sessions of a journal go on. `journal` keeps values; `hub` runs them."""
 
+import asyncio
 import logging
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from whispertide.errors import WhispertideError
+from whispertide.server.client import RefusedError
 from whispertide.server.hub import Hub
-from whispertide.server.journal import Journal, Kept
 from whispertide.server.live import LiveSession
 from whispertide.server.protocols.base import Audio
+from whispertide.server.session_journal import Kept, SessionJournal, UnreachableError
 from whispertide.types import seconds
 
+if TYPE_CHECKING:  # an extra
+    from whispertide.server.nats_journal import NatsJournal
+
+_LOOKING: "WeakValueDictionary[str, asyncio.Lock]" = WeakValueDictionary()  # one at a time for each session
 log = logging.getLogger("whispertide.server")
 
 
-def resume_journal(hub: Hub, journal: Journal) -> int:
+def resume_journal(hub: Hub, journal: SessionJournal) -> int:
     """Let every session of the journal go on; returns how many. Those that cannot are forgotten, and logged."""
     count = 0
     for kept in list(journal.kept()):
         try:
-            live = _rebuilt(hub, journal, kept)
+            live = rebuilt(hub, journal, kept)
         except (WhispertideError, KeyError, TypeError, ValueError) as error:
             log.warning("session cannot be resumed", extra={"session": kept.id, "problem": str(error)})
             journal.discard(kept.id)
@@ -28,11 +36,13 @@ def resume_journal(hub: Hub, journal: Journal) -> int:
     return count
 
 
-def _rebuilt(hub: Hub, journal: Journal, kept: Kept) -> LiveSession:
-    if kept.model not in hub.models:
-        raise ValueError(f"expected the model {kept.model} to be served again; it is not")
+def rebuilt(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
+    """A session that goes on as it was found. Raises `WhispertideError`, `ValueError` and others where it cannot."""
+    about = kept.about
+    if about.model not in hub.models:
+        raise ValueError(f"expected the model {about.model} to be served again; it is not")
     # A framing that was measured then might be another now.
-    live = hub.build(kept.id, kept.owner, kept.model, kept.settings, kept.protocol, kept.recipe)
+    live = hub.build(kept.id, about.owner, about.model, about.settings, about.protocol, kept.recipe)
     if kept.state is not None and kept.recipe is not None and kept.options is not None:
         live.go_on(kept.state, kept.recipe, kept.options)
     live.outbox.next_seq = kept.next_seq
@@ -45,3 +55,32 @@ def _rebuilt(hub: Hub, journal: Journal, kept: Kept) -> LiveSession:
         live.put(command)
     live.safe = live.accepted
     return live
+
+
+async def look_up(hub: Hub, journal: "NatsJournal", session: str) -> None:
+    """Before a client comes back: have its session here as the shared journal has it, from whichever server.
+
+    Raises `RefusedError` where the journal cannot be asked.
+    """
+    async with _LOOKING.setdefault(session, asyncio.Lock()):
+        await _have(hub, journal, session)
+
+
+async def _have(hub: Hub, journal: "NatsJournal", session: str) -> None:
+    live = hub.sessions.get(session)
+    try:
+        if live is not None and (journal not in live.observers or await journal.owns(session)):
+            return
+        if live is not None:
+            hub.drop(live)
+        kept = await journal.claim(session)
+        if kept is None or session in hub.sessions:
+            return
+        hub.restore(rebuilt(hub, journal, kept))
+    except UnreachableError as error:
+        raise RefusedError("overloaded", f"the journal cannot be reached; come back in a moment ({error})") from error
+    except Exception as error:  # a session that is damaged costs nobody else anything
+        log.warning("session cannot be resumed", extra={"session": session, "problem": str(error)})
+        journal.discard(session)
+        return
+    log.info("session taken over", extra={"session": session, "audio_s": seconds(kept.samples)})

@@ -12,14 +12,16 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from types import FrameType, MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from whispertide import __version__
 from whispertide.api import Transcriber
 from whispertide.errors import AddressError
+from whispertide.extras import require
 from whispertide.model.batched import BatchedEngine
 from whispertide.model.whisper import WhisperModel
 from whispertide.server.app import make_app
@@ -32,13 +34,17 @@ from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.recording import Recorder
-from whispertide.server.restore import resume_journal
+from whispertide.server.restore import look_up, resume_journal
 from whispertide.server.sockets import BoundedWebSockets, check_hooks, http_with_deadlines
 from whispertide.server.tcp import TcpListener
 from whispertide.streaming.recipe import Recipe
 
 log = logging.getLogger("whispertide.server")
 
+if TYPE_CHECKING:  # an extra
+    from whispertide.server.nats_journal import NatsJournal
+
+_NATS = ("nats://", "tls://")  # what addresses of a shared journal begin with
 _POLL_S = 0.02
 _PING_S = 20.0
 _GRACE_S = 5
@@ -165,7 +171,7 @@ def assemble(
 
     Raises `OptionError` for a journal or a folder of recordings that cannot be used.
     """
-    journal = Journal(options.journal) if options.journal else None
+    journal = _journal(options.journal) if options.journal else None
     record = Recorder(options.record).opened if options.record else None
     work = options.work
     if work.batch > 1:
@@ -173,8 +179,21 @@ def assemble(
     hub = Hub(models, recipe, options, version=__version__, journal=journal, record=record)
     if journal is None:
         return hub, lambda: None
-    hub.at_start = partial(resume_journal, hub, journal)
+    if isinstance(journal, Journal):
+        hub.at_start = partial(resume_journal, hub, journal)
+    else:
+        hub.look_up = partial(look_up, hub, journal)
+        journal.lost = hub.lose
     return hub, journal.close
+
+
+def _journal(where: str) -> "Journal | NatsJournal":
+    if not where.startswith(_NATS):
+        return Journal(Path(where))
+    require("fleet", "a journal in NATS")
+    from whispertide.server.nats_journal import NatsJournal
+
+    return NatsJournal(where)
 
 
 _OVER_TCP: Mapping[str, type[WireProtocol]] = MappingProxyType(

@@ -109,6 +109,8 @@ ProblemKind = Literal[
     "idle",  # nothing came for `idle_s`
     "shutdown",  # the server is stopping; everything said so far is confirmed first
     "internal",  # the server failed
+    "taken_over",  # another server goes on with the session
+    "not_durable",  # the shared journal cannot be written; what is said meanwhile may be lost with the server
 ]
 
 
@@ -248,6 +250,8 @@ CLOSE_CODES: Mapping[ProblemKind, int] = MappingProxyType(
         "idle": 4000,
         "shutdown": 1001,
         "internal": 1011,
+        "taken_over": 4001,
+        "not_durable": 1011,  # never fatal
     }
 )
 

@@ -1,0 +1,27 @@
+"""What the hub and its connections say to one another."""
+
+from typing import Protocol
+
+from whispertide.server.live import LiveSession
+from whispertide.server.protocols import base
+
+
+class RefusedError(Exception):
+    """A session cannot be had; `kind` is for the protocol, the message for the client."""
+
+    def __init__(self, kind: base.ProblemKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Client(Protocol):
+    """A connection, as far as the hub is concerned (`connection.Connection`)."""
+
+    def shut_down(self) -> None:
+        """Say that the server stops, and close."""
+
+    def detach(self, live: LiveSession) -> None:
+        """Close if this is the session of that connection: its client is elsewhere."""
+
+    def taken_over(self, live: LiveSession) -> None:
+        """Say that another server has this session, and close, if it is that of this connection."""

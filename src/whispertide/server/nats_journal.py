@@ -1,0 +1,366 @@
+"""A journal of live sessions in NATS JetStream, which any number of servers share.
+
+Each session has a subject, `whispertide.session.ID`. Whoever writes there says which message it believes to be the
+last one, and is refused if it is another: a server that was taken for dead cannot write into a session that goes on
+elsewhere. It is told by `lost`. Taking a session over is writing a record of kind `claim`.
+A lease in the key-value store says which server has a session, so that one without anything to write finds out, too.
+
+One thread has an event loop for NATS. The records of a session are written one after another; commands that wait go
+together. What cannot be written is tried again until it can. Meanwhile `failing` holds and sessions do not wait: their
+clients are told that nothing is durable. How many replicas and how long they are kept is up to the stream: it is made
+with one replica and a day if it is not there.
+"""
+
+import asyncio
+import logging
+import pickle
+import secrets
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from whispertide.errors import OptionError
+from whispertide.server.journal_values import packed
+from whispertide.server.live import Command, LiveSession
+from whispertide.server.nats_records import Record, commands_record, plain_about
+from whispertide.server.nats_stream import FencedError, SessionStream
+from whispertide.server.outbox import Entry
+from whispertide.server.protocols.base import Audio, Settings
+from whispertide.server.session_journal import About, Kept, Known, Row, UnreachableError, plain_entries, snapshot_of
+from whispertide.types import SAMPLE_RATE
+
+log = logging.getLogger("whispertide.server")
+
+_RETRY_S = 0.2
+_RENEW_S = 5.0
+_CLOSE_S = 5.0  # for what waits at the end
+_STATE_EVERY = 5 * SAMPLE_RATE  # of audio without an event
+_TRIM = 16  # records that are not needed any more go together
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Job:
+    """Something to write, and what to do once it is there. Rows of several jobs go into one record."""
+
+    record: Record | None = None
+    row: Row | None = None
+    then: Callable[[], None] = lambda: None
+    waits: "Future[None] | None" = None  # a step that is not told before; not while nothing can be written
+
+
+@dataclass(slots=True)
+class _Held:
+    """A record in the stream: up to which message it goes, and until when it is needed."""
+
+    last: int
+    n: int = -1  # of its last command
+    stop: int = -1  # of its audio
+    seq: int = -1  # of its last event
+
+
+@dataclass(slots=True)
+class _Writer:
+    """An open session: `last` is its last message."""
+
+    id: str
+    about: About
+    known: Known
+    last: int = 0
+    acked: int = -1
+    taken: int = 0  # of the newest state, as `needed`
+    needed: int = 0
+    lease: int = 0
+    jobs: deque[_Job] = field(default_factory=deque)
+    held: deque[_Held] = field(default_factory=deque)
+    task: "asyncio.Task[None] | None" = None
+
+
+class NatsJournal:
+    """One server's part in the journal at `address`. Raises `OptionError` where NATS is not there at the start."""
+
+    shared = True
+
+    def __init__(self, address: str) -> None:
+        self.failing = False
+        self.lost: Callable[[str], None] = lambda _: None  # in the event loop of the server
+        self._name = secrets.token_hex(8)
+        self._writers: dict[str, _Writer] = {}
+        self._server_loop: asyncio.AbstractEventLoop | None = None
+        self._closing = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="journal", daemon=True)
+        self._thread.start()
+        self._stream = SessionStream(address, self._name)
+        try:
+            self._call(self._stream.connect()).result()
+        except UnreachableError as error:
+            self._stop()
+            raise OptionError(f"expected NATS with JetStream at {address}; {error}") from error
+        self._renewing = self._call(self._renew())
+
+    def close(self) -> None:
+        """Write what waits, then close. What cannot be written now is given up; leases end by themselves."""
+        self._closing = True
+        self._call(self._finish()).result()
+        self._stop()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _finish(self) -> None:
+        self._renewing.cancel()
+        tasks = [writer.task for writer in self._writers.values() if writer.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_S)
+        await self._stream.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    # --- while sessions live -----------------------------------------------------------------------------------------
+
+    def opened(self, live: LiveSession, settings: Settings) -> "NatsJournal":
+        """A session begins."""
+        self._server_loop = asyncio.get_running_loop()
+        about = About(live.owner, live.model, live.protocol, settings)
+        self._writers[live.id] = _Writer(live.id, about, Known())
+        self._submit(live.id, _Job(Record("open", {"about": plain_about(about)})))
+        return self
+
+    def put(self, live: LiveSession, command: Command) -> None:
+        """A command comes in, and the session does not have it yet; `live.safe` follows once it is written.
+
+        Called in the event loop.
+        """
+        writer, count = self._writers.get(live.id), len(command.samples) if isinstance(command, Audio) else 0
+        accepted = live.accepted + count
+        if writer is None:
+            live.safe = accepted
+            return
+        kind, data = packed(command)
+        known, start = writer.known, writer.known.samples
+        known.samples += count
+        row = Row(known.commands, kind, start, known.samples, data)
+        known.commands += 1
+        loop = asyncio.get_running_loop()
+
+        def safe() -> None:
+            live.safe = max(live.safe, accepted)
+            if live.wake is not None:
+                live.wake()
+
+        self._submit(live.id, _Job(row=row, then=lambda: _in_loop(loop, safe)))
+
+    def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
+        """A session said something: it is written down, with the state after it, before anybody hears of it."""
+        writer = self._writers.get(live.id)
+        if writer is None:
+            return None
+        known = writer.known
+        known.since_state += sum(len(command.samples) for command in taken if isinstance(command, Audio))
+        if not entries and known.since_state < _STATE_EVERY:
+            return None
+        known.since_state = 0
+        try:
+            data, needed = snapshot_of(live)
+        except (pickle.PicklingError, TypeError, AttributeError):
+            log.exception("state cannot be kept", extra={"session": live.id})
+            self._writers.pop(live.id, None)
+            return None
+        head: dict[str, Any] = {"about": plain_about(writer.about), "entries": plain_entries(live, entries)}
+        head |= {"taken": live.commands, "next_seq": live.outbox.next_seq, "needed": needed, "acked": writer.acked}
+        waits: Future[None] | None = Future() if entries and not self.failing else None
+        self._submit(live.id, _Job(Record("step", head, data), waits=waits))
+        return waits
+
+    def acknowledged(self, live: LiveSession, seq: int) -> None:
+        """The client has the events up to `seq`; that is written with the next step."""
+        writer = self._writers.get(live.id)
+        if writer is not None:
+            writer.acked = max(writer.acked, seq)
+
+    def closed(self, live: LiveSession) -> None:
+        """The session need not be kept."""
+        self.discard(live.id)
+
+    def discard(self, session: str) -> None:
+        """A session of the journal cannot go on: nothing of it stays."""
+        if session in self._writers:
+            self._submit(session, _Job(Record("closed")))
+
+    def kept(self) -> Iterator[Kept]:
+        """None: a session is looked up when its client comes back, on whichever server."""
+        return iter(())
+
+    # --- sessions of other servers -----------------------------------------------------------------------------------
+
+    async def owns(self, session: str) -> bool:
+        """Whether a session that is here did not go on elsewhere. While NATS is away, that is believed.
+
+        Where it did, nothing more is written of it from here.
+        """
+        writer = self._writers.get(session)
+        if writer is not None and (
+            not writer.last or await asyncio.wrap_future(self._call(self._stream.owns(session)))
+        ):
+            return True
+        self._writers.pop(session, None)
+        return False
+
+    async def claim(self, session: str) -> Kept | None:
+        """Take a session over; None if there is none. Its last server can write nothing there from now on.
+
+        Raises `UnreachableError`, or what reading damaged values raises.
+        """
+        self._server_loop = asyncio.get_running_loop()
+        found = await asyncio.wrap_future(self._call(self._stream.claim(session, self._name)))
+        if found is None:
+            return None
+        kept, known = found.kept, found.known
+        writer = _Writer(session, kept.about, known, last=found.last, taken=kept.taken, lease=found.lease)
+        # What is not known to be needed goes with what is: up to here everything stays until a new state needs none.
+        writer.held.append(_Held(found.last, known.commands - 1, kept.samples, kept.next_seq - 1))
+        self._writers[session] = writer
+        return kept
+
+    # --- in the thread of NATS ---------------------------------------------------------------------------------------
+
+    def _submit(self, session: str, job: _Job) -> None:
+        self._loop.call_soon_threadsafe(self._enqueue, session, job)
+
+    def _enqueue(self, session: str, job: _Job) -> None:
+        writer = self._writers.get(session)
+        if writer is None:  # it went on elsewhere
+            _told(job)
+            return
+        writer.jobs.append(job)
+        if self.failing:
+            _told(job)
+        if writer.task is None:
+            writer.task = asyncio.create_task(self._write(writer))
+
+    async def _write(self, writer: _Writer) -> None:
+        try:
+            if not writer.lease:
+                writer.lease = await self._until_done(partial(self._stream.take_lease, writer.id, self._name))
+            while writer.jobs:
+                await self._write_next(writer)
+        except FencedError as error:
+            self._lose(writer, str(error))
+        except Exception as error:  # a defect; this session cannot be kept any more
+            log.exception("journal failed", extra={"session": writer.id})
+            self._lose(writer, str(error))
+        finally:
+            writer.task = None
+
+    async def _write_next(self, writer: _Writer) -> None:
+        jobs = [writer.jobs[0]]
+        if jobs[0].row is not None:
+            rows = [job.row for job in writer.jobs if job.row is not None][:64]
+            count = next((at for at, job in enumerate(writer.jobs) if job.row is None), len(writer.jobs))
+            jobs = list(writer.jobs)[: min(count, len(rows))]
+        rows = [job.row for job in jobs if job.row is not None]
+        record = jobs[0].record or commands_record(rows)
+        for piece, (part, data) in enumerate(pieces := list(enumerate(record.pieces()))):
+            last = writer.last
+            more = piece + 1 < len(pieces)
+            writer.last = await self._until_done(partial(self._stream.append, writer.id, data, last, part, more))
+        for job in jobs:
+            writer.jobs.popleft()
+            job.then()
+            _told(job)
+        await self._tidy(writer, record, rows)
+
+    async def _tidy(self, writer: _Writer, record: Record, rows: Sequence[Row]) -> None:
+        """Forget what no later server needs."""
+        if record.kind == "closed":
+            self._writers.pop(writer.id, None)
+            await self._stream.forget(writer.id)
+            return
+        head = record.head
+        if record.kind == "step":
+            writer.taken, writer.needed = head["taken"], head["needed"]
+        numbers = [number for number, _ in head.get("entries", ())]
+        row = rows[-1] if rows else None
+        writer.held.append(_Held(writer.last, row.n if row else -1, row.stop if row else -1, max(numbers, default=-1)))
+        if record.kind != "step":
+            return
+        free = 0
+        for held in writer.held:
+            if held.n >= writer.taken or held.stop > writer.needed or held.seq > writer.acked:
+                break
+            free += 1
+        free = min(free, len(writer.held) - 1)
+        if free >= _TRIM:
+            for _ in range(free):
+                writer.held.popleft()
+            await self._stream.trim(writer.id, writer.held[0].last)
+
+    async def _until_done(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Try until it is done. Raises `FencedError`."""
+        while True:
+            try:
+                done = await work()
+            except UnreachableError as error:
+                self._fail(str(error))
+                await asyncio.sleep(_RETRY_S)
+                continue
+            if self.failing:
+                log.warning("the journal is written again")
+                self.failing = False
+            return done
+
+    def _fail(self, problem: str) -> None:
+        """Nothing can be written: sessions go on, and their clients are told that nothing is durable."""
+        if not self.failing:
+            log.error("the journal cannot be written; its sessions are not durable", extra={"problem": problem})
+        self.failing = True
+        for writer in self._writers.values():
+            for job in writer.jobs:
+                _told(job)
+
+    def _lose(self, writer: _Writer, problem: str) -> None:
+        """Another server has the session."""
+        log.warning("session goes on elsewhere", extra={"session": writer.id, "problem": problem})
+        if self._writers.get(writer.id) is writer:
+            del self._writers[writer.id]
+        if self._server_loop is not None:
+            _in_loop(self._server_loop, lambda: self.lost(writer.id))
+        for job in writer.jobs:
+            _told(job)  # after `lost`: nobody hears of it
+
+    async def _renew(self) -> None:
+        """Keep the leases; a session whose lease another server has is lost."""
+        while True:
+            await asyncio.sleep(_RENEW_S)
+            for writer in list(self._writers.values()):
+                if not (writer.lease and writer.last):
+                    continue
+                try:
+                    writer.lease = await self._stream.renew(writer.id, self._name, writer.lease)
+                except UnreachableError as error:
+                    log.debug("lease not renewed: %s", error)  # what is written says whether the journal fails
+                    break
+                except FencedError as error:
+                    self._lose(writer, str(error))
+
+
+def _told(job: _Job) -> None:
+    if job.waits is not None and not job.waits.done():
+        job.waits.set_result(None)
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(work)

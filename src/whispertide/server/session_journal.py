@@ -1,0 +1,180 @@
+"""What a journal of live sessions is, whoever stores it, and what all journals do alike.
+
+`journal` keeps them in one SQLite file of one server, `nats_journal` in NATS JetStream for any number of servers.
+"""
+
+import io
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from whispertide.audio.buffer import AudioBuffer
+from whispertide.errors import OptionError
+from whispertide.events import Event, from_dict, to_dict
+from whispertide.options import DecodeOptions
+from whispertide.server.journal_values import AUDIO, StateLoader, samples_of, unpacked
+from whispertide.server.live import Command, LiveSession, Observer
+from whispertide.server.outbox import Entry, Mark
+from whispertide.server.protocols.base import Settings
+from whispertide.session_state import SessionState
+from whispertide.streaming.recipe import Recipe
+
+
+class UnreachableError(Exception):
+    """The journal's server gave no answer, or one that says that it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What does not change in a session."""
+
+    owner: str
+    model: str
+    protocol: str
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A session as it was found: to be opened like any other, then restored.
+
+    `later` are the commands that the state does not include yet, `samples` all audio that was ever accepted.
+    """
+
+    id: str
+    about: About
+    taken: int
+    next_seq: int
+    samples: int
+    entries: tuple[Entry, ...]
+    later: tuple[Command, ...]
+    state: SessionState | None
+    recipe: Recipe | None
+    options: DecodeOptions | None
+
+
+@dataclass(slots=True)
+class Known:
+    """What the journal remembers of an open session: commands and samples written so far, and how many of the samples
+    were taken since its state was written.
+    """
+
+    commands: int = 0
+    samples: int = 0
+    since_state: int = 0
+
+
+class Row(NamedTuple):
+    """A command as it is stored: its number, its kind, the samples before and after it, and what else there is."""
+
+    n: int
+    kind: str
+    start: int
+    stop: int
+    data: bytes
+
+
+class SessionJournal(Observer, Protocol):
+    """Keeps sessions, so that they survive the death of their server.
+
+    A shared one is asked for a session when its client comes back, not when the server starts.
+    """
+
+    @property
+    def failing(self) -> bool:
+        """Nothing can be written at present."""
+
+    @property
+    def shared(self) -> bool:
+        """Other servers have the same journal."""
+
+    def opened(self, live: LiveSession, settings: Settings) -> Observer:
+        """A session begins."""
+
+    def put(self, live: LiveSession, command: Command) -> None:
+        """A command came in; `live.safe` follows once it is written. Called in the event loop."""
+
+    def acknowledged(self, live: LiveSession, seq: int) -> None:
+        """The client has the events up to `seq`."""
+
+    def kept(self) -> Iterator[Kept]:
+        """The sessions that this server is to go on with when it starts."""
+
+    def discard(self, session: str) -> None:
+        """A session of the journal cannot go on."""
+
+    def close(self) -> None:
+        """Write what waits, then close."""
+
+
+def snapshot_of(live: LiveSession) -> tuple[bytes, int]:
+    """The state of a session as bytes, without its audio, and the first sample that it needs.
+
+    Raises `pickle.PicklingError`, `TypeError` or `AttributeError` for a state that cannot be kept.
+    """
+    state = live.session.snapshot()
+    needed = state.buffer.start
+    data = (state, len(state.buffer), live.asked_recipe, live.asked_options)
+    state.buffer = AudioBuffer(start=needed)  # the audio is among the commands
+    state.forget()  # the rest is with the client
+    if state.turns.utterance is not None:
+        state.turns.utterance.encoder = None  # large, and computed anew from the audio
+    return pickle.dumps(data), needed
+
+
+def plain_entries(live: LiveSession, entries: Sequence[Entry]) -> list[tuple[int, Any]]:
+    """Entries as JSON has them, each with the number of the event that it is, or after which it stands."""
+    last = live.outbox.next_seq - 1
+    return [(entry.seq, to_dict(entry)) if isinstance(entry, Event) else (last, entry) for entry in entries]
+
+
+def kept_of(
+    identity: str, about: About, rows: Sequence[Row], stored: tuple[int, int, bytes] | None, entries: Sequence[Any]
+) -> tuple[Kept, Known]:
+    """A session from what was stored of it; `stored` is (commands taken, number of the next event, its state).
+
+    Raises what reading damaged values raises.
+    """
+    taken, next_seq, state, recipe, options, received = 0, 0, None, None, None, 0
+    if stored is not None:
+        taken, next_seq, data = stored
+        state, length, recipe, options = StateLoader(io.BytesIO(data)).load()
+        received = state.buffer.start + length
+        state.buffer = _buffer(rows, state.buffer.start, length)
+    samples = max((row.stop for row in rows), default=received)
+    kept = Kept(
+        identity,
+        about,
+        taken,
+        next_seq,
+        samples,
+        entries=tuple(map(_entry, entries)),
+        later=tuple(unpacked(row.kind, row.data) for row in rows if row.n >= taken),
+        state=state,
+        recipe=recipe,
+        options=options,
+    )
+    return kept, Known(max((row.n + 1 for row in rows), default=taken), samples)
+
+
+def _entry(data: Any) -> Entry:
+    if isinstance(data, dict):
+        return from_dict(data)
+    mark: Mark = "flushed" if data == "flushed" else "cleared"
+    return mark
+
+
+def _buffer(rows: Sequence[Row], start: int, length: int) -> AudioBuffer:
+    """The audio that the engine still needed: samples `start` to `start + length`, from the commands."""
+    buffer = AudioBuffer()
+    buffer.clear(start)
+    for row in rows:
+        if row.kind in AUDIO and row.start < start + length and row.stop > start:
+            if row.start > buffer.end:
+                break
+            samples = samples_of(row.kind, row.data)
+            buffer.append(samples[buffer.end - row.start : start + length - row.start])
+    if buffer.end != start + length:
+        raise OptionError(f"expected audio up to sample {start + length}; the journal has it up to {buffer.end}")
+    return buffer
