@@ -33,8 +33,8 @@ LAYERS = (
 LABORATORY = (
     ("lab.speech", "lab.from_json", "lab.compression"),
     ("lab.evaluation", "lab.profile", "lab.doctor", "lab.bearing"),
-    ("lab.tune", "lab.tune_page"),
     ("lab.training",),
+    ("lab.tune", "lab.tune_page"),
 )
 RANK: dict[str, float] = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 RANK |= {name: RANK["lab"] + rank / 10 for rank, layer in enumerate(LABORATORY) for name in layer}

@@ -609,3 +609,20 @@ def test_the_items_of_whisperrt_are_measured_on_the_free_clock(
 def test_an_unknown_paper_is_wrong_usage(run: Run, heard: Heard) -> None:
     result = run("bench", "paper", "whisperfloe")
     assert (result.exit_code, "whisperflow" in result.stderr) == (2, True)
+
+
+def test_explain_says_where_the_wait_comes_from(run: Run, heard: Heard) -> None:
+    """The recogniser shows each word a step after its end, with one round in between that is computed at once."""
+    result = run(*ONE, "--steps", "0.5", "--explain")
+    assert result.exit_code == 0, result.stderr
+    table = result.stdout.split("Where the wait comes from\n")[1].splitlines()
+    assert table[0].split("  ")[0] == "part of the wait (ms)"
+    parts = {line.rsplit(maxsplit=1)[0].strip(): line.rsplit(maxsplit=1)[1] for line in table[1:] if line.strip()}
+    assert parts["together"] == "500"
+    assert Path("bench-results/waits.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_explain_without_word_times_says_so(run: Run, heard: Heard) -> None:
+    result = run("bench", "run", "--recipes", "offline", "--explain")
+    assert result.exit_code == 0, result.stderr
+    assert "no live recogniser heard words whose times are known" in result.stderr

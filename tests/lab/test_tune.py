@@ -1,20 +1,24 @@
 """What is tuned, from what was measured. No test judges speed."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from made_up_streams import made_up
 from whispertide.lab import bearing, tune
 from whispertide.lab.bearing import ENOUGH, Tried, Window
-from whispertide.lab.tune import Rounds, Tuning, changes, choose_pace, choose_step, thread_counts
+from whispertide.lab.tune import Refit, Rounds, Tuning, changes, choose_pace, choose_step, refit_rule, thread_counts
 from whispertide.lab.tune_page import html, text
 from whispertide.options import EngineOptions
 from whispertide.streaming.calibration import Pace, machine_of
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
+from whispertide.streaming.steadiness import Rule, read_rule, shipped_rule
 
 OPTIONS = EngineOptions(threads=2)
+BETTER = Refit(words=900, error=0.040, shipped=0.045, rule="1:2")
 
 
 def counted(framing: Framing, seconds: float, **counts: int) -> Tried:
@@ -112,8 +116,59 @@ def test_the_short_form_ends_early(monkeypatch: pytest.MonkeyPatch, short: bool,
     monkeypatch.setattr(bearing, "open_executors", lambda model, framings: dict.fromkeys(framings))
     monkeypatch.setattr(bearing, "single_words", lambda *_: [])
     monkeypatch.setattr(bearing, "hear", lambda *_: heard)
+    monkeypatch.setattr(tune, "refit_rule", lambda *_: BETTER)
     found = tune.tune(model, [window.audio], short=short)
     assert len(found.tried) == framings
     assert found.tried[0].windows == (15 if short else 40)
     assert (found.pace is None) is short
+    assert (found.refit is None) is short
     assert found.chosen is found.tried[0]  # all are equal here
+
+
+# --- the commit rule ----------------------------------------------------------------------------------------------
+
+
+def test_a_rule_is_kept_only_where_it_predicts_better() -> None:
+    assert tuning(refit=BETTER).calibration().changes["rule"] == "1:2"
+    assert "rule" not in tuning(refit=replace(BETTER, error=0.044)).calibration().changes
+    assert "rule" not in tuning().calibration().changes
+
+
+def test_the_report_says_what_became_of_the_rule() -> None:
+    assert "0.0400 where the shipped one has 0.0450 (used)" in text(tuning(refit=BETTER))
+    assert "the shipped one stays" in html(tuning(refit=replace(BETTER, error=0.046)))
+    assert "takes some minutes of speech" in text(tuning())
+    assert "confirming words" not in text(tuning(short=True))
+    assert tuning(refit=BETTER).calibration().report["rule"]["used"] is True
+
+
+def refitted(monkeypatch: pytest.MonkeyPatch, true: Rule, *, parts: int, words: int = 200) -> Refit | None:
+    """Streams of which the words stay by a known rule; each part of ten seconds has so many of them."""
+    monkeypatch.setattr(tune, "record_stream", lambda _, __, part, voice: made_up(words, voice, int(part[0]), true))
+    return refit_rule(
+        SimpleNamespace(options=OPTIONS),  # type: ignore[arg-type]
+        Zeros(),
+        [np.full(160_000, number, np.float32) for number in range(parts)],
+        lambda *_: None,
+    )
+
+
+def test_the_rule_of_a_checkpoint_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    doubtful = Rule((-3.0, *shipped_rule().weights[1:]))
+    found = refitted(monkeypatch, doubtful, parts=12)
+    assert found is not None
+    assert found.is_better
+    assert found.words == 2400
+    here, there = read_rule(found.rule).weights, shipped_rule().weights
+    assert abs(here[0] - doubtful.weights[0]) < abs(there[0] - doubtful.weights[0])
+
+
+def test_the_shipped_rule_stays_where_it_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = refitted(monkeypatch, shipped_rule(), parts=12)
+    assert found is not None
+    assert not found.is_better
+
+
+@pytest.mark.parametrize(("parts", "words"), [(5, 600), (6, 90)])
+def test_too_little_speech_is_no_rule(monkeypatch: pytest.MonkeyPatch, parts: int, words: int) -> None:
+    assert refitted(monkeypatch, shipped_rule(), parts=parts, words=words) is None

@@ -20,6 +20,7 @@ from whispertide.streaming.calibration import (
     tuned_threads,
 )
 from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.steadiness import FEATURES, Rule
 
 TIDE = get_recipe("tide")
 HASH, OTHER = "a" * 64, "b" * 64
@@ -78,6 +79,15 @@ def test_a_recipe_gets_framing_guard_and_a_longer_step() -> None:
     unguarded = get_recipe("whisper-streaming")
     assert applied_or_none(FOUND, unguarded, OPTIONS) == unguarded.replace(framing="zeros")
     assert applied_or_none(None, TIDE, OPTIONS) is None
+
+
+def test_a_rule_of_the_users_own_stays() -> None:
+    own, fitted = Rule((1.0,) * len(FEATURES)).text(), Rule((2.0,) * len(FEATURES)).text()
+    found = replace(FOUND, changes={**FOUND.changes, "rule": fitted})
+    assert found.applied(TIDE, OPTIONS).settings()["rule"] == fitted
+    assert found.applied(TIDE.replace(rule=own), OPTIONS).settings()["rule"] == own
+    other = get_recipe("whisper-streaming")  # has no such rule
+    assert found.applied(other, OPTIONS) == other.replace(framing="zeros")
 
 
 def test_threads_are_used_where_nobody_asks_for_some(monkeypatch: pytest.MonkeyPatch) -> None:

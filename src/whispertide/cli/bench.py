@@ -119,6 +119,10 @@ def run(
         bool,
         typer.Option("--align", help="Word times by forced alignment where nobody knows exact ones; they are marked."),
     ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Also say where the wait of words comes from: a table, and DIR/waits.png."),
+    ] = False,
     clock: ClockOption = "simulated",
     output: FolderOption = DEFAULT_FOLDER,
     seed: SeedOption = 0,
@@ -145,6 +149,8 @@ def run(
             say(expected)
         cells = _measure(runner, able)
     _print_cells(cells)
+    if explain:
+        _explain(cells, output / "waits")
     if not cells:
         raise OptionError("expected at least one cell that can be measured; got none: see above")
     return ExitCode.OK
@@ -280,6 +286,22 @@ def _print_cells(cells: "list[Cell]") -> None:
         say(line)
     for cell in cells:
         typer.echo(json.dumps(_finite({**cell.score, "cell": cell.key}), allow_nan=False))
+
+
+def _explain(cells: "list[Cell]", stem: Path) -> None:
+    """Where the wait comes from, as a table and as a plot."""
+    from whispertide.lab.evaluation.charts import waits_plot
+    from whispertide.lab.evaluation.page import text_table
+    from whispertide.lab.evaluation.report import waits_table
+
+    timed = [cell for cell in cells if cell.spec.streaming and cell.score.get("waits_s")]
+    if not timed:
+        say("--explain: no live recogniser heard words whose times are known")
+        return
+    typer.echo(text_table(waits_table(timed)))
+    with writing(stem):
+        waits_plot(timed).save(stem)
+    say(f"wrote {stem}.png, .pdf and .csv")
 
 
 def _finite(value: Any) -> Any:

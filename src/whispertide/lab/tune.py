@@ -1,7 +1,8 @@
 """What suits a checkpoint on this machine: its framing, then the threads and the step. No transcripts are needed.
 
     (a) the framing that it bears (`bearing`)
-    (b) the commit rule's place: a rule that is fitted to streams is fitted anew here, to streams in that framing
+    (b) the rule that says which words will stay (`streaming.steadiness`), fitted anew to streams in that framing, and
+        used where it predicts parts of the audio that it was not fitted to better than the shipped one
     (c) threads, and the step that rounds leave room for
 
 The short form looks at as many windows as fit into some seconds, and leaves threads and step. Returns values; keeping
@@ -13,13 +14,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from whispertide.errors import OptionError
 from whispertide.lab import bearing
 from whispertide.lab.bearing import Tried, Window
 from whispertide.lab.doctor import BUSY, COMFORTABLE
+from whispertide.lab.training.steadiness import as_busy, fit_rule, held_out, record_stream, reliability
 from whispertide.model.runtime import physical_cores, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.streaming.calibration import Calibration, Pace, machine_of
 from whispertide.streaming.framing import Framing, Pad30
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.steadiness import shipped_rule
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
 if TYPE_CHECKING:
@@ -28,6 +33,10 @@ if TYPE_CHECKING:
 SHORT_S = 15.0  # the short form begins no further window after this
 MOST_WINDOWS, FEW_WORDS, MANY_WORDS = 160, 8, 24
 STEPS_S = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
+_PART_S = 10.0  # of audio; rules are tried on parts that they were not fitted to
+_MOST_PARTS, _FEWEST_PARTS = 60, 6
+_FEWEST_WORDS = 600  # that rounds heard; the same word counts in each round that hears it
+_BETTER = 0.95  # of the shipped rule's error
 _USUAL_S = 5.0  # of tide's windows
 _ROUNDS = 5  # that are timed with each number of threads
 _WORTH = 0.9  # of the time that more threads have to save
@@ -45,10 +54,35 @@ class Rounds:
 
 
 @dataclass(frozen=True, slots=True)
+class Refit:
+    """The rule fitted to this checkpoint: mean squared errors of its chances (held out) and of the shipped rule's."""
+
+    words: int
+    error: float
+    shipped: float
+    rule: str = field(repr=False, default="")
+
+    @property
+    def is_better(self) -> bool:
+        """By more than chance would often have it."""
+        return self.error < _BETTER * self.shipped
+
+    @property
+    def sentence(self) -> str:
+        """For the user."""
+        outcome = "used" if self.is_better else "not better, so the shipped one stays"
+        return (
+            f"the rule for confirming words, fitted anew to {self.words} heard words: mean squared error "
+            f"{self.error:.4f} where the shipped one has {self.shipped:.4f} ({outcome})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Tuning:
     """Everything that was measured.
 
     chosen  None: too little was heard to say anything
+    refit   None: not fitted anew, or too little was heard for that
     pace    None: not measured, or the machine was busy with something else
     """
 
@@ -56,6 +90,7 @@ class Tuning:
     tried: tuple[Tried, ...]
     chosen: Tried | None
     pace: Pace | None
+    refit: Refit | None = None
     rounds: tuple[Rounds, ...] = ()
     heard_s: float = 0.0
     short: bool = False
@@ -83,8 +118,9 @@ class Tuning:
 
     def calibration(self) -> Calibration:
         """What is kept of it."""
+        rule = {"rule": self.refit.rule} if self.refit is not None and self.refit.is_better else {}
         return Calibration(
-            changes={} if self.chosen is None else changes(self.chosen.framing),
+            changes={} if self.chosen is None else {**changes(self.chosen.framing), **rule},
             why=self.why,
             short=self.short,
             pace={} if self.pace is None else {machine_of(self.options): self.pace},
@@ -98,6 +134,7 @@ class Tuning:
             "heard_s": round(self.heard_s, 1),
             "framings": [each.to_json() for each in self.tried],
             "chosen": None if self.chosen is None else self.chosen.framing.kind,
+            "rule": None if self.refit is None else {**asdict(self.refit), "used": self.refit.is_better},
             "rounds": [asdict(each) for each in self.rounds],
             "pace": None if self.pace is None else asdict(self.pace),
         }
@@ -140,18 +177,52 @@ def tune(
     )
     chosen = bearing.choose(tried)
     framing = tried[0].framing if chosen is None else chosen.framing
-    # (b) A commit rule that learns is fitted anew here, to streams heard in `framing`, once there is one.
+    refit = None if short or chosen is None else refit_rule(model, framing, recordings, advance)
     rounds = () if short else measure_threads(model, framing, speech, advance)
     return Tuning(
         model=model.name,
         tried=tuple(tried),
         chosen=chosen,
         pace=choose_pace(rounds),
+        refit=refit,
         rounds=rounds,
         heard_s=sum(len(audio) for audio in recordings) / SAMPLE_RATE,
         short=short,
         options=model.options if model.options.threads == 0 else replace(model.options, threads=0),
     )
+
+
+def refit_rule(
+    model: "WhisperModel", framing: Framing, recordings: Sequence[FloatArray], advance: Advance
+) -> Refit | None:
+    """The rule fitted to this checkpoint's streams in `framing`; None where they are too few to tell.
+
+    It begins with the shipped rule and moves no further than the audio says. Each part of the audio is predicted by a
+    rule that was fitted to the others.
+    """
+    from whispertide.api import Transcriber
+
+    transcriber, recipe = Transcriber(model), get_recipe("tide").replace(**changes(framing))
+    length = to_samples(_PART_S)
+    parts = [audio[at : at + length] for audio in recordings for at in range(0, len(audio), length)][:_MOST_PARTS]
+    if len(parts) < _FEWEST_PARTS:
+        return None
+    examples = []
+    for number, part in enumerate(parts):
+        examples.append(record_stream(transcriber, as_busy(recipe, number), part, voice=str(number)))
+        advance("which words stay", number + 1, len(parts))
+    words = sum(len(part.stayed) for part in examples)
+    if words < _FEWEST_WORDS:
+        return None
+    shipped = shipped_rule()
+    try:
+        chances, stayed = held_out(examples, near=shipped)
+        rule = fit_rule(examples, near=shipped)
+    except OptionError:  # all words of some parts came out alike
+        return None
+    in_order = sorted(examples, key=lambda part: part.voice)  # as `held_out` has them
+    usual = [chance for part in in_order for chance in shipped.chances(part.facts)]
+    return Refit(words, reliability(chances, stayed).brier, reliability(usual, stayed).brier, rule.text())
 
 
 def measure_threads(

@@ -55,9 +55,19 @@ def threads_table(found: "Tuning") -> page.Table:
     return page.Table(("threads", "ms a round"), rows, title)
 
 
+def _rule(found: "Tuning") -> list[str]:
+    """What became of the rule for confirming words; the short form does not look at it."""
+    if found.short:
+        return []
+    if found.refit is None:
+        return ["the rule for confirming words was not fitted anew: that takes some minutes of speech"]
+    return [found.refit.sentence]
+
+
 def text(found: "Tuning") -> str:
     """For a terminal."""
     parts = [page.text_table(table(found)), LEGEND]
+    parts += _rule(found)
     if found.rounds:
         parts.append(page.text_table(threads_table(found)))
     return "\n\n".join(parts)
@@ -87,6 +97,7 @@ def html(found: "Tuning") -> str:
             page.figure(plot(found), "Time against difference", "Down and to the left is better."),
         )
     ]
+    sections += [page.section("Which words stay", page.paragraph(f"{each}.")) for each in _rule(found)]
     if found.rounds:
         sections.append(page.section("Threads", page.html_table(threads_table(found))))
     return page.page(f"{found.model} on this machine", f"{found.sentence}: {found.why}.", *sections)

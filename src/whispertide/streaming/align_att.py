@@ -258,7 +258,7 @@ class AlignAtt(Attending):
             firm = steady(facts, chances, self.steadiness, settle=to_samples(self.settle_s))
             firm = min(firm, len(words) - (heard.word_ended is False and bool(words)))
         else:
-            firm = self._attentive(state, heard)
+            firm = self.attentive(state, heard)
         if heard.last_frame is not None:
             state.attended = state.start + heard.last_frame * FRAME_SAMPLES
         confirmed = self._without_loops(state, words[:firm])
@@ -276,7 +276,7 @@ class AlignAtt(Attending):
         step = end - (state.ends[-1] if state.ends else state.start)
         return facts_of(spoken(heard.words), state.guess, state.rounds, firm=firm, end=end, step=step)
 
-    def _attentive(self, state: AlignAttState, heard: HeardWords) -> int:
+    def attentive(self, state: AlignAttState, heard: HeardWords) -> int:
         """How many words stand by the thresholds."""
         words = spoken(heard.words)
         firm = len(spoken(heard.words[: heard.firm]))

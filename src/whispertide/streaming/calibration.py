@@ -34,8 +34,8 @@ class Pace:
 class Calibration:
     """What was found.
 
-    changes  of a recipe that leaves its framing open: the framing and its fields, and guards; none where nothing could
-             be told, so that the careful framing stays
+    changes  of a recipe that leaves its framing open: the framing and its fields, guards, and the rule that says which
+             words stay; none where nothing could be told, so that the careful framing stays
     why      what was measured, in half a sentence for the user
     short    whether this is the short form, which a longer one replaces
     pace     by machine, as `machine_of` names it
@@ -54,7 +54,10 @@ class Calibration:
         Raises `OptionError` for changes that the recipe cannot have.
         """
         framed = recipe.replace(framing=self.changes["framing"])
-        framed = framed.replace(**{name: value for name, value in self.changes.items() if framed.has(name)})
+        changes = {name: value for name, value in self.changes.items() if framed.has(name)}
+        if framed.settings().get("rule"):  # the user's own
+            changes.pop("rule", None)
+        framed = framed.replace(**changes)
         pace = self.pace.get(machine_of(options))
         return framed.replace(step_s=pace.step_s) if pace and pace.step_s > framed.schedule.step_s else framed
 

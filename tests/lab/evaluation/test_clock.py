@@ -21,6 +21,7 @@ from whispertide.errors import SessionError
 from whispertide.events import RoundStats
 from whispertide.lab.evaluation.clock import free, live, simulate
 from whispertide.lab.evaluation.flops import encoder_gflop
+from whispertide.lab.evaluation.holding import ANOTHER_ROUND
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
@@ -130,6 +131,12 @@ def test_a_schedule_that_looks_at_the_load_sees_the_clocks(compute: float | None
         trace = simulate(session, audio(12), compute_time=lambda _: compute)
     starts = [cost.start_s for cost in trace.rounds][1:-1]
     assert {round(later - earlier, 2) for earlier, later in pairwise(starts)} == {step}
+
+
+def test_rounds_say_how_far_they_heard() -> None:
+    trace = free(Session(FIXED, Slow(numbered(2))), audio(2))
+    assert [cost.window_end_s for cost in trace.rounds] == [1.0, 2.0, 2.0]
+    assert {cost.waits for cost in trace.rounds} == {ANOTHER_ROUND, ""}
 
 
 def test_compute_time_delays_what_is_shown() -> None:

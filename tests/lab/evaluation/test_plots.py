@@ -94,3 +94,15 @@ def test_plots_can_be_drawn_of_next_to_nothing() -> None:
         plots.scatter([], x_label="x", y_label="y", title="t"),
     ):
         assert drawing.image().startswith(b"\x89PNG")
+
+
+def test_parts_of_a_bar_lie_side_by_side_and_what_is_below_zero_left_of_it() -> None:
+    drawing = plots.stacked(
+        [("one", {"early": -0.1, "a": 0.2, "b": 0.3}), ("two", {"b": 0.4})], x_label="x", title="title"
+    )
+    (axes,) = drawing.figure.axes
+    spans = [(round(bar.get_x(), 6), round(bar.get_width(), 6)) for bars in axes.containers for bar in bars]
+    assert spans == [(0, -0.1), (0, 0.0), (0, 0.2), (0, 0.0), (0.2, 0.3), (0, 0.4)]
+    assert drawing.heading == ("title", "early", "a", "b")
+    assert drawing.rows == (("one", "-0.1", "0.2", "0.3"), ("two", "", "", "0.4"))
+    assert [text.get_text() for text in axes.texts] == ["0.4", "0.4"]

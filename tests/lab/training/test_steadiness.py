@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 import whispertide
 from listening_oracle import ListeningOracle
+from made_up_streams import TRUTH, made_up
 from oracle import audio_between
 from whispertide.cli.main import app
 from whispertide.errors import OptionError
 from whispertide.lab.training.steadiness import (
-    Examples,
     Guess,
     accepted,
     fit_rule,
@@ -30,11 +30,10 @@ from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.steadiness import FEATURES, Facts, Rule, read_rule
+from whispertide.streaming.steadiness import FEATURES, Rule, read_rule
 from whispertide.types import Word
 
 S = 16_000
-TRUTH = {"one": -1.0, "probability": 3.0, "firm": 1.5, "heard_twice": 1.0}
 
 
 def words(text: str, *, start: float = 0.0) -> tuple[Word, ...]:
@@ -77,25 +76,6 @@ def test_a_full_stop_that_is_no_end_did_not_stay() -> None:
 # --- fitting ------------------------------------------------------------------------------------------------------
 
 
-def made_up(count: int, voice: str, seed: int) -> Examples:
-    """Words whose fate follows a known rule."""
-    dice = np.random.default_rng(seed)
-    true = Rule(tuple(TRUTH.get(name, 0.0) for name in FEATURES))
-    facts = []
-    for _ in range(count):
-        probability, before, following = dice.random(3)
-        frontier, rounds, after = int(dice.integers(0, 2 * S)), int(dice.integers(1, 5)), int(dice.integers(0, 5))
-        firm, closes = bool(dice.integers(2)), bool(dice.integers(2))
-        width = int(dice.integers(1, 20))
-        facts.append(
-            Facts(
-                frontier, frontier, width, probability, before, before, following, after, rounds, firm, closes, S // 3
-            )
-        )
-    outcome = tuple(bool(dice.random() < true.chance(one)) for one in facts)
-    return Examples(tuple(facts), outcome, voice)
-
-
 def test_a_fitted_rule_is_calibrated_on_voices_that_it_never_met() -> None:
     examples = [made_up(800, voice, seed) for seed, voice in enumerate("abcd")]
     chances, truth = held_out(examples)
@@ -109,6 +89,18 @@ def test_a_fitted_rule_is_calibrated_on_voices_that_it_never_met() -> None:
     assert weights["probability"] == pytest.approx(TRUTH["probability"], abs=0.8)
     assert weights["firm"] == pytest.approx(TRUTH["firm"], abs=0.4)
     assert "calibration error" in report(chances, truth)
+
+
+def test_from_a_known_rule_few_words_go_a_long_way_and_many_go_where_they_say() -> None:
+    known = Rule(tuple(TRUTH.get(name, 0.0) for name in FEATURES))
+
+    def off(rule: Rule, other: Rule) -> float:
+        return float(np.linalg.norm(np.array(rule.weights) - other.weights))
+
+    few, many = [made_up(150, "a", 5)], [made_up(8000, "a", 5)]
+    assert off(fit_rule(few, near=known), known) < 0.8 * off(fit_rule(few), known)
+    elsewhere = Rule(tuple(weight + 0.5 for weight in known.weights))
+    assert off(fit_rule(many, near=elsewhere), known) < 0.5 * off(elsewhere, known)
 
 
 def test_one_voice_is_held_out_by_halves() -> None:

@@ -11,6 +11,7 @@ from whispertide.lab.evaluation.revisions import revisions
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.evaluation.views import look
+from whispertide.lab.evaluation.waits import PARTS
 
 MOST_CURVES = plots.SERIES
 _POINTS = 60  # of a curve over time
@@ -20,6 +21,7 @@ def charts(cells: Sequence[Cell]) -> list[str]:
     """All that there is to draw of a group; each chart is an empty text where there is nothing."""
     drawn = [trade_off(cells)]
     drawn += [_distribution(cells, *about) for about in _DISTRIBUTIONS]
+    drawn += [_waits(cells)]
     drawn += [_ablation(cells, *about) for about in _ABLATIONS]
     drawn += [_over_time(cells, *about) for about in _TIMES]
     return [chart for chart in drawn if chart]
@@ -92,6 +94,23 @@ def latency_plot(
     """The distribution of latencies alone; cells without any are left out."""
     samples = [(label(cell, cells), values) for cell in cells if (values := latencies(cell, key))]
     return plots.distribution(samples, x_label="latency (s)", title=_title(caption, cells))
+
+
+def _waits(cells: Sequence[Cell]) -> str:
+    chosen = [cell for cell in _one_each(cells) if cell.score.get("waits_s")]
+    note = (
+        "From the end of a word in the audio to its confirmation, on average; a reason may be that of a word before it."
+    )
+    return page.figure(waits_plot(chosen), "Where the wait comes from", note) if chosen else ""
+
+
+def waits_plot(cells: Sequence[Cell]) -> plots.Drawing:
+    """The parts of the mean confirmed latency of cells that have word times."""
+    parts = [part for part in PARTS if any(part in cell.score["waits_s"] for cell in cells)]
+    items = [
+        (label(cell, cells), {part: float(cell.score["waits_s"].get(part, 0.0)) for part in parts}) for cell in cells
+    ]
+    return plots.stacked(items, x_label="mean wait (s)", title=_title("where the wait comes from", cells))
 
 
 _ABLATIONS = (  # of what, its scale, caption, unit

@@ -26,11 +26,14 @@ from whispertide.errors import SessionError
 from whispertide.events import Confirmed, Event, Hypothesis
 from whispertide.lab.evaluation.energy import Meter
 from whispertide.lab.evaluation.flops import encoder_gflop
+from whispertide.lab.evaluation.holding import holds_back
 from whispertide.lab.evaluation.pace import Clock, SimulatedClock, WallClock
 from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
+from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.pilot import HeardUtterance
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult
@@ -186,7 +189,9 @@ class _Play:
 
     def _note(self, result: RoundResult[Any], start: float, spent: float, worked: float | None) -> RoundResult[Any]:
         """Write down what a round took; a schedule that looks at the load must see this clock's figures."""
+        began = time.perf_counter()
         self.rounds.append(self._cost(result, start, spent, worked))
+        self.worker.computed_s += time.perf_counter() - began  # to look at a round is no work of the session
         if self.compute_time is None:
             return result
         return replace(result, stats=replace(result.stats, encode_s=spent, decode_s=0.0, align_s=0.0))
@@ -219,7 +224,17 @@ class _Play:
             tokens=stats.tokens,
             encoder_gflop=sum(encoder_gflop(self.dims, *piece) for piece in encoded) if self.dims else 0.0,
             cpu_s=worked,
+            window_end_s=seconds(result.plan.window.end),
+            heard=_heard(result.heard),
+            waits=holds_back(self.session, result),
         )
+
+
+def _heard(found: object) -> tuple[str, ...]:
+    """What came of a decode that says it word by word."""
+    if not isinstance(found, HeardWords | HeardUtterance):
+        return ()
+    return tuple(word.word.text for word in found.words)
 
 
 class _Note(Protocol):

@@ -7,7 +7,7 @@ below the plot. Matplotlib is imported only when something is drawn. Knows numbe
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle, repeat
@@ -200,6 +200,38 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
     drawn = _figure(draw, x_label=x_label, y_label="", title=title, height=height)
     rows = tuple((item.label, *map(_text, (item.value, item.low, item.high))) for item in items)
     return Drawing(drawn, (title, x_label, "low", "high"), rows)
+
+
+def stacked(items: Sequence[tuple[str, Mapping[str, float]]], *, x_label: str, title: str) -> Drawing:
+    """Horizontal bars, the first on top, each of parts side by side; what is below zero lies left of it.
+
+    An item is a label and its parts' values. The order of the parts, and so their colours, is that of the first item
+    that has them.
+    """
+    parts = list(dict.fromkeys(part for _, values in items for part in values))
+
+    def draw(axes: "Axes") -> None:
+        for colour, part in enumerate(parts):
+            widths = [values.get(part, 0.0) for _, values in items]
+            before = [
+                sum(value for other in parts[:colour] if (value := values.get(other, 0.0)) * width > 0)
+                for (_, values), width in zip(items, widths, strict=True)
+            ]
+            axes.barh(range(len(items)), widths, left=before, height=0.62, color=COLOURS[colour % SERIES], label=part)
+        for row, (_, values) in enumerate(items):
+            edge = sum(value for value in values.values() if value > 0)
+            total = f"{sum(values.values()):.3g}"
+            axes.annotate(total, (edge, row), xytext=(5, 0), textcoords="offset points", va="center")
+        axes.set_yticks(range(len(items)), [fill(label, _LABEL) for label, _ in items])
+        axes.set_ylim(max(len(items), 2) - 0.5, -0.5)
+        axes.grid(axis="y", visible=False)
+        axes.tick_params(axis="y", length=0)
+        axes.margins(x=0.15)
+
+    height = 0.7 + _BAR_HEIGHT * max(len(items), 2)
+    drawn = _figure(draw, x_label=x_label, y_label="", title=title, height=height)
+    rows = tuple((label, *(_text(values.get(part)) for part in parts)) for label, values in items)
+    return Drawing(drawn, (title, *parts), rows)
 
 
 def over_time(

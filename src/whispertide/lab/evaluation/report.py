@@ -11,10 +11,11 @@ from typing import Any
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import page
-from whispertide.lab.evaluation.charts import charts, step_text
+from whispertide.lab.evaluation.charts import charts, label, step_text
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.trace import FREE
+from whispertide.lab.evaluation.waits import PARTS
 from whispertide.lab.speech.utterance import ALIGNED
 
 TIMED = "timed"  # live or simulated
@@ -143,6 +144,25 @@ def summary_table(cells: Sequence[Cell]) -> Table:
     return cells_table(cells, columns, more=more)
 
 
+def waits_table(cells: Sequence[Cell]) -> Table:
+    """The parts of the mean confirmed latency, a row each, in milliseconds; a column per cell that has word times."""
+    timed = [cell for cell in _streamed(cells) if cell.score.get("waits_s")]
+    waits: list[Mapping[str, float]] = [cell.score["waits_s"] for cell in timed]
+    rows: list[tuple[str | None, ...]] = [
+        (part, *(_milliseconds(each.get(part)) for each in waits))
+        for part in PARTS
+        if any(part in each for each in waits)
+    ]
+    rows.append(("together", *(_milliseconds(sum(each.values())) for each in waits)))
+    return Table(
+        ("part of the wait (ms)", *(label(cell, timed) for cell in timed)), tuple(rows), "Where the wait comes from"
+    )
+
+
+def _milliseconds(value: float | None) -> str | None:
+    return None if value is None else f"{1000 * value:.0f}"
+
+
 def notes(cells: Sequence[Cell]) -> list[str]:
     """What has to be said below a table of these cells, a line each."""
     found = [DOUBTFUL] if is_doubtful(cells) else []
@@ -235,6 +255,7 @@ def _group_section(cells: Sequence[Cell]) -> str:
         page.figures(charts(live)) if live else "",
         page.html_table(cells_table(cells, QUALITY, "What was understood")),
         page.html_table(cells_table(live, LATENCY, "How late")) if live else "",
+        page.html_table(waits_table(live)) if any(cell.score.get("waits_s") for cell in live) else "",
         page.html_table(cells_table(cells, COST, "What it cost")),
     )
 

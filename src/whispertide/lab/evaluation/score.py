@@ -23,7 +23,7 @@ of hypotheses in a decoder run that looks for text, `reduce_ratio` the share of 
 table 4); sampling counts, alignment does not, nor does the run that feeds the prompt.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import Any
@@ -45,6 +45,7 @@ from whispertide.lab.evaluation.revisions import revisions
 from whispertide.lab.evaluation.store import Json, commit, machine
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.evaluation.views import look
+from whispertide.lab.evaluation.waits import PARTS, word_waits
 from whispertide.lab.evaluation.wer import Counts, align
 from whispertide.lab.speech.utterance import Utterance
 
@@ -71,6 +72,7 @@ def judge(utterance: Utterance, trace: Trace) -> Json:
         "char_errors": letters.errors,
         "characters": letters.reference,
         **{f"{name}_s": getattr(late, name, None) for name in _LATENCIES},
+        "waits_s": word_waits(utterance, trace, viewing, alignment) if timed else {},
         "ttft_s": first_text_s(utterance, viewing) if timed else None,
         "final_s": final_word_s(utterance, viewing, alignment, end_s=end) if timed else None,
         "laal_s": laal_s(trace, viewing, len(utterance.words)),
@@ -123,6 +125,7 @@ def aggregate(rows: Sequence[Json], about: Mapping[str, Any]) -> Json:
         **{f"{moment}_{k}": v for moment in reversed(MOMENTS) for k, v in asdict(summarise(latencies, moment)).items()},
         "matched": latencies.matched,
         "matched_enough": None if latencies.matched is None else latencies.matched >= ENOUGH,
+        "waits_s": {part: found for part in PARTS if (found := _mean([row["waits_s"].get(part, ()) for row in rows]))},
         **{name: mean(name) for name in ("ttft_s", "final_s", "laal_s", "first_text_s", "last_text_s")},
         "word_times": " and ".join(sorted({row["word_times"] for row in rows} - {""})) or None,
         "cursor_s": cursor.clamped_s,
@@ -146,6 +149,11 @@ def aggregate(rows: Sequence[Json], about: Mapping[str, Any]) -> Json:
         "machine": machine(),
         "commit": commit(),
     }
+
+
+def _mean(lists: Iterable[Sequence[float]]) -> float | None:
+    values = list(chain(*lists))
+    return sum(values) / len(values) if values else None
 
 
 def _ratio(value: float, per: float) -> float | None:

@@ -27,7 +27,9 @@ class RoundCost:
 
     `decoder_runs` are all runs of the decoder, `search_runs` those that looked for text, with `search_rows` hypotheses
     in all; `narrow_runs` of them had one hypothesis, and `prompt_runs` fed a prompt. `cpu_s` is the processor time of
-    the whole process meanwhile, over all cores; None where rounds overlapped and nobody can tell.
+    the whole process meanwhile, over all cores; None where rounds overlapped and nobody can tell. `window_end_s` is how
+    far the audio went that it heard; `heard` what it heard after the confirmed words, where it says so word by word;
+    `waits` why the first of these that it did not confirm had to wait (`holding`).
     """
 
     start_s: float
@@ -44,6 +46,9 @@ class RoundCost:
     tokens: int = 0
     encoder_gflop: float = 0.0
     cpu_s: float | None = None
+    window_end_s: float = 0.0
+    heard: tuple[str, ...] = ()
+    waits: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -130,8 +130,10 @@ def outcomes(guess: Guess, final: Sequence[Word]) -> list[bool]:
     return found
 
 
-def fit_rule(examples: Sequence[Examples], *, ridge: float = _RIDGE) -> Rule:
+def fit_rule(examples: Sequence[Examples], *, ridge: float = _RIDGE, near: Rule | None = None) -> Rule:
     """The rule of greatest likelihood with a penalty on large weights (but for the first).
+
+    With `near` the penalty is on the distance from that rule, in all weights: little audio moves it little.
 
     Raises `OptionError` where there are too few examples, or all came out alike.
     """
@@ -141,11 +143,12 @@ def fit_rule(examples: Sequence[Examples], *, ridge: float = _RIDGE) -> Rule:
             f"expected at least {_ENOUGH} heard words of which some stayed and some changed; got {len(stayed)}, of "
             f"which {int(stayed.sum())} stayed: take more audio"
         )
-    weights = np.zeros(inputs.shape[1])
-    penalty = np.diag([1e-6, *[ridge] * (len(weights) - 1)])
+    origin = np.zeros(inputs.shape[1]) if near is None else np.array(near.weights)
+    penalty = np.diag([1e-6 if near is None else ridge, *[ridge] * (len(origin) - 1)])
+    weights = origin.copy()
     for _ in range(_ITERATIONS):
         chance = _chance(inputs @ weights)
-        slope = inputs.T @ (stayed - chance) - penalty @ weights
+        slope = inputs.T @ (stayed - chance) - penalty @ (weights - origin)
         curve = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + penalty
         step = np.linalg.solve(curve, slope)
         weights += step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
@@ -197,8 +200,8 @@ def reliability(chances: Sequence[float], stayed: Sequence[bool], bins: int = 10
     return Reliability(found, error, brier, float(truth.var()))
 
 
-def held_out(examples: Sequence[Examples]) -> tuple[list[float], list[bool]]:
-    """The chance of every word by a rule that was fitted without its voice, and whether it stayed.
+def held_out(examples: Sequence[Examples], **how: Any) -> tuple[list[float], list[bool]]:
+    """The chance of every word by a rule that was fitted without its voice, and whether it stayed; `how` as `fit_rule`.
 
     Where there is one voice only, each half of it is predicted from the other.
     """
@@ -207,7 +210,7 @@ def held_out(examples: Sequence[Examples]) -> tuple[list[float], list[bool]]:
     chances: list[float] = []
     stayed: list[bool] = []
     for voice in sorted({part.voice for part in examples}):
-        rule = fit_rule([part for part in examples if part.voice != voice])
+        rule = fit_rule([part for part in examples if part.voice != voice], **how)
         for part in (part for part in examples if part.voice == voice):
             chances += rule.chances(part.facts)
             stayed += part.stayed
