@@ -4,8 +4,9 @@
     python benchmarks/batch.py --windows                     decoder steps of several recordings in one run
 
 The first makes a folder of recordings (`tests/clips`, each with a piece cut off its start). Both transcribe it in
-turns, with one worker per core. The clock runs from the first transcripts to the last, so that starting Ray or a
-process does not count. Ray's own processes take their share of the same cores. Prints a table, then one JSON line.
+turns, with one worker per core. The clock runs while all workers are at work, so that starting Ray or a process does
+not count. Ray's own processes count: they take their share of the same cores, and of the CPU seconds. Prints a table,
+then one JSON line.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import statistics
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -56,19 +58,33 @@ def make(folder: Path, files: int) -> list[Task]:
     return tasks
 
 
-def throughput(tasks: list[Task], workers: "LocalWorkers | RayWorkers") -> float:
-    """Seconds of audio per second and core, after the first transcript of each worker."""
-    done, began = 0.0, 0.0
+def cpu_s() -> float:
+    """CPU seconds of this process and of all below it, which are those of Ray too (Linux)."""
+    parents, used = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text().rpartition(") ")[2].split()
+            parents[int(path.parent.name)] = int(fields[1])
+            used[int(path.parent.name)] = int(fields[11]) + int(fields[12])
+    ours = {os.getpid()}
+    while below := {child for child, parent in parents.items() if parent in ours} - ours:
+        ours |= below
+    return sum(used[process] for process in ours) / os.sysconf("SC_CLK_TCK")
+
+
+def throughput(tasks: list[Task], workers: "LocalWorkers | RayWorkers") -> tuple[float, float]:
+    """Seconds of audio per second and core, and per CPU second, from when all workers are at work until one is idle."""
+    heard, marks = 0.0, []
     try:
         for number, (_, outcome) in enumerate(transcribe_all(tasks, workers), start=1):
             assert outcome.state == "done", outcome
-            if number == workers.count:
-                began, done = time.perf_counter(), 0.0
-            else:
-                done += outcome.audio_s
-        return done / (time.perf_counter() - began) / workers.count
+            heard += outcome.audio_s
+            if number in (workers.count, len(tasks) - workers.count):
+                marks.append(np.array([heard, time.perf_counter() * workers.count, cpu_s()]))
     finally:
         workers.stop()
+    audio, wall, cpu = marks[1] - marks[0]
+    return float(audio / wall), float(audio / cpu)
 
 
 def compare(model: str, files: int, rounds: int) -> dict[str, object]:
@@ -76,15 +92,26 @@ def compare(model: str, files: int, rounds: int) -> dict[str, object]:
     weights = load_checkpoint(model).content_hash
     setup = Setup(model, None, EngineOptions(threads=1), DecodeOptions(), "txt", weights)
     api.load(model, threads=1)  # builds the graphs
-    found: dict[str, list[float]] = {"local": [], "ray": []}
+    per_core, per_cpu_s = [], []
     with tempfile.TemporaryDirectory() as folder:
         tasks = make(Path(folder), files)
         for number in range(rounds):
+            found = {}
             for name in ("local", "ray") if number % 2 == 0 else ("ray", "local"):
-                found[name].append(throughput(tasks, LocalWorkers(setup) if name == "local" else RayWorkers(setup)))
-            print(f"round {number + 1}: local {found['local'][-1]:.1f}, ray {found['ray'][-1]:.1f} s of audio/s/core")
-    ratios = [ray / local for local, ray in zip(found["local"], found["ray"], strict=True)]
-    return {"model": model, "files": files, **found, "ratios": ratios, "ray_by_local": statistics.median(ratios)}
+                found[name] = throughput(tasks, LocalWorkers(setup) if name == "local" else RayWorkers(setup))
+            (local, local_cpu), (ray, ray_cpu) = found["local"], found["ray"]
+            print(f"round {number + 1}, s of audio: local {local:.1f}, ray {ray:.1f} per second and core;", end=" ")
+            print(f"local {local_cpu:.1f}, ray {ray_cpu:.1f} per CPU second", flush=True)
+            per_core.append(round(ray / local, 3))
+            per_cpu_s.append(round(ray_cpu / local_cpu, 3))
+    return {
+        "model": model,
+        "files": files,
+        "ray_by_local_per_core": per_core,
+        "median_per_core": statistics.median(per_core),
+        "ray_by_local_per_cpu_s": per_cpu_s,
+        "median_per_cpu_s": statistics.median(per_cpu_s),
+    }
 
 
 def windows(model: str) -> dict[str, object]:

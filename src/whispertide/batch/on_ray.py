@@ -1,12 +1,13 @@
 """Workers as Ray actors, on this machine or on a cluster.
 
 Ray would start a dead actor again by itself. Here a new one is asked for instead, as for a dead process, so that a
-recording that kills its worker is counted and given up (`dispatch.TRIES`). Ray Data repeats a block whose worker died
-without end, and does not say which recording it was at.
+recording that kills its worker is counted and given up (`dispatch.TRIES`). The actors of Ray Data have no such limit
+(`max_restarts=-1`, `max_task_retries=-1`).
 """
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,16 +16,19 @@ from typing import Any
 from whispertide.batch.worker import Gone, Said, Setup, Worker
 from whispertide.errors import AddressError
 
+CONNECT_S = 10  # Ray itself tries for minutes, and then ends the process
+
 
 class RayWorkers:
     """Implements `dispatch.Workers`; a handle is an actor.
 
     `address` is that of a cluster, None the one of the environment (RAY_ADDRESS) or of this machine, else a new one
     that ends with the run. `wanted` workers, or one for each core of the cluster. Raises `AddressError` where there is
-    no cluster.
+    no cluster, after `CONNECT_S` at the latest where nobody answers at HOST:PORT.
     """
 
     def __init__(self, setup: Setup, address: str | None = None, wanted: int | None = None) -> None:
+        _check_answers(address or os.environ.get("RAY_ADDRESS", ""))
         # Ray sends figures about its use to its makers unless told not to.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
@@ -72,6 +76,20 @@ class RayWorkers:
         self._expected.clear()
         with _signals_kept():
             self._ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Raise `AddressError` where nobody answers at HOST:PORT; other forms, such as `auto`, are for Ray to judge."""
+    host, _, port = address.rpartition(":")
+    if "://" in address or not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise AddressError(
+            f"expected a Ray cluster at {address}; nobody answers there ({error}): check the address that "
+            "`ray status` shows on its head node, or start one with `ray start --head`"
+        ) from error
 
 
 @contextmanager
