@@ -1,7 +1,7 @@
 """Archives: what Ray costs beside plain processes, and whether batches of windows pay.
 
     python benchmarks/batch.py [--files 60] [--rounds 3]     throughput of --engine ray by that of --engine local
-    python benchmarks/batch.py --windows                     decoder steps of several recordings in one run
+    python benchmarks/batch.py --windows [--rounds 3]        decoder steps of several recordings in one run
 
 The first makes a folder of recordings (`tests/clips`, each with a piece cut off its start). Both transcribe it in
 turns, with one worker per core. The clock runs while all workers are at work, so that starting Ray or a process does
@@ -114,25 +114,25 @@ def compare(model: str, files: int, rounds: int) -> dict[str, object]:
     }
 
 
-def windows(model: str) -> dict[str, object]:
-    """CPU seconds on one core with so many recordings at once."""
+def windows(model: str, rounds: int) -> dict[str, object]:
+    """CPU seconds on one core with so many recordings at once; 1 is the plain engine, which puts nothing together."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    checkpoint, sounds, found = load_checkpoint(model), clips() * 2, {}
+    checkpoint, sounds = load_checkpoint(model), clips() * 2
+    found: dict[str, list[float]] = {}
     for precision in ("int8", "fp32"):
-        engine = open_engine(checkpoint, EngineOptions(precision=precision, threads=1))
-        first: list[str] = []
-        for most in (1, 2, 4, 8):
+        engine, first = open_engine(checkpoint, EngineOptions(precision=precision, threads=1)), list[str]()
+        api.Transcriber(WhisperModel(checkpoint, engine)).transcribe(sounds[0])
+        for most in (1, 2, 4, 8) * rounds:
             batched = engine if most == 1 else BatchedEngine(engine, most=most, lanes=1)
             transcriber = api.Transcriber(WhisperModel(checkpoint, batched))
-            transcriber.transcribe(sounds[0])
             began = time.process_time()
             with ThreadPoolExecutor(most) as pool:
                 texts = list(pool.map(lambda sound: transcriber.transcribe(sound).text, sounds))  # noqa: B023
             cpu, first = time.process_time() - began, first or texts
             same = sum(one == other for one, other in zip(texts, first, strict=True))
-            print(f"{precision} {most} at once: {cpu:.2f} CPU s, {same} of {len(texts)} texts the same")
-            found[f"{precision} {most}"] = cpu
+            print(f"{precision} {most} at once: {cpu:.2f} CPU s, {same} of {len(texts)} texts the same", flush=True)
+            found.setdefault(f"{precision} {most}", []).append(round(cpu, 2))
     return {"model": model, "cpu_s": found}
 
 
@@ -144,7 +144,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--windows", action="store_true")
     given = parser.parse_args()
-    print(json.dumps(windows(given.model) if given.windows else compare(given.model, given.files, given.rounds)))
+    found = windows(given.model, given.rounds) if given.windows else compare(given.model, given.files, given.rounds)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
