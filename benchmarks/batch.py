@@ -89,7 +89,8 @@ def throughput(tasks: list[Task], workers: "LocalWorkers | RayWorkers") -> tuple
 
 def compare(model: str, files: int, rounds: int) -> dict[str, object]:
     """Both in turns."""
-    os.environ["RAY_worker_niceness"] = "0"  # 15 by default: others on the machine would slow Ray down alone
+    # 15 by default: others on the machine would slow Ray down alone.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
     weights = load_checkpoint(model).content_hash
     setup = Setup(model, None, EngineOptions(threads=1), DecodeOptions(), "txt", weights)
     api.load(model, threads=1)  # builds the graphs
