@@ -26,7 +26,7 @@ LAYERS = (
     ("session", "offline"),
     ("formats",),
     ("api",),
-    ("server", "lab"),
+    ("batch", "server", "lab"),
     ("cli",),
 )
 # The laboratory's own flow.
@@ -43,7 +43,7 @@ MODULES = {
     for path in SOURCE.rglob("*.py")
 }
 FORBIDDEN = ("torch", "transformers", "whisper", "faster_whisper")
-LAZY = ("onnxruntime", "onnx", "av", "sounddevice", "huggingface_hub", "tokenizers", "rich", "typer")
+LAZY = ("onnxruntime", "onnx", "av", "sounddevice", "huggingface_hub", "fsspec", "ray", "tokenizers", "rich", "typer")
 
 
 def part_of(module: str) -> str | None:

@@ -18,7 +18,7 @@
     ├── TranscriptError (ValueError)         a transcript file is not in the format it should be in
     ├── CorpusError (OSError)                an evaluation corpus cannot be made or read
     ├── OutputError (OSError)                a transcript cannot be written where it should go
-    └── AddressError (OSError)               a server cannot listen where it should
+    └── AddressError (OSError)               a server cannot listen there, or no cluster is there
 
 Every message says what was expected, what came, and what to do. Each error is also a builtin, so callers
 that do not know this package can still handle it.
@@ -101,4 +101,4 @@ class OutputError(WhispertideError, OSError):
 
 
 class AddressError(WhispertideError, OSError):
-    """A server cannot listen where it should: the port is in use, or may not be used."""
+    """A server cannot listen where it should (the port is in use, or may not be used), or no cluster is there."""

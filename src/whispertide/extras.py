@@ -20,6 +20,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "bench": _BENCH,
         "fleet": (*_SERVER, "nats"),
+        "ray": ("ray",),
         "server": _SERVER,
         "train": (*_BENCH, "peft", "threadpoolctl", "torch"),
     }

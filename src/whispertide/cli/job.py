@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from whispertide.audio.whole import Recording
 from whispertide.cli.arguments import BUNDLED_MODEL, DEFAULT_MODEL
 from whispertide.cli.bundled import is_bundled_recording
 from whispertide.cli.exit import ExitCode, code_for, say, speaking_through
@@ -191,7 +192,7 @@ class OfflineJob(Job):
     """`framing` is how windows reach the encoder."""
 
     framing: str = "pad30"
-    _samples: int = field(default=0, init=False)
+    _recording: Recording = field(init=False)
     _began: float = field(default_factory=time.perf_counter, init=False)
     _first_s: float | None = field(default=None, init=False)
     _cpu: float = field(default_factory=time.process_time, init=False)
@@ -202,6 +203,7 @@ class OfflineJob(Job):
         from whispertide.api import text_segment
 
         lines = TextLines(writer) if self.target.format == "txt" else Watcher()
+        self._recording = Recording(blocks)
         with Interrupts() as interrupts, self._bar() as show:
 
             def progress(done: int, _: int) -> None:
@@ -211,7 +213,7 @@ class OfflineJob(Job):
             try:
                 with interrupts.waiting():
                     for segment in self.transcriber.transcribe_segments(
-                        self._whole(blocks), options=self.options, progress=progress, framing=self.framing
+                        self._recording, options=self.options, progress=progress, framing=self.framing
                     ):
                         self.heard.language = segment.language
                         self.heard.segments.append(text_segment(segment))
@@ -222,21 +224,9 @@ class OfflineJob(Job):
             except AudioError:
                 if not interrupts.pressed:
                     raise
+            self.heard.broken = self._recording.broken
             # What comes while the decoder calls back it takes for an error, or for the end, of its input.
             self.heard.interrupted = self.heard.interrupted or interrupts.pressed
-
-    def _whole(self, blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
-        """`blocks` up to where the audio breaks off: that error is kept, not raised, unless nothing came before it."""
-        try:
-            for block in blocks:
-                self._samples += len(block)
-                yield block
-        except AudioError as error:
-            if self._samples == 0:
-                raise
-            self.heard.broken = error
-        if self._samples == 0:
-            raise AudioError("there is no audio in it: it is empty")
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:
@@ -254,11 +244,11 @@ class OfflineJob(Job):
     def document(self) -> Document:
         """What was heard, with the figures of the run."""
         wall = time.perf_counter() - self._began
-        length = seconds(self._samples)
+        length = seconds(self._recording.samples)
         return Document(
             tuple(self.heard.segments),
             language=self.language,
-            duration=self._samples,
+            duration=self._recording.samples,
             model=self.transcriber.name,
             recipe="offline",
             source=self.source,

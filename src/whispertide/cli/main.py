@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from whispertide import __version__
+from whispertide.cli.batch import batch
 from whispertide.cli.bench import bench
 from whispertide.cli.compress import compress
 from whispertide.cli.demo import demo
@@ -32,7 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
-for command in (transcribe, listen, understand, demo, serve, replay, doctor, tune, profile, compress):
+for command in (transcribe, batch, listen, understand, demo, serve, replay, doctor, tune, profile, compress):
     app.command(epilog=HELP)(command)
 for name, group in {"models": models, "train": train, "export": export, "bench": bench}.items():
     app.add_typer(group, name=name, epilog=HELP)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from whispertide.audio.extensions import AUDIO
 from whispertide.cli.output import STDIN
 from whispertide.errors import AudioFileError
 
@@ -101,14 +102,6 @@ def _file_on_stdin() -> "Iterator[FloatArray]":
 def stdin_bytes() -> BinaryIO:
     """Standard input as bytes."""
     return sys.stdin.buffer
-
-
-# What recordings are usually called. A folder may hold notes and pictures as well; any file can be named by itself.
-_SOUND = (
-    "aac ac3 aif aifc aiff amr ape au caf eac3 flac m4a m4b mka mp2 mp3 mpga oga ogg opus spx tta voc w64 wav weba wma"
-)
-_FILM = "3gp avi flv m2ts m4v mkv mov mp4 mpeg mpg mts ogv vob webm wmv"
-AUDIO = frozenset(f"{_SOUND} {_FILM}".split(" "))
 
 
 def with_folders_opened(names: Iterable[str]) -> list[str]:

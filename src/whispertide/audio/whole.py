@@ -1,0 +1,33 @@
+"""A recording that may break off: its audio up to there, and what was wrong with the rest. Knows nothing of files."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from whispertide.errors import AudioError
+from whispertide.types import FloatArray
+
+
+@dataclass(slots=True)
+class Recording:
+    """`blocks` as an iterable that ends where the audio does.
+
+    samples   that were read so far
+    broken    why the audio is not whole; None if it is, as far as it was read
+    """
+
+    blocks: Iterable[FloatArray]
+    samples: int = 0
+    broken: AudioError | None = None
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """The blocks. Raises `AudioError` where there is no audio at all; what came before an error is kept."""
+        try:
+            for block in self.blocks:
+                self.samples += len(block)
+                yield block
+        except AudioError as error:
+            if self.samples == 0:
+                raise
+            self.broken = error
+        if self.samples == 0:
+            raise AudioError("there is no audio in it: it is empty")

@@ -1,0 +1,219 @@
+"""The folder of transcripts: which are there, what made them, and the report of every run.
+
+    OUT/talks/monday.txt        a transcript; whole, or not there
+    OUT/_batch/options.json     what made these transcripts; another model or format is refused
+    OUT/_batch/report.jsonl     a line for each recording that is done with; of several the last counts
+    OUT/_batch/lock             held while a run writes here
+
+A transcript is written under another name, brought to the disk, and renamed; only then comes its line. So whatever is
+killed, a transcript is whole or missing, and one without a line is made again.
+"""
+
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from filelock import FileLock, Timeout
+
+from whispertide.atomic import replacing, write_text
+from whispertide.batch.plan import Task
+from whispertide.batch.worker import Outcome
+from whispertide.errors import OutputError
+
+_STATE = "_batch"
+_UNFINISHED = re.compile(r"\.(?P<name>.+)\.\d+\.part")  # of `atomic.replacing`
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a transcript's text depends on, besides its recording."""
+
+    model: str
+    weights: str
+    precision: str
+    format: str
+    language: str | None
+    task: str
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the report; `output` is relative to the folder, None where there is no transcript."""
+
+    input: str
+    output: str | None
+    state: str
+    reason: str = ""
+    audio_s: float = 0.0
+
+
+class Archive:
+    """A folder that this run alone writes into; see `opened`."""
+
+    def __init__(self, folder: Path, report: TextIO, entries: Mapping[str, Entry]) -> None:
+        self._folder = folder
+        self._report = report
+        self._entries = dict(entries)
+
+    @property
+    def report(self) -> Path:
+        """The file with a line per recording."""
+        return report_in(self._folder)
+
+    def remaining(self, tasks: Sequence[Task]) -> list[Task]:
+        """Those whose transcript is not there yet; one that failed in an earlier run is tried again."""
+        return [task for task in tasks if self._there(task) is None]
+
+    def entries(self, tasks: Sequence[Task]) -> list[Entry]:
+        """What is known of these, from this run or an earlier one."""
+        return [self._entries[task.input] for task in tasks if task.input in self._entries]
+
+    def _there(self, task: Task) -> Entry | None:
+        entry = self._entries.get(task.input)
+        same = entry is not None and entry.output == str(task.output)
+        return entry if same and (self._folder / task.output).is_file() else None
+
+    def keep(self, task: Task, outcome: Outcome) -> Entry:
+        """Put a transcript in its place, and its line into the report. Raises `OutputError`."""
+        place = self._folder / task.output
+        try:
+            if outcome.text is not None:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                _write(place, outcome.text)
+            output = None if outcome.text is None else str(task.output)
+            entry = Entry(task.input, output, outcome.state, outcome.reason, outcome.audio_s)
+            self._report.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+            self._report.flush()
+        except OSError as error:
+            raise OutputError(f"cannot write {place}: {error.strerror or error}; the same command goes on") from error
+        self._entries[task.input] = entry
+        return entry
+
+
+def report_in(folder: Path) -> Path:
+    """Where the report of a folder of transcripts is."""
+    return folder / _STATE / "report.jsonl"
+
+
+@contextmanager
+def opened(folder: Path, made: Made, tasks: Sequence[Task]) -> Iterator[Archive]:
+    """The archive in `folder`, which is made if only it is missing.
+
+    Raises `OutputError` where the folder cannot be written, where another run writes there, where transcripts are there
+    that other options or other recordings made, or that no batch made.
+    """
+    state = folder / _STATE
+    try:
+        if not folder.parent.is_dir():
+            raise OutputError(f"the folder {folder.parent} does not exist; make it first, or choose another --output")
+        state.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(state / "lock")
+        with _held(lock, folder):
+            entries = dict(_read(report_in(folder)))
+            _check(folder, made, tasks, entries)
+            _tidy(folder, tasks)
+            with report_in(folder).open("a", encoding="utf-8", newline="\n") as report:
+                _end_line(report_in(folder), report)
+                yield Archive(folder, report, entries)
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"cannot write into {folder}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _held(lock: FileLock, folder: Path) -> Iterator[None]:
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise OutputError(f"another run writes into {folder}; wait for its end, or choose another --output") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _check(folder: Path, made: Made, tasks: Sequence[Task], entries: Mapping[str, Entry]) -> None:
+    options = folder / _STATE / "options.json"
+    if not options.exists():
+        _check_free(folder, tasks)
+        write_text(options, json.dumps(asdict(made), ensure_ascii=False, indent=2) + "\n")
+        return
+    before = _as_json(options.read_text(encoding="utf-8"))
+    changes = [
+        f"{name}: {before.get(name)!r} then, {value!r} now"
+        for name, value in asdict(made).items()
+        if before.get(name) != value
+    ]
+    if changes:
+        raise OutputError(
+            f"the transcripts in {folder} were made with other options ({'; '.join(changes)}): go on with those, or "
+            "choose another --output"
+        )
+    owners = {entry.output: entry.input for entry in entries.values() if entry.output is not None}
+    for task in tasks:
+        owner = owners.get(str(task.output), task.input)
+        if owner != task.input:
+            raise OutputError(
+                f"{folder / task.output} is the transcript of {owner}; choose another --output for {task.input}"
+            )
+
+
+def _check_free(folder: Path, tasks: Iterable[Task]) -> None:
+    for task in tasks:
+        if (folder / task.output).exists():
+            raise OutputError(f"{folder / task.output} is there, and no batch made it; choose another --output")
+        if task.output.parts[0] == _STATE:
+            raise OutputError(f"the folder {_STATE} in {folder} is for the report; rename the one of {task.input}")
+
+
+def _as_json(text: str) -> dict[str, Any]:
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _read(report: Path) -> Iterator[tuple[str, Entry]]:
+    """The lines of a report; one that a killed run left unfinished is no line."""
+    if not report.exists():
+        return
+    for line in report.read_text(encoding="utf-8", errors="replace").split("\n"):
+        entry = _as_json(line)
+        try:
+            yield entry["input"], Entry(**entry)
+        except (KeyError, TypeError):
+            continue
+
+
+def _end_line(path: Path, report: TextIO) -> None:
+    content = path.read_bytes()[-1:]
+    if content not in (b"", b"\n"):
+        report.write("\n")
+
+
+def _tidy(folder: Path, tasks: Iterable[Task]) -> None:
+    """Remove what a run that was killed left unfinished of these transcripts."""
+    names: defaultdict[Path, set[str]] = defaultdict(set)
+    for task in tasks:
+        names[(folder / task.output).parent].add(task.output.name)
+    for place, known in names.items():
+        for path in place.glob(".*.part"):
+            unfinished = _UNFINISHED.fullmatch(path.name)
+            if unfinished and unfinished["name"] in known:
+                path.unlink()
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())

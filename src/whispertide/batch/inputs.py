@@ -1,0 +1,210 @@
+"""Names of files, folders, patterns, addresses and manifests -> the recordings that they stand for.
+
+    talk.mp3                    a file, whatever it is called
+    talks                       a folder: the recordings in it and in its folders
+    'talks/**/*.wav'            a pattern: `*`, `?`, `[ab]`, and `**` for any folders
+    s3://bucket/talks           any of these by an address that fsspec opens
+    list.jsonl                  a manifest: one JSON object per line with `audio`, and `output` where that has a name
+
+Knows nothing of what is done with a recording.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from whispertide.audio.extensions import AUDIO
+from whispertide.errors import AudioFileError, OptionError
+
+MANIFEST = ".jsonl"
+_MAGIC = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A recording.
+
+    name    how a worker opens it: an absolute path, or an address
+    place   where its transcript belongs below the folder of transcripts, without the extension of a format
+    size    bytes, for the order of work; 0 where nobody said
+    """
+
+    name: str
+    place: PurePosixPath
+    size: int = 0
+
+
+def is_address(name: str) -> bool:
+    """Whether `name` is for fsspec, such as `s3://bucket/talk.mp3`, and no path."""
+    return "://" in name and not Path(name).exists()
+
+
+def find(names: Iterable[str]) -> list[Found]:
+    """The recordings that `names` stand for, each once.
+
+    A file that is not there is among them: it fails by itself, and the others are transcribed. Raises `AudioFileError`
+    for a folder or pattern without recordings and for an address that cannot be listed, `OptionError` for a name that
+    cannot be meant and for a manifest that cannot be read.
+    """
+    found: dict[tuple[str, PurePosixPath], Found] = {}
+    for name in names:
+        for recording in _in_one(name):
+            found.setdefault((recording.name, recording.place), recording)
+    return list(found.values())
+
+
+def _in_one(name: str) -> Iterable[Found]:
+    if name in ("", "-"):
+        raise OptionError(f"expected a file, a folder, a pattern, an address or a manifest; got {name!r}")
+    if name.endswith(MANIFEST):
+        return _in_manifest(name)
+    if is_address(name):
+        return _behind_address(name)
+    path = Path(os.path.abspath(name))
+    if path.is_dir():
+        return _in_folder(str(path), name)
+    if not path.exists() and _MAGIC & set(name):
+        return _matching(str(path), name)
+    return [Found(str(path), PurePosixPath(path.stem), path.stat().st_size if path.exists() else 0)]
+
+
+def _behind_address(name: str) -> Iterable[Found]:
+    if _MAGIC & set(name):
+        return _matching(name, name)
+    if _is_recording(name):  # without asking: some servers answer such a question with the whole file
+        return [Found(name, PurePosixPath(PurePosixPath(name).stem))]
+    return _in_folder(name, name)
+
+
+# --- folders and patterns ---------------------------------------------------------------------------------------------
+
+
+def _in_folder(place: str, name: str) -> list[Found]:
+    system, root = _opened(place)
+    with _listing(name):
+        files = system.find(root, detail=True)
+    return _recordings(system, files, root, name)
+
+
+def _matching(pattern: str, name: str) -> list[Found]:
+    system, path = _opened(pattern)
+    with _listing(name):
+        files = system.glob(path, detail=True)
+    pieces = path.split("/")
+    fixed = next(number for number, piece in enumerate(pieces) if _MAGIC & set(piece))
+    return _recordings(system, files, "/".join(pieces[:fixed]), name)
+
+
+def _recordings(system: Any, files: Mapping[str, Mapping[str, Any]], root: str, name: str) -> list[Found]:
+    """Those of the listed `files` that are recordings, placed as they lie below `root`."""
+    found = []
+    for path, about in sorted(files.items()):
+        place = PurePosixPath(path[len(root) :].lstrip("/"))
+        hidden = any(part.startswith(".") for part in place.parts)
+        if about["type"] == "file" and not hidden and _is_recording(path):
+            address = path if _is_local(system) else system.unstrip_protocol(path)
+            found.append(Found(address, place.with_suffix(""), about.get("size") or 0))
+    if not found:
+        raise AudioFileError(f"{name}: expected recordings there; there are none (they are known by their extensions)")
+    return found
+
+
+def _is_recording(name: str) -> bool:
+    return PurePosixPath(name).suffix.lstrip(".").lower() in AUDIO
+
+
+def _is_local(system: Any) -> bool:
+    return "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol)
+
+
+def _opened(place: str) -> tuple[Any, str]:
+    """fsspec's file system for a path or an address, and the path in it. Raises `OptionError` if it has none."""
+    import fsspec
+
+    if not is_address(place):  # a path may hold "::", which chains addresses
+        return fsspec.filesystem("file"), place.replace(os.sep, "/")
+    try:
+        system, path = fsspec.core.url_to_fs(place)
+    except (ImportError, ValueError) as error:
+        raise OptionError(f"{place}: expected an address that fsspec can open; {error}") from error
+    return system, path.rstrip("/")
+
+
+@contextmanager
+def _listing(name: str) -> Iterator[None]:
+    """What a store raises while it is listed ends as an `AudioFileError` that names it: each has errors of its own."""
+    try:
+        yield
+    except Exception as error:
+        raise AudioFileError(f"{name}: it cannot be listed ({type(error).__name__}: {error})") from error
+
+
+# --- manifests --------------------------------------------------------------------------------------------------------
+
+
+def _in_manifest(name: str) -> Iterator[Found]:
+    """Paths are relative to the manifest. Every line counts: a list that is wrong somewhere is refused."""
+    folder = name.rpartition("/")[0] if is_address(name) else str(Path(os.path.abspath(name)).parent)
+    for number, line in enumerate(_lines(name), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield _listed(json.loads(line), folder)
+        except ValueError as error:
+            raise OptionError(f"{name}, line {number}: {error}") from error
+
+
+def _lines(name: str) -> list[str]:
+    try:
+        if is_address(name):
+            system, path = _opened(name)
+            content: bytes = system.cat_file(path)
+        else:
+            content = Path(name).read_bytes()
+        return content.decode("utf-8").split("\n")
+    except OptionError:
+        raise
+    except Exception as error:
+        raise OptionError(
+            f"{name}: expected a manifest, one JSON object per line; it cannot be read: {error}"
+        ) from error
+
+
+def _listed(entry: Any, folder: str) -> Found:
+    """Raises ValueError, whose text says what is wrong."""
+    if not isinstance(entry, dict):
+        raise ValueError(f"expected a JSON object; got {entry!r:.60}")
+    audio = entry.get("audio") or entry.get("file")
+    if not isinstance(audio, str):
+        raise ValueError(f"expected the path or the address of a recording as 'audio'; got {audio!r:.60}")
+    if entry.get("start") or entry.get("end") is not None:
+        raise ValueError(
+            "expected a whole recording; it has 'start' or 'end', and no part of a file can be chosen here"
+        )
+    name = audio if is_address(audio) else f"{folder}/{audio}" if is_address(folder) else os.path.join(folder, audio)
+    return Found(name, _place(entry.get("output"), audio), _size(name))
+
+
+def _place(output: Any, audio: str) -> PurePosixPath:
+    """Where the transcript belongs: as the line says, else as the recording lies below the manifest, else by name."""
+    path = PurePosixPath(audio.replace(os.sep, "/"))
+    if output is None:
+        inside = not (is_address(audio) or path.is_absolute() or Path(audio).is_absolute() or ".." in path.parts)
+        return path.with_suffix("") if inside else PurePosixPath(path.stem)
+    if not isinstance(output, str) or not output.strip("./"):
+        raise ValueError(f"expected a name as 'output'; got {output!r:.60}")
+    place = PurePosixPath(output)
+    if place.is_absolute() or ".." in place.parts:
+        raise ValueError(f"expected an 'output' inside the folder of transcripts; got {output!r:.60}")
+    return place
+
+
+def _size(name: str) -> int:
+    try:
+        return 0 if is_address(name) else os.path.getsize(name)
+    except OSError:
+        return 0

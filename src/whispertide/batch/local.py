@@ -1,0 +1,104 @@
+"""Workers as processes of this machine. Each has a pipe of its own; one whose pipe closes is gone."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+from whispertide.batch.worker import Gone, Said, Setup, Worker
+from whispertide.model.runtime import physical_cores
+
+# Libraries below numpy take a thread for each core unless these say otherwise, and read them when they are loaded.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+class LocalWorkers:
+    """Implements `dispatch.Workers`; a handle is a process. `wanted` of them, or one for each core."""
+
+    def __init__(self, setup: Setup, wanted: int | None = None) -> None:
+        self.count = wanted or max(1, physical_cores() // setup.engine.threads)
+        self._setup = setup
+        self._pipes: dict[BaseProcess, Connection] = {}
+        # A process of its own, and no copy of this one: threads and open files would be copied half.
+        self._context = multiprocessing.get_context("spawn")
+
+    def start(self) -> BaseProcess:
+        """Start a process; see `Workers`."""
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(self._setup, theirs), daemon=True)
+        with _environment({name: str(self._setup.engine.threads) for name in _THREADS}):
+            process.start()
+        theirs.close()
+        self._pipes[process] = ours
+        return process
+
+    def give(self, worker: BaseProcess, name: str) -> None:
+        """Send it the name; a process that has died meanwhile is found by `wait`."""
+        with suppress(OSError):
+            self._pipes[worker].send(name)
+
+    def wait(self) -> Sequence[tuple[BaseProcess, Said]]:
+        """What those say that have something to say."""
+        processes = {pipe: process for process, pipe in self._pipes.items()}
+        heard = (pipe for pipe in wait(list(processes)) if isinstance(pipe, Connection))
+        return [(processes[pipe], self._said(processes[pipe], pipe)) for pipe in heard]
+
+    def _said(self, process: BaseProcess, pipe: Connection) -> Said:
+        try:
+            said: Said = pipe.recv()
+        except (EOFError, OSError):
+            pipe.close()
+            del self._pipes[process]
+            process.join()
+            return Gone(_how(process.exitcode))
+        return said
+
+    def stop(self) -> None:
+        """Kill all; they hold nothing that could be lost."""
+        for process in self._pipes:
+            process.kill()
+        for process, pipe in self._pipes.items():
+            process.join()
+            pipe.close()
+        self._pipes.clear()
+
+
+def _how(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _work(setup: Setup, pipe: Connection) -> None:
+    """What a process does: answer until nobody asks. Ctrl-C is the main process's business."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    worker = Worker(setup)
+    pipe.send(worker.load())
+    while True:
+        try:
+            name = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(worker.transcribe(name))
+
+
+def _end_with_parent() -> None:
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,42 @@
+"""Which transcript each recording becomes. Nothing is computed before every one has a name of its own."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from whispertide.batch.inputs import Found
+from whispertide.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One recording and its transcript, as a path below the folder of transcripts; `size` of the recording in bytes."""
+
+    input: str
+    output: PurePosixPath
+    size: int = 0
+
+
+def plan(recordings: Iterable[Found], form: str) -> list[Task]:
+    """One task per recording, the largest first: then no worker sits alone with a long one at the end.
+
+    Raises `OptionError` where two recordings would become the same transcript. A name must not depend on which other
+    recordings there are, or a larger archive would give other names when it goes on.
+    """
+    taken: dict[str, str] = {}
+    tasks = []
+    for found in recordings:
+        output = _named(found.place, form)
+        key = str(output).casefold()  # some file systems do not tell A from a
+        if key in taken:
+            raise OptionError(
+                f"{taken[key]} and {found.name} would both become {output}: transcribe them into two folders, "
+                "or list them in a manifest with an 'output' each"
+            )
+        taken[key] = found.name
+        tasks.append(Task(found.name, output, found.size))
+    return sorted(tasks, key=lambda task: -task.size)
+
+
+def _named(place: PurePosixPath, form: str) -> PurePosixPath:
+    return place if place.suffix == f".{form}" else place.with_name(f"{place.name}.{form}")

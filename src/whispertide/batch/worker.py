@@ -1,0 +1,177 @@
+"""What a worker does: load one model, then transcribe one recording after the other. Its answers are values.
+
+It writes no file. It knows nothing of other workers, nor of how it is told what to do.
+"""
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from whispertide.audio.whole import Recording
+from whispertide.batch.inputs import is_address
+from whispertide.errors import AudioError, AudioFileError, CheckpointError, GraphError, WhispertideError
+from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.types import seconds
+
+if TYPE_CHECKING:
+    from whispertide.api import Transcriber
+    from whispertide.formats.document import Document
+
+State = Literal["done", "cut off", "unusable", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What every worker is given: the model by name and by the hash of its weights, and what is to be written."""
+
+    model: str
+    revision: str | None
+    engine: EngineOptions
+    options: DecodeOptions
+    form: str
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a recording.
+
+    state     `cut off`: the audio ended early, and there is a transcript of what was there. `unusable`: no audio that
+              can be read. `failed`: anything else
+    text      the transcript as it is to be written; None if there is none
+    reason    why it is not `done`
+    notes     warnings
+    """
+
+    state: State
+    text: str | None = None
+    reason: str = ""
+    audio_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker has loaded its model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """The worker cannot load its model; so will no other."""
+
+    error: WhispertideError
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The worker ended, with whatever it was at. It says nothing of this itself: whoever waits for it does."""
+
+    reason: str
+
+
+Said = Ready | Unfit | Gone | Outcome
+
+
+class Worker:
+    """One model of one thread or more."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._transcriber: Transcriber | None = None
+
+    def load(self) -> Ready | Unfit:
+        """Load the model."""
+        from whispertide import api
+
+        setup, engine = self._setup, self._setup.engine
+        try:
+            loaded = api.load(
+                setup.model,
+                precision=engine.precision,
+                provider=engine.provider,
+                threads=engine.threads,
+                revision=setup.revision,
+            )
+            if loaded.model.content_hash != setup.content_hash:
+                raise CheckpointError(
+                    f"expected the weights {setup.content_hash[:12]} of {setup.model}; a worker found "
+                    f"{loaded.model.content_hash[:12]}: bring all machines to the same version, or use --revision"
+                )
+        except WhispertideError as error:
+            return Unfit(error)
+        except Exception as error:
+            return Unfit(GraphError(f"a worker cannot load {setup.model} ({type(error).__name__}: {error})"))
+        self._transcriber = loaded
+        return Ready()
+
+    def transcribe(self, name: str) -> Outcome:
+        """Transcribe the recording of that name. Raises nothing: a bad recording must not stop the others."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            outcome = self._transcribed(name)
+        notes = tuple(str(one.message) for one in caught if issubclass(one.category, UserWarning))
+        return Outcome(outcome.state, outcome.text, outcome.reason, outcome.audio_s, notes)
+
+    def _transcribed(self, name: str) -> Outcome:
+        from whispertide.formats.files import get_format
+
+        try:
+            with _opened(name) as source:
+                document, broken = self._heard(source, name)
+            text = get_format(self._setup.form)(document)
+        except AudioError as error:
+            return Outcome("unusable", reason=str(error))
+        except Exception as error:
+            return Outcome("failed", reason=f"{type(error).__name__}: {error}")
+        state: State = "done" if broken is None else "cut off"
+        return Outcome(state, text, "" if broken is None else str(broken), seconds(document.duration))
+
+    def _heard(self, source: Any, name: str) -> "tuple[Document, AudioError | None]":
+        """The same document as `whispertide transcribe` makes, and why the audio is not whole."""
+        from whispertide.api import text_segment
+        from whispertide.audio.file import decode_blocks
+        from whispertide.formats.document import Document
+
+        transcriber, options = self._transcriber, self._setup.options
+        assert transcriber is not None
+        began, cpu = time.perf_counter(), time.process_time()
+        recording = Recording(decode_blocks(source))
+        segments = list(transcriber.transcribe_segments(recording, options=options))
+        heard = segments[-1].language if segments else None
+        length, wall = seconds(recording.samples), time.perf_counter() - began
+        document = Document(
+            tuple(map(text_segment, segments)),
+            language=options.language or heard or (None if transcriber.dims.is_multilingual else "en"),
+            duration=recording.samples,
+            model=transcriber.name,
+            recipe="offline",
+            source=name.rpartition("/")[2] if is_address(name) else Path(name).name,
+            complete=recording.broken is None,
+            metrics={
+                "audio_s": length,
+                "wall_s": round(wall, 4),
+                "real_time_factor": round(wall / length, 4) if length else None,
+                "cpu_s": round(time.process_time() - cpu, 4),
+            },
+        )
+        return document, recording.broken
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[Any]:
+    """What `decode_blocks` reads: a path as it is, or the open file of an address."""
+    if not is_address(name):
+        yield name
+        return
+    import fsspec
+
+    try:
+        file = fsspec.open(name, "rb").open()
+    except Exception as error:  # every store has errors of its own
+        raise AudioFileError(f"it cannot be opened ({type(error).__name__}: {error})") from error
+    with file:
+        yield file

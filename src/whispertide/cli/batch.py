@@ -1,0 +1,213 @@
+"""`whispertide batch`: archives of recordings to one transcript each, by many workers."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from whispertide.cli import arguments
+from whispertide.cli.exit import ExitCode, combine, guarded, report, say, speaking_through
+from whispertide.errors import OptionError
+from whispertide.extras import require
+from whispertide.options import DecodeOptions, EngineOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from whispertide.api import Transcriber
+    from whispertide.batch.archive import Archive, Entry, Made
+    from whispertide.batch.dispatch import Workers
+    from whispertide.batch.plan import Task
+    from whispertide.batch.worker import Setup
+
+EngineName = Literal["local", "ray"]
+
+_workers = partial(typer.Option, rich_help_panel="Workers")
+_CODES = {"cut off": ExitCode.TRUNCATED, "unusable": ExitCode.AUDIO, "failed": ExitCode.FAILURE}
+
+
+@guarded
+@arguments.grouped
+def batch(
+    *,
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT",
+            help="Recordings, folders with all in them, quoted patterns, addresses such as s3://BUCKET/FOLDER, and "
+            'manifests (.jsonl: a line with "audio" each).',
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of transcripts, and of the report.")
+    ],
+    model: arguments.Model = arguments.DEFAULT_MODEL,
+    form: arguments.Format = None,
+    text: arguments.Text,
+    where: Annotated[
+        EngineName, _workers("--engine", help="local (default): processes of this machine; ray: a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None, _workers("--address", metavar="HOST:PORT", help="The Ray cluster. Default: RAY_ADDRESS, or here.")
+    ] = None,
+    workers: Annotated[
+        int | None, _workers("--workers", "-w", min=1, help="Each has the model to itself. Default: as cores allow.")
+    ] = None,
+    engine: arguments.Engine,
+    revision: arguments.Revision = None,
+) -> ExitCode:
+    """Transcribe an archive: every recording once, whatever is killed. The same command goes on where it stopped."""
+    from whispertide.batch.archive import opened
+    from whispertide.batch.inputs import find
+    from whispertide.batch.plan import plan
+
+    if address is not None and where != "ray":
+        raise OptionError(f"--address is that of a Ray cluster; add --engine ray, or leave it out; got {address!r}")
+    if where == "ray":
+        require("ray", "--engine ray")
+    options, form = arguments.with_code(text), form or "txt"
+    engine = replace(engine, threads=engine.threads or 1)
+    tasks = plan(find(inputs), form)
+    transcriber = arguments.load(model, engine, revision)  # downloads and builds, once for all
+    setup = _setup(transcriber, model, revision, engine, options, form)
+    made, name = _made(transcriber, setup), transcriber.name
+    del transcriber  # each worker has its own
+    with opened(output, made, tasks) as archive:
+        remaining = archive.remaining(tasks)
+        if remaining:
+            say(f"{len(remaining)} of {len(tasks)} recordings to transcribe with {name}")
+        try:
+            if remaining:
+                _run(remaining, archive, setup, where, address, workers)
+        except KeyboardInterrupt as interrupt:
+            done = len(tasks) - len(archive.remaining(tasks))
+            code = report(interrupt)
+            say(f"{done} of {len(tasks)} recordings are done; the same command goes on with the others")
+            return code
+        return _told(tasks, archive)
+
+
+def _setup(
+    transcriber: "Transcriber",
+    model: str,
+    revision: str | None,
+    engine: EngineOptions,
+    options: DecodeOptions,
+    form: str,
+) -> "Setup":
+    """What workers are given. Raises `UnknownLanguageError` for a language that the model cannot write."""
+    from whispertide.batch.worker import Setup
+    from whispertide.cli.job import warn_of_synthetic
+
+    warn_of_synthetic(transcriber)
+    if options.language is not None:
+        options = replace(options, language=transcriber.tokenizer.language(options.language))
+    path = Path(model)
+    place = str(path.resolve()) if path.exists() else model  # a worker may stand in another folder
+    return Setup(place, revision, engine, options, form, transcriber.model.content_hash)
+
+
+def _made(transcriber: "Transcriber", setup: "Setup") -> "Made":
+    from whispertide.batch.archive import Made
+
+    options = setup.options
+    return Made(
+        model=transcriber.name,
+        weights=setup.content_hash,
+        precision=setup.engine.precision,
+        format=setup.form,
+        language=options.language,
+        task=options.task,
+        prompt=options.prompt,
+    )
+
+
+def _run(
+    remaining: "Sequence[Task]",
+    archive: "Archive",
+    setup: "Setup",
+    where: EngineName,
+    address: str | None,
+    wanted: int | None,
+) -> None:
+    """Transcribe what remains; each transcript is kept as it comes."""
+    from whispertide.batch.dispatch import transcribe_all
+
+    with _bar(remaining) as advance, _started(setup, where, address, wanted) as workers:
+        for task, outcome in transcribe_all(remaining, workers):
+            entry = archive.keep(task, outcome)
+            for note in outcome.notes:
+                say(f"warning: {task.input}: {note}")
+            if entry.reason:
+                say(f"{entry.state}: {_about(entry)}")
+            advance(task)
+
+
+def _about(entry: "Entry") -> str:
+    return entry.reason if entry.input in entry.reason else f"{entry.input}: {entry.reason}"
+
+
+@contextmanager
+def _started(setup: "Setup", where: EngineName, address: str | None, wanted: int | None) -> "Iterator[Workers[Any]]":
+    """What carries the workers."""
+    workers: Workers[Any]
+    if where == "ray":
+        from whispertide.batch.on_ray import RayWorkers
+
+        workers = RayWorkers(setup, address, wanted)
+    else:
+        from whispertide.batch.local import LocalWorkers
+
+        workers = LocalWorkers(setup, wanted)
+    try:
+        yield workers
+    finally:
+        workers.stop()
+
+
+@contextmanager
+def _bar(tasks: "Sequence[Task]") -> "Iterator[Callable[[Task], None]]":
+    """A bar on standard error where that is a terminal. It counts bytes, as recordings differ in length."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from whispertide.cli.progress import above
+
+    console = Console(stderr=True)
+    count = TextColumn(f"{{task.fields[done]}}/{len(tasks)} recordings")
+    columns = (count, BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    done = 0
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=sum(max(1, task.size) for task in tasks), done=0)
+
+        def advance(task: "Task") -> None:
+            nonlocal done
+            done += 1
+            progress.update(bar, advance=max(1, task.size), done=done)
+
+        with speaking_through(above(console)):
+            yield advance
+
+
+def _told(tasks: "Sequence[Task]", archive: "Archive") -> ExitCode:
+    """What became of all recordings, those of earlier runs included; one code for all."""
+    from whispertide.cli.live import clock_text
+
+    entries = archive.entries(tasks)
+    states = Counter(entry.state for entry in entries)
+    length = clock_text(sum(entry.audio_s for entry in entries))
+    parts = [f"{states[state]} {state}" for state in ("done", *_CODES) if states[state]]
+    say(f"{len(tasks)} recordings, {length} of audio: {', '.join(parts)}; report: {archive.report}")
+    return combine([_CODES[entry.state] for entry in entries if entry.state in _CODES])

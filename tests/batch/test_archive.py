@@ -1,0 +1,137 @@
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from whispertide.batch.archive import Archive, Made, opened, report_in
+from whispertide.batch.plan import Task
+from whispertide.batch.worker import Outcome
+from whispertide.errors import OutputError
+
+MADE = Made("nano.en", "abc", "int8", "txt", None, "transcribe", "")
+ONE, TWO = Task("/in/one.wav", PurePosixPath("x/one.txt")), Task("/in/two.wav", PurePosixPath("two.txt"))
+TASKS = [ONE, TWO]
+FINE = Outcome("done", "Hello.\n", audio_s=1.5)
+
+
+@contextmanager
+def archive(folder: Path, tasks: list[Task] | None = None, made: Made = MADE) -> Iterator[Archive]:
+    with opened(folder, made, tasks or TASKS) as found:
+        yield found
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in report_in(folder).read_text().splitlines()]
+
+
+def test_what_is_kept_is_whole_and_reported_and_not_made_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with archive(out) as first:
+        assert first.remaining(TASKS) == TASKS
+        first.keep(ONE, FINE)
+        assert first.remaining(TASKS) == [TWO]
+    assert (out / "x/one.txt").read_text() == "Hello.\n"
+    assert lines(out) == [{"input": ONE.input, "output": "x/one.txt", "state": "done", "reason": "", "audio_s": 1.5}]
+    with archive(out) as second:
+        assert second.remaining(TASKS) == [TWO]
+        assert [entry.state for entry in second.entries(TASKS)] == ["done"]
+
+
+def test_what_failed_is_tried_again_and_the_last_line_counts(tmp_path: Path) -> None:
+    with archive(tmp_path / "out") as first:
+        first.keep(ONE, Outcome("unusable", reason="no audio"))
+    with archive(tmp_path / "out") as second:
+        assert second.remaining(TASKS) == TASKS
+        second.keep(ONE, Outcome("cut off", "Hel\n", "cut off"))
+    with archive(tmp_path / "out") as third:
+        assert third.remaining(TASKS) == [TWO]
+        assert [(entry.state, entry.reason) for entry in third.entries(TASKS)] == [("cut off", "cut off")]
+
+
+def test_a_transcript_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    with archive(tmp_path / "out") as first:
+        first.keep(TWO, FINE)
+    (tmp_path / "out/two.txt").unlink()
+    with archive(tmp_path / "out") as second:
+        assert second.remaining(TASKS) == TASKS
+
+
+def test_a_run_that_was_killed_in_mid_line_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with archive(out) as first:
+        first.keep(ONE, FINE)
+        first.keep(TWO, FINE)
+    whole = report_in(out).read_text()
+    report_in(out).write_text(whole[:-20])  # the line of TWO is torn
+    part = out / f".two.txt.{os.getpid() + 1}.part"
+    part.write_text("Hel")
+    other = out / ".mine.txt.123.part"
+    other.touch()
+    with archive(out) as second:
+        assert second.remaining(TASKS) == [TWO]
+        second.keep(TWO, FINE)
+    assert (part.exists(), other.exists()) == (False, True)
+    with archive(out) as third:
+        assert third.remaining(TASKS) == []
+
+
+@pytest.mark.parametrize("change", [{"format": "srt"}, {"weights": "def"}, {"language": "de"}, {"prompt": "Ada"}])
+def test_other_options_are_refused(tmp_path: Path, change: dict[str, str]) -> None:
+    with archive(tmp_path / "out"):
+        pass
+    (name,) = change
+    with (
+        pytest.raises(OutputError, match=f"made with other options .{name}: .* then, .* now"),
+        archive(tmp_path / "out", made=replace(MADE, **change)),
+    ):
+        pass
+
+
+def test_a_transcript_of_another_recording_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    with archive(tmp_path / "out") as first:
+        first.keep(TWO, FINE)
+    other = Task("/elsewhere/two.wav", TWO.output)
+    with (
+        pytest.raises(OutputError, match=r"two.txt is the transcript of /in/two.wav"),
+        archive(tmp_path / "out", [other]),
+    ):
+        pass
+
+
+def test_a_file_that_no_batch_made_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "two.txt").write_text("mine")
+    with pytest.raises(OutputError, match="no batch made it"), archive(tmp_path):
+        pass
+    assert (tmp_path / "two.txt").read_text() == "mine"
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    with (
+        archive(tmp_path / "out"),
+        pytest.raises(OutputError, match="another run writes into"),
+        archive(tmp_path / "out"),
+    ):
+        pass
+
+
+def test_a_folder_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="does not exist"), archive(tmp_path / "misspelt/out"):
+        pass
+
+
+def test_a_folder_called_as_that_of_the_report_is_refused(tmp_path: Path) -> None:
+    task = Task("/in/a.wav", PurePosixPath("_batch/a.txt"))
+    with pytest.raises(OutputError, match="is for the report"), archive(tmp_path / "out", [task]):
+        pass
+
+
+def test_what_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
+    with archive(tmp_path / "out") as found:
+        (tmp_path / "out/x").write_text("a file where a folder should be")
+        with pytest.raises(OutputError, match="cannot write"):
+            found.keep(ONE, FINE)
+        assert found.remaining(TASKS) == TASKS

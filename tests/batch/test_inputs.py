@@ -1,0 +1,139 @@
+import json
+from pathlib import Path, PurePosixPath
+
+import fsspec
+import pytest
+
+from whispertide.batch.inputs import Found, find
+from whispertide.errors import AudioFileError, OptionError
+
+
+@pytest.fixture
+def talks(tmp_path: Path) -> Path:
+    """A folder with folders, a film, and what is no recording."""
+    folder = tmp_path / "talks"
+    for name in ("b.wav", "a.MP3", "2024/may/c.flac", "2024/film.mp4", "notes.txt", ".hidden.wav", ".trash/d.wav"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"12345")
+    return folder
+
+
+def places(found: list[Found]) -> list[str]:
+    return [str(one.place) for one in found]
+
+
+def test_a_folder_stands_for_the_recordings_at_any_depth(talks: Path) -> None:
+    found = find([str(talks)])
+    assert places(found) == ["2024/film", "2024/may/c", "a", "b"]
+    assert [one.name for one in found] == [
+        str(talks / name) for name in ("2024/film.mp4", "2024/may/c.flac", "a.MP3", "b.wav")
+    ]
+    assert {one.size for one in found} == {5}
+
+
+def test_a_file_is_a_recording_whatever_it_is_called_and_wherever_it_is(talks: Path, tmp_path: Path) -> None:
+    assert find([str(talks / "notes.txt")]) == [Found(str(talks / "notes.txt"), PurePosixPath("notes"), 5)]
+    missing = str(tmp_path / "missing.wav")
+    assert find([missing]) == [Found(missing, PurePosixPath("missing"))]
+
+
+def test_names_are_absolute_as_a_worker_may_stand_elsewhere(talks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(talks)
+    assert [one.name for one in find(["b.wav", "2024/may"])] == [str(talks / "b.wav"), str(talks / "2024/may/c.flac")]
+
+
+def test_a_pattern_keeps_the_folders_below_its_fixed_part(talks: Path) -> None:
+    assert places(find([f"{talks}/**/*.flac"])) == ["2024/may/c"]
+    assert places(find([f"{talks}/*/*.mp4"])) == ["2024/film"]
+    assert places(find([f"{talks}/[ab].*"])) == ["a", "b"]
+    (talks / "b[1].wav").touch()
+    assert places(find([f"{talks}/b[1].wav"])) == ["b[1]"]  # it is there, so it is no pattern
+
+
+@pytest.mark.parametrize("name", ["", "-"])
+def test_a_name_that_cannot_be_meant_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match="expected a file"):
+        find([name])
+
+
+def test_a_folder_or_a_pattern_without_recordings_is_an_error(tmp_path: Path) -> None:
+    for name in (str(tmp_path), f"{tmp_path}/*.wav"):
+        with pytest.raises(AudioFileError, match="there are none"):
+            find([name])
+
+
+def test_a_recording_that_is_named_twice_is_one(talks: Path) -> None:
+    assert places(find([str(talks / "b.wav"), f"{talks}/*.wav", str(talks / "b.wav")])) == ["b"]
+
+
+def test_a_store_is_listed_as_a_folder_is() -> None:
+    store = fsspec.filesystem("memory")
+    for name in ("/inputs/x/one.wav", "/inputs/two.ogg", "/inputs/notes.txt"):
+        store.pipe_file(name, b"123")
+    try:
+        assert find(["memory://inputs"]) == [
+            Found("memory:///inputs/two.ogg", PurePosixPath("two"), 3),
+            Found("memory:///inputs/x/one.wav", PurePosixPath("x/one"), 3),
+        ]
+        assert find(["memory://inputs/x/*.wav"]) == [Found("memory:///inputs/x/one.wav", PurePosixPath("one"), 3)]
+        assert find(["memory://inputs/x/one.wav"]) == [Found("memory://inputs/x/one.wav", PurePosixPath("one"))]
+        with pytest.raises(AudioFileError, match="there are none"):
+            find(["memory://nothing/*.wav"])
+    finally:
+        store.rm("/inputs", recursive=True)
+
+
+def test_an_address_that_nobody_can_open_says_what_came() -> None:
+    with pytest.raises(OptionError, match=r"nosuch://x: expected an address that fsspec can open; Protocol not known"):
+        find(["nosuch://x"])
+
+
+def manifest(folder: Path, *lines: object) -> str:
+    path = folder / "list.jsonl"
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    return str(path)
+
+
+def test_a_manifest_lists_recordings_relative_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "talks").mkdir()
+    (tmp_path / "talks/a.wav").write_bytes(b"123")
+    absolute = tmp_path.parent / "elsewhere" / "c.wav"
+    name = manifest(
+        tmp_path,
+        {"audio": "talks/a.wav", "text": "as for training"},
+        "",
+        {"file": "../b.wav"},
+        {"audio": str(absolute)},
+        {"audio": "s3://bucket/d.mp3", "output": "remote/d.v2"},
+    )
+    assert find([name]) == [
+        Found(f"{tmp_path}/talks/a.wav", PurePosixPath("talks/a"), 3),
+        Found(f"{tmp_path}/../b.wav", PurePosixPath("b")),
+        Found(str(absolute), PurePosixPath("c")),
+        Found("s3://bucket/d.mp3", PurePosixPath("remote/d.v2")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "line 2"),
+        ([1], "expected a JSON object"),
+        ({"text": "x"}, "as 'audio'; got None"),
+        ({"audio": "a.wav", "start": 1}, "a whole recording"),
+        ({"audio": "a.wav", "end": 0}, "a whole recording"),
+        ({"audio": "a.wav", "output": "../x"}, "inside the folder"),
+        ({"audio": "a.wav", "output": "/x"}, "inside the folder"),
+        ({"audio": "a.wav", "output": ""}, "a name as 'output'"),
+    ],
+)
+def test_a_bad_line_of_a_manifest_is_named(tmp_path: Path, line: object, reason: str) -> None:
+    with pytest.raises(OptionError, match=r"list.jsonl, line 2") as error:
+        find([manifest(tmp_path, {"audio": "fine.wav"}, line)])
+    assert reason in str(error.value)
+
+
+def test_a_manifest_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="expected a manifest"):
+        find([str(tmp_path / "none.jsonl")])

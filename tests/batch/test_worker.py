@@ -1,0 +1,90 @@
+"""One worker, in this process, with the bundled model."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import fsspec
+import pytest
+from typer.testing import CliRunner
+
+from command_line import write_wav
+from whispertide import api
+from whispertide.batch.worker import Outcome, Ready, Setup, Unfit, Worker
+from whispertide.cli.main import app
+from whispertide.errors import CheckpointError
+from whispertide.options import DecodeOptions, EngineOptions
+
+CLIPS = Path(__file__).parents[1] / "clips"
+QUIET = CLIPS / "quiet.flac"  # 4.4 s
+
+
+@pytest.fixture(scope="module")
+def setup() -> Setup:
+    weights = api.load("nano.en", threads=1).model.content_hash
+    return Setup("nano.en", None, EngineOptions(threads=1), DecodeOptions(), "srt", weights)
+
+
+@pytest.fixture(scope="module")
+def worker(setup: Setup) -> Worker:
+    found = Worker(setup)
+    assert found.load() == Ready()
+    return found
+
+
+@pytest.fixture(scope="module")
+def quiet(worker: Worker) -> Outcome:
+    return worker.transcribe(str(QUIET))
+
+
+def test_the_text_is_that_of_transcribe(quiet: Outcome, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["transcribe", str(QUIET), "-m", "nano.en", "--threads", "1", "-f", "srt"])
+    assert (quiet.state, quiet.text) == ("done", result.stdout)
+    assert "-->" in result.stdout
+    assert quiet.audio_s == pytest.approx(4.414)
+
+
+def test_an_address_is_read_as_a_file_is(worker: Worker, quiet: Outcome) -> None:
+    store = fsspec.filesystem("memory")
+    store.pipe_file("/worker/quiet.flac", QUIET.read_bytes())
+    try:
+        assert worker.transcribe("memory://worker/quiet.flac") == quiet
+    finally:
+        store.rm("/worker", recursive=True)
+    missing = worker.transcribe("memory://worker/quiet.flac")
+    assert (missing.state, missing.text) == ("unusable", None)
+    assert "cannot be opened (FileNotFoundError" in missing.reason
+
+
+def test_audio_that_ends_early_gives_what_was_there(worker: Worker, tmp_path: Path) -> None:
+    short = tmp_path / "short.wav"
+    short.write_bytes(write_wav(tmp_path / "long.wav", 2).read_bytes()[:32_044])
+    outcome = worker.transcribe(str(short))
+    assert (outcome.state, outcome.audio_s) == ("cut off", 1.0)
+    assert outcome.text is not None
+    assert "cut off" in outcome.reason
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing that could be heard"])
+def test_what_is_no_audio_is_unusable_and_the_worker_lives(worker: Worker, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.wav"
+    path.write_bytes(content)
+    outcome = worker.transcribe(str(path))
+    assert (outcome.state, outcome.text) == ("unusable", None)
+    assert str(path) in outcome.reason
+
+
+def test_whatever_else_goes_wrong_is_an_outcome_too(setup: Setup) -> None:
+    worker = Worker(replace(setup, form="docx"))
+    worker.load()
+    outcome = worker.transcribe(str(QUIET))
+    assert (outcome.state, outcome.text) == ("failed", None)
+    assert outcome.reason.startswith("OptionError: expected a format")
+
+
+def test_a_worker_with_other_weights_or_without_a_model_says_so(setup: Setup) -> None:
+    other = Worker(replace(setup, content_hash="other")).load()
+    assert isinstance(other, Unfit)
+    assert isinstance(other.error, CheckpointError)
+    assert "bring all machines to the same version" in str(other.error)
+    missing = Worker(replace(setup, model="/nothing/here")).load()
+    assert isinstance(missing, Unfit)

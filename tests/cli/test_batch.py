@@ -1,0 +1,122 @@
+"""`whispertide batch` with the bundled model, as a user runs it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from whispertide.cli.main import app
+
+CLIPS = Path(__file__).parents[1] / "clips"
+QUIET, RIVER, LONG = (CLIPS / f"{name}.flac" for name in ("quiet", "river", "long"))
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["batch", *map(str, arguments), "-m", "nano.en"])
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two recordings in folders, one that is none, and what a run made of them in `out`."""
+    folder = tmp_path_factory.mktemp("archive")
+    for place, source in {"talks/may/quiet.flac": QUIET, "talks/river.flac": RIVER}.items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_bytes(source.read_bytes())
+    (folder / "talks/bad.wav").write_text("no audio")
+    result = run(folder / "talks", "-o", folder / "out")
+    assert (result.exit_code, result.stdout) == (3, "")
+    (folder / "said").write_text(result.stderr)
+    return folder
+
+
+def entries(out: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (out / "_batch/report.jsonl").read_text().splitlines()]
+
+
+def test_every_recording_has_the_transcript_that_transcribe_writes(archive: Path) -> None:
+    out = archive / "out"
+    files = [path for path in out.rglob("*") if path.is_file() and "_batch" not in path.parts]
+    assert sorted(str(path.relative_to(out)) for path in files) == ["may/quiet.txt", "river.txt"]
+    whole = CliRunner().invoke(app, ["transcribe", str(QUIET), str(RIVER), "-m", "nano.en"])
+    assert (out / "may/quiet.txt").read_text() + (out / "river.txt").read_text() == whole.stdout
+
+
+def test_what_failed_is_in_the_report_and_in_the_summary(archive: Path) -> None:
+    failed = [entry for entry in entries(archive / "out") if entry["state"] != "done"]
+    assert [(entry["input"], entry["output"], entry["state"]) for entry in failed] == [
+        (str(archive / "talks/bad.wav"), None, "unusable")
+    ]
+    said = (archive / "said").read_text()
+    assert f"unusable: {archive}/talks/bad.wav: expected audio" in said
+    assert "3 recordings, 0:10 of audio: 2 done, 1 unusable; report: " in said
+
+
+def test_the_same_command_does_what_is_left_and_no_more(archive: Path) -> None:
+    out = archive / "out"
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*.txt")}
+    result = run(archive / "talks", "-o", out)
+    assert result.exit_code == 3
+    assert "1 of 3 recordings to transcribe" in result.stderr  # the bad one is tried again
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*.txt")} == before
+
+
+def test_other_options_do_not_mix(archive: Path) -> None:
+    result = run(archive / "talks", "-o", archive / "out", "-f", "srt")
+    assert result.exit_code == 5
+    assert "made with other options (format: 'txt' then, 'srt' now)" in result.stderr
+
+
+def test_usage_is_checked_before_any_model_is_loaded(tmp_path: Path, loads: list[object]) -> None:
+    for arguments, said in (
+        ((QUIET, "--address", "here:6379"), "add --engine ray"),
+        ((QUIET, QUIET.parent.parent / "clips2" / "quiet.flac"), "would both become quiet.txt"),
+        (("",), "expected a file"),
+    ):
+        result = run(*arguments, "-o", tmp_path / "out")
+        assert result.exit_code == 2
+        assert said in result.stderr
+    assert loads == []
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
+@pytest.mark.parametrize("end", ["SIGINT", "SIGKILL"])
+def test_after_ctrl_c_or_a_kill_the_same_command_goes_on(tmp_path: Path, end: str) -> None:
+    out = tmp_path / "out"
+    inputs = [tmp_path / f"{number}.flac" for number in range(3)]
+    for path in inputs[:2]:
+        path.write_bytes(QUIET.read_bytes())
+    os.mkfifo(inputs[2])  # the last, as it has no size; whoever opens it waits for ever
+    command = [
+        sys.executable,
+        "-m",
+        "whispertide.cli.main",
+        "batch",
+        *map(str, inputs),
+        "-o",
+        str(out),
+        "-m",
+        "nano.en",
+    ]
+    first = subprocess.Popen([*command, "--workers", "1"], stderr=subprocess.PIPE, text=True)
+    report = out / "_batch/report.jsonl"
+    while not report.exists() or report.read_text().count("\n") < 2:
+        assert first.poll() is None
+        time.sleep(0.01)
+    first.send_signal(signal.Signals[end])
+    _, said = first.communicate(timeout=120)  # until the workers have ended, too: they hold its standard error
+    assert first.returncode == {"SIGINT": 130, "SIGKILL": -9}[end]
+    assert ("2 of 3 recordings are done; the same command goes on with the others" in said) == (end == "SIGINT")
+    inputs[2].unlink()
+    inputs[2].write_bytes(QUIET.read_bytes())
+    result = run(*inputs, "-o", out)
+    assert result.exit_code == 0
+    assert "1 of 3 recordings to transcribe" in result.stderr
+    assert sorted(str(entry["output"]) for entry in entries(out)) == ["0.txt", "1.txt", "2.txt"]  # each once
+    assert len({(out / f"{number}.txt").read_text() for number in range(3)}) == 1
