@@ -113,7 +113,7 @@ export WITHOUT_TORCH
 
 lock: | $(BIN)/uv
 	printf 'torch\npip\n' | $(LOCK) "$$WITHOUT_TORCH" --extra test --excludes /dev/stdin -o requirements-dev.lock pyproject.toml
-	$(LOCK) $(AS_TESTED) --extra server -o deploy/requirements.lock pyproject.toml
+	$(LOCK) $(AS_TESTED) --extra fleet -o deploy/requirements.lock pyproject.toml
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' | \
 		$(LOCK) $(AS_TESTED) -o deploy/build.lock -
 

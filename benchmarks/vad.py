@@ -4,7 +4,7 @@
 
 FOLDER holds a manifest.jsonl with one object per line: `file`, `transcript` (null or absent: not speech if the file
 lies in a folder `nonspeech`, else ignored) and, where known, `words` with `start` and `end` in seconds. Without FOLDER,
-or besides it, speech is made with espeak-ng where that is installed.
+or besides it, speech is made with espeak-ng (extra bench).
 
 Recordings of one folder are joined to streams with pauses of 0.3 to 8 s between them (their own noise floor), so that
 the gate has to open and close all the time. A word is deleted if more than half of its sound lies outside of the gate.
@@ -17,12 +17,10 @@ Prints a table, then one JSON line.
 
 import argparse
 import json
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
@@ -31,7 +29,9 @@ import numpy as np
 from whispertide.audio.file import load_audio
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted
-from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide.errors import CorpusError
+from whispertide.lab.speech.espeak import EspeakSpeaker, espeak_version
+from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 
 FRAME = 160  # 10 ms, the resolution of the figures
 PAUSES = (0.3, 0.8, 2.0, 8.0)  # s
@@ -47,7 +47,7 @@ SENTENCES = (
     "Stop the engine and wait.",
     "A small kettle was boiling on the stove in the kitchen.",
 )
-VOICES = ("en-us", "en-gb", "en-us+f3", "en-gb+m7", "en-us+whisper")
+VOICES = ("en-us", "en", "en-us+f3", "en+m7", "en-us+whisper")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +118,21 @@ def manifest_clips(folder: Path) -> dict[str, list[Clip]]:
 def espeak_clips(seed: int) -> Iterator[Clip]:
     """Sentences by espeak-ng with pauses of up to 4 s between the words of some."""
     rng = np.random.default_rng(seed)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "speech.wav"
-        for voice in VOICES:
-            for number, sentence in enumerate(SENTENCES):
-                if number % 2:  # a speaker who stops to think
-                    gap = f'<break time="{int(rng.integers(500, 4000))}ms"/>'
-                    words = sentence.split()
-                    text = (
-                        "<speak>"
-                        + gap.join(" ".join(words[at : at + 3]) for at in range(0, len(words), 3))
-                        + "</speak>"
-                    )
-                else:
-                    text = sentence
-                command = ["espeak-ng", "-m", "-v", voice, "-s", str(rng.integers(110, 200)), "-w", str(path), text]
-                subprocess.run(command, check=True)
-                yield make_clip(load_audio(path), sentence)
+    for voice in VOICES:
+        for number, sentence in enumerate(SENTENCES):
+            speaker = EspeakSpeaker(voice, rate=int(rng.integers(110, 200)), pitch=50, shared=True)
+            words = sentence.split()
+            size = 3 if number % 2 else len(words)  # every second speaker stops to think
+            parts: list[FloatArray] = []
+            timed: list[dict[str, float]] = []
+            for at in range(0, len(words), size):
+                spoken = speaker.speak(" ".join(words[at : at + size]))
+                assert spoken is not None, f"{voice} cannot say {sentence!r}"
+                pause = np.zeros(int(rng.integers(500, 4000)) * SAMPLE_RATE // 1000 if at else 0, np.float32)
+                begin = seconds(sum(map(len, parts)) + len(pause))
+                timed += [{"start": begin + seconds(start), "end": begin + seconds(end)} for start, end in spoken.words]
+                parts += [pause, spoken.samples.astype(np.float32) / np.float32(32768)]
+            yield make_clip(np.concatenate(parts), sentence, timed)
 
 
 def noise_clips(seed: int) -> dict[str, FloatArray]:
@@ -253,11 +251,12 @@ def main(argv: list[str]) -> int:
     args = parse_args(argv)
     options = replace(GateOptions(), **{k: float(v) for k, v in (item.split("=") for item in args.set)})
     groups = manifest_clips(args.folder) if args.folder else {}
-    if shutil.which("espeak-ng"):
+    with suppress(CorpusError):  # where there is no synthesizer, there is the folder
+        espeak_version()
         groups["espeak-ng"] = list(espeak_clips(args.seed))
     speech = {name: clips for name, clips in groups.items() if name not in ("nonspeech", "singing")}
     if not speech:
-        print("nothing to measure: name a folder with manifest.jsonl, or install espeak-ng", file=sys.stderr)
+        print("nothing to measure: name a folder with manifest.jsonl, or install the extra bench", file=sys.stderr)
         return 2
     levels = [float(level) for level in args.levels.split(",")]
     sums = speech_table(speech, levels, lambda clips, level: measure_loss(clips, level, options, args.seed))

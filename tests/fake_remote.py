@@ -136,8 +136,10 @@ def fake_remote(*ways: str) -> Iterator[FakeRemote]:
         loops.append(asyncio.get_running_loop())
         ready.set()
         await over.wait()
+        for listening in server.sockets:
+            loops[0].remove_reader(listening)
+        await _turns()  # connections that have just been made get their handlers: asyncio drops them after `close`
         server.close()
-        await _turns()  # connections that have just been made get their handlers
         handlers = asyncio.all_tasks() - {asyncio.current_task()}
         for handler in handlers:
             handler.cancel()

@@ -43,7 +43,7 @@ class Nats:
         self.folder.mkdir(exist_ok=True)
         config = self.folder / "nats.conf"
         config.write_text(
-            f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{self.folder}" {self.settings} }}\n'
+            f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{self.folder}"\n{self.settings} }}\n'
         )
         self.running = subprocess.Popen(
             [binary(), "-c", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT

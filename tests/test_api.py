@@ -93,6 +93,7 @@ def test_astream_says_the_same_and_leaves_the_loop_free(model: whispertide.Trans
     assert ticks > 5
 
 
+@pytest.mark.slow
 def test_the_speed_of_the_machine_does_not_matter_unless_audio_is_live(
     model: whispertide.Transcriber, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,9 +21,9 @@ def in_bytes(size: str) -> int:
     return int(size[:-1]) * SIZES[size[-1].lower()]
 
 
-@pytest.fixture(scope="module")
-def service() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["whispertide"]
+@pytest.fixture(scope="module", params=["compose.yaml", "fleet/compose.yaml"])
+def service(request: pytest.FixtureRequest) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / request.param).read_text())["services"]["whispertide"]
     return found
 
 

@@ -20,10 +20,11 @@ def test_the_extras_are_those_of_the_package() -> None:
     named = {extra: {re.split(r"[><=\[]", entry)[0] for entry in declared[extra]} for extra in declared}
     named["train"] = (named["train"] - {"whispertide"}) | named["bench"]
     named["fleet"] = (named["fleet"] - {"whispertide"}) | named["server"]
+    named["tracing"] = (named["tracing"] - {"whispertide"}) | named["server"]
     brings = packages_distributions()
     for extra, modules in EXTRAS.items():
         found = {package for module in modules for package in brings.get(module, [module])}  # ray need not be here
-        assert {re.sub("_", "-", package).lower() for package in found} == named[extra]
+        assert {re.sub("[_.]", "-", package).lower() for package in found} == named[extra]
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,19 @@ MODULES = {
     for path in SOURCE.rglob("*.py")
 }
 FORBIDDEN = ("torch", "transformers", "whisper", "faster_whisper")
-LAZY = ("onnxruntime", "onnx", "av", "sounddevice", "huggingface_hub", "fsspec", "ray", "tokenizers", "rich", "typer")
+LAZY = (
+    "onnxruntime",
+    "onnx",
+    "av",
+    "sounddevice",
+    "huggingface_hub",
+    "fsspec",
+    "ray",
+    "opentelemetry",
+    "tokenizers",
+    "rich",
+    "typer",
+)
 
 
 def part_of(module: str) -> str | None:

@@ -46,7 +46,7 @@ def wanted(*extras: str) -> list[Requirement]:
     ("path", "requirements"),
     [
         (DEVELOPMENT, wanted("test")),
-        (IMAGE, wanted("server")),
+        (IMAGE, wanted("fleet")),
         (BUILD, [Requirement(text) for text in PROJECT["build-system"]["requires"]]),
     ],
     ids=lambda value: value.name if isinstance(value, Path) else "",

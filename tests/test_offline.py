@@ -99,6 +99,7 @@ class TestAgainstOpenAI:
         assert "".join(each.text for each in transcript(recording, **options)) == theirs["text"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("user", "checkpoint", "shown"), [(None, None, True), (None, False, False), (True, False, True)]
 )

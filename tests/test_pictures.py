@@ -52,6 +52,7 @@ def told(svg: str) -> tuple[str, str, str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [False, True], ids=["made now", "in the docs"])
 def test_the_live_picture_shows_what_the_recording_says(kept: bool, request: pytest.FixtureRequest) -> None:
     svg = (DOCS / "live.svg").read_text(encoding="utf-8") if kept else request.getfixturevalue("made")

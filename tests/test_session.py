@@ -862,6 +862,7 @@ def run_long(minutes: int, *, gated: bool) -> None:
     assert len(state.turns.gate_events) + len(state.turns.in_flight) + len(state.outbox) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gated", [False, True])
 def test_twenty_minutes_stay_within_bounds(gated: bool) -> None:
     run_long(20, gated=gated)

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from campaign.frames import SOCKETS, Kind, pcm, websocket_frame, wyoming_frame
 from campaign.fuzz_server import PORTS
@@ -28,6 +28,8 @@ CONVERSATIONS = 24  # of a seed, at once
 FRAMES = 80  # of a conversation, where the server does not end it before
 SERVER: Sequence[str] = (sys.executable, "-m", "campaign.fuzz_server")
 STATE_S = 90.0  # until all connections are gone
+PATIENCE_S = 120.0  # with a machine that is busy otherwise
+TRY_LATER = 1013
 
 
 class Target:
@@ -73,7 +75,7 @@ def fuzzed(_: Path) -> Iterator[Runner]:
             nonlocal frames
             line, began = Line("fuzz", seed, words=len(TEXT), sessions=1), time.monotonic()
             try:
-                line.figures["cut_off"], state = asyncio.run(_conversations(server, random.Random(f"fuzz {seed}")))
+                line.figures["cut_off"], state = _asked_again(server, seed)
                 line.harm, frames = state["frames"] - frames, state["frames"]
                 line.rss_mb = state["rss_mb"]
                 line.problem = "".join(f"logged: {error[:1000]}" for error in state["errors"][:1])
@@ -83,6 +85,18 @@ def fuzzed(_: Path) -> Iterator[Runner]:
             return line
 
         yield run
+
+
+def _asked_again(server: Target, seed: int) -> tuple[int, dict[str, Any]]:
+    """A seed's conversations; anew where the machine is so busy that the server takes no session for the moment."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return asyncio.run(_conversations(server, random.Random(f"fuzz {seed}")))
+        except ConnectionClosed as error:
+            if error.rcvd is None or error.rcvd.code != TRY_LATER or time.monotonic() > until:
+                raise
+            time.sleep(1)
 
 
 async def _conversations(server: Target, dice: random.Random) -> tuple[int, dict[str, Any]]:

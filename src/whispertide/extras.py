@@ -22,6 +22,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "fleet": (*_SERVER, "nats"),
         "ray": ("ray",),
         "server": _SERVER,
+        "tracing": (*_SERVER, "opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"),
         "train": (*_BENCH, "peft", "threadpoolctl", "torch"),
     }
 )
@@ -35,8 +36,15 @@ def how_to_install(extra: str) -> str:
 
 def require(extra: str, purpose: str) -> None:
     """Raise `OptionError` where a package of `extra` is missing, needed for `purpose`; loads nothing."""
-    missing = [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
+    missing = [name for name in EXTRAS[extra] if not _is_here(name)]
     if missing:
         raise OptionError(
             f"expected the extra {extra!r} for {purpose}; not installed: {', '.join(missing)}; {how_to_install(extra)}"
         )
+
+
+def _is_here(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # what it is a part of is not
+        return False

@@ -16,7 +16,7 @@ from whispertide.streaming.recipe import Recipe, divided
 from whispertide.streaming.repetition import CONTEXT, cut_loops, normalise
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import ON_TIME, Lateness
-from whispertide.streaming.turns import Flight, TurnState
+from whispertide.streaming.turn_state import Flight, TurnState
 from whispertide.types import Word, join_words, to_samples
 
 

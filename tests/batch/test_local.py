@@ -21,6 +21,7 @@ def setup() -> Setup:
     return Setup("nano.en", None, EngineOptions(threads=1), DecodeOptions(), "txt", weights)
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_replaced_and_its_recording_done(setup: Setup) -> None:
     tasks = [Task(str(CLIPS / f"{name}.flac"), PurePosixPath(f"{name}.txt")) for name in ("quiet", "river", "winter")]
     workers = LocalWorkers(setup)

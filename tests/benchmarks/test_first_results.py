@@ -130,6 +130,7 @@ def headings(page: str) -> list[str]:
     return [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
 
 
+@pytest.mark.slow
 def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -> None:
     prepare(script, study)
     study.asked.clear()
@@ -200,6 +201,7 @@ def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeyp
     assert study.page == page
 
 
+@pytest.mark.slow
 def test_what_did_not_fit_into_the_time_is_named_and_comes_next_time(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_an_openai_checkpoint(tmp_path: Path, whisper_model: Any, dtype: str | N
         np.testing.assert_array_equal(got.astype(np.float32), expected.float().numpy())
 
 
+@pytest.mark.slow
 def test_the_same_model_as_transformers_has_it(tmp_path: Path, whisper_model: Any) -> None:
     """The mapping of names, checked by what a model of the other library computes with the renamed weights."""
     transformers = pytest.importorskip("transformers")

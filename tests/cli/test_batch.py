@@ -85,6 +85,7 @@ def test_usage_is_checked_before_any_model_is_loaded(tmp_path: Path, loads: list
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
 @pytest.mark.parametrize("end", ["SIGINT", "SIGKILL"])
 def test_after_ctrl_c_or_a_kill_the_same_command_goes_on(tmp_path: Path, end: str) -> None:

@@ -113,7 +113,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
     def offline(transcriber: object, **_: object) -> Recogniser:
         return record.recogniser("offline", 5.0)
 
-    def open_corpus(spec: str, *, quick: bool = False, seed: int = 0, length_s: float | None = None) -> Corpus:
+    def open_corpus(spec: str, *, seed: int = 0, **_: float | None) -> Corpus:
         return Corpus(f"{spec}-seed{seed}", f"{seed:012d}")
 
     def transcriber(self: Runner, model: str) -> SimpleNamespace:

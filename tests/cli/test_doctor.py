@@ -100,7 +100,7 @@ def test_an_unknown_model_is_a_model_problem(run: Run) -> None:
         (
             PADDED,
             0.42,
-            "windows padded to 10 s and the backward-shift guard, because this checkpoint has not heard short",
+            "windows padded to 12 s and the backward-shift guard, because this checkpoint has not heard short",
         ),
     ],
 )

@@ -47,6 +47,7 @@ def test_the_folder_is_whole(exported: Path) -> None:
     assert all(size > 0 for shape in shapes for size in shape)
 
 
+@pytest.mark.slow
 def test_the_readmes_program_transcribes(exported: Path, tmp_path: Path) -> None:
     """It runs as it is printed, and says what greedy search says."""
     text = (exported / "README.md").read_text()

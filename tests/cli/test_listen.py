@@ -119,7 +119,7 @@ def test_the_bundled_model_says_what_it_is(run: Run, microphone: Microphone, tra
     ("encode_s", "said"),
     [
         (0.12, "30 s of padding, because this"),
-        (0.42, "windows padded to 10 s and the backward-shift guard, because this"),
+        (0.42, "windows padded to 12 s and the backward-shift guard, because this"),
     ],
 )
 def test_it_says_how_windows_are_framed_and_why(

@@ -46,6 +46,7 @@ def settings(*pairs: str) -> list[str]:
     return [part for pair in pairs for part in ("--set", pair)]
 
 
+@pytest.mark.slow
 def test_from_a_manifest_to_a_checkpoint(manifest: Path, tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     prepared = run("train", "prepare", manifest, "--output", folder)
@@ -116,6 +117,7 @@ def test_shares(tmp_path: Path, share: str) -> None:
     assert "a share above 0" in refused.stderr
 
 
+@pytest.mark.slow
 def test_resume_where_the_speech_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its shares stay, and it can be resumed from another folder after that."""
     monkeypatch.setitem(shapes.SHAPES, "nano.en", SMALL_SHAPE)

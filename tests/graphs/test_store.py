@@ -115,6 +115,7 @@ def test_a_folder_that_cannot_be_written(
         GraphFiles(checkpoint, "fp32")[ENCODER]
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(checkpoint: Checkpoint) -> None:
     code = (
         "from whispertide.model.whisper import load_model; from whispertide.options import EngineOptions;"

@@ -133,6 +133,7 @@ def test_searches_agree_at_random_weights(pair: Pair, prefix: tuple[int, ...]) -
         np.testing.assert_allclose(found.best.logprobs, greedy.best.logprobs[:count], atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 4])
 def test_a_start_sequence_of_another_length(tmp_path: Path, block: int) -> None:
     """Four tokens are what multilingual models have."""

@@ -105,6 +105,7 @@ def test_blocks_are_the_whole_under_the_matrix(mask: str) -> None:
     assert np.abs(found - expected).max() < 1e-4 * np.abs(expected).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", ["d250", "c500"])
 def test_at_the_true_shape_of_tiny(mask: str, tiny: tuple[Checkpoint, OnnxEngine]) -> None:
     """Kept, cached, and whole, with random weights whose attention is peaked."""

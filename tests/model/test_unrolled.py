@@ -49,6 +49,7 @@ def demo(start_s: float, length_s: float) -> FloatArray:
     return log_mel(audio[first : first + round(length_s * SAMPLE_RATE)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start_s", "length_s"), [(0.0, 2.6), (4.2, 3.9), (7.0, 3.33)])
 def test_the_bundled_model_says_the_same_as_step_by_step(pair: Pair, start_s: float, length_s: float) -> None:
     mel = demo(start_s, length_s)

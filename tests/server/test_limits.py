@@ -74,6 +74,18 @@ def test_a_silent_client_is_left() -> None:
     asyncio.run(run())
 
 
+def test_a_client_that_waits_for_what_it_said_is_not_left() -> None:
+    """Audio came quickly, the model is slow, and nothing more is to be said."""
+
+    async def run() -> None:
+        async with served(limited(idle_s=0.2), KnowingModel(round_s=0.1)) as (server, _), client(server) as one:
+            await say_everything(one)
+            assert await one.rest() == 1000
+            assert one.text == TEXT
+
+    asyncio.run(run())
+
+
 def test_a_session_may_take_longer_than_a_request() -> None:
     async def run() -> None:
         async with served(limited(stall_s=0.2)) as (server, _), client(server) as one:

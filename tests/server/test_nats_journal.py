@@ -3,57 +3,30 @@
 import asyncio
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 pytest.importorskip("nats", reason="the extra `fleet` is not installed")
 
+from nats.js.errors import KeyNotFoundError
+from websockets.exceptions import ConnectionClosed
+
 from nats_server import Nats, nats_server
-from served import SECONDS, SILENCE, TEXT, Client, KnowingModel, client, complete, limited, served, text_of
+from served import SILENCE, TEXT, KnowingModel, client, complete, served, text_of
+from shared_journal import accepted, back, finish_talk, in_order, shared, status
 from whispertide.errors import OptionError
 from whispertide.events import Event
 from whispertide.server.nats_journal import NatsJournal
 from whispertide.server.nats_records import Record, read_record
-from whispertide.server.options import ServerOptions
-from whispertide.server.serving import Server
+from whispertide.server.serving import drain
 
 
 @pytest.fixture
 def nats(tmp_path: Path) -> Iterator[Nats]:
     with nats_server(tmp_path / "nats") as running:
         yield running
-
-
-def shared(nats: Nats, **limits: Any) -> ServerOptions:
-    return replace(limited(**limits), journal=nats.address)
-
-
-async def accepted(one: Client, samples: int) -> None:
-    while not (told := one.said("received")) or told[-1]["received"] < samples:
-        await one.until("received")
-
-
-async def finish_talk(one: Client, received: int) -> None:
-    total = round(SECONDS * 16_000)
-    for start in range(received, total, 16_000):
-        await one.send(bytes(2 * min(16_000, total - start)))
-    await one.send({"type": "finish"})
-    assert await one.rest() == 1000
-
-
-def in_order(*parts: list[Event]) -> list[Event]:
-    events = [event for part in parts for event in part]
-    assert [event.seq for event in events] == list(range(len(events)))
-    return events
-
-
-def back(one: Client) -> str:
-    last = one.events[-1].seq if one.events else -1
-    return f"?session={one.said('session')[0]['session']}&last_seq={last}"
 
 
 @pytest.mark.parametrize("said", [12_800, 60_800, 64_000])
@@ -64,12 +37,13 @@ def test_a_client_goes_on_at_another_server(nats: Nats, said: int) -> None:
         async with served(shared(nats)) as (first, hub), served(shared(nats)) as (second, _), client(first) as one:
             await one.send(bytes(2 * said))
             await accepted(one, said)
+            (live,) = hub.sessions.values()
             async with client(second, back(one)) as again:
                 started = await again.until("session")
                 assert started["received"] == said
                 before = list(one.events)
-                (live,) = hub.sessions.values()
-                await one.send(SILENCE)  # the old server gets more of it
+                with suppress(ConnectionClosed):  # by what it wrote last it may have learned it already
+                    await one.send(SILENCE)  # the old server gets more of it
                 assert await one.rest() == 4001
                 assert one.said("problem")[-1]["kind"] == "taken_over"
                 assert live.id not in hub.sessions
@@ -111,12 +85,66 @@ def test_to_and_fro(nats: Nats) -> None:
     asyncio.run(run())
 
 
-async def status(server: Server) -> str:
-    async with httpx.AsyncClient(trust_env=False) as web:
-        answer = await web.get(f"http://127.0.0.1:{server.port}/readyz")
-        return f"{answer.status_code} {answer.json()['status']}"
+@pytest.mark.parametrize("said", [12_800, 60_800])
+def test_a_draining_server_hands_over(nats: Nats, said: int) -> None:
+    """At once, though it still waits for somebody else; and it takes nothing back from where the session went on."""
+
+    async def run() -> None:
+        async with (
+            served(shared(nats)) as (first, hub),
+            served(shared(nats)) as (second, _),
+            client(first) as one,
+            client(first) as other,
+        ):
+            await other.send(SILENCE)
+            await accepted(other, 16_000)
+            await one.send(bytes(2 * said))
+            await accepted(one, said)
+            session = one.said("session")[0]["session"]
+            slow = next(live for live in hub.sessions.values() if live.id != session)
+            slow.queued_at = 0.0  # as a session that is not in the journal and still has rounds to run
+            hub.scheduler.suspend = lambda live: setattr(live, "suspended", True)  # type: ignore[method-assign]
+            task = asyncio.create_task(drain(hub))
+            assert await one.rest() == 1001
+            assert not task.done()
+            assert await status(first) == "503 draining"
+            async with client(second, back(one)) as again:
+                started = await again.until("session")
+                assert started["received"] == said
+                async with client(first, back(one)) as wrong:
+                    assert await wrong.rest() == 1001
+                await finish_talk(again, said)
+            slow.queued_at = None
+            await task
+        events = in_order(one.events, again.events)
+        assert complete(events)
+        assert text_of(events) == TEXT
+
+    asyncio.run(run())
 
 
+def test_leases_are_given_back(nats: Nats) -> None:
+    async def run() -> None:
+        async with served(shared(nats)) as (second, hub):
+            async with served(shared(nats)) as (first, _), client(first) as one:
+                await one.send(SILENCE)
+                await accepted(one, 16_000)
+                first.should_exit = True
+                assert await one.rest() == 1001
+            journal = hub.journal
+            assert isinstance(journal, NatsJournal)
+            with pytest.raises(KeyNotFoundError):
+                await asyncio.wrap_future(journal._call(journal._stream._leases.get(one.said("session")[0]["session"])))
+            async with client(second, back(one)) as again:
+                await finish_talk(again, (await again.until("session"))["received"])
+        events = in_order(one.events, again.events)
+        assert complete(events)
+        assert text_of(events) == TEXT
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
 def test_captions_go_on_without_nats(nats: Nats, caplog: pytest.LogCaptureFixture) -> None:
     """Its client is told that they are not durable, and of no audio received; later all is written."""
     caplog.set_level(logging.WARNING)
@@ -194,8 +222,11 @@ def test_silence_does_not_fill_the_stream(nats: Nats) -> None:
                 await accepted(one, 16_000 * count)
             journal = hub.journal
             assert isinstance(journal, NatsJournal)
-            info = journal._call(journal._stream._js.stream_info("whispertide-sessions"))
-            assert (await asyncio.wrap_future(info)).state.bytes < 30 * 32_000
+            stream, left = journal._stream._js, 30 * 32_000
+            async with asyncio.timeout(60):  # what is written may not have been heard yet
+                while left >= 30 * 32_000:
+                    info = journal._call(stream.stream_info("whispertide-sessions"))
+                    left = (await asyncio.wrap_future(info)).state.bytes
 
     asyncio.run(run())
 
@@ -208,6 +239,7 @@ def test_nobody_else_resumes_it(nats: Nats) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_no_nats_at_the_start() -> None:
     with pytest.raises(OptionError, match="expected NATS with JetStream"):
         NatsJournal("nats://127.0.0.1:1")

@@ -89,6 +89,7 @@ def test_blocks_find_what_the_pruned_search_finds_in_fewer_runs() -> None:
     assert blocks.runs < single.runs
 
 
+@pytest.mark.slow
 def test_verified_with_a_beam_of_one_is_greedy_in_fewer_runs() -> None:
     (greedy, single), (verified, blocks) = streamed(Greedy()), streamed(Verified(beam=1))
     assert [(word.text, word.start, word.end) for word in verified] == [

@@ -52,6 +52,7 @@ def said(stream: Session) -> str:
     return "".join(word.text for word in stream.transcript.words)
 
 
+@pytest.mark.slow
 def test_in_any_portions_kept_or_lost_the_same_words() -> None:
     straight = Session(RECIPE, executor())
     play(straight, STEP)
@@ -62,6 +63,7 @@ def test_in_any_portions_kept_or_lost_the_same_words() -> None:
         assert said(other) == said(straight)
 
 
+@pytest.mark.slow
 def test_a_restored_session_goes_on_from_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Session(RECIPE, executor())
     stream.push(speech()[: 3 * STEP])

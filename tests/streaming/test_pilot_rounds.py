@@ -80,6 +80,7 @@ def test_silence_is_no_utterance(executor: Any) -> None:
     assert session.transcript.text == ""
 
 
+@pytest.mark.slow
 def test_in_the_background_the_same_is_heard(executor: Any) -> None:
     texts = []
     for where in (executor, HybridExecutor(executor)):

@@ -416,6 +416,7 @@ def test_recorded_plans_give_the_same_results(model: WhisperModel, recipe: Recip
     assert any(cast(Any, pending.result().heard).words for pending in begun)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("search", "share"), [("pruned", 0.3), ("verified", 1.0)])
 def test_rounds_that_change_workers_give_the_same_results(model: WhisperModel, search: str, share: float) -> None:
     """Both workers have decoded; where a round has no reference, the second one has alone."""
@@ -433,6 +434,7 @@ def test_rounds_that_change_workers_give_the_same_results(model: WhisperModel, s
     assert no_workers_are_left()
 
 
+@pytest.mark.slow
 def test_a_larger_share_leaves_the_second_worker_less(model: WhisperModel) -> None:
     """Also behind a prompt that is longer than what is shared: it is read once and not counted."""
     recipe = get_recipe("whisper-streaming").replace(search="pruned", framing="bare", step_s=1, vad=False)
@@ -471,6 +473,7 @@ class CountingGraph:
         return self.graph.run(outputs, inputs)
 
 
+@pytest.mark.slow
 def test_a_transcriber_streams_pipelined_what_early_plans_say_serially(model: WhisperModel) -> None:
     recipe = get_recipe("whisper-streaming").replace(search="greedy", framing="buckets", vad=False)
     samples = load_audio(CLIP)[: 4 * S]

@@ -11,7 +11,7 @@ from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.round import RoundPlan
-from whispertide.streaming.turns import Flight, Request, TurnState, Utterance
+from whispertide.streaming.turn_state import Flight, Request, TurnState, Utterance
 from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import Span
 

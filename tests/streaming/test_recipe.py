@@ -129,7 +129,7 @@ def test_impossible_overrides_are_refused(text: str, message: str) -> None:
     ("recipe", "text", "message"),
     [
         (TIDE, "window_s=21", "window_s between 1 and 20"),
-        (TIDE, "longest_step_s=0.1", "longest_step_s between 0.3 and 30"),
+        (TIDE, "longest_step_s=0.1", "longest_step_s between 0.4 and 30"),
         (TIDE, "rescue_logprob=1", "rescue_logprob between -20 and 0"),
         (TIDE, "truncate=maybe", "truncate to be one of none, last-word, near-end, detector; got 'maybe'"),
         (NPUSPER, "way=4", "way between 1 and 3"),

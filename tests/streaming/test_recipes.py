@@ -63,7 +63,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "collapse": True, "length_cap": True, "allowance": 5, "hard_cap_s": 28.0, "no_speech": 0.9, "loop_guard": True,
     },
     "tide": {
-        "schedule": "adaptive", "step_s": 0.3, "pending_step_s": 0.15, "longest_step_s": 2.0, "framing": "auto",
+        "schedule": "adaptive", "step_s": 0.4, "pending_step_s": 0.15, "longest_step_s": 2.0, "framing": "auto",
         "search": "verified",
         "beam": 1, "policy": "align-att", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,
         "attention_floor": 0.1, "truncate": "near-end", "hold_s": 0.5, "doubt": 0.5, "settle_s": 1.0,
@@ -143,7 +143,7 @@ def test_tide_is_the_same_parts_otherwise() -> None:
         ("whisperflow", BestEffort, 1_600),
         ("simulstreaming", Fixed, 19_200),
         ("npusper", Fixed, 32_000),
-        ("tide", Adaptive, 4_800),
+        ("tide", Adaptive, 6_400),
     ],
 )
 def test_when_the_first_round_is_due(name: str, kind: type, step: int) -> None:

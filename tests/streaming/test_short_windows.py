@@ -16,7 +16,8 @@ from whispertide.streaming.recipes import RECIPES, get_recipe
 from whispertide.streaming.short_windows import as_tuned, choose_framing, encode_seconds
 from whispertide.streaming.stages import SerialExecutor
 
-TIDE = get_recipe("tide")
+AS_IT_IS = get_recipe("tide")
+TIDE = AS_IT_IS.replace(step_s=0.3)
 PADDED = Path(__file__).parents[2] / "models" / "micro-padded.en"
 QUICK_S, SLOW_S = 0.12, 0.42
 
@@ -124,13 +125,13 @@ def padded_model() -> WhisperModel:
     return load(str(PADDED), threads=1).model
 
 
-@pytest.mark.parametrize(("seconds", "framing"), [(QUICK_S, PAD30), (SLOW_S, Zeros(whole_s=10.0))])
+@pytest.mark.parametrize(("seconds", "framing"), [(QUICK_S, PAD30), (SLOW_S, Zeros(whole_s=12.0))])
 def test_a_session_has_what_was_chosen(padded_model: WhisperModel, seconds: float, framing: Framing) -> None:
     stopwatch = Stopwatch(seconds)
     transcriber = Transcriber(padded_model, measure=stopwatch)
     for _ in range(2):
         session = transcriber.session("tide", vad=False, live=True)
-        assert session.recipe == transcriber.framed(TIDE).recipe.replace(vad=False)
+        assert session.recipe == transcriber.framed(AS_IT_IS).recipe.replace(vad=False)
         assert isinstance(session.executor, SerialExecutor)
         assert session.executor.equipment.frame == framing
     assert stopwatch.asked == 1
@@ -168,7 +169,7 @@ def test_a_session_has_what_was_tuned(padded_model: WhisperModel) -> None:
     transcriber = Transcriber(padded_model, measure=lambda model: never())
     assert transcriber.is_known
     session = transcriber.session("tide", vad=False, live=True)
-    assert session.recipe == TIDE.replace(framing="zeros", shift_guard=True, vad=False)
+    assert session.recipe == AS_IT_IS.replace(framing="zeros", shift_guard=True, vad=False)
     assert isinstance(session.executor, SerialExecutor)
     assert session.executor.equipment.frame == Zeros()
 

@@ -86,6 +86,7 @@ def streamed(executor: SerialExecutor, recipe: Recipe, step: int = 8_000) -> tup
 SHORT = {"framing": "buckets", "schedule": "fixed", "step_s": 1.0, "search": "greedy"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "recipe",
     [
@@ -154,6 +155,7 @@ def test_the_padded_repetition_runs_in_chunks_too(model: WhisperModel, unrolled:
     assert chunked.stats.decoder_runs < plain.stats.decoder_runs
 
 
+@pytest.mark.slow
 def test_text_that_outgrows_the_graphs_is_decoded_step_by_step(model: WhisperModel, unrolled: StaticEngine) -> None:
     executor = SerialExecutor(Equipment(model, Padded(), unrolled=unrolled))
     plain, chunked = (

@@ -95,6 +95,7 @@ def test_words_come_out_while_they_are_spoken() -> None:
     assert all(0 <= a.start <= a.end <= b.start + SAMPLE_RATE // 5 for a, b in pairwise(confirmed))
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None, derandomize=True)
 @given(sizes=st.lists(st.integers(400, 40_000), min_size=1, max_size=6))
 def test_portions_do_not_matter(sizes: list[int]) -> None:

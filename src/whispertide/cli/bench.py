@@ -83,9 +83,13 @@ ExcerptOption = Annotated[
     ),
 ]
 CORPORA_HELP = (
-    "talks, noisy, nonspeech (made here), manifest:FILE (your own recordings: docs/guides/compare-your-own-audio.md), "
-    "or librispeech:, tedlium:, meanwhile:, timit:, fleurs: with a folder"
+    "talks, rooms, noisy, nonspeech (made here), manifest:FILE (your own recordings: "
+    "docs/guides/compare-your-own-audio.md), or librispeech:, tedlium:, meanwhile:, timit:, fleurs: with a folder"
 )
+PiecesOption = Annotated[
+    int,
+    typer.Option("--pieces", min=1, metavar="N", help="In how many pieces an excerpt is cut. 1: one long recording."),
+]
 SeedOption = Annotated[int, typer.Option("--seed", help="Of corpora that are made on the spot.")]
 
 
@@ -115,6 +119,7 @@ def run(
     settings: arguments.Changes = None,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
+    pieces: PiecesOption = 16,
     align: Annotated[
         bool,
         typer.Option("--align", help="Word times by forced alignment where nobody knows exact ones; they are marked."),
@@ -143,7 +148,7 @@ def run(
         _names(recipes), _names(models), _names(corpora), _numbers(steps), tuple(settings or ()), _names(peers)
     )
     length_s = DEFAULT_EXCERPT_S if excerpt is None and not quick else excerpt
-    with _runner(output, Setup(clock, quick, length_s, seed, engine, _names(models), align)) as runner:
+    with _runner(output, Setup(clock, quick, length_s, seed, engine, _names(models), align, pieces)) as runner:
         able = prepare(runner, requests)
         if expected := str(estimate(runner, able)):
             say(expected)

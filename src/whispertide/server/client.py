@@ -20,6 +20,9 @@ class Client(Protocol):
     def shut_down(self) -> None:
         """Say that the server stops, and close."""
 
+    def hand_over(self) -> None:
+        """The same, once this connection's session can go on at another server."""
+
     def detach(self, live: LiveSession) -> None:
         """Close if this is the session of that connection: its client is elsewhere."""
 

@@ -105,6 +105,11 @@ class Connection:
         """The server stops: say so and close, after what is to be said anyway."""
         self.problem("shutdown", "the server is stopping; connect again in a moment", fatal=True)
 
+    def hand_over(self) -> None:
+        """The server stops, others do not: the client need not wait here for the sessions of others."""
+        if self.live is not None and self.live.settled:
+            self.shut_down()
+
     def problem(self, kind: base.ProblemKind, message: str, *, fatal: bool) -> None:
         """Tell the client; close if that is fatal."""
         if self._closing:
@@ -136,6 +141,8 @@ class Connection:
                 async with asyncio.timeout_at(began + idle_s):
                     message = await self.transport.receive()
             except TimeoutError:
+                if self.live is not None and self.live.busy and not self.protocol.is_amid:
+                    continue  # it waits for us
                 self.problem("idle", f"expected a whole message within {idle_s:g} s; none came", fatal=True)
                 return
             except MessageTooLargeError:

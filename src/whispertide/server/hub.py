@@ -199,7 +199,7 @@ class Hub:
             return
         live.parked_at = asyncio.get_running_loop().time()
         parked = [other for other in self._of(live.owner) if other.parked_at is not None]
-        if len(parked) > _PARKED * self.options.sessions_of_one:
+        if len(parked) > _PARKED * self.options.sessions_of_one and not self.draining:
             self.drop(min(parked, key=lambda other: (other.accepted, other.parked_at)))
         self._count()
         log.info("session parked", extra={"session": live.id})
@@ -233,7 +233,9 @@ class Hub:
     def is_durable(self, live: LiveSession) -> bool:
         """Whether what is said in this session survives the server, where it should."""
         journal = self.journal
-        return journal is None or not (journal.shared and journal.failing and journal in live.observers)
+        if journal is None or journal not in live.observers:
+            return True
+        return not ((journal.shared and journal.failing) or journal.is_ahead(live))
 
     def has_room(self, live: LiveSession) -> bool:
         """Whether more audio of this session can be taken now."""
@@ -267,13 +269,7 @@ class Hub:
     @property
     def busy(self) -> bool:
         """Whether any session has something to do, to write down, or to say to a client that is there."""
-        return any(
-            live.running
-            or (live.wake is not None and live.outbox.waiting)
-            or (live.safe < live.accepted if live.suspended else live.inbox and not live.ended)
-            or live.queued_at is not None
-            for live in self.sessions.values()
-        )
+        return any(live.busy for live in self.sessions.values())
 
     @property
     def full(self) -> bool:
@@ -356,8 +352,6 @@ class Hub:
             metrics.round_seconds.observe(step.round_s)
             metrics.wait_seconds.observe(done.waited_s)
             metrics.lag.set(seconds(step.behind))
-        metrics.quality.set(self.load.level)
-        metrics.pressure.set(self.load.pressure)
         for entry in step.entries:
             if isinstance(entry, Confirmed):
                 for word in entry.words:
@@ -381,9 +375,10 @@ class Hub:
         self.metrics.parked.set(sum(live.parked_at is not None for live in self.sessions.values()))
 
     async def _sweep(self) -> None:
-        """Sessions whose client did not come back in time are dropped."""
+        """Sessions whose client did not come back in time are dropped. The load is shown, also where nobody speaks."""
         while True:
             await asyncio.sleep(_SWEEP_S)
+            self.metrics.show_load(self.load.level, self.load.pressure, silent=not self.sessions)
             now = asyncio.get_running_loop().time()
             for live in list(self.sessions.values()):
                 if live.parked_at is not None and now - live.parked_at > self.options.limits.resume_s:

@@ -200,6 +200,10 @@ class Journal:
         self._submit(statements, lambda _: written.set_result(None))
         return written if entries else None
 
+    def is_ahead(self, live: LiveSession) -> bool:
+        """Never: while nothing can be written, sessions wait."""
+        return False
+
     def acknowledged(self, live: LiveSession, seq: int) -> None:
         """The client has the events up to `seq`."""
         self._submit([("DELETE FROM entries WHERE session = ? AND seq <= ?", (live.id, seq))])

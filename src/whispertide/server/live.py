@@ -101,6 +101,18 @@ class LiveSession:
         """Samples that came in and that the engine does not have yet."""
         return self.accepted - self.taken
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to do, to write down, or to say to a client that is there."""
+        left = self.safe < self.accepted if self.suspended else bool(self.inbox) and not self.ended
+        unsaid = self.wake is not None and bool(self.outbox.waiting)
+        return left or unsaid or self.running or self.queued_at is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether a suspended session has nothing left to write down or to say: it can go on elsewhere."""
+        return self.suspended and not self.running and self.safe >= self.accepted and not self.outbox.waiting
+
     def put(self, command: Command) -> None:
         """A command from the client; called in the event loop."""
         if isinstance(command, Audio):

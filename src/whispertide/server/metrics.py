@@ -40,6 +40,13 @@ class Metrics:
         self.pressure = Gauge(f"{name}_pressure", "Mean time to finish a round, in steps", registry=registry)
         self.uploads = Counter(f"{name}_uploads", "Files transcribed", ["outcome"], registry=registry)
 
+    def show_load(self, level: int, pressure: float, *, silent: bool) -> None:
+        """How busy the server is now. `silent`: it has no session, so none is behind."""
+        self.quality.set(level)
+        self.pressure.set(pressure)
+        if silent:
+            self.lag.set(0)
+
     def render(self) -> bytes:
         """The page."""
         return generate_latest(self.registry)

@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -51,6 +52,7 @@ class _Job:
     row: Row | None = None
     then: Callable[[], None] = lambda: None
     waits: "Future[None] | None" = None  # a step that is not told before; not while nothing can be written
+    number: int = 0  # of such a step
 
 
 @dataclass(slots=True)
@@ -65,7 +67,11 @@ class _Held:
 
 @dataclass(slots=True)
 class _Writer:
-    """An open session: `last` is its last message."""
+    """An open session: `last` is its last message.
+
+    Of its steps that say something `noted` is the newest, `written` the newest that is there, and `ahead` the newest
+    that was told before it was.
+    """
 
     id: str
     about: About
@@ -75,6 +81,9 @@ class _Writer:
     taken: int = 0  # of the newest state, as `needed`
     needed: int = 0
     lease: int = 0
+    noted: int = 0
+    written: int = 0
+    ahead: int = 0
     jobs: deque[_Job] = field(default_factory=deque)
     held: deque[_Held] = field(default_factory=deque)
     task: "asyncio.Task[None] | None" = None
@@ -104,7 +113,7 @@ class NatsJournal:
         self._renewing = self._call(self._renew())
 
     def close(self) -> None:
-        """Write what waits, then close. What cannot be written now is given up; leases end by themselves."""
+        """Write what waits, then close. What cannot be written now is given up. The leases are given back."""
         self._closing = True
         self._call(self._finish()).result()
         self._stop()
@@ -119,6 +128,10 @@ class NatsJournal:
         tasks = [writer.task for writer in self._writers.values() if writer.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=_CLOSE_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                held = [writer for writer in self._writers.values() if writer.lease]
+                await asyncio.gather(*(self._stream.release(writer.id, writer.lease) for writer in held))
         await self._stream.close()
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
@@ -180,9 +193,16 @@ class NatsJournal:
             return None
         head: dict[str, Any] = {"about": plain_about(writer.about), "entries": plain_entries(live, entries)}
         head |= {"taken": live.commands, "next_seq": live.outbox.next_seq, "needed": needed, "acked": writer.acked}
-        waits: Future[None] | None = Future() if entries and not self.failing else None
-        self._submit(live.id, _Job(Record("step", head, data), waits=waits))
+        waits: Future[None] | None = None
+        if entries:
+            waits, writer.noted = Future(), writer.noted + 1
+        self._submit(live.id, _Job(Record("step", head, data), waits=waits, number=writer.noted))
         return waits
+
+    def is_ahead(self, live: LiveSession) -> bool:
+        """Whether its client may have been told what is not written yet: for then nothing could be."""
+        writer = self._writers.get(live.id)
+        return writer is not None and writer.ahead > writer.written
 
     def acknowledged(self, live: LiveSession, seq: int) -> None:
         """The client has the events up to `seq`; that is written with the next step."""
@@ -246,7 +266,7 @@ class NatsJournal:
             return
         writer.jobs.append(job)
         if self.failing:
-            _told(job)
+            _told_early(writer, job)
         if writer.task is None:
             writer.task = asyncio.create_task(self._write(writer))
 
@@ -278,6 +298,7 @@ class NatsJournal:
             writer.last = await self._until_done(partial(self._stream.append, writer.id, data, last, part, more))
         for job in jobs:
             writer.jobs.popleft()
+            writer.written = max(writer.written, job.number)
             job.then()
             _told(job)
         await self._tidy(writer, record, rows)
@@ -328,7 +349,7 @@ class NatsJournal:
         self.failing = True
         for writer in self._writers.values():
             for job in writer.jobs:
-                _told(job)
+                _told_early(writer, job)
 
     def _lose(self, writer: _Writer, problem: str) -> None:
         """Another server has the session."""
@@ -354,6 +375,11 @@ class NatsJournal:
                     break
                 except FencedError as error:
                     self._lose(writer, str(error))
+
+
+def _told_early(writer: _Writer, job: _Job) -> None:
+    writer.ahead = max(writer.ahead, job.number)  # first: whoever tells it has to know
+    _told(job)
 
 
 def _told(job: _Job) -> None:

@@ -195,6 +195,11 @@ class SessionStream:
                 return await self.take_lease(session, owner)
             raise
 
+    async def release(self, session: str, revision: int) -> None:
+        """Have it no longer; where that fails, another server has it or the lease ends by itself."""
+        with suppress(FencedError, UnreachableError), _reached():
+            await self._leases.delete(session, last=revision)
+
     async def owns(self, session: str) -> bool:
         """Whether its last message is ours, as far as one can know now."""
         with suppress(UnreachableError):

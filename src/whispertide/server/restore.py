@@ -60,8 +60,10 @@ def rebuilt(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
 async def look_up(hub: Hub, journal: "NatsJournal", session: str) -> None:
     """Before a client comes back: have its session here as the shared journal has it, from whichever server.
 
-    Raises `RefusedError` where the journal cannot be asked.
+    Raises `RefusedError` where the journal cannot be asked, or this server is stopping.
     """
+    if hub.draining:  # it may have gone on elsewhere by now, and is not to be taken from there
+        raise RefusedError("shutdown", "the server is stopping; connect again in a moment")
     async with _LOOKING.setdefault(session, asyncio.Lock()):
         await _have(hub, journal, session)
 

@@ -19,11 +19,12 @@ _TICK_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A step that was taken: how long its session waited for it, and what came of it."""
+    """A step that was taken: how long its session waited for it and then for its journal, and what came of it."""
 
     live: LiveSession
     step: Step
     waited_s: float
+    kept_s: float = 0.0
 
 
 class Scheduler:
@@ -35,6 +36,7 @@ class Scheduler:
         self._queue: deque[LiveSession] = deque()
         self._workers = workers
         self._on_done = on_done
+        self.on_step: Callable[[Done], None] | None = None  # is told first
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="round")
         self._ticker: asyncio.Task[None] | None = None
 
@@ -81,19 +83,22 @@ class Scheduler:
         if done.cancelled():
             live.running = False
         elif kept := done.result().kept:
-            written = asyncio.gather(*map(asyncio.wrap_future, kept))
-            written.add_done_callback(lambda _: self._tell(live, since, waited, done.result()))
+            ended, written = self._loop.time(), asyncio.gather(*map(asyncio.wrap_future, kept))
+            written.add_done_callback(lambda _: self._tell(live, since, waited, done.result(), ended))
         else:
             self._tell(live, since, waited, done.result())
         self._dispatch()
 
-    def _tell(self, live: LiveSession, since: float, waited: float, step: Step) -> None:
+    def _tell(self, live: LiveSession, since: float, waited: float, step: Step, ended: float | None = None) -> None:
         """The step is kept, so it may be known. A session that waits for that keeps no worker from the others."""
         live.running = False
         now = self._loop.time()
         if step.rounds:
             self.load.note(now - since, live.asked_recipe.schedule.step_s, now)
-        self._on_done(Done(live, step, waited))
+        done = Done(live, step, waited, 0.0 if ended is None else now - ended)
+        if self.on_step is not None:
+            self.on_step(done)
+        self._on_done(done)
         if step.more or live.inbox:
             self.wake(live)
 

@@ -37,6 +37,7 @@ from whispertide.server.recording import Recorder
 from whispertide.server.restore import look_up, resume_journal
 from whispertide.server.sockets import BoundedWebSockets, check_hooks, http_with_deadlines
 from whispertide.server.tcp import TcpListener
+from whispertide.server.tracing import from_environment
 from whispertide.streaming.recipe import Recipe
 
 log = logging.getLogger("whispertide.server")
@@ -177,14 +178,19 @@ def assemble(
     if work.batch > 1:
         models = {name: batched(model, most=work.batch, lanes=work.workers) for name, model in models.items()}
     hub = Hub(models, recipe, options, version=__version__, journal=journal, record=record)
+    last = contextlib.ExitStack()
+    if (traces := from_environment()) is not None:
+        hub.scheduler.on_step = traces.step_taken
+        last.callback(traces.close)
     if journal is None:
-        return hub, lambda: None
+        return hub, last.close
+    last.callback(journal.close)
     if isinstance(journal, Journal):
         hub.at_start = partial(resume_journal, hub, journal)
     else:
         hub.look_up = partial(look_up, hub, journal)
         journal.lost = hub.lose
-    return hub, journal.close
+    return hub, last.close
 
 
 def _journal(where: str) -> "Journal | NatsJournal":
@@ -213,6 +219,9 @@ async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(hub.options.drain_s):
             while hub.busy and not hurry():
+                if hub.journal is not None and hub.journal.shared:
+                    for connection in list(hub.connections):
+                        connection.hand_over()
                 await asyncio.sleep(_POLL_S)
     for connection in list(hub.connections):
         connection.shut_down()

@@ -98,6 +98,9 @@ class SessionJournal(Observer, Protocol):
     def acknowledged(self, live: LiveSession, seq: int) -> None:
         """The client has the events up to `seq`."""
 
+    def is_ahead(self, live: LiveSession) -> bool:
+        """Whether its client may have been told what is not written yet."""
+
     def kept(self) -> Iterator[Kept]:
         """The sessions that this server is to go on with when it starts."""
 

@@ -6,17 +6,16 @@ on the gate's events and the rounds' ends, not on the portions of audio: a gate 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.errors import SessionError
 from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unheard
-from whispertide.model.engine import EncoderState
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.searches import Search
+from whispertide.streaming.turn_state import Flight, Request, TurnState, Utterance
 from whispertide.types import align_down, to_samples
 
 
@@ -25,116 +24,6 @@ class Emit(Protocol):
 
     def __call__(self, kind: type[Event], at: int, **values: Any) -> None:
         """Number the event and keep it for whoever asks next."""
-
-
-@dataclass(slots=True)
-class Utterance:
-    """The stretch of speech being worked on.
-
-    known      how much audio it took to know of it
-    policy     the policy's state
-    keep_from  the first sample that is still needed
-    last_end   where the newest planned round ends; at first, where the utterance begins
-    end        its last sample, once that is known; `closed_at` is how much audio it took to know
-    spoken     whether any of its words is confirmed
-    spent      how long the newest round that came back was computed, in samples; 0 where audio does not come live
-    pending    whether that round guessed words that are not confirmed
-    due_at     how much audio there was when its next round came due; None: it has not yet
-    encoder    what the encoder carries from the newest round that came back to the next: no more than a cache, since
-               the audio of the next window gives the same
-    """
-
-    start: int
-    known: int
-    policy: Any
-    keep_from: int
-    last_end: int
-    end: int | None = None
-    closed_at: int = 0
-    last_planned: bool = False
-    spoken: bool = False
-    spent: int = 0
-    pending: bool = False
-    due_at: int | None = None
-    encoder: EncoderState | None = None
-
-    def copy(self) -> "Utterance":
-        """An independent copy."""
-        return replace(self, policy=self.policy.copy())
-
-
-@dataclass(frozen=True, slots=True)
-class Flight:
-    """A round that was planned and has not come back. `at` goes into its events; the rest is for taking it back."""
-
-    plan: RoundPlan
-    at: int
-    last_end: int
-    recorded: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The caller wants everything before sample `at` confirmed and, for "finish", nothing after it."""
-
-    kind: Literal["flush", "finish"]
-    at: int
-
-
-@dataclass(slots=True)
-class TurnState:
-    """All that is remembered.
-
-    floor       end of the last utterance: the next one begins there or later
-    stale       rounds in flight whose results no longer matter
-    boundaries  ends of all rounds so far but those that ended an utterance; `loads` are what computing took of the
-                steps to them
-    """
-
-    received: int = 0
-    floor: int = 0
-    gate_events: list[GateEvent] = field(default_factory=list)
-    utterance: Utterance | None = None
-    in_flight: list[Flight] = field(default_factory=list)
-    stale: set[int] = field(default_factory=set)
-    requests: list[Request] = field(default_factory=list)
-    boundaries: list[int] = field(default_factory=list)
-    loads: list[int] = field(default_factory=list)
-    next_round: int = 0
-    ended: bool = False
-
-    @property
-    def finishing(self) -> bool:
-        """Whether the end of the session was asked for."""
-        return any(request.kind == "finish" for request in self.requests)
-
-    def take_back(self) -> None:
-        """Forget the newest round in flight, as if it had not been planned."""
-        flight = self.in_flight.pop()
-        assert self.utterance is not None
-        self.utterance.last_end = flight.last_end
-        self.utterance.last_planned = False
-        if flight.recorded:
-            self.boundaries.pop()
-            self.loads.pop()
-
-    def forget(self) -> None:
-        """Let go of `boundaries` and `loads`, but of those that can still be taken back."""
-        done = len(self.boundaries) - sum(flight.recorded for flight in self.in_flight)
-        del self.boundaries[:done], self.loads[:done]
-
-    def copy(self) -> "TurnState":
-        """An independent copy; values that never change are shared."""
-        return replace(
-            self,
-            gate_events=list(self.gate_events),
-            utterance=self.utterance and self.utterance.copy(),
-            in_flight=list(self.in_flight),
-            stale=set(self.stale),
-            requests=list(self.requests),
-            boundaries=list(self.boundaries),
-            loads=list(self.loads),
-        )
 
 
 class Turns:

@@ -55,6 +55,7 @@ def compressed(toy: WhisperModel, tmp_path_factory: pytest.TempPathFactory) -> t
     return folder, compress(toy, folder, OPTIONS, [])
 
 
+@pytest.mark.slow
 def test_it_is_as_small_as_wanted(compressed: tuple[Path, Any], toy: WhisperModel) -> None:
     folder, report = compressed
     size = (folder / "model.safetensors").stat().st_size
@@ -167,6 +168,7 @@ def test_measuring_goes_on_after_an_interrupt(toy: WhisperModel) -> None:
     assert run(Interrupted(0)) == found
 
 
+@pytest.mark.slow
 def test_samples_are_windows_with_text() -> None:
     from whispertide.audio.file import load_audio
     from whispertide.checkpoint.names import BUNDLED_DIR

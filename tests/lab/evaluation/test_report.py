@@ -57,6 +57,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "charts", lambda cells: [])
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     for step in (0.5, 1.0):

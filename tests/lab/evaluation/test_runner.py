@@ -108,7 +108,7 @@ def test_an_excerpt_is_measured_whole(tmp_path: Path, setup: Setup, count: int) 
     ("encode_s", "framing", "changes"),
     [
         (0.12, "pad30", ("framing=pad30",)),
-        (0.42, "zeros", ("framing=zeros", "zeros_s=1", "whole_s=10", "shift_guard=true")),
+        (0.42, "zeros", ("framing=zeros", "zeros_s=1", "whole_s=12", "shift_guard=true")),
     ],
 )
 def test_a_cell_says_how_its_windows_were_framed(

@@ -110,6 +110,7 @@ def test_the_cost_is_a_row_for_each_length_and_one_for_all() -> None:
     assert len(outcome.plots) == 2
 
 
+@pytest.mark.slow
 def test_a_stream_is_charged_for_new_frames_and_their_past(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     samples = load_audio(CLIP)
     talk = Utterance("u", (), seconds(len(samples)), lambda: samples, exact_times=True)

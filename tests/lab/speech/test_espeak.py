@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import espeakng_loader
@@ -78,6 +79,20 @@ def test_word_times_are_those_of_the_sound(voice: str) -> None:
         spoken = speaker.speak(text)
         assert spoken is not None
         assert_times_fit(spoken, text)
+
+
+def test_breath_is_the_same_at_another_time() -> None:
+    """In a process of its own, as talks are made: the noise of this voice is drawn."""
+    code = (
+        "import hashlib; from whispertide.lab.speech.espeak import EspeakSpeaker\n"
+        "spoken = EspeakSpeaker('en-us+f3', rate=150, pitch=50).speak('The house was cold.')\n"
+        "print(hashlib.sha256(spoken.samples.tobytes()).hexdigest())"
+    )
+    found = set()
+    for _ in range(2):
+        found.add(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+        time.sleep(1.1)  # espeak-ng's seed is the time in seconds
+    assert len(found) == 1
 
 
 def test_a_slower_voice_takes_longer() -> None:

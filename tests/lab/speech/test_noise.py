@@ -6,6 +6,7 @@ from whispertide.lab.speech.noise import (
     colored,
     convolve,
     decibels,
+    microphone,
     rms,
     room,
     to_int16,
@@ -69,3 +70,13 @@ def test_every_kind_is_seeded_and_within_full_scale(kind: str) -> None:
 
 def test_rounding_cuts_what_is_too_loud() -> None:
     assert to_int16(np.array([2.0, -2.0, 0.5])).tolist() == [32767, -32768, 16384]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_microphone_takes_the_depths_away_and_delays_nothing(seed: int) -> None:
+    response = microphone(np.random.RandomState(seed))
+    energy = np.cumsum(response**2) / np.sum(response**2)
+    assert energy[16] > 0.8  # within a millisecond
+    gain = np.abs(np.fft.rfft(response, 2 * 16000))
+    assert gain[2 * 30] < 0.3 * gain[2 * 1000]
+    assert gain[2 * 7900] < gain[2 * 3000]

@@ -53,6 +53,7 @@ def test_sentences_are_reserved_and_timed_and_the_first_ones_stay(
     np.testing.assert_array_equal(one[0].audio(), two[0].audio())
 
 
+@pytest.mark.slow
 def test_a_lost_recording_is_made_again_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     corpus = open_sentences("grammar", PAIR[:1], 2)

@@ -109,6 +109,7 @@ def test_the_seed_decides() -> None:
     assert spoken(1, 0) != spoken(1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_flite")
 def test_another_seed_gives_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(talks, "QUICK_TALKS", 1)
@@ -134,6 +135,7 @@ def test_the_hash_is_the_same_on_another_machine(flite: bool, tmp_path: Path, mo
     assert here.hash == known or known is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_flite")
 def test_the_beginning_of_a_talk_is_that_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))

@@ -274,6 +274,7 @@ def folder(tmp_path: Path, checkpoint: Checkpoint) -> Path:
     return model_folder(tmp_path / "model", checkpoint)
 
 
+@pytest.mark.slow
 def test_the_command_trains_and_goes_on(tmp_path: Path, folder: Path, speech: Path) -> None:
     common = (folder, "--data", speech, "--run", tmp_path / "run", "--batch", 4, "--rank", 2, "-j", 0, "--chunk", 0.3)
     result = command(*common, "--steps", 1)

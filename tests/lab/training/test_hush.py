@@ -107,6 +107,7 @@ def test_the_gradient_is_zero_where_the_floor_of_loud_speech_hides_it(shards: Sh
     assert not hush.grad[600:].any()
 
 
+@pytest.mark.slow
 def test_the_loss_falls_on_a_fixed_batch(tmp_path: Path, shards: Shards) -> None:
     bundled = load_network(nano())
     run = trainer(bundled, shards, tmp_path / "run", rate=0.03, steps=40)
@@ -181,6 +182,7 @@ def command(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["train", "hush", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path) -> None:
     path = tmp_path / "hush.npz"
     common = (

@@ -228,6 +228,7 @@ def spoken(trainer: Any, batch: Batch) -> Any:
         return trainer.vocabulary.logits(hidden.flatten(0, 1), trainer.network.decoder.embed_tokens.weight)
 
 
+@pytest.mark.slow
 def test_what_was_known_is_kept(speech: Path, tmp_path: Path) -> None:
     moved = {}
     for keep in (0.0, 3000.0):  # a network that knows nothing spreads thin, so distances are small

@@ -246,6 +246,7 @@ def test_a_short_recording_is_padded_with_zeros(seed: int, silent: bool) -> None
     assert bool(made.text) <= (end > 0)
 
 
+@pytest.mark.slow
 def test_short_recordings_end_anywhere_and_are_as_many_as_asked_for() -> None:
     options = WindowOptions(silent=1.0, short=0.5, augmentation=Augmentation.none())
     ends = []

@@ -10,6 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
+from whispertide.lab.evaluation.corpora.parts import PIECES
 from whispertide.options import EngineOptions
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
@@ -29,6 +30,7 @@ class Setup:
     """What all cells of a run share.
 
     excerpt_s   only so much of each corpus, infinity: all of it; None: a minute in a quick run, else all
+    pieces      of each excerpt, in as many voices
     align       words without exact times are placed by forced alignment with the first model
     """
 
@@ -39,6 +41,7 @@ class Setup:
     engine: EngineOptions = field(default_factory=EngineOptions)
     models: tuple[str, ...] = ("nano.en",)
     align: bool = False
+    pieces: int = PIECES
 
     @property
     def length_s(self) -> float | None:

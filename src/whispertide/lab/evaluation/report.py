@@ -20,7 +20,7 @@ from whispertide.lab.speech.utterance import ALIGNED
 
 TIMED = "timed"  # live or simulated
 SYNTHETIC = (
-    "Corpora called talks and noisy are synthetic speech, with the synthesizer's exact word times. "
+    "Corpora called talks, rooms and noisy are synthetic speech, with the synthesizer's exact word times. "
     "Times are from the moment a word ended in the audio to the moment it was shown. Nothing is clamped or rounded."
 )
 DOUBT = " !"

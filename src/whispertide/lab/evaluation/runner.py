@@ -119,8 +119,9 @@ class Runner:
         if (name, languages) not in self._corpora:
             from whispertide.lab.evaluation.corpora import open_corpus
 
-            corpus: Corpus = open_corpus(name, quick=self.quick, seed=self.setup.seed, length_s=self.setup.length_s)
-            part, left_out = part_of(corpus, languages, self.setup.length_s, writer=Path(model).name)
+            length_s, pieces = self.setup.length_s, self.setup.pieces
+            corpus: Corpus = open_corpus(name, quick=self.quick, seed=self.setup.seed, length_s=length_s, pieces=pieces)
+            part, left_out = part_of(corpus, languages, length_s, pieces, writer=Path(model).name)
             for line in left_out:
                 self.watch.say(line)
             self._corpora[name, languages] = self._aligned(part) if self.setup.align else part

@@ -110,6 +110,7 @@ class EspeakSpeaker:
         self._hertz: int = self._library.espeak_Initialize(_SYNCHRONOUS, 0, where, _OPTIONS)
         if self._hertz <= 0:
             raise CorpusError(_no_data(data))
+        self._library.espeak_ng_SetRandSeed(ctypes.c_long(0))  # the time, which it begins with, is heard as breath
         if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
             raise CorpusError(
                 f"expected a voice that espeak-ng has; it does not know {voice} (see voices and lang in its data)"

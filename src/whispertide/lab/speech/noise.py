@@ -62,6 +62,27 @@ def room(dice: Dice, decay_s: float, direct_db: float) -> Sound:
     return tail
 
 
+def microphone(dice: Dice) -> Sound:
+    """Impulse response of a cheap microphone: little below 60 to 200 Hz, more around 2 to 5 kHz, less above 5 to 8 kHz.
+
+    Of minimum phase (Oppenheim, Schafer, "Discrete-Time Signal Processing", by the cepstrum), so that words stay where
+    they are. 64 ms.
+    """
+    size = SAMPLE_RATE * 64 // 1000
+
+    def between(low: float, high: float) -> float:
+        return float(low + (high - low) * dice.random_sample())
+
+    hertz = np.maximum(np.fft.rfftfreq(size, 1 / SAMPLE_RATE), 1.0)
+    low_hz, high_hz, peak_hz, peak_db = between(60, 200), between(5000, 8000), between(2000, 5000), between(0, 6)
+    gain = 1 / np.sqrt(1 + (low_hz / hertz) ** 4) / np.sqrt(1 + (hertz / high_hz) ** 4)
+    gain *= 10 ** (peak_db / 20 * np.exp(-(np.log2(hertz / peak_hz) ** 2)))
+    cepstrum = np.fft.irfft(np.log(np.maximum(gain, 1e-3)), size)
+    cepstrum[1 : size // 2] *= 2
+    cepstrum[size // 2 + 1 :] = 0
+    return np.fft.irfft(np.exp(np.fft.rfft(cepstrum)), size)
+
+
 def convolve(sound: Sound, response: Sound) -> Sound:
     """`sound` heard through `response`, as long as `sound`; by overlap-add, so that memory stays small."""
     size = 1 << (16 * SAMPLE_RATE + len(response)).bit_length()

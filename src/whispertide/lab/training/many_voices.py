@@ -9,7 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from whispertide.lab.evaluation.corpora.noisy import condition, degrade, word_spans
+from whispertide.lab.evaluation.corpora import conditions
+from whispertide.lab.evaluation.corpora.degraded import word_spans
 from whispertide.lab.speech.cached import Reference
 from whispertide.lab.speech.noise import KINDS
 from whispertide.lab.speech.talks import QUICK_TALKS, open_short_talks, talk_plan
@@ -35,6 +36,6 @@ def many_voices(seed: int, kinds: Sequence[str] = CHOICES) -> list[tuple[str, Ca
 
 def _noisy(utterance: Utterance, reference: Reference, seed: int, number: int) -> FloatArray:
     audio = utterance.audio().astype(np.float64)
-    done, dice = condition(seed, number), np.random.RandomState([seed % 2**32, number])
+    done, dice = conditions.noisy(seed, number), np.random.RandomState([seed % 2**32, number])
     noise = KINDS.get(done.noise, KINDS["pink"])(len(audio), dice)  # babble would need other talks
-    return degrade(audio, noise, word_spans(reference), done, dice).astype(np.float32)
+    return conditions.degrade(audio, noise, word_spans(reference), done, dice).astype(np.float32)

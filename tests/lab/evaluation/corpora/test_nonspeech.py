@@ -29,6 +29,7 @@ def test_the_seed_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert made("here", 1) != made("here", 0)
 
 
+@pytest.mark.slow
 def test_the_hash_is_the_same_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Written down on one machine, made here, and made here without vector instructions."""
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "here"))

@@ -32,11 +32,17 @@ def test_readers_want_a_folder(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", MADE)
 def test_what_is_made_has_no_folder(kind: str) -> None:
-    with pytest.raises(OptionError, match="is made"):
+    with pytest.raises(OptionError, match="noisy:10" if kind == "noisy" else "is made"):
         open_corpus(f"{kind}:/tmp")
 
 
-@pytest.mark.parametrize("kind", ["talks", "noisy"])
+@pytest.mark.parametrize("ratio", ["", "61", "-21", "10.5"])
+def test_ratios_that_are_none(ratio: str) -> None:
+    with pytest.raises(OptionError, match=r"whole dB, -20 to 60"):
+        check_corpus(f"noisy:{ratio}")
+
+
+@pytest.mark.parametrize("kind", ["talks", "rooms", "noisy", "noisy:10"])
 def test_a_missing_synthesizer_is_said(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

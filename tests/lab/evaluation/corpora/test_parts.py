@@ -137,6 +137,7 @@ def test_by_turns() -> None:
     assert by_turns([]) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 4000), st.lists(st.sampled_from("abcdef"), min_size=32, max_size=32))
 def test_of_the_beginnings_an_excerpt_is_what_it_is_of_the_whole(length_s: int, groups: list[str]) -> None:
@@ -174,3 +175,23 @@ class Fixed:
 def test_beginnings_are_of_as_many_voices_as_can_be() -> None:
     assert Beginnings(3, 100).places("abacb") == [0, 1, 3]
     assert Beginnings(9, 100).places("ab") == [0, 1]
+
+
+def test_an_excerpt_in_few_long_pieces() -> None:
+    corpus = Talks((300, 700, 650, 700))
+    usual, long = Excerpt(corpus, 1200), Excerpt(corpus, 1200, 2)
+    assert [item.seconds for item in long.utterances()] == pytest.approx([300, 599, 301], abs=2)
+    assert (
+        len({usual.hash, long.hash}) == len({usual.name, long.name}) == len({part_label(usual), part_label(long)}) == 2
+    )
+    assert part_label(long) == " 1200 s in 2"
+    with pytest.raises(OptionError, match="at least 1 piece"):
+        Excerpt(corpus, 1200, 0)
+
+
+def test_more_talks_are_made_than_there_are_long_pieces() -> None:
+    found = beginnings_for(1200, 2)
+    assert found is not None
+    assert found.samples == 600 * SAMPLE_RATE
+    assert found.count * 240 >= 1200
+    assert beginnings_for(1200, 1) is None

@@ -87,6 +87,7 @@ def test_a_peer_in_its_own_process(log: Path) -> None:
     assert [line for line in log.read_text().split() if line == "8000"] == ["8000"]
 
 
+@pytest.mark.slow
 def test_a_peers_memory_is_its_own_and_not_that_of_who_starts_it(log: Path) -> None:
     ballast = np.ones(40_000_000)  # 320 MB
     trace = run_one("whisper.cpp", NANO, utterance(1600))

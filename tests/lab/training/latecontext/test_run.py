@@ -53,6 +53,7 @@ def test_intents_are_kept_with_the_sound(shards: Shards) -> None:
     assert shards[3].intent == command(3).intent
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_is_the_run_that_was_not(shards: Shards, tmp_path: Path) -> None:
     whole = open_trainer(shards, OPTIONS, tmp_path / "whole")
     assert whole.run(lambda step, figures: None)
@@ -64,6 +65,7 @@ def test_a_run_that_was_stopped_is_the_run_that_was_not(shards: Shards, tmp_path
     assert weights(resumed) == weights(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["late", "branchformer", "conformer"])
 def test_every_kind_learns(kind: Kind, shards: Shards, tmp_path: Path) -> None:
     options = replace(OPTIONS, dims=replace(DIMS, kind=kind), steps=40, epoch=20)

@@ -9,21 +9,24 @@ from importlib import import_module
 from pathlib import Path
 
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.evaluation.corpora.parts import beginnings_for
+from whispertide.lab.evaluation.corpora.parts import PIECES, beginnings_for
 from whispertide.lab.speech.utterance import Corpus
 
-SPOKEN = ("talks", "noisy")  # made with speech synthesizers
+SPOKEN = ("talks", "rooms", "noisy")  # made with speech synthesizers
 MADE = (*SPOKEN, "nonspeech")
+RATIOS_DB = (-20, 60)  # of speech to noise that may be asked for
 READ = ("manifest", "librispeech", "tedlium", "meanwhile", "timit", "fleurs")
 
 
-def open_corpus(spec: str, *, quick: bool = False, seed: int = 0, length_s: float | None = None) -> Corpus:
+def open_corpus(
+    spec: str, *, quick: bool = False, seed: int = 0, length_s: float | None = None, pieces: int = PIECES
+) -> Corpus:
     """The corpus that `spec` names: one of `MADE`, or one of `READ` with the path of its folder: "timit:PATH"
-    ("manifest:PATH" also takes a manifest as for training).
+    ("manifest:PATH" also takes a manifest as for training). "noisy:10" is at a ratio of 10 dB of speech to noise.
 
     What is made is made on first use, with a progress bar, and kept in the cache directory. `quick` gives some
     minutes of it; the seed chooses which talks and sounds are made and which part of a folder a quick run reads.
-    `length_s` is how much of it an excerpt will take: no more is made than that needs.
+    `length_s` is how much of it an excerpt will take, in so many `pieces`: no more is made than that needs.
 
     Raises `OptionError` for a name that is not known or a path that is missing or one too many, `CorpusError` where a
     tool or a folder is missing or not as expected, `AudioFileError` for a file that is no audio.
@@ -31,8 +34,8 @@ def open_corpus(spec: str, *, quick: bool = False, seed: int = 0, length_s: floa
     kind, path = _parsed(spec)
     if kind in READ:
         return _opener(kind)(path, quick=quick, seed=seed)
-    beginnings = None if length_s is None or quick else beginnings_for(length_s)
-    return _opener(kind)(quick=quick, seed=seed, beginnings=beginnings)
+    beginnings = None if length_s is None or quick else beginnings_for(length_s, pieces)
+    return _opener(kind)(*filter(None, [path]), quick=quick, seed=seed, beginnings=beginnings)
 
 
 def check_corpus(spec: str) -> None:
@@ -49,7 +52,9 @@ def check_corpus(spec: str) -> None:
 def _parsed(spec: str) -> tuple[str, str]:
     """The kind of a corpus, and its path; none for one that is made. Raises `OptionError`."""
     kind, colon, path = spec.partition(":")
-    if kind in MADE and colon:
+    if kind == "noisy":
+        _check_ratio(path, colon)
+    elif kind in MADE and colon:
         raise OptionError(f"expected {kind!r} alone; got {spec!r}: this corpus is made, not read from a folder")
     if kind in READ and not path:
         raise OptionError(f"expected the folder of this corpus: '{kind}:PATH'; got {spec!r}")
@@ -59,11 +64,23 @@ def _parsed(spec: str) -> tuple[str, str]:
     return kind, path
 
 
+def _check_ratio(text: str, colon: str) -> None:
+    """Raise `OptionError` unless it is a ratio that may be asked for, or nothing is asked for."""
+    least, most = RATIOS_DB
+    try:
+        fits = not colon or least <= int(text) <= most
+    except ValueError:
+        fits = False
+    if not fits:
+        raise OptionError(
+            f"expected a ratio of speech to noise in whole dB, {least} to {most}, such as noisy:10, or noisy alone "
+            f"(5 to 20 dB); got {text!r}"
+        )
+
+
 def _opener(kind: str) -> Callable[..., Corpus]:
-    if kind in READ[1:]:
-        module = "lab.evaluation.corpora.published"
-    else:
-        module = "lab.speech.talks" if kind == "talks" else f"lab.evaluation.corpora.{kind}"
+    modules = {"talks": "lab.speech.talks", **dict.fromkeys(("rooms", "noisy"), "lab.evaluation.corpora.degraded")}
+    module = modules.get(kind, f"lab.evaluation.corpora.{'published' if kind in READ[1:] else kind}")
     found: Callable[..., Corpus] = getattr(import_module(f"whispertide.{module}"), f"open_{kind}")
     return found
 

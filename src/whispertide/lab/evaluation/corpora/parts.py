@@ -11,33 +11,36 @@ from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.speech.utterance import Beginnings, Corpus, Utterance, by_turns
 from whispertide.types import seconds, to_samples
 
-PIECES = 16  # of an excerpt: so many voices where there are as many
+PIECES = 16  # of an excerpt as a rule: so many voices where there are as many
 SHORTEST_S = 20.0  # of a piece; the last may be half of that
-_LONGEST_BEGINNING_S = 240.0  # talks are longer than that
+_SHORTEST_TALK_S = 240.0  # talks are longer than that
+_LONGEST_BEGINNING_S = 900.0  # and most are shorter than that
 _SPARE = 2  # recordings: pieces end with a word, so that a little is missing of each
 
 
 class Excerpt:
     """So many seconds of a corpus, in as many voices as there is room for: the beginnings of its utterances.
 
-    Group after group gives one utterance, in the corpus's order, until the time is up. A piece is a sixteenth of the
-    excerpt but at least 20 s, or longer where the corpus has too few utterances; it ends after a word. An utterance
-    whose words have no times cannot be cut: it is taken whole, or left out.
+    Group after group gives one utterance, in the corpus's order, until the time is up. It is cut into `pieces`, as a
+    rule, but none is shorter than 20 s, and they are longer where the corpus has too few utterances; each ends after a
+    word. An utterance whose words have no times cannot be cut: it is taken whole, or left out.
     """
 
-    def __init__(self, corpus: Corpus, length_s: float) -> None:
+    def __init__(self, corpus: Corpus, length_s: float, pieces: int = PIECES) -> None:
         if length_s <= 0:
             raise OptionError(f"expected an excerpt of more than 0 s; got {length_s:g}")
+        if pieces < 1:
+            raise OptionError(f"expected an excerpt in at least 1 piece; got {pieces}")
         self._corpus = corpus
-        self.length_s = length_s
+        self.length_s, self.pieces = length_s, pieces
         self._length = to_samples(length_s)
-        self.name = f"{corpus.name}-{length_s:g}s"
-        self.hash = _hash(corpus, self._length, PIECES, SHORTEST_S)
+        self.name = f"{corpus.name}-{length_s:g}s" + (f"-in-{pieces}" if pieces != PIECES else "")
+        self.hash = _hash(corpus, self._length, pieces, SHORTEST_S)
 
     def utterances(self) -> Iterator[Utterance]:
         """In the corpus's order. Raises `CorpusError` where nothing fits."""
         every = list(self._corpus.utterances())
-        piece = _piece([to_samples(utterance.seconds) for utterance in every], self._length)
+        piece = _piece([to_samples(utterance.seconds) for utterance in every], self._length, self.pieces)
         left = self._length
         chosen: dict[int, Utterance] = {}
         for place in by_turns([utterance.group for utterance in every]):
@@ -53,12 +56,13 @@ class Excerpt:
         return (chosen[place] for place in sorted(chosen))
 
 
-def beginnings_for(length_s: float) -> Beginnings | None:
+def beginnings_for(length_s: float, pieces: int = PIECES) -> Beginnings | None:
     """What must be made for an excerpt of so many seconds; None where that is the whole corpus."""
-    piece_s = max(length_s / PIECES, SHORTEST_S)
+    piece_s = max(length_s / pieces, SHORTEST_S)
     if length_s <= 0 or piece_s > _LONGEST_BEGINNING_S:
         return None
-    return Beginnings(ceil(length_s / piece_s) + _SPARE, to_samples(piece_s))
+    # a talk may end before its piece is full; then others have to make up for it
+    return Beginnings(ceil(length_s / min(piece_s, _SHORTEST_TALK_S)) + _SPARE, to_samples(piece_s))
 
 
 class InLanguages:
@@ -76,7 +80,7 @@ class InLanguages:
 
 
 def part_of(
-    corpus: Corpus, languages: Collection[str], length_s: float | None, *, writer: str
+    corpus: Corpus, languages: Collection[str], length_s: float | None, pieces: int = PIECES, *, writer: str
 ) -> tuple[Corpus, list[str]]:
     """What is in some languages, and of that so many seconds (None, or no more than there is: all); and what is left
     out, a line each. `writer` is the name of the model that writes these languages.
@@ -97,21 +101,23 @@ def part_of(
             f"{len(whole)} recordings of {corpus.name} are longer than {length_s:g} s and, without word times, cannot "
             "be cut: they are left out; --excerpt all takes everything"
         )
-    return Excerpt(corpus, length_s), left_out
+    return Excerpt(corpus, length_s, pieces), left_out
 
 
 def part_label(corpus: Corpus) -> str:
     """How much of a corpus it is, to stand after its name."""
-    return f" {corpus.length_s:g} s" if isinstance(corpus, Excerpt) else ""
+    if not isinstance(corpus, Excerpt):
+        return ""
+    return f" {corpus.length_s:g} s" + (f" in {corpus.pieces}" if corpus.pieces != PIECES else "")
 
 
 def _hash(corpus: Corpus, *facts: object) -> str:
     return hashlib.sha256(repr((corpus.hash, *facts)).encode()).hexdigest()[:12]
 
 
-def _piece(lengths: Sequence[int], wanted: int) -> int:
+def _piece(lengths: Sequence[int], wanted: int, pieces: int) -> int:
     """How much of each utterance is taken, at most, so that all together are as long as wanted."""
-    piece = max(wanted // PIECES, to_samples(SHORTEST_S))
+    piece = max(wanted // pieces, to_samples(SHORTEST_S))
     while sum(min(piece, length) for length in lengths) < min(wanted, sum(lengths)):
         piece += piece // 16
     return piece

@@ -1,14 +1,14 @@
+"""What is done to talks, on made-up sounds."""
+
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from whispertide.lab.evaluation.corpora.noisy import NOISES, Condition, condition, degrade, open_noisy
+from whispertide.lab.evaluation.corpora.conditions import NOISES, TONES, Condition, degrade, noisy, recorded
 from whispertide.lab.speech.noise import Sound, rms
-from whispertide.lab.speech.talks import TALKS, open_talks
-from whispertide.lab.speech.utterance import Beginnings
-from whispertide.types import SAMPLE_RATE, Span
+from whispertide.lab.speech.talks import TALKS
+from whispertide.types import Span
 
 WORDS = [Span(8000, 16000), Span(24000, 40000)]
 
@@ -51,28 +51,34 @@ def test_nothing_is_louder_than_full_scale() -> None:
 
 
 def test_conditions_are_spread_alike_over_known_and_held_out_voices() -> None:
-    done = [condition(0, number) for number in range(TALKS)]
+    done = [noisy(0, number) for number in range(TALKS)]
     known, held_out = (Counter((each.noise, each.ratio_db) for each in done[side::2]) for side in (0, 1))
     assert known == held_out
     assert {each.noise for each in done} == set(NOISES)
     assert {each.ratio_db for each in done} == {5.0, 10.0, 15.0, 20.0}
     assert 0.2 < sum(each.decay_s == 0 for each in done) / TALKS < 0.5
-    assert condition(1, 0) != condition(0, 0)
+    assert noisy(1, 0) != noisy(0, 0)
 
 
-@pytest.mark.slow
-def test_noisy_talks_keep_words_and_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
-    monkeypatch.setenv("PATH", "")  # without flite, which takes longer
-    some = Beginnings(3, 5 * SAMPLE_RATE)
-    clean, noisy = open_talks(beginnings=some), open_noisy(beginnings=some)
-    assert len(list(noisy.utterances())) == 3
-    assert clean.hash != noisy.hash
-    for one, other in zip(clean.utterances(), noisy.utterances(), strict=True):
-        assert one.words == other.words
-        assert other.exact_times
-        assert one.group == other.group
-        assert one.seconds == other.seconds
-        assert rms(one.audio().astype(float)) != pytest.approx(rms(other.audio().astype(float)), rel=0.01)
-    (tmp_path / "corpora" / noisy.folder.name / "noisy-02.flac").unlink()
-    assert open_noisy(beginnings=some).hash == noisy.hash
+def test_a_ratio_may_be_the_same_for_all() -> None:
+    usual, asked = ([noisy(0, number, ratio_db) for number in range(TALKS)] for ratio_db in (None, 12.0))
+    assert {each.ratio_db for each in asked} == {12.0}
+    assert [each.noise for each in usual] == [each.noise for each in asked]
+    assert [each.decay_s for each in usual] == [each.decay_s for each in asked]
+
+
+def test_rooms_are_quiet_and_differ() -> None:
+    done = [recorded(0, number) for number in range(TALKS)]
+    assert {each.noise for each in done} == set(TONES)
+    assert all(each.microphone and each.decay_s > 0 and 30 <= each.ratio_db <= 45 for each in done)
+    assert len({each.decay_s for each in done}) == TALKS
+
+
+def test_a_microphone_colours_and_keeps_loudness_and_place() -> None:
+    flat, coloured = (Condition("white", 40, 0.0, 6.0, 0.0, -26.0, microphone) for microphone in (False, True))
+    heard = [degrade(speech(), np.zeros(48000), WORDS, each, dice()) for each in (flat, coloured)]
+    inside = [np.concatenate([sound[span.start : span.end] for span in WORDS]) for sound in heard]
+    assert [20 * np.log10(rms(each)) for each in inside] == pytest.approx([-26, -26], abs=0.05)
+    assert not np.allclose(heard[0], heard[1], atol=1e-3)
+    assert np.abs(heard[1][:7999]).max() < 1e-9  # nothing comes early
+    assert rms(heard[1][8000:8200]) > 0.3 * rms(inside[1])

@@ -1,0 +1,65 @@
+"""The dashboard and the alerts ask for figures that the server has."""
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from served import served as served_here
+from whispertide.server.metrics import Metrics
+
+DEPLOY = Path(__file__).parent.parent / "deploy"
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
+
+
+def asked() -> list[str]:
+    board = json.loads((DEPLOY / "grafana/whispertide.json").read_text())
+    return [target["expr"] for panel in board["panels"] for target in panel["targets"]] + [
+        rule["expr"] for rule in alerts()
+    ]
+
+
+def served() -> set[str]:
+    """Every name at /metrics. One with labels has no samples yet."""
+    names: set[str] = set()
+    for family in text_string_to_metric_families(Metrics().render().decode()):
+        endings = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"]}.get(family.type, [""])
+        names |= {family.name + ending for ending in endings}
+    return names
+
+
+@pytest.mark.parametrize("expression", asked())
+def test_every_figure_exists(expression: str) -> None:
+    found = set(re.findall(r"whispertide_\w+", expression))
+    assert found
+    assert found <= served()
+
+
+@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
+def test_every_alert_says_what_to_do(rule: dict[str, Any]) -> None:
+    assert re.fullmatch(r"[A-Z][^.]+\.", rule["annotations"]["action"]), "one sentence"
+
+
+def test_the_load_of_a_silent_server_falls() -> None:
+    """What scales by it would otherwise add replicas for ever."""
+
+    async def run() -> None:
+        async with served_here() as (_, hub):
+            hub.load.pressure = 2.0
+            hub.metrics.lag.set(5)
+            registry = hub.metrics.registry
+            async with asyncio.timeout(60):
+                while registry.get_sample_value("whispertide_lag_seconds"):
+                    await asyncio.sleep(0.05)
+                while not (shown := registry.get_sample_value("whispertide_pressure")) or shown > 0.5:
+                    await asyncio.sleep(0.05)
+
+    asyncio.run(run())
