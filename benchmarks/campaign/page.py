@@ -5,7 +5,7 @@ import platform
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import dropwhile, groupby, takewhile
 from pathlib import Path
 
 from campaign.lines import Line, Notes
@@ -15,42 +15,64 @@ from whispertide.lab.evaluation import plots
 BEGIN, END = "<!-- figures: written by benchmarks/soak.py -->", "<!-- end of the figures -->"
 WARM = 0.25  # of a process's lines come before its memory counts
 POINTS = 200  # of a curve
+FOUND = "| scenario | code | done | of | sessions | audio h | words | lost | changed | repeated | seeds that failed |"
+DETAILS = "| scenario | unit | per minute | memory after warm-up, MB | at the end | change | notes |"
+BESIDE = "| words missing, by recording |"
 
 
 def write_page(path: Path, scenarios: Sequence[Scenario], notes: Sequence[Notes]) -> None:
     """The figures go between the two marks of the page, or make a new one; the plot into soak/memory.* next to it.
 
-    Each scenario's lines are those of the first notes that have some.
+    Each scenario's lines are those of the first notes that have some. One that has none keeps its rows of the page: a
+    campaign takes hours, and its lines may be on another machine.
     """
-    found = {each.name: next((one for one in notes if any(one.read(each.name))), notes[0]) for each in scenarios}
-    table = "\n".join(figures(scenarios, found))
-    before, after = f"# The soak campaign\n\n{BEGIN}\n", f"{END}\n"
-    if path.is_file():
-        text = path.read_text(encoding="utf-8")
-        before, after = text[: text.index(BEGIN)] + f"{BEGIN}\n", text[text.index(END) :]
-    path.write_text(f"{before}{table}\n{after}", encoding="utf-8")
+    lines = {each.name: next(filter(None, _all_lines(each, notes)), ("", [])) for each in scenarios}
+    text = path.read_text(encoding="utf-8") if path.is_file() else f"# The soak campaign\n\n{BEGIN}\n{END}\n"
+    before, rest = text.split(BEGIN)
+    earlier, after = rest.split(END)
+    table = "\n".join(figures(scenarios, lines, earlier.splitlines()))
+    path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
     folder = path.parent / "soak"
     folder.mkdir(exist_ok=True)
-    memory(scenarios, found).save(folder / "memory")
+    memory({each.name: lines[each.name][1] for each in scenarios if each.steady}, folder / "memory")
 
 
-def figures(scenarios: Sequence[Scenario], notes: Mapping[str, Notes]) -> Iterator[str]:
-    """The tables."""
+def _all_lines(scenario: Scenario, notes: Sequence[Notes]) -> Iterator[tuple[str, list[Line]] | None]:
+    """By version of the code; None where there are none."""
+    for each in notes:
+        lines = list(each.read(scenario.name))
+        yield (each.folder.name, lines) if lines else None
+
+
+def figures(
+    scenarios: Sequence[Scenario], lines: Mapping[str, tuple[str, list[Line]]], earlier: Sequence[str] = ()
+) -> Iterator[str]:
+    """The tables: each scenario's code and lines, or what the rows of an earlier page say of it."""
+
+    def kept(name: str, header: str) -> str:
+        table = earlier[earlier.index(header) :] if header in earlier else []
+        return next((row for row in takewhile(bool, table) if row.startswith(f"| `{name}` |")), "")
+
     processor = next((line for line in _processor()), platform.machine())
     yield f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {processor}."
     yield ""
-    yield "| scenario | code | done | of | sessions | audio h | words | lost | changed | repeated | seeds that failed |"
+    yield FOUND
     yield "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
-    found = {each.name: list(notes[each.name].read(each.name)) for each in scenarios}
     for each in scenarios:
-        yield _row(each, notes[each.name].folder.name if found[each.name] else "", found[each.name])
+        found = lines[each.name]
+        yield (not found[1] and kept(each.name, FOUND)) or _row(each, *found)
     yield ""
-    yield "| scenario | unit | per minute | memory after warm-up, MB | at the end | change | notes |"
+    yield DETAILS
     yield "|---|---|---:|---:|---:|---:|---|"
     for each in scenarios:
-        if found[each.name]:
-            yield _details(each, found[each.name])
-    yield from _beside(found.get("beside", []))
+        found = lines[each.name]
+        if row := _details(each, found[1]) if found[1] else kept(each.name, DETAILS):
+            yield row
+    beside = lines["beside"][1] if "beside" in lines else []
+    if beside:
+        yield from _beside(beside)
+    elif kept_rows := list(takewhile(bool, dropwhile(lambda row: not row.startswith(BESIDE), earlier))):
+        yield from ("", *kept_rows)
 
 
 def _beside(lines: Sequence[Line]) -> Iterator[str]:
@@ -60,7 +82,7 @@ def _beside(lines: Sequence[Line]) -> Iterator[str]:
         return
     harms = sorted({line.figures["harm"] for line in heard}, key=lambda harm: (harm != "nothing", harm))
     yield ""
-    yield f"| words missing, by recording | heard undisturbed | {' | '.join(harms)} |"
+    yield f"{BESIDE} heard undisturbed | {' | '.join(harms)} |"
     yield f"|---|---:|{'---:|' * len(harms)}"
     for server in dict.fromkeys(line.figures["server"] for line in heard):
         mine = [line for line in heard if line.figures["server"] == server]
@@ -121,28 +143,30 @@ def flatness(lines: Sequence[Line]) -> tuple[float, float, float]:
     return first, last, last / first - 1
 
 
-def memory(scenarios: Sequence[Scenario], notes: Mapping[str, Notes]) -> plots.Drawing:
+def memory(lines: Mapping[str, Sequence[Line]], stem: Path) -> None:
     """Resident memory of the longest process of each steady scenario, next to what it was after its warm-up."""
-    curves = []
-    for each in scenarios:
-        lines = longest(list(notes[each.name].read(each.name)))
-        first, _, _ = flatness(lines)
-        if not each.steady or len(lines) < 8 or not first:
+    table = stem.with_name(f"{stem.name}.csv")
+    _, earlier, _ = plots.read(table) if table.is_file() else ({}, [], [])
+    curves = [each for each in earlier if not lines.get(each.label)]
+    for name, found in lines.items():
+        mine = longest(found)
+        first, _, _ = flatness(mine)
+        if len(mine) < 8 or not first:
             continue
-        step = max(1, len(lines) // POINTS)
+        step = max(1, len(mine) // POINTS)
         minutes, x = 0.0, []
-        for line in lines:
+        for line in mine:
             minutes += line.wall_s / 60
             x.append(round(minutes, 2))
-        y = tuple(round(100 * line.rss_mb / first, 2) for line in lines)
-        curves.append(plots.Curve(each.name, tuple(x[::step]), y[::step]))
-    return plots.over_time(
+        y = tuple(round(100 * line.rss_mb / first, 2) for line in mine)
+        curves.append(plots.Curve(name, tuple(x[::step]), y[::step]))
+    plots.over_time(
         curves,
         x_label="minutes that the scenario's process worked",
         y_label="memory, % of that after warm-up",
         title="Resident memory of the soak campaign's processes",
         zero=False,
-    )
+    ).save(stem)
 
 
 def _processor() -> Iterator[str]:

@@ -286,6 +286,10 @@ def test_a_campaign_of_seconds_writes_its_page(
     script.main()
     assert page.read_text().startswith("Before.\n")
     assert page.read_text().endswith("After.\n")
+    kept = page.read_text()
+    (tmp_path / script.Notes.here(tmp_path).folder.name / "kills-process.jsonl").unlink()
+    script.main()
+    assert page.read_text() == kept  # a scenario without lines keeps its rows
 
 
 def test_a_full_disk_is_full_and_a_read_only_one_read_only(script: ModuleType, tmp_path: Path) -> None:
