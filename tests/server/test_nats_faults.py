@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("nats", reason="the extra `fleet` is not installed")
 
-from nats_server import Nats, nats_server
+from nats_server import Disk, Nats, nats_server, small_disk
 from nats_wire import Wire, wire_to
 from served import SILENCE, TEXT, Client, client, complete, served, text_of
 from shared_journal import accepted, back, finish_talk, in_order, shared, status
@@ -121,6 +121,37 @@ def test_a_journal_that_is_full(tmp_path: Path) -> None:
 
     with nats_server(tmp_path / "nats", "max_file_store: 100KB") as nats:
         asyncio.run(run(nats))
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    """Not a byte is left where NATS stores; somebody makes room and starts it again."""
+
+    async def run(nats: Nats, disk: Disk) -> None:
+        async with served(replace(shared(nats), drain_s=0.5)) as (server, _), client(server) as one:
+            await one.send(SILENCE)
+            await accepted(one, 16_000)
+            disk.fill()
+            sent = 1
+            while not one.said("problem") and sent < 10:
+                await one.send(SILENCE)
+                sent += 1
+                await one.until("received", "problem")
+            assert one.said("problem")[0]["kind"] == "not_durable"
+            stored = received(one)
+            assert 16_000 <= stored < 16_000 * sent
+            await one.send(SILENCE)
+            await new_words(one)
+            assert received(one) == stored
+            assert await status(server) == "503 journal cannot be written"
+            nats.kill()
+            disk.filler.unlink()
+            nats.start()
+            await accepted(one, 16_000 * (sent + 1))
+            assert await status(server) == "200 ready"
+            await goes_on_elsewhere(one, nats)
+
+    with small_disk(tmp_path / "disk", 4) as disk, nats_server(disk.folder, within=disk.within) as nats:
+        asyncio.run(run(nats, disk))
 
 
 def test_the_network_is_cut_and_mended(nats: Nats, wire: Wire) -> None:
