@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from journals import journal_at
 from websockets.asyncio.client import connect
 
 from whispertide.events import Hypothesis, RoundStats
@@ -56,19 +57,20 @@ class Model:
 
 
 @contextlib.asynccontextmanager
-async def empty_server() -> AsyncIterator[Any]:
+async def empty_server(journal: str = "") -> AsyncIterator[Any]:
     """The server, in this event loop."""
     models: Any = {"empty": Model()}
-    options = ServerOptions(limits=Limits(resume_s=0.5), work=Work(degrade=False))
+    options = ServerOptions(limits=Limits(resume_s=0.5), work=Work(degrade=False), journal=journal or None)
     hub, close = assemble(models, RECIPE, options)
     async with running(hub) as server:
         yield server
     close()
 
 
-async def overhead(rounds: int = 300) -> dict[str, Any]:
-    """What the server adds to an event, at p50 and p95: served less bare."""
-    served = await _served(rounds)
+async def overhead(kind: str = "none", rounds: int = 300) -> dict[str, Any]:
+    """What the server adds to an event, at p50 and p95: served, with that kind of journal, less bare."""
+    with journal_at(kind) as journal:
+        served = await _served(rounds, journal)
     bare = _bare(rounds)
     result = {
         f"p{percent}_ms": {
@@ -78,13 +80,13 @@ async def overhead(rounds: int = 300) -> dict[str, Any]:
         }
         for percent, at in ((50, rounds // 2), (95, int(0.95 * rounds)))
     }
-    print(f"overhead        per event       {result}", flush=True)
-    return {"overhead": result}
+    print(f"overhead        journal {kind:8}{result}", flush=True)
+    return {"overhead": result, "journal": kind}
 
 
-async def _served(rounds: int) -> list[float]:
+async def _served(rounds: int, journal: str) -> list[float]:
     took: list[float] = []
-    async with empty_server() as server, connect(f"ws://127.0.0.1:{server.port}/ws", proxy=None) as socket:
+    async with empty_server(journal) as server, connect(f"ws://127.0.0.1:{server.port}/ws", proxy=None) as socket:
         await socket.recv()
         for _ in range(rounds):
             began = time.perf_counter()

@@ -14,7 +14,8 @@ The number is searched for: one session, `--first`, twice as many while they are
 is a quarter. A run ends as soon as it cannot pass any more. Where even one session is late, the limit is twice its p95,
 and the result says so. Every run has a server of its own, warmed up by two seconds of speech.
 
-`--batch 1,8` compares batching with none; `--peer` runs WhisperLiveKit's own server next to it where `make peers`
+`--batch 1,8` compares batching with none, `--journal none,nats` a server that keeps its sessions with one that does
+not; `--peer` runs WhisperLiveKit's own server next to it where `make peers`
 installed it. Prints a line per run as it is done, then one JSON line per server. `--notes FILE` remembers every run,
 so that what was cut off goes on where it was; it does not know of changes to the code.
 """
@@ -34,6 +35,7 @@ from typing import Any
 
 from contenders import Contender, cores, livekit, ours, started
 from empty_server import cycles, overhead
+from journals import JOURNALS, journal_at
 from paced_sessions import Heard, Listen, Talk, beginning, in_common, make_talk
 
 from whispertide.checkpoint import load_checkpoint
@@ -199,6 +201,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--batch", default="1,8", help="sizes to compare; empty: the peer alone")
+    parser.add_argument("--journal", default="none", help=f"some of {', '.join(JOURNALS)}, to be compared")
     parser.add_argument("--first", type=int, default=8, help="sessions that are tried after one")
     parser.add_argument("--most", type=int, default=64, help="no more sessions than these")
     parser.add_argument("--sessions", default="", help="exactly these numbers, in place of the search")
@@ -211,6 +214,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--notes", type=Path, help="a file that remembers every run")
     arguments = parser.parse_args()
     arguments.sessions = [int(item) for item in arguments.sessions.split(",") if item]
+    arguments.journal = [kind for kind in arguments.journal.split(",") if kind]
+    if unknown := {*arguments.journal} - {*JOURNALS}:
+        parser.error(f"expected some of {', '.join(JOURNALS)}; got {', '.join(sorted(unknown))}")
     arguments.batch = [int(item) for item in arguments.batch.split(",") if item]
     return arguments
 
@@ -219,7 +225,9 @@ def all_loads(arguments: argparse.Namespace) -> Iterator[Row]:
     """Every contender's result."""
     talk, notes = make_talk(arguments.model, arguments.precision, arguments.duration), Notes(arguments.notes)
     for batch in arguments.batch:
-        yield load(arguments, talk, ours(arguments, batch), notes)
+        for kind in arguments.journal:
+            with journal_at(kind) as journal:
+                yield load(arguments, talk, ours(arguments, batch, journal, kind), notes)
     with tempfile.TemporaryDirectory() as links:
         for policy in PEER_POLICIES if arguments.peer else ():
             peer = livekit(arguments, policy, Path(links))
@@ -237,7 +245,7 @@ def main() -> None:
     if "load" in arguments.parts:
         results += all_loads(arguments)
     if "overhead" in arguments.parts:
-        results.append(asyncio.run(overhead()))
+        results += [asyncio.run(overhead(kind)) for kind in arguments.journal]
     if "cycles" in arguments.parts:
         results.append(asyncio.run(cycles(arguments.cycles)))
     facts = {"machine": platform.machine(), "cores": cores(), "model": arguments.model}

@@ -141,7 +141,7 @@ FUZZ = Scenario(
     "fuzz",
     "mutated conversations in eight protocols to one server, beside a session that counts its words",
     "frames",
-    1_000_000,
+    2_000_000,
     fuzzed,
     share=1.5,
     steady=True,
