@@ -9,6 +9,7 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,20 +31,26 @@ BLOCK = SAMPLE_RATE // 10
 RECIPE = get_recipe("whisper-streaming").replace(step_s=0.1)
 
 
-class Instant:
-    """An executor that hears one word in every round."""
+@dataclass(frozen=True)
+class Fixed:
+    """An executor that hears one word in every round, after so many seconds."""
+
+    round_s: float
 
     def run(self, plan: Any, audio: Any, options: Any, state: Any = None) -> RoundResult[Any]:
-        """At once."""
+        """Computes nothing."""
+        time.sleep(self.round_s)
         word = Word(f" w{plan.id}", plan.window.start, plan.window.end)
         return RoundResult(
             plan, HeardSegments((HeardSegment(Span(word.start, word.end), (word,)),)), stats=RoundStats()
         )
 
 
+@dataclass(frozen=True)
 class Model:
     """As much of a `Transcriber` as a server needs."""
 
+    round_s: float = 0.0
     dims = SimpleNamespace(is_multilingual=False)
     caution = ""
 
@@ -53,13 +60,13 @@ class Model:
 
     def session(self, recipe: Any, *, options: Any = None, vad: bool | None = None, live: bool = False) -> Session:
         """Without a voice gate."""
-        return Session(recipe, Instant(), None, options=options, live=live)
+        return Session(recipe, Fixed(self.round_s), None, options=options, live=live)
 
 
 @contextlib.asynccontextmanager
-async def empty_server(journal: str = "") -> AsyncIterator[Any]:
+async def empty_server(model: Model, journal: str = "") -> AsyncIterator[Any]:
     """The server, in this event loop."""
-    models: Any = {"empty": Model()}
+    models: Any = {"empty": model}
     options = ServerOptions(limits=Limits(resume_s=0.5), work=Work(degrade=False), journal=journal or None)
     hub, close = assemble(models, RECIPE, options)
     async with running(hub) as server:
@@ -67,11 +74,15 @@ async def empty_server(journal: str = "") -> AsyncIterator[Any]:
     close()
 
 
-async def overhead(kind: str = "none", rounds: int = 300) -> dict[str, Any]:
-    """What the server adds to an event, at p50 and p95: served, with that kind of journal, less bare."""
+async def overhead(kind: str = "none", round_s: float = 0.0, rounds: int = 300) -> dict[str, Any]:
+    """What the server adds to an event, at p50 and p95: served, with that kind of journal, less bare.
+
+    While a round computes, the journal writes what the client sent; a round that takes no time waits for that as well.
+    """
+    model = Model(round_s)
     with journal_at(kind) as journal:
-        served = await _served(rounds, journal)
-    bare = _bare(rounds)
+        served = await _served(model, rounds, journal)
+    bare = _bare(model, rounds)
     result = {
         f"p{percent}_ms": {
             "served": round(1000 * served[at], 2),
@@ -80,13 +91,16 @@ async def overhead(kind: str = "none", rounds: int = 300) -> dict[str, Any]:
         }
         for percent, at in ((50, rounds // 2), (95, int(0.95 * rounds)))
     }
-    print(f"overhead        journal {kind:8}{result}", flush=True)
-    return {"overhead": result, "journal": kind}
+    print(f"overhead        journal {kind:8}round {1000 * round_s:3.0f} ms  {result}", flush=True)
+    return {"overhead": result, "journal": kind, "round_s": round_s}
 
 
-async def _served(rounds: int, journal: str) -> list[float]:
+async def _served(model: Model, rounds: int, journal: str) -> list[float]:
     took: list[float] = []
-    async with empty_server(journal) as server, connect(f"ws://127.0.0.1:{server.port}/ws", proxy=None) as socket:
+    async with (
+        empty_server(model, journal) as server,
+        connect(f"ws://127.0.0.1:{server.port}/ws", proxy=None) as socket,
+    ):
         await socket.recv()
         for _ in range(rounds):
             began = time.perf_counter()
@@ -97,9 +111,9 @@ async def _served(rounds: int, journal: str) -> list[float]:
     return sorted(took)
 
 
-def _bare(rounds: int) -> list[float]:
+def _bare(model: Model, rounds: int) -> list[float]:
     took: list[float] = []
-    session = Model().session(RECIPE)
+    session = model.session(RECIPE)
     for _ in range(rounds):
         began = time.perf_counter()
         events = session.push(np.zeros(BLOCK, np.float32))
@@ -110,7 +124,7 @@ def _bare(rounds: int) -> list[float]:
 
 async def cycles(count: int) -> dict[str, Any]:
     """Connect, say something, abort, so many times after a fifth of that to warm up."""
-    async with empty_server() as server:
+    async with empty_server(Model()) as server:
         await _connect_and_abort(server.port, max(10, count // 5))
         await asyncio.sleep(1.5)
         before = _state()

@@ -57,6 +57,7 @@ def test_a_document_has_words_inside_the_recording(model: whispertide.Transcribe
     assert all(0 <= word.start <= word.end <= len(load_audio(CLIP)) for word in document.words)
 
 
+@pytest.mark.slow
 def test_stream_and_session_say_the_same(model: whispertide.Transcriber) -> None:
     blocks = list(decode_blocks(CLIP, block=1600))
     streamed = list(model.stream(blocks, FAST))
@@ -67,6 +68,7 @@ def test_stream_and_session_say_the_same(model: whispertide.Transcriber) -> None
     assert confirmed_text(streamed).strip() == session.transcript.text != ""
 
 
+@pytest.mark.slow
 def test_astream_says_the_same_and_leaves_the_loop_free(model: whispertide.Transcriber) -> None:
     blocks = list(decode_blocks(CLIP, block=1600))
 

@@ -48,6 +48,7 @@ def test_every_alert_says_what_to_do(rule: dict[str, Any]) -> None:
     assert re.fullmatch(r"[A-Z][^.]+\.", rule["annotations"]["action"]), "one sentence"
 
 
+@pytest.mark.slow
 def test_the_load_of_a_silent_server_falls() -> None:
     """What scales by it would otherwise add replicas for ever."""
 

@@ -122,6 +122,7 @@ def test_text_before_is_shown_as_the_user_says_or_the_checkpoint(
 
 
 class TestSegments:
+    @pytest.mark.slow
     def test_are_numbered_and_inside_the_recording(self) -> None:
         segments = ours_in_full(True)
         assert [each.id for each in segments] == list(range(len(segments)))
@@ -152,6 +153,7 @@ class TestSegments:
     def test_no_audio_gives_nothing(self, count: int) -> None:
         assert transcript(np.zeros(count, np.float32)) == []
 
+    @pytest.mark.slow
     def test_very_short_audio_is_no_error(self) -> None:
         for count in (HOP_LENGTH, 3 * HOP_LENGTH, 1000):
             for each in transcript(long_recording()[:count]):
@@ -187,6 +189,7 @@ class TestFeatures:
         np.testing.assert_array_equal(parts.raw, whole.raw)
 
 
+@pytest.mark.slow
 def test_blocks_and_samples_give_the_same() -> None:
     samples = long_recording()[: 12 * SAMPLE_RATE]
     options = DecodeOptions(**AS_OPENAI)

@@ -537,6 +537,7 @@ def long_wav(path: Path, hours: float, rate: int = 8_000) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_long_file_needs_no_more_memory(tmp_path: Path) -> None:
     check_memory(long_wav(tmp_path / "a.wav", 0.1), 0.1)
 

@@ -118,6 +118,7 @@ def test_events_alternate_and_portions_do_not_change_them(script: list[float], c
     assert len(whole) % 2 == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(cuts=st.lists(st.integers(0, 6 * SAMPLE_RATE), max_size=12), at=st.integers(0, 6 * SAMPLE_RATE))
 def test_portions_and_snapshots_do_not_change_what_silero_decides(cuts: list[int], at: int) -> None:

@@ -171,6 +171,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
     assert not [name for name, _ in study.asked if name.startswith("peer:faster")], "heard in --prepare"
 
 
+@pytest.mark.slow
 def test_further_checkpoints_are_measured_like_the_first(
     script: ModuleType, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -362,6 +362,7 @@ except WhispertideError as error:
 """
 
 
+@pytest.mark.slow
 def test_the_environment_variables_of_the_hub(online: FakeHub, repo: dict[str, bytes], tmp_path: Path) -> None:
     """Whole program runs: HF_ENDPOINT and HF_HOME lead to the fake hub, HF_HUB_OFFLINE forbids it."""
 

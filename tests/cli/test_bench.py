@@ -205,6 +205,7 @@ def test_an_interrupted_run_goes_on_where_it_was(run: Run, heard: Heard, done: i
     assert len(heard.asked) == len(set(heard.asked)) == 4
 
 
+@pytest.mark.slow
 def test_every_combination_is_measured(run: Run, heard: Heard) -> None:
     names = ("--models", "nano.en,base.en", "--corpora", "talks,noisy", "--recipes", "whisper-streaming,offline")
     result = run(*ONE, *names, "--steps", "1,2")
@@ -240,6 +241,7 @@ def test_wrong_usage_is_said_before_anything_is_measured(
     assert heard.asked == []
 
 
+@pytest.mark.slow
 def test_without_options_tide_stands_beside_the_baseline_on_a_quarter_of_an_hour(
     run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -557,6 +559,7 @@ def whisperflow(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return only
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("item", "said"),
     [
@@ -586,6 +589,7 @@ def test_the_items_of_whisperflow_are_measured(
     assert (b"+ two workers" in numbers) == (item == "figure 10")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("item", "said"),
     [

@@ -92,6 +92,7 @@ def test_an_unknown_model_is_a_model_problem(run: Run) -> None:
     assert (result.exit_code, "did you mean" in result.stderr) == (4, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "encode_s", "said"),
     [

@@ -79,6 +79,7 @@ def test_ctrl_c_keeps_what_is_confirmed(long_talk: Path, number: int, pace: str)
     assert not document.complete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [(), ("--pace", "max")])
 def test_an_interrupted_file_does_not_look_whole(long_talk: Path, tmp_path: Path, mode: tuple[str, ...]) -> None:
     out = tmp_path / "out.json"
@@ -111,6 +112,7 @@ def test_ctrl_c_while_waiting_for_input() -> None:
         assert (code, b"Traceback" in program.stderr.read()) == (130, False)
 
 
+@pytest.mark.slow
 def test_several_files_stop_at_the_interrupt(long_talk: Path) -> None:
     with started("transcribe", long_talk, long_talk, "-f", "jsonl", FAKE_DELAY_S="0.05") as program:
         program.stdout.readline()
@@ -131,6 +133,7 @@ def test_output_that_is_no_terminal_has_no_escape_codes(tmp_path: Path) -> None:
         assert program.finish() == (0, b"word0 word1\n", b"")
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_error(long_talk: Path) -> None:
     with started("transcribe", long_talk, FAKE_DELAY_S="0.01") as program:
         program.stdout.readline()
@@ -139,6 +142,7 @@ def test_a_reader_that_leaves_is_no_error(long_talk: Path) -> None:
         assert program.process.wait(timeout=120) == 1
 
 
+@pytest.mark.slow
 def test_text_that_the_locale_cannot_say_is_utf_8(tmp_path: Path) -> None:
     talk = write_wav(tmp_path / "Grüße.wav", 1)
     with started("transcribe", talk, "-f", "json", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0") as program:
@@ -179,6 +183,7 @@ def test_a_terminal_gets_the_live_view(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:
     out = run_in_a_terminal("transcribe", write_wav(tmp_path / "talk.wav", 1), "--pace", "live", TERM="dumb")
     assert out == b"word0 word1\r\n"
@@ -191,6 +196,7 @@ def test_a_message_on_a_terminal_does_not_break_inside_words() -> None:
     assert "hard_cap_s," in " ".join(lines).split()
 
 
+@pytest.mark.slow
 def test_the_bar_says_which_of_several_files_it_is_at(tmp_path: Path) -> None:
     (tmp_path / "talks").mkdir()
     for name in ("a", "b"):

@@ -389,6 +389,7 @@ def test_without_a_network_the_error_says_what_to_do(
     assert "nano.en needs no network" in result.stderr
 
 
+@pytest.mark.slow
 def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = api.load("nano.en", threads=1)
     monkeypatch.setattr(api, "load", lambda *_, **__: model)

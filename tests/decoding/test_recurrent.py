@@ -196,6 +196,7 @@ def decoded(model: WhisperModel, audio: int, drafter: Drafter | None, *, timesta
     return decode_window(model, encoded, options, drafter=drafter, language="en")
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

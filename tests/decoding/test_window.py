@@ -62,6 +62,7 @@ class TestAgainstOpenAI:
         assert ours.no_speech_prob == pytest.approx(theirs.no_speech_prob, abs=1e-6)
         assert ours.compression_ratio == theirs.compression_ratio
 
+    @pytest.mark.slow
     @short_first
     def test_beam_five_finds_the_same(self, clip: Path) -> None:
         theirs = openai_decode(clip, beam_size=5)
@@ -75,6 +76,7 @@ class TestAgainstOpenAI:
         assert len(theirs.tokens) > 10
         assert list(heard(RIVER, beam=5, timestamps=False, patience=2.0, length_penalty=0.6).tokens) == theirs.tokens
 
+    @pytest.mark.slow
     def test_previous_text_and_a_forced_prefix_have_the_same_effect(self) -> None:
         previous = nano().tokenizer.encode(" The ship moved slowly across the water." * 30)
         prefix = nano().tokenizer.encode(" She put the")
@@ -97,6 +99,7 @@ def test_greedy_tokens_are_those_of_transformers(clip: Path) -> None:
     assert list(ours.tokens) == [token for token in whole if token < special]
 
 
+@pytest.mark.slow
 @short_first
 def test_word_times_are_those_of_openai_whisper(clip: Path) -> None:
     timing, whisper, torch = openai_timing(), pytest.importorskip("whisper"), pytest.importorskip("torch")
@@ -158,6 +161,7 @@ class TestWindow:
         assert len(found.logprobs) == len(found.tokens)
         assert all(0 <= each.start <= each.end <= N_SAMPLES for each in found.segments)
 
+    @pytest.mark.slow
     def test_falls_back_to_higher_temperatures_and_counts_their_cost(self) -> None:
         options: dict[str, Any] = {"logprob_threshold": 0.0, "timestamps": False, "best_of": 2, "max_tokens": 15}
         found = heard(RIVER, temperatures=(0.0, 0.5, 1.0), **options)

@@ -87,6 +87,7 @@ def test_quantised_graphs_are_near_the_exact_ones(
     assert np.abs(logprobs - exact[1])[likely].mean() <= 5 * tolerance
 
 
+@pytest.mark.slow
 def test_unsigned_weights_mean_the_same(tmp_path: Path) -> None:
     if signed_weights_saturate():
         pytest.skip("this CPU needs unsigned weights")

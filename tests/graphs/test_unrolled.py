@@ -23,6 +23,8 @@ from whispertide.types import FloatArray
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.slow
+
 TOLERANCE = 1e-4
 CONTROL = 100 * TOLERANCE
 # ONNX Runtime documentation, "QNN Execution Provider", supported operators (Reshape is there as a matter of course)

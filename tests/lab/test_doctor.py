@@ -86,6 +86,7 @@ def test_a_short_window_and_a_greedy_search_cost_less(int8: WhisperModel) -> Non
     assert load(search="greedy") < load()
 
 
+@pytest.mark.slow
 def test_speed_is_measured(int8: WhisperModel) -> None:
     speed = measure_speed(int8)
     assert (speed.model, speed.precision, speed.provider, speed.threads) == ("nano.en", "int8", "cpu", 1)

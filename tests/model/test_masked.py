@@ -97,6 +97,7 @@ def by_torch(checkpoint: Checkpoint, mel: FloatArray, name: str) -> FloatArray:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", MASKS)
 def test_blocks_are_the_whole_under_the_matrix(mask: str) -> None:
     mel = speech(1800)
@@ -116,6 +117,7 @@ def test_at_the_true_shape_of_tiny(mask: str, tiny: tuple[Checkpoint, OnnxEngine
     assert np.abs(whole.taps[LAST_LAYER] - expected).max() < 1e-4 * np.abs(expected).max()
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(name=NAMES, length=st.integers(2, 3000), cuts=st.sets(st.integers(1, 3000), max_size=5), seed=st.integers(0, 9))
 def test_in_any_portions_the_same_window(name: str, length: int, cuts: set[int], seed: int) -> None:
@@ -155,6 +157,7 @@ def test_only_blocks_with_new_audio_are_encoded(mask: str, computed: int, engine
     assert engine.encode(mel, state=second.state).fresh == 0
 
 
+@pytest.mark.slow
 def test_a_state_is_a_value(engine: OnnxEngine) -> None:
     """Two windows go on from one state; another window's, or none, costs time alone."""
     mel = speech(1600)

@@ -26,6 +26,8 @@ from whispertide.model.whisper import load_model
 from whispertide.options import EngineOptions
 from whispertide.types import SAMPLE_RATE, FloatArray
 
+pytestmark = pytest.mark.slow
+
 LAYOUT = UnrolledLayout(2, buckets=(3, 4))
 HEADS = [(3, 0), (2, 1)]
 

@@ -127,6 +127,7 @@ def test_no_path_leads_out_of_the_page(town: Standing, path: str) -> None:
     assert b"import" not in answer
 
 
+@pytest.mark.slow
 def test_a_frame_that_is_none_keeps_nothing(town: Standing) -> None:
     """What came over the connection is freed with it, and does not wait for the collector of cycles."""
 

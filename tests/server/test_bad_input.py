@@ -45,6 +45,7 @@ def town() -> Iterator[Standing]:
 # --- messages --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @quick(40)
 @given(path=st.sampled_from(SOCKETS), sent=st.lists(messages | vendor_messages(), max_size=10))
 def test_any_messages_to_any_protocol(town: Standing, path: str, sent: list[str | bytes]) -> None:

@@ -134,6 +134,7 @@ def test_connections() -> None:
         asyncio.run(talk(town))
 
 
+@pytest.mark.slow
 def test_sessions(town: Standing) -> None:
     async def talk() -> None:
         async with town.bystander():

@@ -84,6 +84,7 @@ def in_order(*parts: list[Event]) -> list[Event]:
     return events
 
 
+@pytest.mark.slow
 @settings(max_examples=5, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(half_seconds=st.integers(0, 19), pause_ms=st.integers(0, 40), flush=st.booleans())
 def test_a_server_that_dies_at_any_moment(

@@ -121,6 +121,7 @@ def test_audio_that_comes_too_fast_is_read_more_slowly_and_not_dropped() -> None
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_is_closed() -> None:
     async def run() -> None:
         options = limited(stall_s=0.3, messages=10**6)

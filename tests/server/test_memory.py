@@ -29,6 +29,7 @@ asyncio.run(run())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has this limit")
 def test_large_pieces_never_lie_in_the_heap() -> None:
     """With glibc's own setting they do, once a larger piece was freed."""

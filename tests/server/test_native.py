@@ -119,6 +119,7 @@ def test_messages_that_cannot_be_used(message: str) -> None:
     assert any(isinstance(action, Start) for action in protocol.receive(bytes(2))), "the next one can"
 
 
+@pytest.mark.slow
 @settings(max_examples=150, derandomize=True, deadline=None)
 @given(st.lists(messages, max_size=12), st.data())
 def test_any_messages_in_any_order(sent: list[str | bytes], data: Any) -> None:

@@ -58,6 +58,7 @@ async def goes_on_elsewhere(one: Client, nats: Nats) -> None:
     assert text_of(events) == TEXT
 
 
+@pytest.mark.slow
 def test_a_journal_that_answers_late_costs_nothing(nats: Nats, wire: Wire) -> None:
     """Less than a second late: nobody is told of anything before it is stored, and nothing is amiss."""
 
@@ -75,6 +76,7 @@ def test_a_journal_that_answers_late_costs_nothing(nats: Nats, wire: Wire) -> No
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_journal_that_is_too_slow(nats: Nats, wire: Wire) -> None:
     async def run() -> None:
         async with served(shared(wire)) as (server, _), client(server) as one:
@@ -199,6 +201,7 @@ def test_a_server_that_is_cut_off_loses_its_session(nats: Nats, wire: Wire) -> N
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_what_was_said_while_cut_off_is_claimed_by_nobody(nats: Nats, wire: Wire) -> None:
     """A client that has an event which the journal lacks is not gone on with elsewhere."""
 

@@ -52,6 +52,7 @@ def run(body: Any) -> None:
     asyncio.run(body())
 
 
+@pytest.mark.slow
 def test_the_formats() -> None:
     async def body() -> None:
         async with rest() as client:
@@ -79,6 +80,7 @@ def test_the_formats() -> None:
     run(body)
 
 
+@pytest.mark.slow
 def test_the_client_of_openai() -> None:
     openai = pytest.importorskip("openai")
 
@@ -143,6 +145,7 @@ def test_files_that_are_no_audio(data: bytes, status: int) -> None:
     run(body)
 
 
+@pytest.mark.slow
 def test_a_small_file_that_holds_days() -> None:
     """A minute of silence in FLAC is 15 kB: the limit is on the audio, and decoding ends there."""
     av = pytest.importorskip("av")
@@ -265,6 +268,7 @@ def test_more_files_than_there_is_room_for() -> None:
     run(body)
 
 
+@pytest.mark.slow
 def test_a_file_whose_client_has_left_is_not_transcribed() -> None:
     """Three long files that nobody waits for any more must not make an honest one wait."""
 
@@ -401,6 +405,7 @@ def test_too_many_requests() -> None:
     run(body)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, derandomize=True, deadline=None)
 @given(
     data=st.one_of(st.binary(max_size=300), st.binary(max_size=60).map(lambda tail: wav(0.1)[:60] + tail)),

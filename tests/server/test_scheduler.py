@@ -92,6 +92,7 @@ def steps(live: LiveSession, level: int = 0) -> list[Event]:
     return events
 
 
+@pytest.mark.slow
 def test_a_session_does_not_grow() -> None:
     """What was said is with the client: what a session remembers does not grow with it."""
     words = said(1_440, pause_every=10)

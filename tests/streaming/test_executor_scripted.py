@@ -165,6 +165,7 @@ class TestSerial:
 class TestTold:
     """What a round is told reaches its decode."""
 
+    @pytest.mark.slow
     def test_the_language_is_heard_where_nobody_says_it(self) -> None:
         told = [(multilingual().timestamp_begin, 0), *story((" wir", 10), tokenizer=multilingual())]
         told.append((multilingual().timestamp_begin + 80, 80))

@@ -67,6 +67,7 @@ def streamed(search: Search) -> tuple[tuple[Word, ...], Steps]:
     return tuple(session.transcript.words), sum(counting.steps, NO_STEPS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", FOLLOWING)
 def test_the_text_is_complete(search: Search) -> None:
     full, found = streamed(Beam())[0], streamed(search)[0]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -228,6 +229,7 @@ def test_silence_says_nothing() -> None:
     assert oracle.plans == []
 
 
+@pytest.mark.slow
 @quick
 @given(data=st.data(), gated=st.booleans(), slow_s=st.sampled_from([0.2, 4.0]))
 def test_where_audio_is_not_live_it_does_not_matter_how_long_rounds_take(

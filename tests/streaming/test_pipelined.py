@@ -395,6 +395,7 @@ def judged(result: RoundResult[Any]) -> RoundResult[Any]:
     return replace(result, costs=costs, stats=RoundStats(tokens=result.stats.tokens))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "recipe",
     [

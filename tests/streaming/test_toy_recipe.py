@@ -245,6 +245,7 @@ def test_the_state_ends_with_the_utterance(model: WhisperModel, speech: FloatArr
     assert (executor.seen[-1], seen_by(stream)) == ((), (25,))
 
 
+@pytest.mark.slow
 def test_the_state_is_in_a_snapshot(model: WhisperModel, speech: FloatArray) -> None:
     stream = Session(toy(), make_executor(model, toy()))
     stream.push(speech[: S // 2])
@@ -339,6 +340,7 @@ def test_an_executor_that_does_not_overlap_hands_the_state_on_too(model: Whisper
 # --- portions ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("once", ["yes", "no"])
 @pytest.mark.parametrize("pipelined", [False, True], ids=["serial", "pipelined"])
 @settings(max_examples=2, deadline=None, derandomize=True)

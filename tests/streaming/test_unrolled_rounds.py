@@ -40,6 +40,8 @@ from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 
+pytestmark = pytest.mark.slow
+
 NPUSPER, TIDE = get_recipe("npusper"), get_recipe("tide")
 CLIP = Path(__file__).parents[1] / "clips" / "river.flac"
 LONG = CLIP.with_name("long.flac")

@@ -108,6 +108,7 @@ def test_all_at_once_is_the_same_too() -> None:
     assert play(session(boundaries=boundaries), speech(), [len(speech())]) == events
 
 
+@pytest.mark.slow
 def test_a_restored_session_has_the_same_future() -> None:
     events, _, text = straight()
     stream = session()

@@ -32,6 +32,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Records:
     return Records(model)
 
 
+@pytest.mark.slow
 def test_each_mode_gives_a_record_of_the_whole_reference() -> None:
     records = {record.mode: record for record in recognise(nano(), utterance(exact=True))}
     assert set(records) == {mode.name for mode in MODES}

@@ -37,6 +37,7 @@ def test_files_are_png_pdf_and_csv(tmp_path: Path) -> None:
     assert (tmp_path / "a.b.csv").read_text().startswith('"a title')
 
 
+@pytest.mark.slow
 def test_the_same_numbers_make_the_same_picture() -> None:
     assert [crowded().image(kind) for kind in ("png", "pdf")] == [crowded().image(kind) for kind in ("png", "pdf")]
 

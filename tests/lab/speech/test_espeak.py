@@ -81,6 +81,7 @@ def test_word_times_are_those_of_the_sound(voice: str) -> None:
         assert_times_fit(spoken, text)
 
 
+@pytest.mark.slow
 def test_breath_is_the_same_at_another_time() -> None:
     """In a process of its own, as talks are made: the noise of this voice is drawn."""
     code = (

@@ -149,6 +149,7 @@ def test_the_beginning_of_a_talk_is_that_of_the_whole(tmp_path: Path, monkeypatc
         assert short.words == long.words[: len(short.words)]
 
 
+@pytest.mark.slow
 def test_quick_talks_are_whole_and_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     corpus = open_talks(quick=True)

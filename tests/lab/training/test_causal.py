@@ -177,6 +177,7 @@ def test_the_loss_falls_on_a_fixed_batch(order: Any, tmp_path: Path, shards: Sha
         assert ("lora_" in name) or torch.equal(values, before[name])
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     tmp_path: Path, shards: Shards, checkpoint: Checkpoint
 ) -> None:

@@ -154,6 +154,7 @@ def test_parts_that_are_there_are_not_heard_again(model: WhisperModel, speech: S
         hear_all(model, speech, options, tmp_path, lambda *_: None)
 
 
+@pytest.mark.slow
 def test_a_run_from_speech_to_a_file(model: WhisperModel, speech: Shards, tmp_path: Path) -> None:
     options = replace(OPTIONS, language="en", steps=2, content_hash=model.content_hash)
     training = open_trainer(model, speech, options, tmp_path / "run", lambda *_: None)

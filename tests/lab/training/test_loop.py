@@ -89,6 +89,7 @@ def in_a_process(body: Callable[[], None]) -> int:
     return process.exitcode or 0
 
 
+@pytest.mark.slow
 def test_killed_between_saves_and_resumed(speech: Path, whole: Path, tmp_path: Path) -> None:
     """The log is ahead of the state then; what it says of updates that are done again is not told twice."""
 
@@ -106,6 +107,7 @@ def test_killed_between_saves_and_resumed(speech: Path, whole: Path, tmp_path: P
     assert same_state(train(speech, tmp_path), whole)
 
 
+@pytest.mark.slow
 def test_killed_while_saving_and_resumed(speech: Path, whole: Path, tmp_path: Path) -> None:
     def body() -> None:
         trainer, batches = small_trainer(speech, tmp_path)
@@ -252,6 +254,7 @@ def test_departure_is_none_at_the_beginning_and_of_speech_alone(speech: Path, tm
         assert float(trainer._losses(silent, counts)["keep"]) == 0
 
 
+@pytest.mark.slow
 def test_what_was_known_outlives_a_stop(speech: Path, tmp_path: Path) -> None:
     train(speech, tmp_path / "whole", keep=2.0)
     trainer, batches = small_trainer(speech, tmp_path / "stopped", keep=2.0)

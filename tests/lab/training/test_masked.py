@@ -118,6 +118,7 @@ def test_the_loss_falls_and_only_adapters_change(tmp_path: Path, shards: Shards,
     assert all("lora_" in name and name.startswith("encoder.") for name in changed)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     tmp_path: Path, shards: Shards, checkpoint: Checkpoint
 ) -> None:
@@ -163,6 +164,7 @@ def command(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["train", "blocks", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path, small_folder: Path) -> None:
     common = [small_folder, "--mask", "d250", "--data", speech, "--run", tmp_path / "run", "--batch", 1, "--steps", 1]
     common += ["--rank", 2, "-j", 0, "--device", "cpu"]

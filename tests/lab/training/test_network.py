@@ -125,6 +125,7 @@ def test_what_is_loaded_can_be_trained_but_for_the_sinusoids() -> None:
     assert not any(parameter.is_meta for parameter in network.parameters())
 
 
+@pytest.mark.slow
 def test_watched_heads_are_those_asked_for() -> None:
     """The weights come out in the order of (layer, head), and are the cross-attention of `transformers`."""
     network = load_network(load_checkpoint("nano.en"))
@@ -159,6 +160,7 @@ def test_what_is_no_number_is_not_saved(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_new_networks_differ_by_their_seed_alone() -> None:
     dims = load_checkpoint("nano.en").dims
     first, again, other = (tensors_of(new_network(dims, seed)) for seed in (1, 1, 2))

@@ -140,6 +140,7 @@ def test_options_that_make_no_sense(change: dict[str, Any]) -> None:
         TruncationOptions(**change)
 
 
+@pytest.mark.slow
 def test_the_command_trains_the_bundled_model(tmp_path: Path, utterances: list[Utterance]) -> None:
     write_shard(tmp_path, 0, utterances)
     path = tmp_path / "detector.npz"

@@ -274,6 +274,7 @@ def test_writer_refuses_the_wrong_shape(tmp_path: Path) -> None:
         write_safetensors(tmp_path / "x", {"a": (2, 2)}, np.float16, [("a", np.zeros((2, 3), np.float32))])
 
 
+@pytest.mark.slow
 def test_command(tmp_path: Path) -> None:
     folder = tmp_path / "base.en"
     result = CliRunner().invoke(app, ["train", "widen", "nano.en", "--to", "base.en", "--output", str(folder)])

@@ -260,6 +260,7 @@ def test_short_recordings_end_anywhere_and_are_as_many_as_asked_for() -> None:
     assert max(short) > 8.5
 
 
+@pytest.mark.slow
 def test_shares_are_kept() -> None:
     """Silence, prompts and timestamps come as often as asked for."""
     options = replace(CLEAN, silent=0.2, prompt=0.5, timestamps=0.7, cut_start=0.0)

@@ -391,6 +391,7 @@ def test_browsers_offer_a_subprotocol() -> None:
     assert OpenAIRealtimeProtocol(opening()).subprotocol is None
 
 
+@pytest.mark.slow
 def test_their_sdk_parses_every_event() -> None:
     types = pytest.importorskip("openai.types.realtime.realtime_server_event")
     pydantic = pytest.importorskip("pydantic")

@@ -95,12 +95,14 @@ def test_a_peers_memory_is_its_own_and_not_that_of_who_starts_it(log: Path) -> N
     assert ballast.nbytes / 2**20 > 300
 
 
+@pytest.mark.slow
 def test_one_process_for_many(log: Path) -> None:
     traces = run_peer_over("whisper.cpp", NANO, [utterance(1600, "a"), utterance(3200, "b")])
     assert [(trace.utterance, trace.words[0]) for trace in traces] == [("a", "1600"), ("b", "3200")]
     assert len(log.read_text().split()) == 3  # one of them to warm up
 
 
+@pytest.mark.slow
 def test_live_peers_are_run_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.PEERS, "live", replace(PEERS["whisper.cpp"], name="live", clock="live"))
     first = run_one("live", NANO, utterance(1600))
@@ -111,6 +113,7 @@ def test_live_peers_are_run_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert log.read_text() != calls
 
 
+@pytest.mark.slow
 def test_a_mix_of_known_and_new_keeps_its_order(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.PEERS, "live", replace(PEERS["whisper.cpp"], name="live", clock="live"))
     run_one("live", NANO, utterance(3200, "b"))
