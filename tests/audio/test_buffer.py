@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -89,3 +91,12 @@ def test_clear_starts_anew_elsewhere() -> None:
     assert (buffer.start, buffer.end) == (500, 500)
     buffer.append(ramp(500, 510))
     assert np.array_equal(buffer.read(500, 510), ramp(500, 510))
+
+
+def test_a_copy_holds_what_is_kept_and_an_empty_buffer_nothing() -> None:
+    """Servers write them down after every round."""
+    buffer = AudioBuffer()
+    buffer.append(ramp(0, 100_000))
+    buffer.drop_before(99_000)
+    assert 4_000 <= len(pickle.dumps(buffer.copy())) < 5_000
+    assert len(pickle.dumps(AudioBuffer(start=99_000))) < 1_000

@@ -3,7 +3,7 @@
 Knows nothing of what they are needed for.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ class AudioBuffer:
     """
 
     start: int = 0  # absolute index of the first sample that is kept
-    _data: FloatArray = field(default_factory=lambda: np.zeros(_MIN_CAPACITY, np.float32))
+    _data: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))  # no room before it is needed
     _head: int = 0  # where sample `start` lies in `_data`
     _length: int = 0
 
@@ -111,8 +111,8 @@ class AudioBuffer:
         self._resize(0)
 
     def copy(self) -> "AudioBuffer":
-        """An independent copy, for snapshots."""
-        return replace(self, _data=self._data.copy())
+        """An independent copy of what is kept, for snapshots."""
+        return AudioBuffer(self.start, self.read(self.start, self.end), 0, self._length)
 
     def _resize(self, capacity: int) -> None:
         kept = self._data[self._head : self._head + self._length]
