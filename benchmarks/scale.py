@@ -316,7 +316,7 @@ def _costs(journal: dict[str, Any], one: Inputs) -> list[str]:
         ),
         (
             "`sync_interval` of NATS",
-            f"time of a write, p50 / p95: {syncs} on a busy machine. A power cut of all replicas loses as much",
+            f"time of a write, p50 / p95: {syncs}. A power cut of all replicas loses as much",
         ),
         ("a client without `ack`", f"its records stay: {number(3_600 * journal['bytes_per_s'])}B an hour at most"),
         (
