@@ -34,6 +34,7 @@ from whispertide.types import SAMPLE_RATE
 
 LINKS = ((0.05, 20e6), (0.1, 5e6), (0.3, 1e6), (1.0, 0.3e6))  # round trip in s, bits per s
 POINT = 0.01  # of word errors more than the server's
+WRONG = 0.1  # of an utterance's words
 SIGNALS = ("perplexity", "entropy")
 GREEDY = DecodeOptions(temperatures=(0.0,))
 
@@ -133,6 +134,9 @@ def report(heard: Sequence[Both]) -> None:
     for each in choices(heard):
         rate = each.errors[each.needed]
         print(f"{each.name:12} {each.area:6.2f} {each.needed:6d} {100 * each.saved:8.1f} {100 * rate:11.2f}")
+    wrong = [each.local_errors > WRONG * each.words for each in heard]
+    areas = (f"{name} {area([getattr(each.scores, name) for each in heard], wrong):.2f}" for name in SIGNALS)
+    print(f"area of those with more than 10 % of word errors here ({sum(wrong)}): {', '.join(areas)}, random 0.50")
     print(f"of {count}; none sent {100 * each.errors[0]:.2f}, all sent {100 * each.errors[-1]:.2f} % of word errors")
     scores = [each.scores.perplexity for each in heard]
     needed = choice("perplexity", heard, scores).needed
@@ -163,7 +167,7 @@ def main() -> None:
     remote.warm_up()
     heard = listen(local, remote, track(list(sentences(given.corpus, given.excerpt)), "hearing"))
     seconds, words = sum(each.seconds for each in heard), sum(each.words for each in heard)
-    what = f"{given.local} here, {Path(given.remote).name} there, {given.corpus}"
+    what = f"{Path(given.local).name} here, {Path(given.remote).name} there, {given.corpus}"
     print(f"{len(heard)} utterances with pilots, {seconds:.0f} s, {words} words; {what}")
     report(heard)
     if given.write:
