@@ -9,14 +9,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
 
-# Two processes of one thread each; the one that is done first takes tests from the other. Compiled files are kept,
+# Processes of one thread each; the one that is done first takes tests from the others. Compiled files are kept,
 # whatever the environment says: to compile the tests anew takes longer than to run many of them.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest
-BOTH_CORES := --numprocesses 2 --dist worksteal
+# A third process computes while the tests of another wait for sockets.
+BOTH_CORES := --numprocesses 3 --dist worksteal
 
-# A third process computes while the tests of another wait for sockets. `make check` has the tests of imports.
+# `make check` has the tests of imports.
 test: $(VENV)/.test
-	$(PYTEST) --numprocesses 3 --dist worksteal --ignore tests/test_imports.py
+	$(PYTEST) $(BOTH_CORES) --ignore tests/test_imports.py
 
 slow: $(VENV)/.test
 	$(PYTEST) $(BOTH_CORES) -m slow

@@ -113,3 +113,18 @@ def test_a_client_that_comes_back_has_every_event_once(steps: list[tuple[str, ob
         assert seen == list(range(-1, len(seen) - 1))
     seen += seqs(outbox.take(1000))
     assert seen == list(range(-1, said))
+
+
+def test_an_event_that_was_neither_told_here_nor_written_down_is_nobodys() -> None:
+    """After a crash numbers are given anew: a client that has such a one has another event."""
+    outbox = Outbox()
+    outbox.go_on(5, [])
+    outbox.add(outbox.number([Hypothesis(0, 0, ())] * 3))  # what is heard anew from the audio that was written
+    for last_seq in (5, 7):
+        with pytest.raises(EventsGoneError, match="to 4; got"):
+            outbox.resume(last_seq)
+    outbox.resume(4)
+    assert len(outbox.take(2)) == 2
+    outbox.resume(6)  # the third was not handed over
+    with pytest.raises(EventsGoneError, match="to 6; got 7"):
+        outbox.resume(7)

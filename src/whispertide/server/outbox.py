@@ -34,6 +34,12 @@ class Outbox:
     ended: bool = False
     _sent: int = 0  # how many of `entries` the present connection has
     _lost: int = 0  # every event before this number may be missing
+    _told: int = 0  # no client has an event from this number on
+
+    def go_on(self, next_seq: int, entries: Iterable[Entry]) -> None:
+        """After an earlier life, in which its client may have been told all events before this one."""
+        self.next_seq = self._told = next_seq
+        self.add(entries)
 
     def number(self, events: Iterable[Event]) -> list[Event]:
         """The events with the numbers that they have on the wire; they are not added yet."""
@@ -60,6 +66,7 @@ class Outbox:
         """The next entries for the present connection."""
         taken = list(islice(self.entries, self._sent, self._sent + most))
         self._sent += len(taken)
+        self._told = max([self._told, *(entry.seq + 1 for entry in taken if isinstance(entry, Event))])
         return taken
 
     def acknowledge(self, seq: int) -> None:
@@ -79,9 +86,14 @@ class Outbox:
             self._drop_oldest()
 
     def resume(self, last_seq: int) -> None:
-        """A client comes back with everything up to `last_seq`. Raises `EventsGoneError` if that leaves a gap."""
-        if not self._lost <= last_seq + 1 <= self.next_seq:
-            raise EventsGoneError(f"expected last_seq from {self._lost - 1} to {self.next_seq - 1}; got {last_seq}")
+        """A client comes back with everything up to `last_seq`.
+
+        Raises `EventsGoneError` if that leaves a gap, or if it has an event that was never told here nor written down:
+        after a crash the numbers from there on are given anew, to other events.
+        """
+        most = max(self._told, self._lost)
+        if not self._lost <= last_seq + 1 <= most:
+            raise EventsGoneError(f"expected last_seq from {self._lost - 1} to {most - 1}; got {last_seq}")
         self._sent = len(self.entries)
         self.acknowledge(last_seq)
         self._sent = 0

@@ -45,8 +45,7 @@ def rebuilt(hub: Hub, journal: SessionJournal, kept: Kept) -> LiveSession:
     live = hub.build(kept.id, about.owner, about.model, about.settings, about.protocol, kept.recipe)
     if kept.state is not None and kept.recipe is not None and kept.options is not None:
         live.go_on(kept.state, kept.recipe, kept.options)
-    live.outbox.next_seq = kept.next_seq
-    live.outbox.add(kept.entries)
+    live.outbox.go_on(kept.next_seq, kept.entries)
     live.commands = kept.taken
     live.observers = (journal,)
     later = sum(len(command.samples) for command in kept.later if isinstance(command, Audio))
