@@ -12,7 +12,7 @@ import pytest
 
 from command_line import Run
 
-WAIT_S = 60
+WAIT_S = 180  # files have a low priority
 
 
 @pytest.mark.parametrize(
