@@ -99,7 +99,7 @@ class TestDockerfile:
     def test_every_stage_starts_from_the_image_that_is_pinned(self) -> None:
         instructions = dockerfile()
         assert instructions[0][0] == "ARG"
-        assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+-slim(@sha256:[0-9a-f]{64})?", instructions[0][1])
+        assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+-slim@sha256:[0-9a-f]{64}", instructions[0][1])
         assert {rest.split()[0] for name, rest in instructions if name == "FROM"} == {"${PYTHON_IMAGE}"}
 
 
