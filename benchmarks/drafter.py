@@ -28,8 +28,8 @@ from whispertide.decoding.recurrent import Cell, CellWeights, Recurrent
 from whispertide.lab.profile import Recorded, record
 from whispertide.lab.speech.talks import open_talks
 from whispertide.lab.speech.utterance import Beginnings
-from whispertide.model.encoder import in_runtime
 from whispertide.model.engine import DecodeRequest, Encoded
+from whispertide.model.runtime import in_runtime
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import PRECISIONS, EngineOptions
 from whispertide.streaming.executor import make_executor

@@ -166,7 +166,7 @@ class Session:
     def finish(self) -> list[Event]:
         """End the session: all that was said is confirmed. The last event is `End`; afterwards nothing is accepted."""
         self._require_executor()
-        if not self._state.turns.finishing:  # else the call before failed, and this one tries again
+        if not self._turns.finishing:  # else the call before failed, and this one tries again
             self.request_finish()
         return self._run_due()
 
@@ -393,7 +393,7 @@ class Session:
 
     def _require_going_on(self) -> None:
         self._require_open()
-        if self._state.turns.finishing:
+        if self._turns.finishing:
             raise SessionError("expected an open session; this one was asked to finish. Start another")
 
     def _require_executor(self) -> None:

@@ -9,14 +9,8 @@ import pytest
 from whispertide.errors import GraphError, OptionError, ProviderError
 from whispertide.model.engine import DecodeRequest
 from whispertide.model.onnx_engine import of_onnx_runtime
-from whispertide.model.runtime import (
-    available_providers,
-    choose_provider,
-    open_session,
-    physical_cores,
-    thread_count,
-    usable_cpus,
-)
+from whispertide.model.providers import available_providers, choose_provider, physical_cores, thread_count, usable_cpus
+from whispertide.model.runtime import open_session
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 

@@ -18,8 +18,8 @@ from whispertide.decoding.guards import Frontier, Halt, Head, Scene
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.token_search import build_search
 from whispertide.decoding.token_words import TokenWord
-from whispertide.model.encoder import in_runtime
 from whispertide.model.engine import LAST_LAYER, DecodeRequest
+from whispertide.model.runtime import in_runtime
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming import attended_decode

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from whispertide.batch.worker import Gone, Said, Setup, Worker
-from whispertide.model.runtime import physical_cores
+from whispertide.model.providers import physical_cores
 
 # Libraries below numpy take a thread for each core unless these say otherwise, and read them when they are loaded.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")

@@ -102,7 +102,7 @@ def look_at_machine() -> Machine:
     """Versions, providers and microphones."""
     from whispertide.audio import mic
     from whispertide.model.installed import OTHER_ENGINES, is_installed
-    from whispertide.model.runtime import available_providers, physical_cores
+    from whispertide.model.providers import available_providers, physical_cores
 
     microphones, problem = [], ""
     try:

@@ -95,7 +95,7 @@ def serve(
 ) -> ExitCode:
     """Serve live sessions. Ctrl-C or SIGTERM ends it. Every client gets its last words first."""
     require("server", "the server")
-    from whispertide.model.runtime import physical_cores
+    from whispertide.model.providers import physical_cores
     from whispertide.server import access, logs, serving
 
     keys = access.read_keys(os.environ.get(KEYS_VARIABLE), keys_file)

@@ -28,7 +28,7 @@ def commands(
     """
     from whispertide.cli.progress import counting
     from whispertide.lab.training.commands import make_commands
-    from whispertide.model.runtime import usable_cpus
+    from whispertide.model.providers import usable_cpus
 
     with counting("shards") as advance:
         make_commands(

@@ -255,7 +255,7 @@ def train_device(name: str) -> str:
 
 def train_workers() -> int:
     """The processes that make windows, unless the user says how many."""
-    from whispertide.model.runtime import usable_cpus
+    from whispertide.model.providers import usable_cpus
 
     return min(16, max(1, len(usable_cpus()) - 1))
 

@@ -42,7 +42,7 @@ def prepared(manifest: Path, output: Path, *, skip_bad: bool = False, jobs: int 
     """The shards of a manifest, with a progress bar. Raises what `training.prepare.prepare` raises."""
     from whispertide.cli.progress import counting
     from whispertide.lab.training.prepare import prepare as make
-    from whispertide.model.runtime import usable_cpus
+    from whispertide.model.providers import usable_cpus
 
     with counting("lines") as advance:
         return make(manifest, output, skip_bad=skip_bad, workers=jobs or len(usable_cpus()), advance=advance)

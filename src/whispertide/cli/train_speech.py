@@ -31,7 +31,7 @@ def speech(
     from whispertide.cli.progress import counting
     from whispertide.lab.speech.manners import choose_voices
     from whispertide.lab.training.making import Recipe, make_speech
-    from whispertide.model.runtime import usable_cpus
+    from whispertide.model.providers import usable_cpus
 
     asked = [name.strip() for name in voices.split(",") if name.strip()]
     recipe = Recipe(seed=seed, voices=choose_voices(asked), vocabulary=vocabulary)

@@ -57,7 +57,7 @@ class Speed:
 
 def measure_speed(model: "WhisperModel") -> Speed:
     """Time the encoder for 30 s and 5 s, decoder steps with 1 and 5 rows, and a block of 50 tokens."""
-    from whispertide.model.runtime import choose_provider, thread_count
+    from whispertide.model.providers import choose_provider, thread_count
 
     mel = np.zeros((model.dims.n_mels, N_FRAMES), np.float32)
     short = mel[:, : N_FRAMES // 6]

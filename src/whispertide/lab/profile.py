@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from whispertide.errors import OptionError
 from whispertide.model.engine import EncoderState
 from whispertide.model.installed import is_accelerated
-from whispertide.model.runtime import choose_provider, thread_count
+from whispertide.model.providers import choose_provider, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.allocation import Allocation, Measured, Place

@@ -19,7 +19,7 @@ from whispertide.lab import bearing
 from whispertide.lab.bearing import Tried, Window
 from whispertide.lab.doctor import BUSY, COMFORTABLE
 from whispertide.lab.training.steadiness import as_busy, fit_rule, held_out, record_stream, reliability
-from whispertide.model.runtime import physical_cores, thread_count
+from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.streaming.calibration import Calibration, Pace, machine_of
 from whispertide.streaming.framing import Framing, Pad30

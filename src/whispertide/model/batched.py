@@ -19,9 +19,9 @@ from typing import Any
 from whispertide.errors import GraphError
 from whispertide.model.cohort import Cohort, Member
 from whispertide.model.decoder import Decoder
-from whispertide.model.encoder import in_runtime
 from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Engine, Head, check_context
 from whispertide.model.onnx_engine import of_onnx_runtime
+from whispertide.model.runtime import in_runtime
 from whispertide.types import FloatArray
 
 _PATIENCE_S = 0.003  # for a search that stepped along last time and is on its way again

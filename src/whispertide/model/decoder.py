@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from whispertide.checkpoint import ModelDims
 from whispertide.graphs.contract import masked_value
-from whispertide.model.encoder import in_runtime
 from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head, check_context
-from whispertide.model.runtime import GraphSession
+from whispertide.model.runtime import GraphSession, in_runtime
 from whispertide.types import FloatArray, IntArray
 
 _TOP = ("top_ids", "top_logprobs")

@@ -13,9 +13,8 @@ import numpy as np
 from whispertide.checkpoint import ModelDims
 from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
-from whispertide.model.encoder import in_runtime
 from whispertide.model.engine import Encoded, EncoderState, check_taps
-from whispertide.model.runtime import GraphSession
+from whispertide.model.runtime import GraphSession, in_runtime
 from whispertide.types import FloatArray
 
 ROOM = 128  # frames: so much is added when it is full, for what is unused is computed with all the same

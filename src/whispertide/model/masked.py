@@ -17,9 +17,8 @@ from whispertide.checkpoint import ModelDims
 from whispertide.checkpoint.mask import Mask
 from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
-from whispertide.model.encoder import in_runtime, run_encoder
 from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState, check_taps
-from whispertide.model.runtime import GraphSession
+from whispertide.model.runtime import GraphSession, in_runtime, run_encoder
 from whispertide.types import FloatArray
 
 _EDGE = ((0, 0), (2, 1))  # columns of zeros that the convolutions hear on either side of a block

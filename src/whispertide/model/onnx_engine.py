@@ -11,11 +11,10 @@ from whispertide.errors import ProviderError
 from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_INCREMENTAL, ENCODER_MASKED
 from whispertide.graphs.store import GraphFiles
 from whispertide.model.decoder import Decoder, DecoderState, KVCache
-from whispertide.model.encoder import in_runtime, padding_bias, run_encoder
 from whispertide.model.engine import Encoded, EncoderState, Engine, Head, check_heads, check_mel
 from whispertide.model.incremental import encode_piece
 from whispertide.model.masked import Silence, encode_window, is_masked
-from whispertide.model.runtime import GraphSession, open_session
+from whispertide.model.runtime import GraphSession, in_runtime, open_session, padding_bias, run_encoder
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
 

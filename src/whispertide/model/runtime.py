@@ -1,85 +1,25 @@
-"""Execution providers and ONNX Runtime sessions. Knows nothing of Whisper.
+"""ONNX Runtime: a graph is opened and run, an encoder's run, and windows as runtime tensors.
 
 Threads: a session computes with at most `threads` threads, and they never spin. Spinning saves a little on an idle
 machine; with another busy program it more than doubles the time of a run (docs/LOG.md), and captions run next to other
 programs.
 """
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from whispertide.checkpoint import ModelDims
 from whispertide.errors import GraphError, ProviderError
-from whispertide.model.installed import OTHER_ENGINES, check_installed
-from whispertide.options import EngineOptions, ProviderName
-
-_MOST_AUTOMATIC_THREADS = 4  # beyond this, streaming windows are too short to gain
-
-# In the order in which `auto` prefers them; what an accelerator cannot run falls back to the CPU provider.
-_PROVIDERS: dict[str, str] = {
-    "cuda": "CUDAExecutionProvider",
-    "coreml": "CoreMLExecutionProvider",
-    "directml": "DmlExecutionProvider",
-    "qnn": "QNNExecutionProvider",
-    "openvino": "OpenVINOExecutionProvider",
-    "cpu": "CPUExecutionProvider",
-}
-_AUTOMATIC = ("cuda", "cpu")  # those whose results are the same to rounding and that need no further options
-_PACKAGES = {
-    "cuda": "onnxruntime-gpu",
-    "coreml": "onnxruntime (macOS)",
-    "directml": "onnxruntime-directml (Windows)",
-    "qnn": "onnxruntime-qnn",
-    "openvino": "onnxruntime-openvino",
-}
-
-
-def available_providers() -> list[str]:
-    """Our names of the execution providers that the installed ONNX Runtime has."""
-    import onnxruntime
-
-    installed = set(onnxruntime.get_available_providers())
-    return [name for name, full in _PROVIDERS.items() if full in installed]
-
-
-def choose_provider(wanted: ProviderName) -> str:
-    """Resolve `auto`; raise `ProviderError` where the wanted provider, or engine, is not installed."""
-    if wanted in OTHER_ENGINES:
-        check_installed(wanted)
-        return wanted
-    available = available_providers()
-    if wanted == "auto":
-        return next(name for name in _AUTOMATIC if name in available)
-    if wanted not in available:
-        raise ProviderError(
-            f"expected an execution provider of this machine ({', '.join(available)}); got {wanted!r}: "
-            f"install the package {_PACKAGES.get(wanted, 'onnxruntime')} in place of onnxruntime"
-        )
-    return wanted
-
-
-def usable_cpus() -> list[int]:
-    """The numbers of the logical processors that this process may use, hyper-threads included."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-
-
-def physical_cores() -> int:
-    """Cores this process may use, not counting hyper-threads where the system tells them apart."""
-    siblings = set()
-    for cpu in usable_cpus():
-        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        try:
-            siblings.add(topology.read_text())
-        except OSError:
-            siblings.add(str(cpu))
-    return len(siblings)
-
-
-def thread_count(options: EngineOptions) -> int:
-    """The number of threads that `options` means."""
-    return options.threads or min(_MOST_AUTOMATIC_THREADS, physical_cores())
+from whispertide.graphs.contract import masked_value
+from whispertide.model.engine import Encoded, check_taps
+from whispertide.model.installed import OTHER_ENGINES
+from whispertide.model.providers import PROVIDERS, choose_provider, thread_count
+from whispertide.options import EngineOptions
+from whispertide.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +81,7 @@ def open_session(
         settings.add_session_config_entry(name, value)
     # ONNX Runtime refuses a list with the CPU provider where falling back to it is forbidden
     falls_back = provider != "cpu" and (entries or {}).get("session.disable_cpu_ep_fallback") != "1"
-    names = [(_PROVIDERS[provider], dict(provider_options or {})), *(["CPUExecutionProvider"] if falls_back else [])]
+    names = [(PROVIDERS[provider], dict(provider_options or {})), *(["CPUExecutionProvider"] if falls_back else [])]
     try:
         session = onnxruntime.InferenceSession(str(path), settings, providers=names)
     except Exception as error:
@@ -149,3 +89,52 @@ def open_session(
             f"cannot load the graph {path} ({error}): remove its folder, and it is built again at the next start"
         ) from error
     return GraphSession(session, path)
+
+
+def in_runtime(encoded: Encoded) -> Encoded:
+    """The same window for a decoder of ONNX Runtime, whichever engine encoded it; copied only where it must be."""
+    import onnxruntime
+
+    def tensor(values: Any) -> Any:
+        if isinstance(values, onnxruntime.OrtValue):
+            return values
+        return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(values, np.float32))
+
+    keys, contents = tuple(map(tensor, encoded.cross_k)), tuple(map(tensor, encoded.cross_v))
+    return replace(encoded, cross_k=keys, cross_v=contents)
+
+
+def padding_bias(frames: int, valid: int, precision: str) -> FloatArray | None:
+    """The bias [frames, frames] of self-attention that hides the frames from `valid` on; None where there are none."""
+    if valid == frames:
+        return None
+    bias = np.zeros((frames, frames), np.float32)
+    bias[:, valid:] = masked_value(precision)
+    return bias
+
+
+def run_encoder(
+    graph: GraphSession,
+    inputs: dict[str, Any],
+    dims: ModelDims,
+    *,
+    frames: int,
+    valid_frames: int,
+    taps: Sequence[int] = (),
+) -> Encoded:
+    """Run an encoder graph over one window; its last layer's output is copied out only where it is asked for.
+
+    Raises `GraphError` for taps of other layers, which the graphs do not give out.
+    """
+    check_taps(taps, ())
+    layers = range(dims.n_text_layer)
+    names = [f"cross_k.{i}" for i in layers] + [f"cross_v.{i}" for i in layers] + ["hidden"] * bool(taps)
+    values = graph.run(names, inputs)
+    count = len(layers)
+    return Encoded(
+        cross_k=tuple(values[:count]),
+        cross_v=tuple(values[count : 2 * count]),
+        frames=frames,
+        valid_frames=valid_frames,
+        taps={tap: values[-1].numpy()[0].astype(np.float32, copy=False) for tap in taps},
+    )

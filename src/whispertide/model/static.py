@@ -12,10 +12,10 @@ import numpy as np
 from whispertide.checkpoint import Checkpoint
 from whispertide.errors import GraphError
 from whispertide.graphs.chunks import MASKED, encoder_name, frames_of, read_manifest
-from whispertide.model.encoder import run_encoder
 from whispertide.model.engine import DecoderRun, Encoded, EncoderState, Head, check_stateless
+from whispertide.model.providers import choose_provider
 from whispertide.model.qnn import QnnOptions
-from whispertide.model.runtime import GraphSession, choose_provider, open_session
+from whispertide.model.runtime import GraphSession, open_session, run_encoder
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
 

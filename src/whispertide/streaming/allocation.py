@@ -19,7 +19,7 @@ from whispertide.atomic import write_text
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
 from whispertide.model.installed import OTHER_ENGINES
-from whispertide.model.runtime import physical_cores, thread_count
+from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import EngineOptions, Precision, ProviderName
 from whispertide.streaming.recipe import Recipe
 

@@ -14,7 +14,7 @@ from typing import Any
 from whispertide.atomic import write_text
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
-from whispertide.model.runtime import physical_cores
+from whispertide.model.providers import physical_cores
 from whispertide.options import EngineOptions
 from whispertide.streaming.allocation import processor
 from whispertide.streaming.recipe import Recipe

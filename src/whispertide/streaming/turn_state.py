@@ -87,11 +87,6 @@ class TurnState:
     next_round: int = 0
     ended: bool = False
 
-    @property
-    def finishing(self) -> bool:
-        """Whether the end of the session was asked for."""
-        return any(request.kind == "finish" for request in self.requests)
-
     def take_back(self) -> None:
         """Forget the newest round in flight, as if it had not been planned."""
         flight = self.in_flight.pop()

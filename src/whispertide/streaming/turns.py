@@ -62,6 +62,11 @@ class Turns:
         """Everything received so far is to be confirmed."""
         self.state.requests.append(Request(kind, self.state.received))
 
+    @property
+    def finishing(self) -> bool:
+        """Whether the end of the session was asked for."""
+        return any(request.kind == "finish" for request in self.state.requests)
+
     def due(self) -> RoundPlan | None:
         """The next round, or None until there is more audio or a result."""
         state = self.state

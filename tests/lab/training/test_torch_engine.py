@@ -21,7 +21,7 @@ from whispertide.model.batched import BatchedEngine
 from whispertide.model.engine import LAST_LAYER, DecodeOutput, DecodeRequest, DecoderRun, Encoded, EncoderState
 from whispertide.model.installed import is_accelerated, is_installed, load_engine
 from whispertide.model.onnx_engine import of_onnx_runtime
-from whispertide.model.runtime import choose_provider
+from whispertide.model.providers import choose_provider
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.streaming.allocation import Allocation, Place

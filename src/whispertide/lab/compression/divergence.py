@@ -20,9 +20,8 @@ from whispertide.graphs.contract import DECODER, ENCODER, GraphKind
 from whispertide.graphs.store import GraphFiles
 from whispertide.lab.compression.samples import Sample
 from whispertide.model.decoder import Decoder, DecoderState, KVCache
-from whispertide.model.encoder import run_encoder
 from whispertide.model.engine import LAST_LAYER, DecodeRequest, Encoded, required
-from whispertide.model.runtime import GraphSession, open_session
+from whispertide.model.runtime import GraphSession, open_session, run_encoder
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
 

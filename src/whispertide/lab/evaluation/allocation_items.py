@@ -16,7 +16,7 @@ from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.paper_items import SYSTEM
 from whispertide.lab.profile import label, measure_all
-from whispertide.model.runtime import thread_count
+from whispertide.model.providers import thread_count
 from whispertide.streaming.allocation import Allocation, Measured
 from whispertide.streaming.recipes import get_recipe
 from whispertide.types import FloatArray

@@ -40,7 +40,7 @@ def unfit(peer: "Peer", corpus: Corpus, clock: str) -> str:
 
 def settings_of(peer: "Peer", request: Request, corpus: Corpus, setup: Setup) -> dict[str, str | int | float | bool]:
     """All settings of a peer for this request. Raises `OptionError` for one that it does not have."""
-    from whispertide.model.runtime import thread_count
+    from whispertide.model.providers import thread_count
 
     wanted = {**request.settings, "threads": thread_count(setup.engine)}
     for language in spoken(corpus):

@@ -352,7 +352,7 @@ class Runner:
         return kind + colon + Path(path).name + part
 
     def _about(self, spec: CellSpec, wer_offline: float | None) -> Json:
-        from whispertide.model.runtime import thread_count
+        from whispertide.model.providers import thread_count
 
         return {
             "recipe": spec.label,

@@ -32,7 +32,8 @@ from whispertide.graphs.unrolled import UnrolledGraph
 from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
-from whispertide.model.runtime import GraphSession, open_session, thread_count
+from whispertide.model.providers import thread_count
+from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
 
 if TYPE_CHECKING:

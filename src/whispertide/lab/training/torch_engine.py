@@ -22,7 +22,6 @@ from whispertide.errors import ProviderError
 from whispertide.graphs.contract import MASKED, TOP
 from whispertide.lab.training.network import Attention, Whisper, load_network
 from whispertide.model.decoder import suppressed_rows
-from whispertide.model.encoder import padding_bias
 from whispertide.model.engine import (
     LAST_LAYER,
     DecodeOutput,
@@ -36,7 +35,8 @@ from whispertide.model.engine import (
     check_stateless,
     check_taps,
 )
-from whispertide.model.runtime import thread_count
+from whispertide.model.providers import thread_count
+from whispertide.model.runtime import padding_bias
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
 
