@@ -22,6 +22,7 @@ STATS = st.builds(
 BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     int: SAMPLES,
     str: st.text(),
+    str | None: st.none() | st.text(),
     float: FLOATS,
     bool: st.booleans(),
     tuple[Word, ...]: st.lists(WORDS, max_size=4).map(tuple),

@@ -107,11 +107,19 @@ class Language(Event):
 
 @dataclass(frozen=True, slots=True)
 class Intent(Event):
-    """What the speaker wants, where a model that says so is in use."""
+    """What the speaker of an utterance wants, where a network that says so is in use (`streaming.understanding`).
+
+    A guess while they speak (not `final`); each replaces the one before of the same `start`. `intent` None: the network
+    names nothing. `text` is what the network heard, `perplexity` how sure it is of that: 1 is certain.
+    """
 
     kind: ClassVar[str] = "intent"
-    intent: str
-    probability: float
+    start: int
+    end: int
+    intent: str | None
+    text: str
+    perplexity: float
+    final: bool
 
 
 @dataclass(frozen=True, slots=True)

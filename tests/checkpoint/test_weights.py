@@ -88,6 +88,7 @@ def small_transformers_model(**changes: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("max_shard_size", ["1GB", "20KB"])
+@pytest.mark.slow
 def test_what_transformers_saves(tmp_path: Path, dtype: str, max_shard_size: str) -> None:
     torch = pytest.importorskip("torch")
     model = small_transformers_model().to(getattr(torch, dtype))

@@ -39,6 +39,7 @@ def entries(out: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (out / "_batch/report.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_every_recording_has_the_transcript_that_transcribe_writes(archive: Path) -> None:
     out = archive / "out"
     files = [path for path in out.rglob("*") if path.is_file() and "_batch" not in path.parts]

@@ -51,6 +51,7 @@ def openai_decode(clip: Path, **options: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 class TestAgainstOpenAI:
     @short_first_in_turn
     def test_greedy_tokens_and_figures_are_the_same(self, clip: Path, timestamps: bool) -> None:
@@ -87,6 +88,7 @@ class TestAgainstOpenAI:
 
 
 @short_first
+@pytest.mark.slow
 def test_greedy_tokens_are_those_of_transformers(clip: Path) -> None:
     torch = pytest.importorskip("torch")
     model = hf_model()

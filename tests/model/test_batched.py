@@ -78,6 +78,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("recipe", [BARE.replace(beam=1), pytest.param(BARE.replace(beam=3), marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_the_text_is_the_same_alone_and_among_others(
     model: Transcriber, clips: list[FloatArray], recipe: Recipe
 ) -> None:

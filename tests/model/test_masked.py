@@ -128,6 +128,7 @@ def test_in_any_portions_the_same_window(name: str, length: int, cuts: set[int],
 
 @settings(max_examples=5, deadline=None)
 @given(name=st.sampled_from(["d750", "d500", "d250"]), blocks=st.integers(1, 5), seed=st.integers(0, 9))
+@pytest.mark.slow
 def test_speech_then_silence_is_the_cached_form(name: str, blocks: int, seed: int) -> None:
     """Whatever was said before it, a block of padding is the block that was encoded for another window."""
     mask = Mask.parse(name)

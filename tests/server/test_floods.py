@@ -180,6 +180,7 @@ def test_sessions_that_are_left_at_once() -> None:
     asyncio.run(talk())
 
 
+@pytest.mark.slow
 def test_requests_whose_answers_nobody_reads(town: Standing) -> None:
     async def talk() -> None:
         _, writer = await connected(town.port, buffer=4096)

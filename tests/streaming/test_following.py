@@ -78,6 +78,7 @@ def test_the_text_is_complete(search: Search) -> None:
     assert all(a.end <= b.start for a, b in pairwise(found))
 
 
+@pytest.mark.slow
 def test_a_pruned_search_runs_fewer_rows() -> None:
     (_, full), (_, pruned) = streamed(Beam()), streamed(Pruned())
     assert pruned.rows < full.rows

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from small_late import small_late
+from told_gate import STREAM, Told
 from wav_file import save_wav
-from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.checkpoint.latecontext import save_late
 from whispertide.cli.main import app
 from whispertide.decoding.hybrid import HybridOptions
@@ -22,41 +22,6 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 
 pytest.importorskip("torch")
 SEARCH = HybridOptions(beam=3, longest=6)
-SPOKEN = ((8_000, 52_000), (60_000, 75_000))  # an utterance of 2.75 s and one of under a second
-STREAM = (0.1 * np.random.default_rng(3).standard_normal(80_000)).astype(np.float32)
-
-
-class Told:
-    """A gate that is told where somebody speaks; it decides 2,000 samples later, in blocks of 512."""
-
-    def __init__(self) -> None:
-        self.received = 0
-        self.told = 0
-
-    @property
-    def needed_from(self) -> int:
-        return max(0, self.received - 4_000)
-
-    def feed(self, samples: FloatArray) -> list[GateEvent]:
-        self.received += len(samples)
-        judged = self.received - self.received % 512
-        events: list[GateEvent] = []
-        edges = [place for pair in SPOKEN for place in pair]
-        while self.told < len(edges) and edges[self.told] + 2_000 <= judged:
-            edge = edges[self.told]
-            decided = -(-(edge + 2_000) // 512) * 512
-            events.append(SpeechStopped(edge, decided) if self.told % 2 else SpeechStarted(edge, decided))
-            self.told += 1
-        return events
-
-    def finish(self) -> list[GateEvent]:
-        return [SpeechStopped(self.received, self.received)] if self.told % 2 else []
-
-    def snapshot(self) -> object:
-        return None
-
-    def restore(self, state: object) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")

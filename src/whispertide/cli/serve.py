@@ -51,6 +51,7 @@ _LIMITS: arguments.Fields = {
 _OPTIONS: arguments.Fields = {
     "journal": _keep("--journal", metavar="DIR|nats://…", help="Sessions survive a crash."),
     "record": _keep("--record", metavar="DIR", help="Store audio and events."),
+    "understands": typer.Option("--understand", metavar="FOLDER", help="Network that tells intents to who asks."),
     "drain_s": _keep("--drain-s", min=0, help="Most seconds for the last words at the end."),
     "transcripts_in_log": typer.Option("--log-transcripts", help="Write confirmed text to the log."),
 }

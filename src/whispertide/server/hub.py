@@ -12,9 +12,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from whispertide.api import Transcriber
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import Confirmed, Error, Event, Unheard
+from whispertide.model.latecontext import LateModel
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
 from whispertide.server.client import Client, RefusedError
+from whispertide.server.intents import Intents, intents_of
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.load import Load
 from whispertide.server.metrics import Metrics
@@ -25,6 +27,7 @@ from whispertide.server.scheduler import Done, Scheduler
 from whispertide.server.session_journal import SessionJournal
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import ABOUT, RECIPES, get_recipe
+from whispertide.streaming.understanding import Understanding
 from whispertide.types import join_words, seconds, to_samples
 
 log = logging.getLogger("whispertide.server")
@@ -48,7 +51,9 @@ class Hub:
         version: str = "",
         journal: SessionJournal | None = None,
         record: Callable[[LiveSession, base.Settings], Observer] | None = None,
+        understands: LateModel | None = None,
     ) -> None:
+        """`understands` tells the intents of those clients that ask for them."""
         if not models:
             raise OptionError("expected at least one model to serve; got none")
         check_executor(recipe)
@@ -61,6 +66,7 @@ class Hub:
         self.draining = False
         self.journal = journal
         self.record = record
+        self.understands = understands
         self.load = Load(enabled=options.work.degrade)
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
         self.info = base.ServerInfo(
@@ -69,6 +75,7 @@ class Hub:
             recipe=recipe.name,
             version=version,
             limit_s=options.limits.session_s,
+            intents=intents_of(understands),
         )
         self.look_up: Callable[[str], Awaitable[None]] | None = None  # of a session, where servers share a journal
         self.at_start: Callable[[], object] = lambda: None  # once sessions can run
@@ -103,6 +110,8 @@ class Hub:
         if self.load.overloaded:
             raise self._refused("overloaded", "the open sessions use all computing time; try later")
         name = self._model(settings)
+        if settings.intents and self.understands is None:
+            raise self._refused("bad_setting", "expected a server with a network for intents; this one has none")
         identity = secrets.token_urlsafe(16)
         try:
             live = self.build(identity, owner, name, settings, protocol)
@@ -134,9 +143,12 @@ class Hub:
         session = self.models[model].session(recipe or chosen, options=options, vad=settings.vad, live=True)
         limits, languages = self.options.limits, _languages(self.models[model])
         outbox = Outbox(limit=limits.unacked)
-        return LiveSession(
+        live = LiveSession(
             identity, owner, model, session, options, protocol, outbox, languages=languages, limit_s=limits.session_s
         )
+        if settings.intents and self.understands is not None:
+            live.intents = Intents(Understanding(self.understands))
+        return live
 
     def resume(self, wanted: base.Resume, owner: str) -> tuple[LiveSession, base.Started]:
         """The session that a client left. Raises `RefusedError`, with the same words for none and for another's.

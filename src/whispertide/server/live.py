@@ -18,6 +18,7 @@ from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import End, Error, Event, Lag
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes
+from whispertide.server.intents import Intents
 from whispertide.server.load import settings_at
 from whispertide.server.outbox import Entry, Outbox
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
@@ -74,6 +75,7 @@ class LiveSession:
     outbox: Outbox = field(default_factory=Outbox)
     languages: tuple[str, ...] = ()  # that the model writes
     limit_s: float = math.inf  # of audio
+    intents: Intents | None = None  # where the client asked for them
     observers: tuple[Observer, ...] = ()
     wake: Callable[[], None] | None = None
     inbox: deque[Command] = field(default_factory=deque)
@@ -123,6 +125,8 @@ class LiveSession:
     def go_on(self, state: SessionState, recipe: Recipe, options: DecodeOptions) -> None:
         """As it was in the server's earlier life: what it was asked for then it does now."""
         self.session.restore(state)
+        if self.intents is not None:
+            self.intents.go_on(state.buffer)
         self.asked_recipe, self.asked_options = recipe, options
         self.ended = self.session.ended
         for request in state.turns.requests:  # one at most
@@ -163,16 +167,33 @@ class LiveSession:
             case Audio(samples):
                 self.session.ingest(samples)
                 self.taken += len(samples)
+                entries += self._intents(command)
             case Configure(changes):
                 entries += self._configure(changes)
             case Clear():
-                entries += [*self.session.clear(), "cleared"]
+                entries += [*self._intents(command), *self.session.clear(), "cleared"]
             case Flush():
                 self.session.request_flush()
+                entries += self._intents(command)
                 self._pending = command
             case Finish():
                 self.session.request_finish()
+                entries += self._intents(command)
                 self._pending = command
+
+    def _intents(self, command: Command) -> list[Event]:
+        """What a command lets the client know of intents, after what the session has to say of it."""
+        if self.intents is None:
+            return []
+        match command:
+            case Audio(samples):
+                told = self.intents.hear(samples)
+            case Flush() | Finish():
+                told = self.intents.end()
+            case _:
+                self.intents.clear()
+                return []
+        return [*self._without_lag(self.session.drain()), *told]
 
     def _configure(self, changes: Any) -> list[Event]:
         """Change what the client asked for; a setting that cannot be is told as an error that is not fatal."""

@@ -104,6 +104,7 @@ class ServerOptions:
     access: Access = field(default_factory=Access)
     journal: str | None = None  # a folder, or the address of NATS (nats://host:port)
     record: Path | None = None
+    understands: Path | None = None  # the folder of a network that tells intents
     drain_s: float = 30.0
     transcripts_in_log: bool = False
 

@@ -23,6 +23,7 @@ from whispertide.api import Transcriber
 from whispertide.errors import AddressError
 from whispertide.extras import require
 from whispertide.model.batched import BatchedEngine
+from whispertide.model.latecontext import LateModel
 from whispertide.model.whisper import WhisperModel
 from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
@@ -170,14 +171,15 @@ def assemble(
 ) -> tuple[Hub, Callable[[], None]]:
     """A hub with what `options` ask for, and what is to be called at the very end.
 
-    Raises `OptionError` for a journal or a folder of recordings that cannot be used.
+    Raises `OptionError` for a journal or a folder of recordings that cannot be used, and what `LateModel.open` raises.
     """
+    understands = LateModel.open(options.understands) if options.understands else None
     journal = _journal(options.journal) if options.journal else None
     record = Recorder(options.record).opened if options.record else None
     work = options.work
     if work.batch > 1:
         models = {name: batched(model, most=work.batch, lanes=work.workers) for name, model in models.items()}
-    hub = Hub(models, recipe, options, version=__version__, journal=journal, record=record)
+    hub = Hub(models, recipe, options, version=__version__, journal=journal, record=record, understands=understands)
     last = contextlib.ExitStack()
     if (traces := from_environment()) is not None:
         hub.scheduler.on_step = traces.step_taken

@@ -79,7 +79,10 @@ class _Utterance:
 
 
 class Understanding:
-    """One stream. `push` audio as it comes, `finish` at its end; both give what was understood, in order."""
+    """One stream. `push` audio as it comes, `finish` at its end; both give what was understood, in order.
+
+    Positions count from the first sample that is pushed.
+    """
 
     def __init__(
         self,
@@ -101,8 +104,14 @@ class Understanding:
         return self._after(self.gate.feed(audio))
 
     def finish(self) -> list[Understood]:
-        """The stream is over."""
+        """An utterance that goes on ends here. More audio may follow."""
         return self._after(self.gate.finish())
+
+    def clear(self) -> None:
+        """Forget an utterance that goes on. More audio may follow."""
+        self.gate.finish()
+        self._open = None
+        self._buffer.drop_before(self._buffer.end)
 
     def _after(self, events: Sequence[GateEvent]) -> list[Understood]:
         said: list[Understood] = []

@@ -65,6 +65,7 @@ def test_it_is_as_small_as_wanted(compressed: tuple[Path, Any], toy: WhisperMode
     assert report.divergence.kl > 0
 
 
+@pytest.mark.slow
 def test_it_loads_and_decodes(compressed: tuple[Path, Any], toy: WhisperModel) -> None:
     model = whispertide.load(str(compressed[0]), precision="int8", threads=1)
     noise = np.random.default_rng(0).standard_normal(16_000).astype(np.float32)

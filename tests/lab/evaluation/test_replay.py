@@ -158,6 +158,7 @@ def test_offline_text_is_there_when_the_audio_and_the_computing_are_over() -> No
     assert free.shown[0].at_s == CAT.seconds
 
 
+@pytest.mark.slow
 def test_the_bundled_model_streams_a_cell() -> None:
     samples = load_audio(CLIPS / "quiet.flac")
     words = tuple(RefWord(word) for word in (CLIPS / "quiet.txt").read_text().split())

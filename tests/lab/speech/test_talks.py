@@ -118,7 +118,8 @@ def test_another_seed_gives_another_hash(tmp_path: Path, monkeypatch: pytest.Mon
     assert open_talks(quick=True, seed=1).hash != open_talks(quick=True).hash
 
 
-@pytest.mark.parametrize("flite", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("flite", [False, True])
+@pytest.mark.slow
 def test_the_hash_is_the_same_on_another_machine(flite: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made here, and made here without vector instructions; where the synthesizers are those of one, as there, too."""
     if not flite:

@@ -97,6 +97,7 @@ def test_joined_sentences_keep_their_times() -> None:
     assert [(word.start, word.end) for word in found.words] == [(0, 400), (400, 900), (1100, 1300)]
 
 
+@pytest.mark.slow
 def test_attention_is_what_word_times_are_made_of() -> None:
     """One row per token and one for the end; frames only where there is audio; words given back one by one."""
     clip = Path(__file__).parents[2] / "clips" / "quiet.flac"

@@ -78,6 +78,7 @@ def in_double(window: HushWindow) -> HushWindow:
     return HushWindow(*parts, window.tokens, window.targets)
 
 
+@pytest.mark.slow
 def test_the_gradient_reaches_the_hush_word_through_the_mel(shards: Shards) -> None:
     """Against finite differences, in double precision, along the gradient and along single samples."""
     network = new_network(small_dims(), 1).double().eval()

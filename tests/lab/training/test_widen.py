@@ -285,6 +285,7 @@ def test_command(tmp_path: Path) -> None:
     assert unknown.exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_folder_may_be_called_like_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["train", "widen", "nano.en", "--to", "base.en", "-o", "base"])

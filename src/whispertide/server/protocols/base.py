@@ -54,13 +54,16 @@ class RecipeInfo:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What is served: the first model and `recipe` are the defaults. `limit_s` is how long a session may be."""
+    """What is served: the first model and `recipe` are the defaults. `limit_s` is how long a session may be, `intents`
+    what speakers can want; empty where nobody tells.
+    """
 
     models: tuple[ModelInfo, ...]
     recipes: tuple[RecipeInfo, ...]
     recipe: str
     version: str = ""
     limit_s: float = 0.0
+    intents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,8 @@ class ProtocolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a session is to be. None means the server's default; `changes` are fields of the recipe by name.
+    """What a session is to be. None means the server's default; `changes` are fields of the recipe by name; with
+    `intents` it is told what speakers want, too.
 
     An unknown `model` is the default model unless `strict_model`: clients of other services name models that only
     exist there.
@@ -153,6 +157,7 @@ class Settings:
     task: Task = "transcribe"
     prompt: str = ""
     vad: bool | None = None
+    intents: bool = False
     changes: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
 

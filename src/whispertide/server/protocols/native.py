@@ -58,6 +58,7 @@ class NativeProtocol(base.WireProtocol):
             "recipes": [asdict(recipe) for recipe in server.recipes],
             "recipe": server.recipe,
             "limit_s": server.limit_s,
+            "intents": list(server.intents),
         }
         if self._resume is None:
             return (_reply(hello),)
@@ -193,8 +194,8 @@ class NativeProtocol(base.WireProtocol):
         values: dict[str, Any] = {key: query[key] for key in query.keys() & _IN_QUERY}
         for key in values.keys() & {"rate", "channels"}:
             values[key] = _number_in(values[key])
-        if "vad" in values:
-            values["vad"] = _BOOLEANS.get(values["vad"].lower(), values["vad"])
+        for key in values.keys() & {"vad", "intents"}:
+            values[key] = _BOOLEANS.get(values[key].lower(), values[key])
         self._configure_format(values)
         settings = {key: value for key, value in values.items() if key in _SETTINGS}
         _settings(settings)
@@ -238,6 +239,8 @@ def _settings(values: Mapping[str, Any]) -> base.Settings:
             raise base.ProtocolError(f'expected "{key}" to be a string; got {value!r}')
     if not isinstance(values.get("vad"), bool | None):
         raise base.ProtocolError(f'expected "vad" to be true or false; got {values["vad"]!r}')
+    if not isinstance(values.get("intents", False), bool):
+        raise base.ProtocolError(f'expected "intents" to be true or false; got {values["intents"]!r}')
     if not isinstance(values.get("changes", {}), dict):
         raise base.ProtocolError(f'expected "changes": {{field: value, ...}}; got {values["changes"]!r}')
     try:

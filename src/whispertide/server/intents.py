@@ -1,0 +1,50 @@
+"""What the speakers of a session want, told while they speak: a stream of understanding next to the session's words.
+
+It hears the same audio. What it says becomes events with the session's positions. Knows no sockets and no clients.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from whispertide.audio.buffer import AudioBuffer
+from whispertide.events import Event, Intent
+from whispertide.model.latecontext import LateModel
+from whispertide.streaming.understanding import Understanding, Understood
+from whispertide.types import FloatArray
+
+
+@dataclass(slots=True)
+class Intents:
+    """Of one session. `start` is the session's sample that the stream began with."""
+
+    stream: Understanding
+    start: int = 0
+
+    def hear(self, samples: FloatArray) -> list[Event]:
+        """16 kHz mono [n], as the session gets it."""
+        return self._told(self.stream.push(samples))
+
+    def end(self) -> list[Event]:
+        """An utterance that goes on ends here."""
+        return self._told(self.stream.finish())
+
+    def clear(self) -> None:
+        """Forget an utterance that goes on."""
+        self.stream.clear()
+
+    def go_on(self, audio: AudioBuffer) -> None:
+        """A new stream for one that is lost, from the audio that the session still has. It was told of already."""
+        self.start = audio.start
+        self.stream.push(audio.read(audio.start, audio.end))
+
+    def _told(self, said: Iterable[Understood]) -> list[Event]:
+        return [self._event(each) for each in said]
+
+    def _event(self, said: Understood) -> Event:
+        start, end = self.start + said.start, self.start + said.end
+        return Intent(0, end, start, end, said.intent, said.text, said.perplexity, said.final)
+
+
+def intents_of(model: LateModel | None) -> tuple[str, ...]:
+    """The names that a network can tell."""
+    return () if model is None else model.checkpoint.vocabulary.intents
