@@ -14,7 +14,7 @@ import pytest
 import whispertide
 from reference import remembering
 from whispertide.audio.file import decode_blocks, load_audio
-from whispertide.errors import CheckpointNotFoundError, UnknownLanguageError, UnknownRecipeError
+from whispertide.errors import AudioError, CheckpointNotFoundError, UnknownLanguageError, UnknownRecipeError
 from whispertide.events import Confirmed, End, Event, to_dict
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -47,6 +47,23 @@ def test_every_way_to_hand_over_a_recording_gives_the_same(model: whispertide.Tr
     assert model.transcribe(samples[at : at + 1000] for at in range(0, len(samples), 1000)).text == text
     with CLIP.open("rb") as file:
         assert model.transcribe(file).text == text
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.float64])
+def test_samples_of_other_types_are_the_same_recording(model: whispertide.Transcriber, kind: type[np.number]) -> None:
+    audio = load_audio(CLIP)
+    other = (audio * (32768 if kind is np.int16 else 1)).astype(kind)
+    text = model.transcribe(audio).text
+    assert len(text.split()) > 2
+    assert model.transcribe(other).text == text
+    assert model.transcribe(iter([other[:50_000], other[50_000:]])).text == text
+
+
+def test_samples_that_are_none_are_refused(model: whispertide.Transcriber) -> None:
+    with pytest.raises(AudioError, match="int32"):
+        model.transcribe(np.zeros(16_000, np.int32))
+    with pytest.raises(AudioError, match="mono"):
+        model.transcribe(np.zeros((2, 16_000), np.float32))
 
 
 def test_a_document_has_words_inside_the_recording(model: whispertide.Transcriber) -> None:

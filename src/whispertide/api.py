@@ -14,10 +14,12 @@ from dataclasses import replace
 from functools import cached_property
 from io import IOBase
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
+from whispertide.audio.buffer import checked
 from whispertide.checkpoint import ModelDims, Tokenizer, load_checkpoint
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.events import Event
@@ -40,7 +42,8 @@ from whispertide.types import FloatArray
 DEFAULT_MODEL = "base.en"
 BUNDLED_MODEL = "nano.en"
 
-Audio = str | Path | BinaryIO | FloatArray | Iterable[FloatArray]  # a file, samples at 16 kHz, or blocks of them
+Samples = npt.NDArray[Any]  # float32 or float64 with full scale at 1, or int16
+Audio = str | Path | BinaryIO | Samples | Iterable[Samples]  # a file, samples at 16 kHz, or blocks of them
 
 
 class Transcriber:
@@ -281,9 +284,9 @@ def load(
 
 def _blocks(audio: Audio) -> Iterable[FloatArray]:
     if isinstance(audio, np.ndarray):
-        return (audio,)
+        return (checked(audio)[0],)
     if isinstance(audio, Iterable) and not isinstance(audio, str | BinaryIO | IOBase):
-        return audio
+        return (checked(block)[0] for block in audio)
     from whispertide.audio.file import decode_blocks
 
     return decode_blocks(audio)

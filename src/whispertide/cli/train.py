@@ -16,6 +16,7 @@ from whispertide.cli.train_fit import export, fit, plot, resume
 from whispertide.cli.train_heads import heads
 from whispertide.cli.train_hush import hush
 from whispertide.cli.train_latecontext import latecontext
+from whispertide.cli.train_offramp import offramp
 from whispertide.cli.train_prepare import prepare
 from whispertide.cli.train_speech import speech
 from whispertide.cli.train_steadiness import steadiness
@@ -60,6 +61,7 @@ for command in (
     drafter,
     commands,
     latecontext,
+    offramp,
     steadiness,
 ):
     train.command()(command)

@@ -16,12 +16,14 @@ from whispertide.streaming.allocation import Allocation, split_evenly
 from whispertide.streaming.executors import Hybrid
 from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.hush import HushWord, suffix_for
+from whispertide.streaming.offramp import is_trained
 from whispertide.streaming.pipelined import Exchange, PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.round import Equipment
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stages import SerialExecutor
+from whispertide.streaming.trained_offramp import TrainedOfframp
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
@@ -39,7 +41,8 @@ def make_executor(
 ) -> Executor:
     """What computes the rounds of `recipe`; recipes of the same `executor_key` may share it.
 
-    `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint. Raises
+    `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint; so is a trained
+    offramp. Raises
     `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or a detector another
     model's; `OptionError` where `hush` has another length than the recipe says. A recipe with `search=unrolled` has its
     static graphs built now, if they are not in the cache; `GraphError` where they cannot be.
@@ -75,8 +78,10 @@ def _equipment(
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
     if detector is None and _detects(recipe):
         detector = TruncationDetector.beside(model.checkpoint)
-    drafter = recipe.search.drafter(model.checkpoint)
+    drafter, where = recipe.search.drafter(model.checkpoint), recipe.executor
     equipment = Equipment(model, frame, suffix, detector, encoder=encoder, drafter=drafter)
+    if isinstance(where, Hybrid) and is_trained(where.offramp):
+        equipment.offramp = TrainedOfframp.beside(model.checkpoint, where.offramp)
     if recipe.search.kind == "unrolled":
         equipment.open_unrolled()
     return equipment

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from whispertide.errors import OptionError
 from whispertide.streaming.choice import Choice, setting
-from whispertide.streaming.offramp import Offramp, Signal
+from whispertide.streaming.offramp import Offramp, Signal, is_trained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +44,22 @@ class Hybrid(Where):
     kind: ClassVar[str] = "hybrid"
     offramp: Signal = setting(
         "perplexity",
-        'what sends an utterance there: the newest pilot\'s "perplexity", the "entropy" of its first token, or '
-        '"random" choice',
+        'what sends an utterance there: the newest pilot\'s "perplexity", the "entropy" of its first token, "bilstm" '
+        'or "cnn" (networks of `whispertide train offramp`), or "random" choice',
     )
     threshold: float = setting(2.0, "it is sent where that is more than this (0 = always)", least=0, most=1e6)
     remote_s: float = setting(2.0, "so long after the end of speech its answer counts", least=0.05, most=60)
     tries: int = setting(2, "requests in all, as long as there is time", least=1, most=10)
     early: bool = setting(False, "uploads begin while somebody speaks, where the pilots are that unlikely")
+
+    def check(self) -> None:
+        """A trained offramp gives probabilities."""
+        Where.check(self)
+        if is_trained(self.offramp) and self.threshold >= 1:
+            raise OptionError(
+                f"expected a threshold below 1 for offramp={self.offramp}, which is a probability; got "
+                f"{self.threshold:g}: choose threshold=0.5, for instance"
+            )
 
     def decides(self) -> Offramp:
         """What decides."""

@@ -6,16 +6,23 @@ in it. A score above the threshold is an utterance for the other one. Source: pi
     perplexity  of the pilot's text
     entropy     of its first token, as DeeBERT decides (arXiv 2004.12993): a baseline
     random      a share of all utterances, 1 - threshold: what any other has to beat
+    bilstm, cnn the probability that its text is not good enough, by a small network (`trained_offramp`)
 """
 
 import random
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from whispertide.streaming.pilot import Scores
+from whispertide.streaming.trained_offramp import TRAINED, Trained
 from whispertide.types import Span
 
-Signal = Literal["perplexity", "entropy", "random"]
+Signal = Literal["perplexity", "entropy", "random", "bilstm", "cnn"]
+
+
+def is_trained(signal: Signal) -> TypeGuard[Trained]:
+    """Whether a network decides."""
+    return signal in TRAINED
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,8 @@ class Offramp:
         """How little the pilot is to be trusted."""
         if self.signal == "random":
             return random.Random(f"{window.start} {window.end}").random()
+        if is_trained(self.signal):
+            return pilot.doubt
         return pilot.perplexity if self.signal == "perplexity" else pilot.entropy
 
     def sends(self, pilot: Scores | None, window: Span) -> bool:

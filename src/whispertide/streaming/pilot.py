@@ -21,7 +21,7 @@ from whispertide.decoding.search import Guard, Hypothesized, StopReason, run_sea
 from whispertide.decoding.token_search import joined
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
 from whispertide.features import Features
-from whispertide.model.engine import EncoderState
+from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import Equipment, Opening, RoundPlan, RoundResult, stats_of
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, FloatArray
@@ -35,10 +35,12 @@ class Scores:
 
     logprobs  of its tokens, without the end of text
     entropy   of what the first token could have been, in nats
+    doubt     how likely the text is not good enough, by a trained offramp; 0 where there is none
     """
 
     logprobs: tuple[float, ...] = ()
     entropy: float = 0.0
+    doubt: float = 0.0
 
     @property
     def perplexity(self) -> float:
@@ -89,7 +91,9 @@ class Pilot:
         features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
         if len(audio) < HOP_LENGTH:
             return None
-        return equipment.open(features, features.frames, state)
+        offramp = equipment.offramp
+        taps = (LAST_LAYER,) if offramp is not None and offramp.hears else ()
+        return equipment.open(features, features.frames, state, taps)
 
     def decode(
         self,
@@ -110,7 +114,8 @@ class Pilot:
         if not found.no_speech_prob > self.no_speech:
             began = time.perf_counter()
             words = _words(equipment, plan, best, opened, search.prompt, language.language)
-            scores = Scores(best.logprobs[: len(best.tokens)], search.entropy)
+            logprobs = best.logprobs[: len(best.tokens)]
+            scores = Scores(logprobs, search.entropy, _doubt(equipment, logprobs, opened))
             heard = replace(heard, words=words, tokens=best.tokens, scores=scores)
             costs.append(Cost("align", time.perf_counter() - began))
         return RoundResult(
@@ -150,6 +155,14 @@ class Pilot:
             guards=watch,
         )
         return FirstEntropy(search, prompt)
+
+
+def _doubt(equipment: Equipment, logprobs: Sequence[float], opened: Opening) -> float:
+    """What the trained offramp says, if there is one."""
+    if equipment.offramp is None:
+        return 0.0
+    states = opened.encoded.taps.get(LAST_LAYER)
+    return equipment.offramp.doubt(logprobs, None if states is None else states[: opened.encoded.valid_frames])
 
 
 def _words(

@@ -30,6 +30,7 @@ from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.static import StaticEngine
 from whispertide.options import DecodeOptions, Task
 from whispertide.streaming.framing import Framing
+from whispertide.streaming.trained_offramp import Doubts
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, Word
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Equipment:
     frame     how a window becomes encoder input
     suffix    the samples of a hush word, if one goes after every window
     detector  tells whether the last word was spoken to its end
+    offramp   tells how likely the text of a pilot is not good enough
     drafter   drafts ahead of greedy searches where a round has nothing to go by
     unrolled  static graphs of the decoder; None: built, or found in the cache, when a plan first asks for them
     encoder   runs the first stage, if that is not to be `model`
@@ -69,6 +71,7 @@ class Equipment:
     unrolled: StaticEngine | None = None
     encoder: "WhisperModel | None" = None
     drafter: Drafter | None = None
+    offramp: Doubts | None = None
     kinds: Callable[[str | None], TokenKinds] = field(init=False, repr=False)  # words from punctuation in a language
     start: Callable[[str | None, Task], tuple[int, ...]] = field(init=False, repr=False)  # what begins a transcript
     _rules: Callable[[tuple[int, ...] | None, bool], Rules] = field(init=False, repr=False)

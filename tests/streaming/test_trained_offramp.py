@@ -1,0 +1,128 @@
+"""Trained offramps: what numpy computes is what torch does, and a file belongs to its checkpoint."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import whispertide
+from whispertide.cli.bundled import bundled_audio
+from whispertide.errors import CheckpointError, CheckpointNotFoundError, OptionError
+from whispertide.streaming import executor
+from whispertide.streaming.executors import Hybrid
+from whispertide.streaming.offramp import Offramp
+from whispertide.streaming.pilot import HeardUtterance, Scores
+from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.stages import SerialExecutor
+from whispertide.streaming.trained_offramp import Trained, TrainedOfframp, padded, shapes_of, signs
+from whispertide.types import SAMPLE_RATE, Span
+
+torch = pytest.importorskip("torch")
+
+from whispertide.lab.training.offramp import Convolutional, Recurrent  # noqa: E402
+
+WIDTH = 24
+
+
+def random_one(kind: Trained, width: int = WIDTH, seed: int = 0) -> tuple[Any, TrainedOfframp]:
+    """The same network for torch and for us."""
+    torch.manual_seed(seed)
+    network = (Recurrent() if kind == "bilstm" else Convolutional(width)).eval()
+    arrays = {name: value.detach().numpy() for name, value in network.state_dict().items()}
+    return network, TrainedOfframp(kind, arrays, "abc")
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(-30, 0, width=32), max_size=40), st.integers(0, 3))
+def test_the_recurrent_one_is_that_of_torch(logprobs: list[float], seed: int) -> None:
+    network, ours = random_one("bilstm", seed=seed)
+    with torch.no_grad():
+        theirs = float(torch.sigmoid(network([torch.from_numpy(signs(logprobs))])))
+    assert ours.doubt(logprobs, None) == pytest.approx(theirs, abs=1e-5)
+
+
+@pytest.mark.parametrize("frames", [0, 1, 39, 40, 41, 300, 1500])
+def test_the_convolutional_one_is_that_of_torch(frames: int) -> None:
+    network, ours = random_one("cnn")
+    states = np.random.default_rng(frames).standard_normal((frames, WIDTH)).astype(np.float32)
+    with torch.no_grad():
+        theirs = float(torch.sigmoid(network([torch.from_numpy(padded(states))])))
+    assert ours.doubt((), states) == pytest.approx(theirs, abs=1e-5)
+
+
+def test_texts_in_a_batch_do_not_change_each_other() -> None:
+    network, ours = random_one("bilstm")
+    texts = [[-0.1] * 3, [-2.0, -0.1] * 6, []]
+    with torch.no_grad():
+        together = torch.sigmoid(network([torch.from_numpy(signs(text)) for text in texts])).tolist()
+    assert together == pytest.approx([ours.doubt(text, None) for text in texts], abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bilstm", "cnn"])
+def test_a_file_comes_back(kind: Trained, tmp_path: Path) -> None:
+    _, ours = random_one(kind)
+    path = ours.save(tmp_path)
+    back = TrainedOfframp.load(path, kind, width=WIDTH, content_hash="abc")
+    assert {name: array.shape for name, array in back.arrays.items()} == shapes_of(kind, WIDTH)
+    states = np.ones((50, WIDTH), np.float32)
+    assert back.doubt((-0.5,), states) == ours.doubt((-0.5,), states)
+    with pytest.raises(CheckpointError, match="another checkpoint"):
+        TrainedOfframp.load(path, kind, width=WIDTH, content_hash="other")
+    with pytest.raises(CheckpointError, match="something else"):
+        TrainedOfframp.load(path, "cnn" if kind == "bilstm" else "bilstm", width=WIDTH, content_hash="")
+
+
+def test_a_recipe_that_wants_one_says_what_makes_it() -> None:
+    model = whispertide.load("nano.en", threads=1)
+    recipe = get_recipe("pilot").replace(executor=Hybrid(offramp="bilstm", threshold=0.5))
+    with pytest.raises(CheckpointNotFoundError, match=r"train offramp nano\.en"):
+        model.session(recipe)
+
+
+def test_a_threshold_that_no_probability_reaches_is_refused() -> None:
+    with pytest.raises(OptionError, match="probability"):
+        Hybrid(offramp="cnn")
+    assert Hybrid(offramp="cnn", threshold=0.0).threshold == 0
+
+
+def test_doubt_decides() -> None:
+    ramp = Offramp("bilstm", 0.5)
+    assert ramp.sends(Scores(doubt=0.51), Span(0, 1))
+    assert not ramp.sends(Scores((-9.0,), 9.0, doubt=0.5), Span(0, 1))
+    assert not ramp.sends(None, Span(0, 1))
+
+
+@pytest.mark.parametrize("kind", ["bilstm", "cnn"])
+def test_pilots_are_scored_by_it(kind: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the bundled model: every round has the doubt that the offramp gives its tokens or its states."""
+    model = whispertide.load("nano.en", threads=1)
+    _, ours = random_one(kind, model.dims.n_audio_state)
+    monkeypatch.setattr(TrainedOfframp, "beside", lambda checkpoint, wanted: ours)
+    asked: list[tuple[tuple[float, ...], Any, float]] = []
+    doubt = TrainedOfframp.doubt
+
+    def watched(self: TrainedOfframp, logprobs: Any, states: Any) -> float:
+        asked.append((tuple(logprobs), states, doubt(self, logprobs, states)))
+        return asked[-1][2]
+
+    monkeypatch.setattr(TrainedOfframp, "doubt", watched)
+    recipe = model.framed(get_recipe("pilot").replace(vad=False)).recipe
+    recipe = recipe.replace(executor=Hybrid(offramp=kind, threshold=0.5))
+    equipment = executor._equipment(model.model, recipe, None, None, None)
+    session = whispertide.Session(recipe.replace(executor="serial"), SerialExecutor(equipment))
+    audio = bundled_audio()[: 5 * SAMPLE_RATE]
+    seen = []
+    session.ingest(audio[: 3 * SAMPLE_RATE])
+    while plan := session.due():
+        result = SerialExecutor(equipment).run(plan, session.window(plan), session.options)
+        assert isinstance(result.heard, HeardUtterance)
+        seen.append(result.heard.scores)
+        session.apply(result)
+    assert [scores.doubt for scores in seen] == [found for _, _, found in asked]
+    assert [scores.logprobs for scores in seen] == [logprobs for logprobs, _, _ in asked]
+    assert all((states is None) == (kind == "bilstm") for _, states, _ in asked)
+    if kind == "cnn":
+        assert asked[0][1].shape == (150, model.dims.n_audio_state), "20 ms a frame"
