@@ -2,8 +2,9 @@
 
 Utterances of `benchmarks/pilot.py` are heard twice: here, by pilots (`--local`), and by the model of a server that gets
 the whole of each (`--remote`, greedy, as `whispertide serve` hears files). An offramp puts them in an order by the
-newest pilot; the first ones are sent. For every share that is sent it is known what the words' errors and the waits
-would have been, so nothing is tuned on the way. Source: pilot inference (arXiv 2311.17065), figures 4 and 6.
+newest pilot; the first ones are sent. Those of `whispertide train offramp` take part if they lie next to `--local`.
+For every share that is sent it is known what the words' errors and the waits would have been, so nothing is tuned on
+the way. Source: pilot inference (arXiv 2311.17065), figures 4 and 6.
 
     saved     the share that need not be sent for at most one point of word errors more than when all are sent
     area      how often an utterance that the server hears better has the higher score: 0.5 by random choice
@@ -17,7 +18,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -26,26 +27,26 @@ from rich.progress import track
 
 import whispertide
 from whispertide.api import Transcriber
+from whispertide.checkpoint import attachments
 from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.wer import align
 from whispertide.options import DecodeOptions
-from whispertide.streaming.pilot import Scores
-from whispertide.types import SAMPLE_RATE
+from whispertide.streaming.trained_offramp import KIND, TRAINED, TrainedOfframp
+from whispertide.types import SAMPLE_RATE, FloatArray
 
 LINKS = ((0.05, 20e6), (0.1, 5e6), (0.3, 1e6), (1.0, 0.3e6))  # round trip in s, bits per s
 POINT = 0.01  # of word errors more than the server's
 WRONG = 0.1  # of an utterance's words
-SIGNALS = ("perplexity", "entropy")
 GREEDY = DecodeOptions(temperatures=(0.0,))
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """An utterance as it was heard here and by the server. `scores` are those of its newest pilot."""
+    """An utterance as it was heard here and by the server. `signals` are by its newest pilot."""
 
     words: int
     seconds: float
-    scores: Scores
+    signals: dict[str, float]
     local_errors: int
     local_wait_s: float
     remote_errors: int
@@ -54,6 +55,24 @@ class Both:
     def sent_s(self, trip_s: float, bits_per_s: float) -> float:
         """The wait where it is sent: 16 bits a sample go over the link, then the server hears it."""
         return trip_s + 16 * SAMPLE_RATE * self.seconds / bits_per_s + self.remote_s
+
+
+@dataclass(slots=True)
+class Asked:
+    """Every trained offramp next to the checkpoint, and what each `said` of a text. Satisfies `Doubts`."""
+
+    offramps: Sequence[TrainedOfframp]
+    said: dict[tuple[float, ...], dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def hears(self) -> bool:
+        """Whether one of them does."""
+        return any(each.hears for each in self.offramps)
+
+    def doubt(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
+        """None of their answers counts here."""
+        self.said[tuple(logprobs)] = {each.kind: each.doubt(logprobs, states) for each in self.offramps}
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +116,7 @@ def _needed(errors: Sequence[float]) -> int:
 
 def choices(heard: Sequence[Both]) -> list[Choice]:
     """Every signal, then random choice and the ideal one."""
-    found = [choice(name, heard, [getattr(each.scores, name) for each in heard]) for name in SIGNALS]
+    found = [choice(name, heard, [each.signals[name] for each in heard]) for name in heard[0].signals]
     ideal = choice("ideal", heard, [each.local_errors - each.remote_errors for each in heard])
     return [*found, by_chance(heard), ideal]
 
@@ -111,10 +130,12 @@ def mean_wait_s(heard: Sequence[Both], scores: Sequence[float], sent: int, link:
 
 def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) -> list[Both]:
     """Hear all. An utterance without a pilot always stays here, and is left out."""
-    found = []
+    found, checkpoint = [], local.model.checkpoint
+    kinds = [kind for kind in TRAINED if attachments.place(checkpoint, KIND, kind).is_file()]
+    asked = Asked([TrainedOfframp.beside(checkpoint, kind) for kind in kinds])
     for sentence in said:
         way = Way()
-        hear(local, sentence, WAYS["pilots"], wall=False, way=way)
+        hear(local, sentence, WAYS["pilots"], wall=False, way=way, doubts=asked)
         if not way.pilots:
             continue
         began = time.process_time()
@@ -123,7 +144,8 @@ def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) ->
         counts = align(sentence.words, text.split()).words
         ((errors, words),), ((scores, _),) = way.errors, way.pilots
         seconds = len(sentence.audio) / SAMPLE_RATE
-        found.append(Both(int(words), seconds, scores, int(errors), way.waits[0], counts.errors, took))
+        signals = {"perplexity": scores.perplexity, "entropy": scores.entropy, **asked.said[scores.logprobs]}
+        found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], counts.errors, took))
     return found
 
 
@@ -135,10 +157,10 @@ def report(heard: Sequence[Both]) -> None:
         rate = each.errors[each.needed]
         print(f"{each.name:12} {each.area:6.2f} {each.needed:6d} {100 * each.saved:8.1f} {100 * rate:11.2f}")
     wrong = [each.local_errors > WRONG * each.words for each in heard]
-    areas = (f"{name} {area([getattr(each.scores, name) for each in heard], wrong):.2f}" for name in SIGNALS)
+    areas = (f"{name} {area([each.signals[name] for each in heard], wrong):.2f}" for name in heard[0].signals)
     print(f"area of those with more than 10 % of word errors here ({sum(wrong)}): {', '.join(areas)}, random 0.50")
     print(f"of {count}; none sent {100 * each.errors[0]:.2f}, all sent {100 * each.errors[-1]:.2f} % of word errors")
-    scores = [each.scores.perplexity for each in heard]
+    scores = [each.signals["perplexity"] for each in heard]
     needed = choice("perplexity", heard, scores).needed
     print(f"mean wait, s: none sent, as many as perplexity needs ({needed}), all sent")
     for link in LINKS:

@@ -37,6 +37,7 @@ from whispertide.streaming.pilot import HeardUtterance, Pilot, Scores
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor, Staged
+from whispertide.streaming.trained_offramp import Doubts
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -142,12 +143,15 @@ class Way:
     pilots: list[tuple[Scores, float]] = field(default_factory=list)  # the newest, and the utterance's error rate
 
 
-def hear(model: Transcriber, sentence: Sentence, changes: dict[str, Any], wall: bool, way: Way) -> None:
-    """One utterance by one way."""
+def hear(
+    model: Transcriber, sentence: Sentence, changes: dict[str, Any], wall: bool, way: Way, doubts: Doubts | None = None
+) -> None:
+    """One utterance by one way; `doubts` is asked about every text."""
     recipe = get_recipe("pilot").replace(**changes, vad=False)
     recipe = model.framed(recipe).recipe
     executor = model.session(recipe.replace(executor="serial"), vad=False).executor
     assert isinstance(executor, SerialExecutor)
+    executor.equipment.offramp = doubts
     counted = Counted(executor, wall)
     where = HybridExecutor(counted) if recipe.executor.kind == "hybrid" else InPlace(counted)
     session = Session(recipe, where, live=True)

@@ -87,16 +87,6 @@ class Unheard(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment(Event):
-    """A finished piece of transcript, as subtitles want it."""
-
-    kind: ClassVar[str] = "segment"
-    start: int
-    end: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Language(Event):
     """The language that was detected."""
 
@@ -152,7 +142,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
     cls.kind: cls
     for cls in (
         *(SpeechStart, SpeechStop, Confirmed, Hypothesis, Unheard, TurnEnd),
-        *(Segment, Language, Intent, Lag, Error, End),
+        *(Language, Intent, Lag, Error, End),
     )
 }
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from benchmark_scripts import benchmark
-from whispertide.streaming.pilot import Scores
 
 with benchmark("offload") as offload:
     Both, by_chance, choice, choices = offload.Both, offload.by_chance, offload.choice, offload.choices
@@ -13,7 +12,7 @@ with benchmark("offload") as offload:
 
 
 def both(local: int, remote: int, surprise: float = 0.0, entropy: float = 0.0) -> Any:
-    return Both(10, 2.0, Scores((-surprise,), entropy), local, 0.03, remote, 0.2)
+    return Both(10, 2.0, {"perplexity": surprise, "entropy": entropy}, local, 0.03, remote, 0.2)
 
 
 # perplexity finds the two bad ones, entropy does not
@@ -21,13 +20,13 @@ HEARD = [both(0, 0, 0.1, 0.9), both(5, 1, 2.0, 0.1), both(1, 1, 0.2, 0.8), both(
 
 
 def test_errors_fall_as_the_first_are_sent() -> None:
-    found = choice("perplexity", HEARD, [each.scores.perplexity for each in HEARD])
+    found = choice("perplexity", HEARD, [each.signals["perplexity"] for each in HEARD])
     assert found.errors == pytest.approx((10 / 40, 6 / 40, 2 / 40, 2 / 40, 2 / 40))
     assert (found.needed, found.saved, found.area) == (2, 0.5, 1.0)
 
 
 def test_a_bad_order_needs_all() -> None:
-    found = choice("entropy", HEARD, [each.scores.entropy for each in HEARD])
+    found = choice("entropy", HEARD, [each.signals["entropy"] for each in HEARD])
     assert (found.needed, found.saved, found.area) == (4, 0.0, 0.0)
 
 
@@ -39,7 +38,7 @@ def test_random_choice_is_a_line() -> None:
 
 def test_a_point_more_is_allowed() -> None:
     heard = [*[both(0, 0, 0.1)] * 9, both(1, 0, 0.5)]  # one word of a hundred
-    assert choice("perplexity", heard, [each.scores.perplexity for each in heard]).needed == 0
+    assert choice("perplexity", heard, [each.signals["perplexity"] for each in heard]).needed == 0
 
 
 def test_where_the_server_is_worse_nothing_is_sent() -> None:
@@ -53,7 +52,7 @@ def test_nothing_is_better_than_the_ideal() -> None:
 
 
 def test_a_wait_has_the_link_and_the_server_in_it() -> None:
-    scores = [each.scores.perplexity for each in HEARD]
+    scores = [each.signals["perplexity"] for each in HEARD]
     assert mean_wait_s(HEARD, scores, 0, (1.0, 64e3)) == pytest.approx(0.03)
     # 2 s of 16 bits at 16 kHz are 512 kbit: 8 s over the link
     assert mean_wait_s(HEARD, scores, 4, (1.0, 64e3)) == pytest.approx(9.2)

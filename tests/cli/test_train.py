@@ -167,7 +167,7 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     program = [sys.executable, "-c", code, "train"]
 
     def fit(name: str) -> list[str]:
-        common = ["--shape", "nano.en", "--steps", "100", "--finish", "none", "--device", "cpu", "--workers", "1"]
+        common = ["--shape", "nano.en", "--steps", "40", "--finish", "none", "--device", "cpu", "--workers", "1"]
         return [*program, "fit", str(speech), "--run", str(tmp_path / name), *common, *quick]
 
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

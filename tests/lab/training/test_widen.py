@@ -106,9 +106,9 @@ def repeated(hidden: FloatArray, wide: Path) -> FloatArray:
 
 
 @pytest.mark.slow
-def test_same_function_in_our_engine(wide: Path, narrow_result: Computed, tmp_path: Path) -> None:
-    found = ours(load_checkpoint(wide), tmp_path)
-    assert relative_error(found.hidden, repeated(narrow_result.hidden, wide)) <= TOLERANCE
+def test_same_function_in_our_engine(base: Path, narrow_result: Computed, tmp_path: Path) -> None:
+    found = ours(load_checkpoint(base), tmp_path)
+    assert relative_error(found.hidden, repeated(narrow_result.hidden, base)) <= TOLERANCE
     assert relative_error(found.logits, narrow_result.logits) <= TOLERANCE
     assert len(narrow_result.words) > 10
     assert found.words == narrow_result.words
@@ -138,10 +138,10 @@ def test_faster_whisper_hears_the_same(base: Path, tmp_path: Path) -> None:
     texts = []
     for name, folder in (("narrow", NARROW.tensors.files[0].parent), ("wide", base)):
         converted = ct2_folder(folder, tmp_path / name)
-        model = faster_whisper.WhisperModel(str(converted), device="cpu", compute_type="float32", cpu_threads=2)
-        segments, _ = model.transcribe(str(DEMO), beam_size=1, temperature=0)  # no sampling
+        model = faster_whisper.WhisperModel(str(converted), device="cpu", compute_type="float32", cpu_threads=1)
+        segments, _ = model.transcribe(load_audio(DEMO)[: 12 * 16000], beam_size=1, temperature=0)  # no sampling
         texts.append("".join(segment.text for segment in segments))
-    assert len(texts[0].split()) > 20
+    assert len(texts[0].split()) > 10
     assert texts[0] == texts[1]
 
 
