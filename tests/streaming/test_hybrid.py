@@ -19,6 +19,7 @@ from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
+from whispertide.streaming.circuit_breaker import CircuitBreaker
 from whispertide.streaming.executors import Hybrid
 from whispertide.streaming.hybrid import HybridExecutor, HybridStages, hybrid_executor, server_here
 from whispertide.streaming.offramp import Offramp
@@ -64,7 +65,7 @@ class Local:
 def stages(url: str, offramp: Offramp = ALWAYS, within_s: float = 20.0, **more: Any) -> Iterator[HybridStages]:
     remote = Remote(Server(url, **{"tries": 1, **more}))
     try:
-        yield HybridStages(Local(PilotOracle(WORDS)), remote, offramp, within_s)
+        yield HybridStages(Local(PilotOracle(WORDS)), remote, offramp, within_s, breaker=CircuitBreaker(most=10**9))
     finally:
         remote.close()
 
@@ -207,6 +208,35 @@ def test_failures_lose_nothing(tries: int) -> None:
     )
     assert max(taken) < 30  # nothing hangs
     assert threading.active_count() < 20  # and nothing is left
+
+
+def test_a_server_that_fails_again_and_again_is_left_alone_for_a_while() -> None:
+    now = 0.0
+    with fake_remote(*["broken 500"] * 4, "good") as fake, stages(fake.url) as found:
+        found.breaker = CircuitBreaker(most=2, rest_s=10.0, clock=lambda: now)
+        executor = HybridExecutor(found)
+        assert [hear(executor, last_round(number)) for number in range(5)] == [LOCAL] * 5
+        assert found.counts == {"failed": 2, "here": 3}
+        assert len(fake.bodies) == 2
+        now = 10.0
+        assert [hear(executor, last_round(number)) for number in range(3)] == [LOCAL] * 3
+        assert found.counts == {"failed": 3, "here": 5}, "one question, which failed too"
+        now = 25.0
+        assert hear(executor, last_round()) == LOCAL
+        now = 40.0
+        assert [hear(executor, last_round(number)) for number in range(3)] == [TEXT.split()] * 3
+        assert found.counts == {"failed": 4, "here": 5, "there": 3}
+
+
+def test_nothing_is_sent_early_to_a_server_that_is_left_alone() -> None:
+    with fake_remote("broken 500") as fake, stages(fake.url) as found:
+        found.early, found.breaker = True, CircuitBreaker(most=1, rest_s=1000.0)
+        executor = HybridExecutor(found)
+        hear(executor, last_round())
+        assert found.breaker.is_open
+        hear(executor, replace(last_round(), is_last=False))
+        assert found._uploads == []
+        assert len(fake.bodies) == 1
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import TokenWord
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.options import DecodeOptions
+from whispertide.streaming.circuit_breaker import CircuitBreaker
 from whispertide.streaming.executors import Hybrid
 from whispertide.streaming.offramp import Offramp
 from whispertide.streaming.pilot import HeardUtterance, Pilot
@@ -80,6 +81,7 @@ class HybridStages:
     within_s  so long after the end of speech an answer counts
     early     whether uploads begin while somebody speaks
     counts    how many last rounds were heard "here" and "there", and how many "failed" there and were heard here
+    breaker   leaves a server that fails again and again alone
     """
 
     local: Staged
@@ -88,6 +90,7 @@ class HybridStages:
     within_s: float = 2.0
     early: bool = False
     counts: Counter[str] = field(default_factory=Counter)
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     _uploads: list[Upload] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -97,10 +100,10 @@ class HybridStages:
         began = time.perf_counter()
         upload = self._upload(audio)
         if not plan.is_last:
-            self._go_on(upload, audio, sends and self.early)
+            self._go_on(upload, audio, sends and self.early and not self.breaker.is_open)
             return self.local.encode(plan, audio, state)
         answer = None
-        if sends:
+        if sends and self.breaker.asks():
             if upload is not None:
                 upload.add(audio)
             answer = self.remote.send(audio, self.within_s) if upload is None else upload.finish(self.within_s)
@@ -125,8 +128,10 @@ class HybridStages:
         except (RemoteError, TimeoutError, CancelledError) as error:
             log.warning("an utterance is heard here: %s", str(error) or type(error).__name__)
             self.counts["failed"] += 1
+            self.breaker.failed()
             return self.local.decode(plan, opened.here, options, guards)
         self.counts["there"] += 1
+        self.breaker.answered()
         heard = HeardUtterance(tuple(TokenWord(word, ()) for word in words))
         costs = (Cost("decode", time.perf_counter() - opened.since),)
         return RoundResult(plan, heard, costs=costs, stats=stats_of(costs, 0), state=opened.encoded.state)
