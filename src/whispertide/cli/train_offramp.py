@@ -33,8 +33,6 @@ def offramp(
     from functools import partial
     from tempfile import TemporaryDirectory
 
-    import torch
-
     import whispertide
     from whispertide.cli.progress import counting
     from whispertide.lab.training.offramp import OfframpOptions, fitting, hear_examples, pilots_recipe, train_offramp
@@ -42,7 +40,6 @@ def offramp(
     from whispertide.lab.training.timed_speech import make_speech
     from whispertide.streaming.trained_offramp import TRAINED
 
-    torch.set_num_threads(1)  # the networks are too small for more
     options = OfframpOptions(utterances=utterances, seed=seed)
     loaded = whispertide.load(model, announce=say)
     folder, recipe = output or loaded.model.checkpoint.folder, loaded.framed(pilots_recipe()).recipe

@@ -6,6 +6,7 @@ half of these choose the epoch, the other half are for the report. Needs torch.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -237,6 +238,18 @@ def train_offramp(
     return replace(offramp, report=report)
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The networks are too small to be shared among threads, which would wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@_one_thread()
 def _fit(
     network: nn.Module,
     trained: tuple[list[Tensor], Tensor],
