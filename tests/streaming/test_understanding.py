@@ -24,6 +24,14 @@ pytest.importorskip("torch")
 SEARCH = HybridOptions(beam=3, longest=6)
 
 
+class AlwaysOpen(Told):
+    """Somebody speaks from the first sample on, for ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.edges = [0]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("late") / "model"
@@ -70,6 +78,31 @@ def test_an_utterance_that_is_cut_off_is_understood_as_far_as_it_went(model: Lat
     said = heard(model, [STREAM[:30_000]])
     assert [(each.end, each.final) for each in said] == [(30_000, True)]
     assert heard(model, [STREAM[:9_000]]) == []
+
+
+@pytest.mark.parametrize("portion", [80_000, 7_001, 40_000])
+def test_speech_without_a_pause_is_cut(model: LateModel, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", 2.0)
+    said = heard(model, [STREAM[at : at + portion] for at in range(0, len(STREAM), portion)])
+    assert [(each.start, each.end, each.final) for each in said] == [
+        (8_000, 32_000, False),
+        (8_000, 40_000, True),
+        (40_000, 54_272, True),
+        (60_000, 77_312, True),
+    ]
+
+
+def test_hours_of_it_need_no_more_memory(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gate that never closes, as in steady noise: audio and frames are those of one utterance."""
+    monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", 2.0)
+    stream = Understanding(model, gate=AlwaysOpen(), search=HybridOptions(beam=1, longest=2), pilots=Pilots(every_s=0))
+    kept = []
+    for _ in range(20):
+        stream.push(STREAM)
+        assert stream._open is not None
+        kept.append((len(stream._buffer), len(stream._open.heard.frames)))
+    assert max(kept[10:]) <= max(kept[:10])
+    assert max(length for length, _ in kept) <= 2 * SAMPLE_RATE + len(STREAM)
 
 
 def test_bad_input_is_refused(model: LateModel) -> None:

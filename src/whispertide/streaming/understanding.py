@@ -18,6 +18,8 @@ from whispertide.errors import OptionError
 from whispertide.model.latecontext import Contextualised, Ingested, LateModel, TextState
 from whispertide.types import FloatArray, IntArray, to_samples
 
+LONGEST_S = 30.0  # of an utterance; one that goes on is another, since every guess costs more than the one before
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pilots:
@@ -119,14 +121,25 @@ class Understanding:
             if isinstance(event, SpeechStarted):
                 self._open = _Utterance(event.start, self.model.nothing(), self._first(event.start))
             elif self._open is not None:
+                said += self._cut(event.decided_at)
                 said += self._guesses(self._open, event.decided_at)
                 said.append(self._final(self._open, event.decided_at))
                 self._open = None
         if self._open is not None:
+            said += self._cut(self._buffer.end)
             said += self._guesses(self._open, self._buffer.end)
             self._ingest(self._open, self._buffer.end)
         needed = self.gate.needed_from if self._open is None else self._open.start
         self._buffer.drop_before(min(needed, self._buffer.end))
+        return said
+
+    def _cut(self, until: int) -> list[Understood]:
+        """Utterances that are as long as one may be before the sample `until`: the rest of their speech is the next."""
+        said: list[Understood] = []
+        while self._open is not None and until - self._open.start > to_samples(LONGEST_S):
+            end = self._open.start + to_samples(LONGEST_S)
+            said += [*self._guesses(self._open, end), self._final(self._open, end)]
+            self._open = _Utterance(end, self.model.nothing(), self._first(end))
         return said
 
     def _first(self, start: int) -> int:
