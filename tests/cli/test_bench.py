@@ -12,7 +12,7 @@ import pytest
 from command_line import Run
 from evaluation_cells import make_cell, make_trace
 from whispertide.errors import CheckpointNotFoundError, CorpusError
-from whispertide.lab.evaluation import corpora, paper, peers, preparation, report, runner, store
+from whispertide.lab.evaluation import corpora, paper, paper_items, peers, preparation, report, runner, store
 from whispertide.lab.evaluation.corpora import check_corpus, parts
 from whispertide.lab.evaluation.grid import Setup
 from whispertide.lab.evaluation.replay import Recogniser
@@ -471,6 +471,7 @@ def test_an_excerpt_in_which_nothing_fits_is_refused(run: Run, heard: Heard, mon
 
 def test_a_quick_run_is_a_minute_of_audio_unless_told_otherwise() -> None:
     assert Setup(quick=True).length_s == 60.0
+    assert (Setup().length_s, Setup(usual_s=120).length_s, Setup(excerpt_s=9, usual_s=120).length_s) == (None, 120, 9)
     assert Setup(quick=True, excerpt_s=5.0).length_s == 5.0
     assert Setup().length_s is None
 
@@ -608,6 +609,30 @@ def test_the_items_of_whisperrt_are_measured_on_the_free_clock(
     assert asked
     assert all(name.endswith(" free") for name in asked)
     assert "<img" in Path("bench-results", "paper-whisperrt.html").read_text(encoding="utf-8")
+
+
+def test_an_item_that_fails_says_why_and_the_others_go_on(
+    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With the exit code of what failed; each paper is named where there are several."""
+
+    def fails(runner: object) -> None:
+        raise CheckpointNotFoundError("expected an adapter; there is none")
+
+    def works(runner: Runner) -> paper.Outcome:
+        return paper.Outcome(note=f"made on {runner.corpus_name}")
+
+    monkeypatch.setattr(paper_items, "stage_table", fails)
+    monkeypatch.setattr(paper_items, "beam_table", works)
+    items = (paper.Item("table 1", "one", (), "stage_table"), paper.Item("table 2", "two", (), "beam_table"))
+    several = {name: replace(paper.get_paper(name), items=items) for name in ("whisperflow", "npusper")}
+    monkeypatch.setattr(paper, "PAPERS", several)
+    page = tmp_path / "page.html"
+    result = run("bench", "paper", "all", "--page", page)
+    assert result.exit_code == 4
+    assert "npusper, table 1: one\nnot measured: expected an adapter; there is none\n" in result.stdout
+    assert "whisperflow, table 2: two\nmade on talks\n" in result.stdout
+    assert page.read_text(encoding="utf-8").count("not measured: expected an adapter") == 2
 
 
 def test_an_unknown_paper_is_wrong_usage(run: Run, heard: Heard) -> None:

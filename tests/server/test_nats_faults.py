@@ -113,7 +113,7 @@ def test_a_journal_that_is_full(tmp_path: Path) -> None:
             await one.send(SILENCE, SILENCE)
             while len(one.text) == words:
                 await one.until("confirmed")
-            assert received(one) == stored
+            assert stored <= received(one) < 16_000 * (sent + 2), "a little may still have found room, never all"
             assert await status(server) == "503 journal cannot be written"
             nats.kill()
             nats.settings = ""

@@ -5,7 +5,7 @@ Parsing and printing only; measuring is in `whispertide.lab.evaluation`, which i
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from whispertide.cli import arguments, completion
-from whispertide.cli.exit import ExitCode, guarded, say, speaking_through, writing
+from whispertide.cli.exit import ExitCode, code_for, combine, guarded, say, speaking_through, writing
 from whispertide.cli.progress import above, counted_bar
-from whispertide.errors import OptionError
+from whispertide.errors import OptionError, WhispertideError
 from whispertide.extras import require
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from whispertide.lab.evaluation.grid import Request, Setup
+    from whispertide.lab.evaluation.paper import Item, Outcome, Paper
     from whispertide.lab.evaluation.runner import Runner
     from whispertide.lab.evaluation.store import Cell
 
@@ -35,6 +36,7 @@ DEFAULT_RECIPES = "tide,whisper-streaming"
 DEFAULT_MODELS = "nano.en"
 DEFAULT_CORPORA = "talks"
 DEFAULT_EXCERPT_S = 900.0
+PAPER_EXCERPT_S = 120.0  # so that an item takes minutes
 ALL = "all"
 
 
@@ -79,7 +81,8 @@ ExcerptOption = Annotated[
         metavar="S",
         parser=_excerpt,
         help=f"Only S seconds of each corpus, in as many voices as fit, or {ALL}. bench run: "
-        f"{DEFAULT_EXCERPT_S:g}, with --quick 60. Live programs: at most 900.",
+        f"{DEFAULT_EXCERPT_S:g}, bench paper: {PAPER_EXCERPT_S:g}, or as many clips as the paper has; with --quick 60. "
+        "Live programs: at most 900.",
     ),
 ]
 CORPORA_HELP = (
@@ -222,14 +225,23 @@ def report(
 @arguments.grouped
 def paper(
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt or xyz.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt, xyz, or all.")
+    ],
     items: Annotated[
         str, typer.Option("--items", metavar="A,B", help="Some of them: 'table 1,figure 11'. Default: all.")
     ] = "",
     models: ModelsOption = DEFAULT_MODELS,
     corpus: Annotated[
-        str, typer.Option("--corpus", "-c", metavar="NAME", help=f"{CORPORA_HELP}.", autocompletion=completion.corpora)
-    ] = DEFAULT_CORPORA,
+        str | None,
+        typer.Option(
+            "--corpus",
+            "-c",
+            metavar="NAME",
+            help=f"{CORPORA_HELP}. Default: talks, and noisy for what is about inventions.",
+            autocompletion=completion.corpora,
+        ),
+    ] = None,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
     clock: ClockOption = "simulated",
@@ -240,32 +252,55 @@ def paper(
     seed: SeedOption = 0,
     engine: arguments.Engine,
 ) -> ExitCode:
-    """Repeat the tables and figures of a paper, where that is possible. For the others say what is missing."""
+    """Repeat the tables and figures of a paper, or of all, where that is possible. For the others say what is missing.
+
+    An item that fails says why, and the others go on.
+    """
     require("bench", "measuring")
     from whispertide.lab.evaluation import paper as papers
     from whispertide.lab.evaluation.grid import Setup
-    from whispertide.lab.evaluation.page import text_table
+    from whispertide.lab.evaluation.paper_page import build
 
-    wanted = papers.get_paper(name)
-    if items:
-        wanted = papers.only(wanted, _names(items))
-    outcomes: dict[str, papers.Outcome] = {}
-    with _runner(output, Setup(clock, quick, excerpt, seed, engine, _names(models))) as runner:
-        runner.use_corpus(corpus)
-        for item in wanted.items:
-            if measure := item.function():
-                outcomes[item.id] = measure(runner)
+    wanted = papers.choose(name, _names(items))
+    setup = Setup(clock, quick, excerpt, seed, engine, _names(models), usual_s=PAPER_EXCERPT_S)
+    outcomes: dict[tuple[str, str], papers.Outcome] = {}
+    codes: list[ExitCode] = []
+    with _runner(output, setup) as runner:
+        runner.use_corpus(corpus or _usual_corpus(wanted))
         about = runner.about()
-    for item in wanted.items:
-        if outcome := outcomes.get(item.id):
-            typer.echo(f"{item.id}: {item.title}")
-            for line in (outcome.note, *(text_table(table) for table in outcome.tables)):
-                if line:
-                    typer.echo(line)
-        if line := papers.missing_line(item):
-            typer.echo(line)
-    _write_page(page or output / f"paper-{name}.html", papers.build(wanted, outcomes, about))
-    return ExitCode.OK
+        for one in wanted:
+            for item in one.items:
+                if measure := item.function():
+                    try:
+                        with runner.on_corpus(corpus or item.corpus):
+                            outcome = measure(runner)
+                    except WhispertideError as error:
+                        codes.append(code_for(error))
+                        outcome = papers.Outcome(note=f"not measured: {error}")
+                    outcomes[one.name, item.id] = outcome
+                _print_item(one.name if len(wanted) > 1 else "", item, outcomes.get((one.name, item.id)))
+    _write_page(page or output / f"paper-{name}.html", build(wanted, outcomes, about))
+    return combine(codes)
+
+
+def _usual_corpus(wanted: "Sequence[Paper]") -> str:
+    """The one that all items are made on, if there is one."""
+    names = {item.corpus for one in wanted for item in one.items if item.measure}
+    return names.pop() if len(names) == 1 else DEFAULT_CORPORA
+
+
+def _print_item(paper: str, item: "Item", outcome: "Outcome | None") -> None:
+    from whispertide.lab.evaluation.page import text_table
+    from whispertide.lab.evaluation.paper import missing_line
+
+    name = f"{paper}, " if paper else ""
+    if outcome is not None:
+        typer.echo(f"{name}{item.id}: {item.title}")
+        for line in (outcome.note, *(text_table(table) for table in outcome.tables)):
+            if line:
+                typer.echo(line)
+    if line := missing_line(item):
+        typer.echo(f"{name}{line}")
 
 
 def _measure(runner: "Runner", requests: "list[Request]") -> "list[Cell]":

@@ -168,6 +168,10 @@ class Hush(Bare):
     title: ClassVar[str] = "a hush word after every window"
     hush_s: float = setting(0.5, "length of the hush word in seconds", least=SHORTEST_HUSH_S, most=LONGEST_HUSH_S)
 
+    def length_s(self, seconds: float) -> float:
+        """With the hush word."""
+        return seconds + self.hush_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open(Framing):

@@ -99,7 +99,7 @@ class FakeRunner:
 
     quick = True
     models = ("nano.en",)
-    corpus = SimpleNamespace(name="two clips")
+    corpus_name = "two clips"
 
     def transcriber(self, name: str) -> Any:
         return SimpleNamespace(model=MODEL)
@@ -109,7 +109,7 @@ class FakeRunner:
 
 
 def test_the_tables_and_the_figure_are_made_of_the_same_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items, "_decode", lambda model, frame, clip: INVENTED)
+    monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip: INVENTED)
     runner: Any = FakeRunner()
     rows = {row[0]: row[1:] for row in items.guard_table(runner).tables[0].rows}
     assert rows["no padding, no guard"] == ("50.00", "–", "–", "62.50", "34.4", "–", "–")
@@ -117,6 +117,10 @@ def test_the_tables_and_the_figure_are_made_of_the_same_labels(monkeypatch: pyte
     assert rows["+ pieces of words are skipped"][4:] == ("0.0", "36.4", "9.9")
     assert len(items.filter_table(runner).tables[0].rows) == 14
     figure = items.outcome_figure(runner)
+    runner.models = ("nano.en", "models/other")
+    sizes = {row[0]: row[1:] for row in items.size_table(runner).tables[0].rows}
+    assert sizes["other: no padding, guard"][:3] == ("0.00", "100.00", "50.00 (1 of 2)")
+    assert sizes["the paper, medium: guard, layer 8"] == ("6.8", "28.8", "6.9", "–")
     assert figure.tables[0].rows[-1] == ("+ pieces of words are skipped", "50.00", "50.00", "0.00", "0.00")
     assert [plot.drawing.rows[-1][1] for plot in figure.plots] == ["50", "100"]
 

@@ -70,7 +70,8 @@ class FakeRunner:
         self.models = ("small",)
         said = tuple(RefWord(word) for word in words)
         clip = Utterance("u", said, 3.0, lambda: sine(3))
-        self.corpus: Any = SimpleNamespace(name="clips", utterances=lambda: iter([clip] * 3))
+        self.corpus_name = "clips"
+        self.corpus: Any = SimpleNamespace(utterances=lambda: iter([clip] * 3))
 
     def transcriber(self, model: str) -> Any:
         return beside(self.folder)

@@ -4,7 +4,7 @@ import pytest
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import paper
-from whispertide.lab.evaluation.paper import PAPERS, Item, get_paper, missing_line, only
+from whispertide.lab.evaluation.paper import ALL, PAPERS, Item, choose, get_paper, missing_line, only
 
 WANTED = {
     "whisperflow": ("table", (1, 2, 4), "figure", (7, 8, 9, 10, 11, 12)),
@@ -52,3 +52,16 @@ def test_some_items_alone() -> None:
 def test_an_unknown_paper_lists_the_known_ones() -> None:
     with pytest.raises(OptionError, match=re.escape(", ".join(PAPERS))):
         get_paper("whisperfloe")
+
+
+def test_all_papers_or_some_items_of_one() -> None:
+    assert choose(ALL, ()) == tuple(PAPERS.values())
+    assert choose("npusper", ()) == (get_paper("npusper"),)
+    assert [item.id for item in choose("npusper", ("figure 2",))[0].items] == ["figure 2"]
+    with pytest.raises(OptionError, match=r"expected the paper that has figure 2"):
+        choose(ALL, ("figure 2",))
+
+
+def test_what_is_about_inventions_is_made_in_noise() -> None:
+    noisy = {item.id for item in get_paper("npusper").items if item.corpus == "noisy"}
+    assert noisy == {"table 2", "table 3", "table 4", "figure 2", "figure 10"}

@@ -10,7 +10,7 @@ import pytest
 
 from whispertide.api import Transcriber, load
 from whispertide.lab.evaluation import runner as runners
-from whispertide.lab.evaluation.clips import Clip
+from whispertide.lab.evaluation.clips import CLIP_S, Clip
 from whispertide.lab.evaluation.grid import Setup
 from whispertide.lab.evaluation.runner import Job, Runner
 from whispertide.lab.evaluation.store import CellSpec, Json
@@ -68,7 +68,8 @@ def runner(tmp_path: Path) -> Runner:
 
 def make_runner(folder: Path, setup: Setup) -> Runner:
     runner = Runner(folder, setup, Watch())
-    runner._corpora["silence", frozenset({"en"})] = Corpus()
+    for length_s in (setup.length_s, USUAL * CLIP_S):  # of cells, and of as many clips as are usual
+        runner._corpora["silence", frozenset({"en"}), length_s] = Corpus()
     runner.use_corpus("silence")
     return runner
 

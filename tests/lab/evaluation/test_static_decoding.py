@@ -61,6 +61,6 @@ def test_the_figure_shows_every_way(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     outcome = static_figure(runner)
     (table,) = outcome.tables
     assert [row[:2] for row in table.rows] == [
-        (fed, way) for fed in ("10", "20", "30") for way in ("fixed-448", "fixed-30", "steps", "unrolled")
+        (fed, way) for fed in ("10", "15", "20", "25", "30") for way in ("fixed-448", "fixed-30", "steps", "unrolled")
     ]
     assert "unrolled, 30 tokens" in outcome.plots[0].drawing.csv()

@@ -29,8 +29,9 @@ _NAMED_APART = ("name", "step_s")  # fields of a recipe that a cell shows in col
 class Setup:
     """What all cells of a run share.
 
-    excerpt_s   only so much of each corpus, infinity: all of it; None: a minute in a quick run, else all
+    excerpt_s   only so much of each corpus, infinity: all of it; None: a minute in a quick run, else `usual_s`
     pieces      of each excerpt, in as many voices
+    usual_s     how much of a corpus is measured where nobody asked; None: all
     align       words without exact times are placed by forced alignment with the first model
     """
 
@@ -42,11 +43,13 @@ class Setup:
     models: tuple[str, ...] = ("nano.en",)
     align: bool = False
     pieces: int = PIECES
+    usual_s: float | None = None
 
     @property
     def length_s(self) -> float | None:
         """How much of each corpus is measured; None means all."""
-        length = QUICK_S if self.quick and self.excerpt_s is None else self.excerpt_s
+        usual = QUICK_S if self.quick else self.usual_s
+        length = usual if self.excerpt_s is None else self.excerpt_s
         return None if length is None or math.isinf(length) else length
 
 

@@ -78,6 +78,16 @@ _FILTERS: tuple[Variant, ...] = tuple(
     for rule in (_ALL, USUAL)
     for average, median in WIDTHS
 )
+_SIZES: tuple[Variant, ...] = (_COMPONENTS[0], _COMPONENTS[1], ("no padding, guard", BARE, USUAL))
+_PUBLISHED_SIZES: Mapping[str, Published] = MappingProxyType(
+    {
+        "small: no guard": Published(24.0),
+        "small: guard, layer 5": Published(2.0, 5.2, 7.7),
+        "small: guard, layer 7": Published(2.0, 3.2, 12.5),
+        "medium: no guard": Published(36.4),
+        "medium: guard, layer 8": Published(6.8, 28.8, 6.9),
+    }
+)
 _PUBLISHED: Mapping[str, Published] = MappingProxyType(
     {
         "30 s, no guard": Published(0.0),
@@ -111,11 +121,14 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Unguarded:
-    """A decode without guard: its tokens, and the attention [heads, queries, frames] that guards are played over."""
+    """A decode without guard: its tokens, the attention [heads, queries, frames] that guards are played over, and what
+    the encoder took.
+    """
 
     tokens: tuple[int, ...]
     attention: FloatArray | None
     scene: Scene
+    encode_s: float = 0.0
 
 
 def guard_table(runner: "Runner") -> Outcome:
@@ -165,22 +178,42 @@ def outcomes(labels: Sequence[Label]) -> dict[str, float]:
 
 def _table(runner: "Runner", variants: Sequence[Variant], heading: str, name: str) -> Outcome:
     labels = _label_all(runner, variants, name)
-    rows = []
-    for (name, _, rule), found in zip(variants, labels, strict=True):
-        counts = sum((label.counts for label in found), Counts())
-        theirs = _PUBLISHED.get(name)
-        rows.append(
-            (
-                name,
-                _share(label.hallucinated for label in found),
-                *(_stops(found) if rule is not None else ("–", "–")),
-                report.percent(counts.rate) if counts.rate is not None else "–",
-                *(report.number(value, 1) for value in (astuple(theirs) if theirs is not None else 3 * (None,))),
-            )
-        )
-    columns = ("hallucinating %", "backward shifts %", "undesired % of them")
-    headings = (heading, *columns, "WER %", *(f"paper: {column}" for column in columns))
+    rows = [
+        (name, *_row(found, rule), *_theirs(_PUBLISHED.get(name)))
+        for (name, _, rule), found in zip(variants, labels, strict=True)
+    ]
+    headings = (heading, *_COLUMNS, "WER %", *(f"paper: {column}" for column in _COLUMNS))
     return Outcome(tables=(Table(headings, tuple(rows)),), note=_about(runner, len(labels[0])))
+
+
+_COLUMNS = ("hallucinating %", "backward shifts %", "undesired % of them")
+
+
+def _row(found: Sequence[Label], rule: BackwardShift | None) -> tuple[str, ...]:
+    """What one variant made of the clips: as `_COLUMNS` say, and its word errors."""
+    counts = sum((label.counts for label in found), Counts())
+    stops = _stops(found) if rule is not None else ("–", "–")
+    rate = report.percent(counts.rate) if counts.rate is not None else "–"
+    return (_share(label.hallucinated for label in found), *stops, rate)
+
+
+def _theirs(published: Published | None) -> tuple[str, ...]:
+    return tuple(report.number(value, 1) for value in (astuple(published) if published else 3 * (None,)))
+
+
+def size_table(runner: "Runner") -> Outcome:
+    """NPUsper, table 4: the guard, set as for one model, with others. The paper's rows stand below ours."""
+    rows = []
+    for model in runner.models:
+        labels = _label_all(runner, _SIZES, "sizes", model)
+        for (name, _, rule), found in zip(_SIZES, labels, strict=True):
+            rows.append((f"{Path(model).name}: {name}", *_row(found, rule)))
+    rows += [(f"the paper, {name}", *_theirs(row), "–") for name, row in _PUBLISHED_SIZES.items()]
+    note = (
+        f"{_about(runner, len(labels[0]))} The guard is that of table 2's last row, on the last decoder layer. "
+        "The paper's rows name the layer. `--models A,B` says which checkpoints are compared."
+    )
+    return Outcome((Table(("model", *_COLUMNS, "WER %"), tuple(rows)),), note=note)
 
 
 def _stops(labels: Sequence[Label]) -> tuple[str, str]:
@@ -197,7 +230,7 @@ def _ratio(part: float, whole: float) -> float:
 
 def _about(runner: "Runner", count: int) -> str:
     return (
-        f"{ABOUT}, {count} of {runner.corpus.name}, each decoded by itself by "
+        f"{ABOUT}, {count} of {runner.corpus_name}, each decoded by itself by "
         f"{runner.models[0]}, greedy, with its real end of text. A clip hallucinates if {INVENTED} or more of its "
         "words are insertions. A stop is undesired if it loses a word that is right without it. The WER is over all "
         "clips, untruncated. The paper's rows are of 250 recordings of LibriSpeech, with Whisper base."
@@ -209,30 +242,34 @@ def _share(flags: Iterable[bool]) -> str:
     return report.percent(sum(values) / len(values))
 
 
-def _label_all(runner: "Runner", variants: Sequence[Variant], name: str) -> list[list[Label]]:
-    """One list per variant, one label per clip."""
-    model = runner.transcriber(runner.models[0]).model
+def _label_all(
+    runner: "Runner", variants: Sequence[Variant], name: str, model_name: str | None = None
+) -> list[list[Label]]:
+    """One list per variant, one label per clip; by the first model unless told otherwise."""
+    model_name = model_name or runner.models[0]
+    model = runner.transcriber(model_name).model
 
     def judge(clip: Clip) -> Json:
-        decoded = {frame: _decode(model, frame, clip) for frame in dict.fromkeys(frame for _, frame, _ in variants)}
+        decoded = {frame: decode_clip(model, frame, clip) for frame in dict.fromkeys(frame for _, frame, _ in variants)}
         return {"labels": [asdict(label(model, clip, decoded[frame], rule)) for _, frame, rule in variants]}
 
-    found = runner.each_clip(name, judge, usual=CLIPS, quick=QUICK_CLIPS, made_by=Path(__file__).name)
+    made_by = Path(__file__).name
+    found = runner.each_clip(name, judge, usual=CLIPS, quick=QUICK_CLIPS, made_by=made_by, model=model_name)
     return [[built(Label, clip["labels"][place]) for clip in found] for place in range(len(variants))]
 
 
-def _decode(model: "WhisperModel", frame: Framing, clip: Clip) -> Unguarded:
+def decode_clip(model: "WhisperModel", frame: Framing, clip: Clip) -> Unguarded:
+    """Greedily, by itself, with its real end of text."""
     watch = replace(USUAL, detect=False)
     hearing = SinglePass(watch=(watch,), loop_guard=False, context_tokens=0, keep_attention=True)
     plan = RoundPlan(0, Span(0, len(clip.samples)), hearing, is_last=True)
     equipment = Equipment(model, frame)
-    heard = (
-        SerialExecutor(equipment).run(plan, clip.samples, DecodeOptions(language=clip.language)).heard or HeardWords()
-    )
+    result = SerialExecutor(equipment).run(plan, clip.samples, DecodeOptions(language=clip.language))
+    heard = result.heard or HeardWords()
     heads = tuple(sorted({*model.alignment_heads, *watch.heads(model)}))
     opening = len(model.tokenizer.sot_sequence(clip.language, timestamps=False))
     scene = Scene(equipment.kinds(clip.language), heads, opening, (), heard.frames)
-    return Unguarded(heard.tokens, heard.attention, scene)
+    return Unguarded(heard.tokens, heard.attention, scene, result.stats.encode_s)
 
 
 def label(model: "WhisperModel", clip: Clip, decode: Unguarded, rule: BackwardShift | None) -> Label:

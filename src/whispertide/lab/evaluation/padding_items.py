@@ -144,7 +144,7 @@ def _gain_table(runner: "Runner", as_it_is: Sequence[Padded]) -> Table:
 
 def _about_clips(runner: "Runner") -> str:
     return (
-        f"{ABOUT}, of {runner.corpus.name}, each transcribed by itself by {runner.models[0]} with beam 5. Padding "
+        f"{ABOUT}, of {runner.corpus_name}, each transcribed by itself by {runner.models[0]} with beam 5. Padding "
         f"goes after the samples. Noise is {NOISE_BELOW_DB:g} dB below the clip."
     )
 

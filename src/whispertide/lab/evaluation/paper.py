@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import page
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.plots import Drawing
 from whispertide.streaming.recipe import every_field
@@ -50,6 +49,7 @@ class Item:
     """A table or figure. `needs` are features that its complete form takes, written "field=value" for a recipe's
     field, "recipe NAME" for a recipe, else in words for what no recipe can provide. `measure` names the function of
     `paper_items` that makes it, or of another module ("module.function"), in part or whole; `covers` says which part.
+    `corpus` is what it is made on where nobody asks for another one.
     """
 
     id: str
@@ -57,6 +57,7 @@ class Item:
     needs: tuple[str, ...] = ()
     measure: str = ""
     covers: str = ""
+    corpus: str = "talks"
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -168,49 +169,83 @@ _NPUSPER = Paper(
     "npusper",
     "NPUsper: Eliminating Redundant Computation for Real-Time Whisper on Mobile NPUs (arXiv 2607.01108)",
     (
-        *_not_yet(
-            {"table 1": "power, energy per inference and per token, tokens per second, by system and device"},
-            "an NPU",
-            "a power meter",
+        Item(
+            "table 1",
+            "power, energy per inference and per token, tokens per second, by system and device",
+            ("recipe npusper", "an NPU", "a power meter"),
+            "system_items.work_table",
+            "processor time",
         ),
         Item(
             "table 2",
             "component ablation: hallucination rate, backward-shift rate, undesired stops",
             ("recipe npusper", "policy=grounded"),
             "guard_items.guard_table",
+            corpus="noisy",
         ),
         Item(
             "table 3",
             "widths of the two attention filters",
             ("recipe npusper", "policy=grounded"),
             "guard_items.filter_table",
+            corpus="noisy",
         ),
-        *_not_yet(
-            {
-                "table 4": "the guard with other sizes of model: hallucinations and stops",
-                "table 5": "word and character errors per sample, of the whole text and of what was reached, by system",
-                "table 6": "all systems on processors alone: errors, latency, length of input, time of each stage",
-            },
-            "recipe npusper",
+        Item(
+            "table 4",
+            "the guard with other sizes of model: hallucinations and stops",
+            ("recipe npusper", "policy=grounded"),
+            "guard_items.size_table",
+            corpus="noisy",
+        ),
+        Item(
+            "table 5",
+            "word and character errors per sample, of the whole text and of what was reached, by system",
+            ("recipe npusper",),
+            "system_items.errors_table",
+        ),
+        Item(
+            "table 6",
+            "all systems on processors alone: errors, latency, length of input, time of each stage",
+            ("recipe npusper",),
+            "system_items.processor_table",
         ),
         *_not_yet({"table 7": "linear layers as convolutions of 1x1: time on an NPU"}, "an NPU"),
-        *_not_yet(
-            {
-                "table 8": "steps per chunk: latency, graph runs and positions computed per token",
-                "figure 2": "hallucinations, word errors and encoding time by length of padding",
-            },
-            "recipe npusper",
+        Item(
+            "table 8",
+            "steps per chunk: latency, graph runs and positions computed per token",
+            ("recipe npusper", "search=unrolled", "an NPU"),
+            "chunk_items.chunk_table",
+            "the CPU provider",
+        ),
+        Item(
+            "figure 2",
+            "hallucinations, word errors and encoding time by length of padding",
+            ("framing=zeros",),
+            "length_items.length_figure",
+            corpus="noisy",
         ),
         *_not_yet(
             {"figure 3": "NPU against GPU: time and power; what starting graphs costs"}, "an NPU", "a power meter"
         ),
-        *_not_yet(
-            {
-                "figure 5": "attention of chosen tokens over time, by decoder layer",
-                "figure 7": "latency of words and word errors, by system and device",
-                "figure 8": "time of each stage of an inference, by system",
-            },
-            "recipe npusper",
+        Item(
+            "figure 5",
+            "attention of chosen tokens over time, by decoder layer",
+            (),
+            "attention_items.layer_figure",
+        ),
+        Item(
+            "figure 7",
+            "latency of words and word errors, by system and device",
+            ("recipe npusper", "an NPU"),
+            "system_items.word_figure",
+            "the processor",
+        ),
+        Item(
+            "figure 8",
+            "time of each stage of an inference, by system",
+            ("recipe npusper", "an NPU"),
+            "system_items.stage_figure",
+            "the processor",
         ),
         Item(
             "figure 9",
@@ -224,15 +259,28 @@ _NPUSPER = Paper(
             "what becomes of the clips under each variant of the guard; its precision and recall",
             ("recipe npusper", "policy=grounded"),
             "guard_items.outcome_figure",
+            corpus="noisy",
         ),
-        *_not_yet({"figure 11": "power over time, by system"}, "a power meter"),
+        Item(
+            "figure 11",
+            "power over time, by system",
+            ("recipe npusper", "a power meter"),
+            "system_items.load_figure",
+            "processor time",
+        ),
         *_not_yet({"figure 12": "figure 9 on a second device"}, "an NPU"),
-        *_not_yet(
-            {
-                "figure 13": "figure 9 by number of tokens",
-                "figure 14": "the likeliest tokens with padded frames hidden from the decoder, and without",
-            },
-            "recipe npusper",
+        Item(
+            "figure 13",
+            "figure 9 by number of tokens",
+            ("search=unrolled", "an NPU"),
+            "static_decoding.length_figure",
+            "the CPU provider",
+        ),
+        Item(
+            "figure 14",
+            "the likeliest tokens with padded frames hidden from the decoder, and without",
+            ("framing=buckets",),
+            "attention_items.masking_figure",
         ),
     ),
 )
@@ -335,11 +383,23 @@ PAPERS: Mapping[str, Paper] = MappingProxyType(
 )
 
 
+ALL = "all"
+
+
 def get_paper(name: str) -> Paper:
     """The paper of that name. Raises `OptionError`, which lists those there are."""
     if name not in PAPERS:
-        raise OptionError(f"expected a paper among {', '.join(PAPERS)}; got {name!r}")
+        raise OptionError(f"expected a paper among {', '.join(PAPERS)}, or {ALL}; got {name!r}")
     return PAPERS[name]
+
+
+def choose(name: str, ids: Sequence[str]) -> tuple[Paper, ...]:
+    """One paper, with some of its items or, without `ids`, all; or all papers. Raises `OptionError`."""
+    if name != ALL:
+        return (only(get_paper(name), ids) if ids else get_paper(name),)
+    if ids:
+        raise OptionError(f"expected the paper that has {', '.join(ids)}; got all of them: name one")
+    return tuple(PAPERS.values())
 
 
 def only(paper: Paper, ids: Sequence[str]) -> Paper:
@@ -355,21 +415,6 @@ def missing_line(item: Item) -> str:
     if item.state == "missing":
         return f"{item.id} ({item.title}): not yet; missing: {item.lacks}"
     return f"{item.id} ({item.title}): in part ({item.covers}); missing: {item.lacks}" if item.lacks else ""
-
-
-def build(paper: Paper, outcomes: Mapping[str, Outcome], about: str) -> str:
-    """The page of a paper: each item as it came out, or what it lacks."""
-    sections = []
-    for item in paper.items:
-        outcome = outcomes.get(item.id)
-        parts = [page.paragraph(f"Missing: {item.lacks}.", "note")] if item.lacks else []
-        if outcome is not None:
-            parts += [page.paragraph(outcome.note)] if outcome.note else []
-            drawn = [page.figure(plot.drawing, plot.caption, plot.note) for plot in outcome.plots]
-            parts += [page.figures(drawn)] if drawn else []
-            parts += [page.html_table(table) for table in outcome.tables]
-        sections.append(page.section(f"{item.id.capitalize()}: {item.title}", *parts))
-    return page.page(f"{paper.name}: tables and figures", f"{paper.title}. {about}", *sections)
 
 
 def _is_there(need: str) -> bool:

@@ -121,15 +121,15 @@ def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str]) -> O
 
 def load_figure(runner: "Runner") -> Outcome:
     """WhisperFlow, figure 9: processor time over the recording, in place of power."""
-    curves = [_load(runner.cell(recipe)) for recipe in (BASELINE, SYSTEM)]
+    curves = [load_curve(runner.cell(recipe)) for recipe in (BASELINE, SYSTEM)]
     drawing = plots.over_time(curves, y_label="processor time (% of one core)", title="load over time")
     return Outcome(
         plots=(Plot(drawing, "Processor time over audio time", "Not power: this machine has no meter we read."),)
     )
 
 
-def _load(cell: "Cell") -> plots.Curve:
-    """Of the cell's longest recording."""
+def load_curve(cell: "Cell") -> plots.Curve:
+    """Processor time over the cell's longest recording, in per cent of a core."""
     trace = max(cell.traces(), key=lambda trace: trace.audio_s, default=None)
     if trace is None or not trace.rounds:
         raise OptionError("expected a record with rounds; got none: run it again")

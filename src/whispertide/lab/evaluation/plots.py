@@ -235,14 +235,23 @@ def stacked(items: Sequence[tuple[str, Mapping[str, float]]], *, x_label: str, t
 
 
 def over_time(
-    curves: Sequence[Curve], *, y_label: str, title: str, x_label: str = "audio time (s)", zero: bool = True
+    curves: Sequence[Curve],
+    *,
+    y_label: str,
+    title: str,
+    x_label: str = "audio time (s)",
+    zero: bool = True,
+    bands: Sequence[tuple[float, float] | None] = (),
 ) -> Drawing:
-    """Lines without markers."""
+    """Lines without markers; `bands`, one for each or none at all, are stretches of x in the colours of the lines."""
 
     def draw(axes: "Axes") -> None:
         axes.set_prop_cycle(**_DASHED)
         for curve in curves:
             axes.plot(curve.x, curve.y, label=curve.label)
+        for band, colour in zip(bands, cycle(COLOURS), strict=False):
+            if band is not None:
+                axes.axvspan(*band, color=colour, alpha=0.15, linewidth=0)
         axes.margins(x=0.01)
         _from_zero(axes, y=zero)
 

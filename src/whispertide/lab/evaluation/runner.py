@@ -16,7 +16,7 @@ from whispertide.checkpoint.attachments import digest_beside
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
-from whispertide.lab.evaluation.clips import Clip, clips_of
+from whispertide.lab.evaluation.clips import CLIP_S, Clip, clips_of
 from whispertide.lab.evaluation.corpora.parts import part_label, part_of
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, Request, Setup, changes_of, text_of
 from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, settings_of, unfit
@@ -75,7 +75,7 @@ class Runner:
         self.clock: ClockName = setup.clock  # type: ignore[assignment]  # just checked
         self.setup = setup
         self._corpus_name = ""
-        self._corpora: dict[tuple[str, frozenset[str]], Corpus] = {}
+        self._corpora: dict[tuple[str, frozenset[str], float | None], Corpus] = {}
         self._loaded: tuple[str, Transcriber] | None = None
         self._once: dict[str, Any] = {}
 
@@ -109,23 +109,30 @@ class Runner:
         """The corpus chosen with `use_corpus`."""
         return self.open_corpus(self._corpus_name)
 
+    @property
+    def corpus_name(self) -> str:
+        """As it was asked for."""
+        return self._corpus_name
+
     def open_corpus(self, name: str, model: str | None = None) -> Corpus:
         """Open, or make, the part of a corpus that the run is about, in the languages that the model writes.
 
         Raises `CorpusError` and `OptionError`.
         """
-        model = model or self.models[0]
+        return self._open(name, model or self.models[0], self.setup.length_s)
+
+    def _open(self, name: str, model: str, length_s: float | None) -> Corpus:
         languages = self._languages(model)
-        if (name, languages) not in self._corpora:
+        if (name, languages, length_s) not in self._corpora:
             from whispertide.lab.evaluation.corpora import open_corpus
 
-            length_s, pieces = self.setup.length_s, self.setup.pieces
+            pieces = self.setup.pieces
             corpus: Corpus = open_corpus(name, quick=self.quick, seed=self.setup.seed, length_s=length_s, pieces=pieces)
             part, left_out = part_of(corpus, languages, length_s, pieces, writer=Path(model).name)
             for line in left_out:
                 self.watch.say(line)
-            self._corpora[name, languages] = self._aligned(part) if self.setup.align else part
-        return self._corpora[name, languages]
+            self._corpora[name, languages, length_s] = self._aligned(part) if self.setup.align else part
+        return self._corpora[name, languages, length_s]
 
     def _aligned(self, corpus: Corpus) -> Corpus:
         """With a time for every word, if the first model can give it; as it is where all times are known."""
@@ -197,17 +204,29 @@ class Runner:
             self.clock = usual
 
     def each_clip(
-        self, name: str, measure: Callable[[Clip], Json], *, usual: int, quick: int, made_by: str, **settings: str
+        self,
+        name: str,
+        measure: Callable[[Clip], Json],
+        *,
+        usual: int,
+        quick: int,
+        made_by: str,
+        model: str | None = None,
+        **settings: str,
     ) -> list[Json]:
-        """What `measure` finds in each clip of the chosen corpus with the first model; every clip is kept at once.
+        """What `measure` finds in each clip of the chosen corpus with a model, as a rule the first; every clip is kept
+        at once.
 
         There are `usual` clips, `quick` in a quick run; else, of an excerpt that was asked for, all. `made_by` is the
         file of the evaluation that measures, `settings` whatever else the findings depend on. Raises what `clips_of`
         raises.
         """
-        clips = clips_of(self.corpus, quick if self.quick else usual if self.setup.excerpt_s is None else None)
+        model = model or self.models[0]
+        asked = self.quick or self.setup.excerpt_s is not None
+        corpus = self.corpus if asked else self._open(self._corpus_name, model, usual * CLIP_S)
+        clips = clips_of(corpus, quick if self.quick else None if asked else usual)
         spec = replace(
-            self._spec(name, self.models[0], self.corpus),
+            self._spec(name, model, corpus),
             streaming=False,
             settings=settings,
             code=store.code_version("", made_by, "clips.py"),
@@ -346,7 +365,7 @@ class Runner:
 
     def _label_of(self, corpus: Corpus) -> str:
         """A short name: as it was asked for, of a folder only the last part, and how much of it."""
-        asked = next(name for (name, _), known in self._corpora.items() if known is corpus)
+        asked = next(name for (name, *_), known in self._corpora.items() if known is corpus)
         kind, colon, path = asked.partition(":")
         part = f"{part_label(corpus.of)} aligned" if isinstance(corpus, AlignedCorpus) else part_label(corpus)
         return kind + colon + Path(path).name + part

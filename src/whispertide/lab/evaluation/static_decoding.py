@@ -1,4 +1,5 @@
-"""Ways to decode with static graphs, against each other: NPUsper's figure 9 (arXiv 2607.01108), on the CPU provider.
+"""Ways to decode with static graphs, against each other: NPUsper's figures 9 and 13 (arXiv 2607.01108), on the CPU
+provider.
 
 All find the same tokens in fp32 (checked), so they differ in what a step attends to and in how often a graph is
 started.
@@ -15,6 +16,7 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner
 
 FRAMES = 250  # 5 s of audio
-FED = (10, 20, 30)  # tokens
+FED = (10, 15, 20, 25, 30)  # tokens
+UNROLLED = "unrolled"
 ROUNDS, QUICK_ROUNDS = 15, 3
 Arrays = dict[str, Any]
 
@@ -94,6 +97,7 @@ class Workshop:
     weights: WeightFile
     folder: Path
     options: EngineOptions
+    flush: Callable[[], None]  # whoever maps the weights sees those that were written before
 
     def builder(self, name: str) -> PortableBuilder:
         """For a graph of that name."""
@@ -212,24 +216,30 @@ def opening_of(checkpoint: Checkpoint) -> tuple[int, ...]:
     return checkpoint.tokenizer.sot_sequence("en" if checkpoint.dims.is_multilingual else None, timestamps=False)
 
 
+@contextmanager
+def workshop(checkpoint: Checkpoint, folder: Path, options: EngineOptions) -> Iterator[Workshop]:
+    """Build graphs into `folder` meanwhile; their sessions stay usable."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "decoder.bin").open("wb") as file:
+        yield Workshop(checkpoint, WeightFile("decoder.bin", file), folder, options, file.flush)
+
+
 def contenders(checkpoint: Checkpoint, folder: Path, options: EngineOptions) -> tuple[list[Decoding], dict[str, float]]:
     """The four ways, and how many MB each added to memory. Raises `GraphError` where graphs cannot be built."""
-    folder.mkdir(parents=True, exist_ok=True)
     layout: UnrolledLayout = layout_for(checkpoint)
     plan, total = PLANS[0], sum(PLANS[0])
-    with (folder / "decoder.bin").open("wb") as file:
-        workshop = Workshop(checkpoint, WeightFile("decoder.bin", file), folder, options)
+    with workshop(checkpoint, folder, options) as shop:
         makers: dict[str, Callable[[str], Decoding]] = {
-            "fixed-448": lambda name: Fixed(name, workshop, checkpoint.dims.n_text_ctx),
-            "fixed-30": lambda name: Fixed(name, workshop, total),
-            "steps": lambda name: Chunked(name, workshop, (layout.block, *[1] * (total - layout.block))),
-            "unrolled": lambda name: Chunked(name, workshop, plan),
+            "fixed-448": lambda name: Fixed(name, shop, checkpoint.dims.n_text_ctx),
+            "fixed-30": lambda name: Fixed(name, shop, total),
+            "steps": lambda name: Chunked(name, shop, (layout.block, *[1] * (total - layout.block))),
+            UNROLLED: lambda name: Chunked(name, shop, plan),
         }
         made, memory = [], {}
         for name, make in makers.items():
             before = resident_mb()
             made.append(make(name))
-            file.flush()
+            shop.flush()
             made[-1].decode(layout.block + 2)
             memory[name] = round(resident_mb() - before, 1)
     return made, memory
@@ -273,7 +283,7 @@ def speeds(ways: Sequence[Decoding], fed: int, rounds: Sequence[dict[str, float]
             fed,
             1e3 * statistics.median(times[way.name] for times in rounds),
             way.runs,
-            statistics.median(times[way.name] / times["unrolled"] for times in rounds),
+            statistics.median(times[way.name] / times[UNROLLED] for times in rounds),
         )
         for way in ways
     ]
@@ -281,10 +291,7 @@ def speeds(ways: Sequence[Decoding], fed: int, rounds: Sequence[dict[str, float]
 
 def static_figure(runner: "Runner") -> Outcome:
     """NPUsper, figure 9: fixed full-length cache, per-step graphs, unrolled."""
-    checkpoint = load_checkpoint(runner.models[0])
-    options = EngineOptions(precision="fp32", provider="cpu", threads=thread_count(runner.setup.engine))
-    folder = cache_dir() / "benchmarks" / f"static-{checkpoint.content_hash[:12]}"
-    found = runner.once("static decoding", lambda: _measure(checkpoint, folder, options, quick=runner.quick))
+    found, note = _found(runner)
     rows = tuple(
         (str(speed.fed), speed.way, f"{speed.milliseconds:.1f}", str(speed.runs), f"{speed.ratio:.2f}")
         for speed in found
@@ -293,11 +300,37 @@ def static_figure(runner: "Runner") -> Outcome:
     names = list(dict.fromkeys(speed.way for speed in found))
     bars = [plots.Bar(f"{s.way}, {s.fed} tokens", s.milliseconds, colour=names.index(s.way)) for s in found]
     drawing = plots.bars(bars, x_label="time of a decode (ms)", title="static graphs")
-    note = (
+    return Outcome((table,), (Plot(drawing, "Decoding with static graphs"),), note)
+
+
+def length_figure(runner: "Runner") -> Outcome:
+    """NPUsper, figure 13: the same by number of tokens."""
+    found, note = _found(runner)
+    curves = []
+    for way in dict.fromkeys(speed.way for speed in found):
+        members = [speed for speed in found if speed.way == way]
+        times = tuple(speed.milliseconds for speed in members)
+        curves.append(plots.Curve(way, tuple(float(speed.fed) for speed in members), times))
+    rows = tuple(
+        (str(fed), *(f"{speed.milliseconds:.1f}" for speed in found if speed.fed == fed))
+        for fed in dict.fromkeys(speed.fed for speed in found)
+    )
+    title = "static graphs by number of tokens"
+    drawing = plots.scatter(curves, x_label="tokens fed", y_label="time of a decode (ms)", title=title)
+    columns = ("tokens fed", *(f"{curve.label} ms" for curve in curves))
+    return Outcome((Table(columns, rows),), (Plot(drawing, "Decoding with static graphs by number of tokens"),), note)
+
+
+def _found(runner: "Runner") -> tuple[list[Speed], str]:
+    """All ways at all lengths, and what they were measured on."""
+    checkpoint = load_checkpoint(runner.models[0])
+    options = EngineOptions(precision="fp32", provider="cpu", threads=thread_count(runner.setup.engine))
+    folder = cache_dir() / "benchmarks" / f"static-{checkpoint.content_hash[:12]}"
+    found = runner.once("static decoding", lambda: _measure(checkpoint, folder, options, quick=runner.quick))
+    return found, (
         f"{checkpoint.name}, fp32, CPU provider, {options.threads} threads, {FRAMES} encoder frames of noise. Medians "
         "of interleaved rounds, all with the same tokens. The paper measures a phone's NPU; this is a processor."
     )
-    return Outcome((table,), (Plot(drawing, "Decoding with static graphs"),), note)
 
 
 def _measure(checkpoint: Checkpoint, folder: Path, options: EngineOptions, *, quick: bool) -> list[Speed]:

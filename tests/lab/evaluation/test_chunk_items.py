@@ -1,0 +1,47 @@
+"""NPUsper's table 8: what a plan of chunks takes, by hand, and the table of a run that is written down."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from whispertide.lab.evaluation import chunk_items as items
+from whispertide.lab.evaluation.chunk_items import SIZES, Work, work
+from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
+from whispertide.types import SAMPLE_RATE
+
+
+def test_a_decode_takes_chunk_after_chunk_until_all_is_fed() -> None:
+    assert work((4, 6, 5, 5), [1]) == Work(1, 4)
+    assert work((4, 6, 5, 5), [4, 10, 11]) == Work(1 + 2 + 3, 4 + 10 + 15)
+    assert work((4, 6, 3, 3), [11]) == Work(3, 13)
+    assert work((4, 6), []) == Work(0, 0)
+
+
+def test_the_plans_are_the_paper_s() -> None:
+    assert SIZES == {3: (4, 6, 3, 3, 3, 3, 3, 3), 5: (4, 6, 5, 5, 5, 5), 7: (4, 6, 7, 7, 7)}
+    assert SAMPLE_RATE == 16_000
+
+
+@pytest.mark.slow
+def test_the_table_stands_next_to_the_paper_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    monkeypatch.setattr(items, "QUICK_ROUNDS", 1)
+    costs = [RoundCost(2.0, 0.1, 2.0, tokens=count, search_runs=runs) for count, runs in ((9, 9), (0, 0), (40, 9))]
+    trace = Trace("u", "npusper", "simulated", 6.0, (Shown(2.0, (" The", " river", " rises.")),), tuple(costs))
+    runner: Any = SimpleNamespace(
+        quick=True,
+        models=("nano.en",),
+        corpus=SimpleNamespace(name="talks"),
+        setup=SimpleNamespace(engine=SimpleNamespace(threads=1, provider="cpu", gpu=False)),
+        cell=lambda recipe: SimpleNamespace(traces=lambda: iter([trace])),
+        once=lambda name, make: make(),
+    )
+    monkeypatch.setattr(items, "thread_count", lambda engine: 1)
+    outcome = items.chunk_table(runner)
+    rows = {row[0]: row[1:] for row in outcome.tables[0].rows}
+    tokens = 4  # The river rises .
+    assert rows["5"][1:] == (f"{3 / tokens:.3f}", f"{15 / tokens:.3f}", "1.943", "0.389", "1.946")
+    assert rows["3"][2] == f"{13 / tokens:.3f}"
+    assert "1 decodes of `npusper`" in outcome.note
+    assert "1 decodes were longer than every plan" in outcome.note

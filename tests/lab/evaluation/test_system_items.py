@@ -1,0 +1,143 @@
+"""NPUsper's comparisons of systems: which recipes run at which step, and errors of texts that end early, by hand."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lab.evaluation.traces import reference, trace
+from whispertide.errors import CheckpointNotFoundError
+from whispertide.lab.evaluation import report
+from whispertide.lab.evaluation import system_items as items
+from whispertide.lab.evaluation.system_items import errors_of, spread, stages
+from whispertide.lab.evaluation.trace import RoundCost, Trace
+from whispertide.streaming.recipe import Recipe, parse_overrides
+from whispertide.streaming.recipes import get_recipe
+
+SAID = reference(("the", 0, 1), ("cat", 1, 2), ("sits", 2, 3), ("down", 3, 4), seconds=4)
+
+
+def test_a_text_that_comes_late_is_whole_in_the_end() -> None:
+    late = trace((2.0, "the cat", ""), (4.5, "sits down", ""), audio_s=4.0)
+    whole, ended, reached = errors_of(SAID, late)
+    assert whole == (0.0, 0.0)
+    assert ended is not None
+    assert ended == pytest.approx((50.0, 100 * 10 / 17))  # " sits down" of "the cat sits down" is missing
+    assert reached == (0.0, 0.0)
+
+
+def test_an_error_before_the_last_right_word_counts_in_what_was_reached() -> None:
+    late = trace((3.0, "the hat sits", ""), (4.5, "down", ""), audio_s=4.0)
+    whole, ended, reached = errors_of(SAID, late)
+    assert whole is not None
+    assert ended is not None
+    assert reached is not None
+    assert (whole[0], ended[0]) == (25.0, 50.0)
+    assert reached[0] == pytest.approx(100 / 3)
+
+
+def test_where_nothing_was_reached_there_is_no_rate() -> None:
+    whole, ended, reached = errors_of(SAID, trace((9.0, "the cat sits down", ""), audio_s=4.0))
+    assert (whole, ended, reached) == ((0.0, 0.0), (100.0, 100.0), None)
+    assert spread([None, None]) == ("–", "–")
+
+
+def test_recordings_count_alike_and_spread_as_a_population() -> None:
+    assert spread([(10.0, 2.0), None, (20.0, 4.0)]) == ("15.0±5.0", "3.0±1.0")
+
+
+def test_stages_are_means_over_rounds() -> None:
+    costs = [RoundCost(0, 1, 1, encode_s=0.1, decode_s=0.3), RoundCost(2, 1, 1, encode_s=0.3, align_s=0.2)]
+    assert stages(costs) == {"encoding": 0.2, "decoding": 0.15, "word times": 0.1}
+
+
+LATE = {"whisper-streaming": 3.0, "whisperflow": 2.0, "simulstreaming": 4.0, "npusper": 1.0, "tide": 0.5}
+SLOW = {"whisper-streaming": 2.5}  # seconds of every round; else 0.4
+
+
+@dataclass
+class FakeRunner:
+    models: tuple[str, ...] = ("one", "folder/two")
+    detectors: bool = True
+    asked: list[tuple[str, Recipe]] = field(default_factory=list)
+    corpus: Any = field(default_factory=lambda: SimpleNamespace(name="talks-120s", utterances=lambda: iter([SAID])))
+
+    def transcriber(self, name: str) -> Any:
+        return SimpleNamespace(framed=lambda recipe: SimpleNamespace(recipe=recipe))
+
+    def cell(self, name: str, *changes: str, model: str, step_s: float | None) -> Any:
+        if "truncate=detector" in changes and not self.detectors:
+            raise CheckpointNotFoundError("no detector")
+        recipe = parse_overrides(get_recipe(name), changes)
+        recipe = recipe if step_s is None else recipe.replace(step_s=step_s)
+        self.asked.append((model, recipe))
+        took = SLOW.get(name, 0.4)
+        cost = RoundCost(2.0, took, 2.0, encode_s=took / 4, decode_s=took / 2, tokens=5, search_runs=6, cpu_s=took)
+        score = {"wer": 0.05, "confirmed_mean_s": LATE[name], "ttft_s": 1.5, "cpu_s_per_s": took / 2}
+        shown = trace((2.0, "the cat sits down", ""), audio_s=4.0).shown
+        found = Trace("u", name, "simulated", 4.0, shown, (cost, cost))
+        return SimpleNamespace(score=score, traces=lambda: iter([found]), spec=SimpleNamespace(label=name))
+
+
+def rows(outcome: Any) -> dict[str, tuple[str, ...]]:
+    return {row[0]: row[1:] for row in outcome.tables[0].rows}
+
+
+def test_every_system_has_a_round_every_two_seconds() -> None:
+    runner: Any = FakeRunner()
+    items.processor_table(runner)
+    assert {recipe.schedule.step_s for _, recipe in runner.asked} == {2.0}
+    assert {recipe.schedule.kind for _, recipe in runner.asked if recipe.name != "npusper"} == {"fixed"}
+    names = [recipe.name for model, recipe in runner.asked if model == "one"]
+    assert names == [*list(LATE)[:3], "simulstreaming", *list(LATE)[3:]]
+
+
+def test_the_table_of_processors_counts_padding_and_rounds_that_are_too_slow() -> None:
+    runner: Any = FakeRunner()
+    found = rows(items.processor_table(runner))
+    assert found["one: Whisper-Streaming"] == ("5.00", "3.00", "30.0", "625", "1250", "0", "100")
+    assert found["two: NPUsper"] == ("5.00", "1.00", "2.0", "100", "200", "0", "0")
+    assert found["one: WhisperFlow"][2] == "2.5", "with its hush word"
+
+
+def test_work_is_counted_by_round_and_by_token() -> None:
+    runner: Any = FakeRunner(("one",))
+    assert rows(items.work_table(runner))["one: NPUsper"] == ("0.200", "400", "80.0", "16.7")
+
+
+def test_a_system_that_cannot_run_is_named_with_the_reason() -> None:
+    runner: Any = FakeRunner(("one",), detectors=False)
+    outcome = items.errors_table(runner)
+    assert "one: Simul-Whisper" not in rows(outcome)
+    assert "Not measured: Simul-Whisper with one: no detector." in outcome.note
+    assert rows(outcome)["one: NPUsper"][:3] == ("1", "0.0±0.0", "0.0±0.0")
+    assert rows(outcome)["one: Whisper-Streaming"][-4:] == ("91.15±5.16", "90.09±5.73", "11.04±3.56", "2.81±1.08")
+
+
+def test_inferences_are_compared_with_npusper_s_of_the_same_model() -> None:
+    runner: Any = FakeRunner()
+    outcome = items.stage_figure(runner)
+    assert rows(outcome)["two: Whisper-Streaming"] == ("625", "1250", "0", "6.25", "1.50")
+    assert rows(outcome)["two: NPUsper"][3] == "1.00"
+
+
+def test_latencies_stand_at_the_paper_s_step_and_at_each_system_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "cells_table", lambda cells, columns: len(cells))
+    runner: Any = FakeRunner(("one",))
+    outcome: Any = items.word_figure(runner)
+    assert outcome.tables == (12,)
+    assert "one: Whisper-Streaming 3.00, WhisperFlow 2.00, SimulStreaming 4.00, Simul-Whisper 4.00, tide 0.50." in (
+        outcome.note
+    )
+    own = {recipe.name: recipe.schedule.step_s for _, recipe in runner.asked[6:]}
+    assert own == {name: get_recipe(name).schedule.step_s for name in LATE}
+    labels = [row[0] for row in outcome.plots[0].drawing.rows]
+    assert labels[0] == "one: Whisper-Streaming, every 2 s"
+    assert labels[-1] == "one: tide, own step"
+
+
+def test_processor_time_over_time_has_a_curve_for_each_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner: Any = FakeRunner(("one",))
+    drawing = items.load_figure(runner).plots[0].drawing
+    assert {row[0] for row in drawing.rows} == {f"one: {system.name}" for system in items.SYSTEMS}
