@@ -26,12 +26,14 @@ from typing import Any
 
 import httpx2
 import numpy as np
-from pilot import Sentence, sentences
 from rich.progress import Progress
 
 import whispertide
 from whispertide.api import Transcriber
 from whispertide.events import Confirmed, Event
+from whispertide.lab.evaluation.commands import Sentence, sentences
+from whispertide.lab.evaluation.corpora import open_corpus
+from whispertide.lab.evaluation.corpora.parts import Excerpt
 from whispertide.session import Session
 from whispertide.streaming.hybrid import HybridExecutor, HybridStages
 from whispertide.streaming.offramp import Offramp
@@ -179,7 +181,7 @@ def main() -> None:
     models = [whispertide.load(given.model, threads=1) for _ in range(AT_ONCE)]
     for model in models:
         model.warm_up()
-    said = list(sentences("talks", given.excerpt))
+    said = list(sentences(Excerpt(open_corpus("talks"), given.excerpt).utterances()))
     print(f"{len(said)} sentences, {sum(len(one.audio) for one in said) / SAMPLE_RATE:.0f} s, {given.model}, wall time")
     print(f"{'link':>22} {'sent':>9} {'heard there':>11} {'wait, mean s':>12} {'p90':>6}")
     rows = []

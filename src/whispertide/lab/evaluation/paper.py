@@ -360,20 +360,49 @@ _WHISPERRT = Paper(
     ),
 )
 
+_NETWORK = "framing=late-context"  # the paper's own network, trained
 _XYZ = Paper(
     "xyz",
     "Efficient Deep Speech Understanding at the Edge (Wang, Lin; arXiv 2311.17065)",
     (
         *_not_yet(
-            {
-                "table 3": "work of the encoder while audio comes in and after it, delay and errors, by model",
-                "table 4": "delay with and without pilots, by how often they run",
-                "table 5": "delay and share of inputs sent away for the same errors, by what decides",
-                "figure 4": "errors against delay, on the device alone and with a cloud",
-                "figure 5": "ablation of pilot decoding",
-                "figure 6": "which inputs are sent away",
-            },
-            "framing=late-context",
+            {"table 3": "work of the encoder while audio comes in and after it, delay and errors, by model"},
+            _NETWORK,
+        ),
+        Item(
+            "table 4",
+            "delay with and without pilots, by how often they run",
+            ("recipe pilot", _NETWORK),
+            "pilot_items.frequency_table",
+            "with Whisper",
+        ),
+        Item(
+            "table 5",
+            "delay and share of inputs sent away for the same errors, by what decides",
+            ("executor=hybrid", _NETWORK),
+            "pilot_items.sending_table",
+            "with Whisper",
+        ),
+        Item(
+            "figure 4",
+            "errors against delay, on the device alone and with a cloud",
+            ("executor=hybrid", _NETWORK),
+            "pilot_items.trade_off_figure",
+            "with Whisper",
+        ),
+        Item(
+            "figure 5",
+            "ablation of pilot decoding",
+            ("recipe pilot", _NETWORK),
+            "pilot_items.ablation_figure",
+            "with Whisper",
+        ),
+        Item(
+            "figure 6",
+            "which inputs are sent away",
+            ("executor=hybrid", _NETWORK),
+            "pilot_items.selection_figure",
+            "with Whisper",
         ),
     ),
 )

@@ -1,0 +1,142 @@
+"""What an offramp saves: utterances are heard here by pilots, and by the model of a server (arXiv 2311.17065, 7.4).
+
+Sentences (`commands`) are heard twice: here, by pilots, and by the model of a server that gets the whole of each. An
+offramp puts them in an order by the newest pilot; the first ones are sent. Those of `whispertide train offramp` take
+part if they lie next to the checkpoint here. For every share that is sent it is known what the words' errors and the
+waits would have been, so nothing is tuned on the way.
+
+    saved     the share that need not be sent for at most one point of word errors more than when all are sent
+    area      how often an utterance that the server hears better has the higher score: 0.5 by random choice
+    ideal     sends those first where the server makes the most errors fewer: nobody can know that
+
+Waits are from the end of speech to the final text, on a simulated clock: processor time of one thread, here and there,
+and a link with a round trip and a rate of its own over which the audio goes after the end of speech.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from whispertide.api import Transcriber
+from whispertide.checkpoint import attachments
+from whispertide.lab.evaluation.commands import WAYS, Sentence, Way, area, hear
+from whispertide.lab.evaluation.wer import align
+from whispertide.options import DecodeOptions
+from whispertide.streaming.trained_offramp import KIND, TRAINED, TrainedOfframp
+from whispertide.types import SAMPLE_RATE, FloatArray
+
+LINKS = ((0.05, 20e6), (0.1, 5e6), (0.3, 1e6), (1.0, 0.3e6))  # round trip in s, bits per s
+POINT = 0.01  # of word errors more than the server's
+WRONG = 0.1  # of an utterance's words
+GREEDY = DecodeOptions(temperatures=(0.0,))
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """An utterance as it was heard here and by the server. `signals` are by its newest pilot."""
+
+    words: int
+    seconds: float
+    signals: dict[str, float]
+    local_errors: int
+    local_wait_s: float
+    remote_errors: int
+    remote_s: float
+
+    def sent_s(self, trip_s: float, bits_per_s: float) -> float:
+        """The wait where it is sent: 16 bits a sample go over the link, then the server hears it."""
+        return trip_s + 16 * SAMPLE_RATE * self.seconds / bits_per_s + self.remote_s
+
+
+@dataclass(slots=True)
+class Asked:
+    """Every trained offramp next to the checkpoint, and what each `said` of a text. Satisfies `Doubts`."""
+
+    offramps: Sequence[TrainedOfframp]
+    said: dict[tuple[float, ...], dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def hears(self) -> bool:
+        """Whether one of them does."""
+        return any(each.hears for each in self.offramps)
+
+    def doubt(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
+        """None of their answers counts here."""
+        self.said[tuple(logprobs)] = {each.kind: each.doubt(logprobs, states) for each in self.offramps}
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to choose, over all shares: `errors[k]` is the word error rate with the first k utterances sent."""
+
+    name: str
+    errors: tuple[float, ...]
+    area: float
+    needed: int
+
+    @property
+    def saved(self) -> float:
+        """See above."""
+        return 1 - self.needed / (len(self.errors) - 1)
+
+
+def choice(name: str, heard: Sequence[Both], scores: Sequence[float]) -> Choice:
+    """What sending those with the highest scores first does."""
+    order = sorted(range(len(heard)), key=lambda at: -scores[at])
+    gains = [heard[at].local_errors - heard[at].remote_errors for at in order]
+    words = sum(each.words for each in heard)
+    local = sum(each.local_errors for each in heard)
+    errors = tuple((local - gain) / words for gain in np.cumsum([0, *gains]))
+    better = [each.remote_errors < each.local_errors for each in heard]
+    return Choice(name, errors, area(scores, better), _needed(errors))
+
+
+def by_chance(heard: Sequence[Both]) -> Choice:
+    """What random choice does on average: a straight line."""
+    words = sum(each.words for each in heard)
+    local, remote = sum(each.local_errors for each in heard), sum(each.remote_errors for each in heard)
+    errors = tuple(float(rate) for rate in np.linspace(local / words, remote / words, len(heard) + 1))
+    return Choice("random", errors, 0.5, _needed(errors))
+
+
+def _needed(errors: Sequence[float]) -> int:
+    """How many must be sent, so that sending more never brings more than a point."""
+    return next(sent for sent, rate in enumerate(errors) if rate <= errors[-1] + POINT + 1e-12)
+
+
+def choices(heard: Sequence[Both]) -> list[Choice]:
+    """Every signal, then random choice and the ideal one."""
+    found = [choice(name, heard, [each.signals[name] for each in heard]) for name in heard[0].signals]
+    ideal = choice("ideal", heard, [each.local_errors - each.remote_errors for each in heard])
+    return [*found, by_chance(heard), ideal]
+
+
+def mean_wait_s(heard: Sequence[Both], scores: Sequence[float], sent: int, link: tuple[float, float]) -> float:
+    """With the `sent` highest scores sent over that link."""
+    order = sorted(range(len(heard)), key=lambda at: -scores[at])
+    waits = [heard[at].sent_s(*link) if place < sent else heard[at].local_wait_s for place, at in enumerate(order)]
+    return float(np.mean(waits))
+
+
+def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) -> list[Both]:
+    """Hear all. An utterance without a pilot always stays here, and is left out."""
+    found, checkpoint = [], local.model.checkpoint
+    kinds = [kind for kind in TRAINED if attachments.place(checkpoint, KIND, kind).is_file()]
+    asked = Asked([TrainedOfframp.beside(checkpoint, kind) for kind in kinds])
+    for sentence in said:
+        way = Way()
+        hear(local, sentence, WAYS["pilots"], wall=False, way=way, doubts=asked)
+        if not way.pilots:
+            continue
+        began = time.process_time()
+        text = remote.transcribe(sentence.audio, options=GREEDY).text
+        took = time.process_time() - began
+        counts = align(sentence.words, text.split()).words
+        ((errors, words),), ((scores, _),) = way.errors, way.pilots
+        seconds = len(sentence.audio) / SAMPLE_RATE
+        signals = {"perplexity": scores.perplexity, "entropy": scores.entropy, **asked.said[scores.logprobs]}
+        found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], counts.errors, took))
+    return found

@@ -1,0 +1,287 @@
+"""Pilot inference's tables 4 and 5 and figures 4, 5 and 6 (arXiv 2311.17065, section 7), with Whisper in place of the
+paper's network, and sentences of the corpus in place of SLURP's commands.
+
+Whisper's encoder hears a window as a whole, so nothing of it is done while somebody speaks: what pilots save here is
+the search. Delays are shares of real time, as in the paper: seconds waited after the end of speech, by seconds of
+speech. The first model hears here, the second is the server's. With one model alone, its palettes of 3 bits hear here.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whispertide import api
+from whispertide.checkpoint.cache import cache_dir
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation import plots, report
+from whispertide.lab.evaluation.commands import BASE, WAYS, Sentence, Way, hear, sentences
+from whispertide.lab.evaluation.offloading import LINKS, Both, Choice, by_chance, choice, listen, mean_wait_s
+from whispertide.lab.evaluation.page import Table
+from whispertide.lab.evaluation.paper import Outcome, Plot
+from whispertide.types import SAMPLE_RATE
+
+if TYPE_CHECKING:
+    from whispertide.api import Transcriber
+    from whispertide.lab.evaluation.runner import Runner
+
+PILOTS = "pilots"
+EVERY = {BASE: "no pilots", "every 2 s": "every 2 s", "every 1 s": "every 1 s", PILOTS: "every 0.5 s"}
+PUBLISHED_EVERY = {BASE: "0.168", "every 2 s": "0.145", "every 1 s": "0.138", PILOTS: "0.120"}
+PARTS = (BASE, PILOTS, "no length cap", "no collapse", "no chain")
+LINK = LINKS[1]
+ABOVE = (3.0, 2.0, 1.0, 0.5)  # points of word errors above the server's, the goals of table 5
+BITS = 3  # of what hears here where one model is given
+GRID = 21  # points of a curve
+CHANCE = "random"
+CALLED = {CHANCE: "random (NaiveHybrid)", "entropy": "entropy (for DeeBERT)"}
+# Table 5: the share of inputs that are sent, per cent, for word errors of 15, 14, 13 and 12 %
+PUBLISHED_SENT = {
+    CHANCE: ("47.6", "59.8", "72.2", "84.5"),
+    "cnn": ("27.6", "37.8", "49.8", "65.7"),
+    "bilstm": ("21.5", "31.1", "43.0", "60.2"),
+    "perplexity": ("25.0", "34.5", "47.3", "–"),
+}
+
+
+# --- pilots: table 4 and figure 5 ------------------------------------------------------------------------------------
+
+
+def frequency_table(runner: "Runner") -> Outcome:
+    """Pilot inference, table 4: the delay by how often pilots run, on the device alone."""
+    said, ways = _by_ways(runner, tuple(EVERY))
+    rows = tuple(
+        (EVERY[name], f"{delay(way, said):.4f}", f"{mean(way.waits):.3f}", _rate(way), PUBLISHED_EVERY[name])
+        for name, way in ways.items()
+    )
+    columns = ("pilots", "delay, of real time", "wait s", "WER %", "paper: delay, of real time")
+    return Outcome((Table(columns, rows),), note=_about(runner, said))
+
+
+def ablation_figure(runner: "Runner") -> Outcome:
+    """Pilot inference, figure 5: what each part of pilot decoding does."""
+    said, ways = _by_ways(runner, PARTS)
+    usual = mean(ways[PILOTS].waits)
+    rows = tuple(
+        (name, f"{1000 * mean(way.waits):.1f}", f"{mean(way.waits) / usual:.2f}", _p90(way), _rate(way))
+        for name, way in ways.items()
+    )
+    bars = [plots.Bar(name, 1000 * mean(way.waits)) for name, way in ways.items()]
+    caption = "The wait after the end of speech, without each part"
+    drawing = plots.bars(bars, x_label="wait, mean (ms)", title=caption.lower())
+    note = (
+        f"{_about(runner, said)} Length cap: the paper's length prediction. Collapse: its reduced beam. Without the "
+        "chain every pilot begins anew. Whisper has no CTC head, so the shorter prefix score is not among them. The "
+        "paper: without reuse from pilot to pilot 205 ms in place of 156 on average, 282 in place of 198 in one case of ten."
+    )
+    return Outcome(
+        (Table(("pilots", "wait ms", "times the usual", "90 % wait less, ms", "WER %"), rows),),
+        (Plot(drawing, caption),),
+        note,
+    )
+
+
+def delay(way: Way, said: Sequence[Sentence]) -> float:
+    """The wait as a share of real time."""
+    return sum(way.waits) * SAMPLE_RATE / sum(len(one.audio) for one in said)
+
+
+def _by_ways(runner: "Runner", names: Sequence[str]) -> tuple[list[Sentence], dict[str, Way]]:
+    """Every sentence by each way, one after the other; every way is measured once in a run."""
+    said = _sentences(runner)
+    found = {
+        name: runner.once(f"pilots on {runner.corpus_name}: {name}", partial(_hear, runner, name, said))
+        for name in names
+    }
+    return said, found
+
+
+def _hear(runner: "Runner", name: str, said: Sequence[Sentence]) -> Way:
+    model, way = runner.transcriber(runner.models[0]), Way()
+    hear(model, said[0], WAYS[name], False, Way())  # once without counting
+    for one in _watched(runner, f"pilot: {name}", said):
+        hear(model, one, WAYS[name], False, way)
+    return way
+
+
+def _sentences(runner: "Runner") -> list[Sentence]:
+    found = list(sentences(runner.corpus.utterances()))
+    if not found:
+        raise OptionError(
+            f"expected a corpus of sentences with exact word times, for example talks; {runner.corpus.name} has none"
+        )
+    return found
+
+
+def _watched(runner: "Runner", label: str, said: Sequence[Sentence]) -> Iterable[Sentence]:
+    runner.watch.begin(label, sum(len(one.audio) for one in said) / SAMPLE_RATE)
+    try:
+        for one in said:
+            yield one
+            runner.watch.advance(len(one.audio) / SAMPLE_RATE)
+    finally:
+        runner.watch.end()
+
+
+def _rate(way: Way) -> str:
+    return report.percent(sum(errors for errors, _ in way.errors) / sum(words for _, words in way.errors))
+
+
+def _p90(way: Way) -> str:
+    return f"{1000 * float(np.percentile(way.waits, 90)):.1f}"
+
+
+def _about(runner: "Runner", said: Sequence[Sentence]) -> str:
+    seconds = sum(len(one.audio) for one in said) / SAMPLE_RATE
+    return (
+        f"{len(said)} sentences of {runner.corpus.name}, {seconds:.0f} s, {Path(runner.models[0]).name}, recipe "
+        "`pilot`, processor time on a simulated clock. The paper's network is a late-contextualisation one on a board."
+    )
+
+
+# --- sending: table 5, figures 4 and 6 -------------------------------------------------------------------------------
+
+
+def sending_table(runner: "Runner") -> Outcome:
+    """Pilot inference, table 5: how many inputs are sent, and the delay, for some word errors."""
+    heard, about = _both(runner)
+    remote = sum(one.remote_errors for one in heard) / sum(one.words for one in heard)
+    rows = []
+    for each, scores in _choices(heard):
+        cells = []
+        for above in ABOVE:
+            sent = needed(each, remote + above / 100)
+            cells += [f"{100 * sent / len(heard):.1f}", f"{_delay(heard, each, scores, sent):.3f}"]
+        rows.append((CALLED.get(each.name, each.name), *cells, *PUBLISHED_SENT.get(each.name, 4 * ("–",))))
+    goals = [f"+{above:g}" for above in ABOVE]
+    columns = ("decided by", *(text for goal in goals for text in (f"{goal}: sent %", f"{goal}: delay")))
+    paper = (f"paper: sent % for WER {rate} %" for rate in (15, 14, 13, 12))
+    note = f"{about} Goals are points of word errors above the server's, which makes {report.percent(remote)} %."
+    return Outcome((Table((*columns, *paper), tuple(rows)),), note=note)
+
+
+def trade_off_figure(runner: "Runner") -> Outcome:
+    """Pilot inference, figure 4: errors against delay as more and more is sent."""
+    heard, about = _both(runner)
+    curves, rows = [], []
+    shares = [round(share) for share in np.linspace(0, len(heard), min(GRID, len(heard) + 1))]
+    for each, scores in _choices(heard):
+        delays = tuple(_delay(heard, each, scores, sent) for sent in shares)
+        name = CALLED.get(each.name, each.name)
+        curves.append(plots.Curve(name, delays, tuple(100 * each.errors[sent] for sent in shares)))
+        for what, sent in (("a quarter", len(heard) // 4), ("half", len(heard) // 2)):
+            place = (f"{_delay(heard, each, scores, sent):.3f}", report.percent(each.errors[sent]))
+            rows.append((f"{name}, {what} sent", *place))
+    ends = (("all here", 0), ("all sent", len(heard)))
+    first, scores = _choices(heard)[0]
+    rows += [(what, f"{_delay(heard, first, scores, n):.3f}", report.percent(first.errors[n])) for what, n in ends]
+    caption = "Word errors against delay, from all here to all sent"
+    drawing = plots.scatter(curves, x_label="delay, of real time", y_label="WER (%)", title=caption.lower())
+    columns = ("system", "delay, of real time", "WER %")
+    return Outcome((Table(columns, tuple(rows)),), (Plot(drawing, caption),), about)
+
+
+def selection_figure(runner: "Runner") -> Outcome:
+    """Pilot inference, figure 6: of the inputs that the server hears better, and of the others, how many are sent."""
+    heard, about = _both(runner)
+    remote = sum(one.remote_errors for one in heard) / sum(one.words for one in heard)
+    better = [one.remote_errors < one.local_errors for one in heard]
+    rows, bars = [], []
+    for colour, above in enumerate((2.0, 1.0)):
+        for each, scores in _choices(heard):
+            sent = needed(each, remote + above / 100)
+            shares = selected(better, scores, sent) if scores is not None else 2 * (sent / len(heard),)
+            name = f"{CALLED.get(each.name, each.name)}, +{above:g}"
+            rows.append((name, *(f"{100 * share:.1f}" for share in (*shares, sent / len(heard)))))
+            bars.append(plots.Bar(f"{name}: those to be sent", 100 * shares[0], colour=2 * colour))
+            bars.append(plots.Bar(f"{name}: the others", 100 * shares[1], colour=2 * colour + 1))
+    caption = "How many of the inputs are sent that the server hears better, and how many of the others"
+    drawing = plots.bars(bars, x_label="sent (%)", title=caption.lower())
+    columns = ("decided by, points above the server", "sent of those to be sent %", "sent of the others %", "sent %")
+    note = f"{about} {sum(better)} of them the server hears better: those are to be sent."
+    return Outcome((Table(columns, tuple(rows)),), (Plot(drawing, caption),), note)
+
+
+def needed(each: Choice, goal: float) -> int:
+    """How many must be sent, the first ones first, until word errors are at most `goal`."""
+    return next((sent for sent, rate in enumerate(each.errors) if rate <= goal + 1e-12), len(each.errors) - 1)
+
+
+def selected(better: Sequence[bool], scores: Sequence[float], sent: int) -> tuple[float, float]:
+    """The share that is sent of those that are better elsewhere, and of the others."""
+    chosen = set(sorted(range(len(scores)), key=lambda at: -scores[at])[:sent])
+    kinds = ([at in chosen for at, is_better in enumerate(better) if is_better is kind] for kind in (True, False))
+    of_better, of_others = (mean(kind) if kind else 0.0 for kind in kinds)
+    return float(of_better), float(of_others)
+
+
+def _choices(heard: Sequence[Both]) -> list[tuple[Choice, list[float] | None]]:
+    """Every signal with its scores, then random choice, which has none."""
+    found: list[tuple[Choice, list[float] | None]] = []
+    for name in heard[0].signals:
+        scores = [one.signals[name] for one in heard]
+        found.append((choice(name, heard, scores), scores))
+    return [*found, (by_chance(heard), None)]
+
+
+def _delay(heard: Sequence[Both], each: Choice, scores: Sequence[float] | None, sent: int) -> float:
+    """Of real time; by chance it lies between that of sending none and that of sending all."""
+    seconds = mean(one.seconds for one in heard)
+    if scores is not None:
+        return mean_wait_s(heard, scores, sent, LINK) / seconds
+    none, whole = (mean_wait_s(heard, [0.0] * len(heard), count, LINK) for count in (0, len(heard)))
+    return (none + (whole - none) * sent / len(heard)) / seconds
+
+
+def _both(runner: "Runner") -> tuple[list[Both], str]:
+    """All sentences that had a pilot, heard here and by the server, and what they are."""
+    said = _sentences(runner)
+
+    def measure() -> list[Both]:
+        local, remote = _models(runner)
+        for model in (local, remote):
+            model.warm_up()
+        return listen(local, remote, _watched(runner, "here and by the server", said))
+
+    heard = runner.once(f"sent from {runner.corpus_name}", measure)
+    if not heard:
+        raise OptionError(f"expected sentences that are long enough for a pilot; {runner.corpus.name} has none")
+    here = Path(runner.models[0]).name if len(runner.models) > 1 else f"{Path(runner.models[0]).name} in {BITS} bits"
+    trip, rate = LINK
+    return heard, (
+        f"{len(heard)} sentences of {runner.corpus.name} that had a pilot, {here} here, {Path(runner.models[-1]).name} "
+        f"on the server, a round trip of {trip:g} s and {rate / 1e6:g} Mbit/s, processor time on a simulated clock. "
+        "Entropy, of the first token, stands for DeeBERT's classifier. Trained offramps take part if they lie next to "
+        "the model here."
+    )
+
+
+def _models(runner: "Runner") -> "tuple[Transcriber, Transcriber]":
+    """The one that hears here, and the server's."""
+    first, last = runner.models[0], runner.models[-1]
+    engine = runner.setup.engine
+    here = str(_smaller(runner, first)) if len(runner.models) == 1 else first
+    return _loaded(here, engine.threads), _loaded(last, engine.threads)
+
+
+def _loaded(name: str, threads: int) -> "Transcriber":
+    return api.load(name, threads=threads or 1)
+
+
+def _smaller(runner: "Runner", name: str) -> Path:
+    """The model in palettes of few bits, made once."""
+    from whispertide.checkpoint.names import BUNDLED_DIR
+    from whispertide.lab.compression.compress import CompressOptions, compress
+
+    model = runner.transcriber(name).model
+    folder = cache_dir() / "benchmarks" / f"{Path(name).name}-{BITS}bit-{model.content_hash[:12]}"
+    if not (folder / "config.json").is_file():
+        from whispertide.audio.file import load_audio
+
+        runner.watch.say(f"making {folder.name}")
+        recording = load_audio(BUNDLED_DIR / "audio" / "demo.flac")
+        compress(model, folder, CompressOptions(bits=BITS), [recording], announce=runner.watch.say)
+    return folder

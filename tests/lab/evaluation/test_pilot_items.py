@@ -1,0 +1,121 @@
+"""Pilot inference's tables and figures: what counts as a delay, what is sent for a goal, and which inputs it hits."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lab.evaluation.traces import reference
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation import pilot_items as items
+from whispertide.lab.evaluation.commands import Sentence, Way, area, sentences
+from whispertide.lab.evaluation.offloading import Both, by_chance, choice, mean_wait_s
+from whispertide.lab.evaluation.pilot_items import delay, needed, selected
+from whispertide.types import SAMPLE_RATE
+
+TALK = reference(
+    *(("No.", 0.5, 0.9), ("The", 2.0, 2.2), ("river", 2.2, 2.6), ("rises", 2.6, 4.0), ("slowly.", 4.0, 4.5)),
+    *(("It", 5.0, 5.5), ("rains.", 6.0, 7.0)),
+)
+
+
+def test_sentences_are_neither_short_nor_long() -> None:
+    found = list(sentences([TALK]))
+    assert [one.words for one in found] == [("The", "river", "rises", "slowly."), ("It", "rains.")]
+    assert [len(one.audio) / SAMPLE_RATE for one in found] == [3.0, 2.5]
+
+
+def test_a_delay_is_a_share_of_real_time() -> None:
+    said = [Sentence((), np.zeros(2 * SAMPLE_RATE, np.float32)), Sentence((), np.zeros(6 * SAMPLE_RATE, np.float32))]
+    assert delay(Way(waits=[0.1, 0.3]), said) == pytest.approx(0.05)
+
+
+def both(local: int, remote: int, perplexity: float) -> Both:
+    """Ten words in 4 s."""
+    return Both(10, 4.0, {"perplexity": perplexity, "entropy": -perplexity}, local, 0.1, remote, 0.2)
+
+
+HEARD = [both(0, 0, 1.0), both(4, 0, 9.0), both(1, 1, 2.0), both(2, 1, 5.0)]
+
+
+def test_the_first_ones_are_sent_until_the_goal_is_reached() -> None:
+    by_perplexity = choice("perplexity", HEARD, [one.signals["perplexity"] for one in HEARD])
+    assert by_perplexity.errors == (7 / 40, 3 / 40, 2 / 40, 2 / 40, 2 / 40)
+    assert [needed(by_perplexity, goal) for goal in (0.2, 0.1, 0.05, 0.0)] == [0, 1, 2, 4]
+    assert needed(by_chance(HEARD), 0.1) == 3
+    assert by_perplexity.area == 1.0
+    assert area([2.0, 1.0], [False, True]) == 0.0
+
+
+def test_those_that_are_better_elsewhere_are_to_be_sent() -> None:
+    better = [one.remote_errors < one.local_errors for one in HEARD]
+    assert selected(better, [1.0, 9.0, 2.0, 5.0], 2) == (1.0, 0.0)
+    assert selected(better, [9.0, 1.0, 2.0, 5.0], 2) == (0.5, 0.5)
+    assert selected([False, False], [1.0, 2.0], 1) == (0.0, 0.5)
+
+
+def test_by_chance_a_delay_lies_between_none_and_all() -> None:
+    none, whole = (mean_wait_s(HEARD, [0.0] * 4, count, items.LINK) / 4 for count in (0, 4))
+    chance = by_chance(HEARD)
+    assert items._delay(HEARD, chance, None, 0) == none == 0.1 / 4
+    assert items._delay(HEARD, chance, None, 2) == pytest.approx((none + whole) / 2)
+    assert items._delay(HEARD, chance, [9.0, 1.0, 1.0, 1.0], 4) == whole
+
+
+class FakeRunner:
+    """Everything is measured already."""
+
+    models, corpus_name, quick = ("folder/small", "large"), "talks", True
+    corpus = SimpleNamespace(name="talks-60s", utterances=lambda: iter([TALK]))
+    said: tuple[str, ...] = ()
+
+    def once(self, name: str, make: Any) -> Any:
+        self.said += (name,)
+        if name.startswith("sent"):
+            return HEARD
+        waits = {"no pilots": 0.2, "pilots": 0.1, "no collapse": 0.19}.get(name.split(": ")[1], 0.15)
+        return Way(waits=[waits, waits], errors=[(1, 10), (0, 10)])
+
+
+def table(outcome: Any) -> dict[str, tuple[str, ...]]:
+    return {row[0]: row[1:] for row in outcome.tables[0].rows}
+
+
+def test_pilots_stand_next_to_the_paper_s() -> None:
+    runner: Any = FakeRunner()
+    rows = table(items.frequency_table(runner))
+    assert rows["no pilots"] == ("0.0727", "0.200", "5.00", "0.168")
+    assert rows["every 0.5 s"] == ("0.0364", "0.100", "5.00", "0.120")
+    parts = table(items.ablation_figure(runner))
+    assert parts["no collapse"][:2] == ("190.0", "1.90")
+    assert parts["no pilots"][1] == "2.00"
+
+
+def test_what_is_sent_for_a_goal_stands_next_to_the_paper_s() -> None:
+    runner: Any = FakeRunner()
+    outcome = items.sending_table(runner)
+    rows = table(outcome)
+    assert rows["perplexity"][:2] == ("25.0", f"{(mean_wait_s(HEARD, [1, 9, 2, 5], 1, items.LINK)) / 4:.3f}")
+    assert [rows["perplexity"][place] for place in (2, 4, 6)] == ["50.0", "50.0", "50.0"]
+    assert rows["perplexity"][-4:] == ("25.0", "34.5", "47.3", "–")
+    assert rows["random (NaiveHybrid)"][0] == "100.0"
+    assert "small here, large on the server" in outcome.note
+
+
+def test_the_figures_have_every_way_to_decide() -> None:
+    runner: Any = FakeRunner()
+    rows = table(items.trade_off_figure(runner))
+    assert rows["all here"] == ("0.025", "17.50")
+    assert rows["all sent"][1] == "5.00"
+    assert rows["perplexity, half sent"][1] == "5.00"
+    chosen = table(items.selection_figure(runner))
+    assert chosen["perplexity, +1"] == ("100.0", "0.0", "50.0")
+    assert chosen["random (NaiveHybrid), +1"] == ("100.0", "100.0", "100.0")
+
+
+def test_without_sentences_there_is_no_item() -> None:
+    runner: Any = FakeRunner()
+    runner.corpus = SimpleNamespace(name="pieces", utterances=lambda: iter([]))
+    with pytest.raises(OptionError, match=r"exact word times.*pieces has none"):
+        items.frequency_table(runner)
