@@ -473,6 +473,36 @@ def test_the_next_round_is_told_what_was_heard_even_if_something_else_was_confir
     assert told.words == otherwise
 
 
+def test_as_published_the_next_round_is_told_what_was_shown() -> None:
+    """Confirmed words as they were confirmed, then the newest guess (WhisperFlow)."""
+    script = Script(search=replace(FOLLOWED, follows="shown"))
+    script.hear(1.7, WALK)
+    script.hear(2.0, WALK)
+    confirmed = [kept.word for kept in script.state.confirmed]
+    assert confirmed
+    otherwise = (*speech(("quite", WALK[0].start / S, WALK[0].end / S)), *WALK[1:], *speech(("now", 2.0, 2.3)))
+    script.hear(2.5, otherwise)
+    told = reference(script, 3.0)
+    assert told is not None
+    kept = [kept.word for kept in script.state.confirmed]
+    assert told.words == (*kept, *script.state.earlier[-1])
+    assert told.words[0] == confirmed[0] != otherwise[0]
+    assert told.words[-1] == otherwise[-1]
+    assert (told.start, told.tokens, told.align, told.recover) == (script.state.start, (), "first", False)
+
+
+def test_as_published_the_last_confirmed_word_is_always_told() -> None:
+    script = Script(search=replace(FOLLOWED, follows="shown"))
+    script.hear(1.7, WALK)
+    script.hear(2.0, WALK)
+    last = script.state.confirmed[-1].word
+    script.state.start = 3 * S
+    script.state.earlier = ()
+    told = reference(script, 4.0)
+    assert told is not None
+    assert told.words == (last,)
+
+
 def test_how_to_follow_is_what_the_search_says_now() -> None:
     script = Script(search=Beam())
     script.hear(1.7, WALK)

@@ -457,6 +457,7 @@ NAMES = {
     "shift_row": ("predicting", "fed"),
     "word_times": ("dtw", "attended"),
     "align": ("bigram", "time", "first"),
+    "follows": ("heard", "shown"),
     "holds": ("either", "both", "best"),
     "cut": ("cursor", "full"),
     "mask": get_args(MaskName),

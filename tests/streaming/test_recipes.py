@@ -31,8 +31,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     },
     "whisperflow": {
         "schedule": "best-effort", "step_s": 0.1, "framing": "hush", "hush_s": 0.5, "search": "pruned", "beam": 5,
-        "align": "time", "recover": True, "policy": "local-agreement", "agreement": 2, "reread": False, "doubt": 0.8,
-        "settle_s": 0.6, "trim": "segment", "trim_s": 15.0, "hard_cap_s": 28.0,
+        "align": "time", "recover": True, "follows": "heard", "policy": "local-agreement", "agreement": 2,
+        "reread": False, "doubt": 0.8, "settle_s": 0.6, "trim": "segment", "trim_s": 15.0, "hard_cap_s": 28.0,
     },
     "simulstreaming": {
         "schedule": "fixed", "step_s": 1.2, "framing": "pad30", "search": "greedy", "policy": "align-att",

@@ -98,6 +98,7 @@ def in_turn(first: Draft | None, second: Draft | None) -> Draft | None:
 
 
 Align = Literal["bigram", "time", "first"]
+Follows = Literal["heard", "shown"]
 Key = str | int  # what counts of a token
 
 NEAR = 2 * SAMPLE_RATE // FRAME_SAMPLES  # frames; a match in time is no further away
@@ -116,6 +117,8 @@ class Reference:
              first same piece (WhisperFlow)
     recover  whether a search that has left the text looks for its place again, or has left it for good (WhisperFlow)
     block    whether what is left of the text is fed ahead and checked as one block, or followed token by token
+    follows  which text the policy takes: all that the earlier round "heard" in the window, or what was "shown" of it:
+             the confirmed words and the guess after them (WhisperFlow)
     """
 
     tokens: tuple[int, ...] = ()
@@ -124,6 +127,7 @@ class Reference:
     align: Align = "bigram"
     recover: bool = True
     block: bool = False
+    follows: Follows = "heard"
 
     @classmethod
     def exactly(cls, tokens: Sequence[int]) -> Reference:

@@ -166,11 +166,13 @@ class LocalAgreement(Choice):
     def reference(self, state: AgreementState, search: Search) -> Reference | None:
         """What the next round is likely to hear: what the last one did, as far as that is in the window still.
 
-        WhisperFlow takes what was confirmed and the newest hypothesis. But a word that was confirmed may be heard
-        otherwise ever after, and each time the search would leave the text there.
+        WhisperFlow takes what was confirmed and the newest hypothesis (`follows=shown`). But a word that was confirmed
+        may be heard otherwise ever after, and each time the search would leave the text there.
         """
         if search.reuse is None or state.heard is None:
             return None
+        if search.reuse.follows == "shown":
+            return replace(search.reuse, start=state.start, words=_shown(state))
         guarded = cut_loops((), state.heard.words, self._key)  # what may be a loop is not to be followed
         words = tuple(
             word
@@ -274,6 +276,13 @@ class LocalAgreement(Choice):
         self._confirm(state, fresh, agreed, agreed + forced.confirm)
         state.start = max(state.start, align_down(forced.cut))
         return agreed + forced.confirm
+
+
+def _shown(state: AgreementState) -> tuple[Word, ...]:
+    """What was confirmed in the window, at least the last word, and the newest guess (WhisperFlow)."""
+    confirmed = [kept.word for kept in state.confirmed]
+    inside = [word for word in confirmed if word.lies_after(state.start)] or confirmed[-1:]
+    return (*inside, *(state.earlier[-1] if state.earlier else ()))
 
 
 def _segments(result: RoundResult[HeardSegments]) -> tuple[HeardSegment, ...]:

@@ -30,10 +30,10 @@ _WHISPER_STREAMING = Recipe(
     search=Beam(beam=5),
     policy=LocalAgreement(),
 )
-# The paper runs the stages on two processors; `executor=pipelined` does. Its pruning is `align=first` without
-# recovery; ours finds its place by time and gets narrow again. Rounds that follow each other so fast make the same
-# mistakes about a word that is still being spoken, so agreement alone is not enough: `doubt` is ours, and so is leaving
-# what breaks off to the next round (docs/LOG.md).
+# The paper runs the stages on two processors; `executor=pipelined` does. Its pruning is `align=first follows=shown`
+# without recovery; ours finds its place by time and gets narrow again. Rounds that follow each other so fast make the
+# same mistakes about a word that is still being spoken, so agreement alone is not enough: `doubt` is ours, and so is
+# leaving what breaks off to the next round (docs/LOG.md).
 _WHISPERFLOW = Recipe(
     "whisperflow",
     schedule=BestEffort(step_s=0.1),

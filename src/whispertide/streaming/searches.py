@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from whispertide.decoding.draft import Align, Drafter, Reference
+from whispertide.decoding.draft import Align, Drafter, Follows, Reference
 from whispertide.decoding.ngrams import Ngrams
 from whispertide.decoding.recurrent import Cell, Recurrent
 from whispertide.streaming.choice import Choice, setting
@@ -112,11 +112,16 @@ class Pruned(Beam):
     recover: bool = setting(
         True, "a search that has left what was heard gets narrow again once it is back (WhisperFlow: never)"
     )
+    follows: Follows = setting(
+        "heard",
+        'for local agreement: what is followed, all that the round before "heard" in the window, or what was "shown": '
+        "confirmed words and the guess after them (WhisperFlow)",
+    )
 
     @property
     def reuse(self) -> Reference | None:
         """The text is followed token by token."""
-        return Reference(align=self.align, recover=self.recover)
+        return Reference(align=self.align, recover=self.recover, follows=self.follows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,4 +135,4 @@ class Verified(Pruned):
     @property
     def reuse(self) -> Reference | None:
         """The text is checked as one block."""
-        return Reference(align=self.align, recover=self.recover, block=True)
+        return Reference(align=self.align, recover=self.recover, block=True, follows=self.follows)

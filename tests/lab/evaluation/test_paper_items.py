@@ -10,6 +10,7 @@ from whispertide.lab.evaluation import paper_items as items
 from whispertide.lab.evaluation.trace import RoundCost, Trace
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.searches import Pruned
 
 
 @dataclass
@@ -52,7 +53,8 @@ def test_every_row_of_the_table_of_beams_has_a_hush_word_and_prunes(monkeypatch:
     assert {recipe.search.kind for recipe in recipes} == {"pruned", "verified"}
     assert {recipe.schedule.step_s for recipe in recipes} == {0.5, 0.75, 1.0}
     published = recipes[0].search
-    assert (getattr(published, "align", None), getattr(published, "recover", None)) == ("first", False)
+    fields = [getattr(published, name, None) for name in ("align", "recover", "follows")]
+    assert fields == ["first", False, "shown"]
 
 
 def test_baseline_and_system_are_both_as_fast_as_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,3 +77,10 @@ def test_each_part_is_added_to_those_before(monkeypatch: pytest.MonkeyPatch) -> 
     assert parts[0] == ("pad30", "beam", "serial")
     assert parts[2] == ("hush", "pruned", "serial")
     assert parts[-1] == ("hush", "pruned", "pipelined")
+    how = [
+        (recipe.search.align, recipe.search.recover, recipe.search.follows)
+        for recipe in recipes
+        if isinstance(recipe.search, Pruned)
+    ]
+    assert how[:2] == [("first", False, "shown"), ("time", True, "heard")]
+    assert set(how[1:]) == {("time", True, "heard")}

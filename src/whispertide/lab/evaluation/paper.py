@@ -145,7 +145,7 @@ _WHISPERFLOW = Paper(
         ),
         Item(
             "figure 10",
-            "ablation: baseline, + hush word, + pruning, + broken texts wait, + doubt (both ours), + pipelining",
+            "ablation: baseline, + hush word, + pruning, + our alignment, waiting and doubt, + pipelining",
             ("framing=hush", "search=pruned", "executor=pipelined"),
             "ablation_figure",
         ),

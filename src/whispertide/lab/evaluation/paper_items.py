@@ -25,15 +25,16 @@ BEST_EFFORT = ("schedule=best-effort", "step_s=0.1")
 ABLATION = (
     ("baseline, best effort", ()),
     ("+ hush word", ("framing=hush",)),
-    ("+ beam pruning", ("search=pruned", "align=time")),
+    ("+ beam pruning", ("search=pruned", "align=first", "recover=false", "follows=shown")),
     # ours, not the paper's
+    ("+ place found by time", ("align=time", "recover=true", "follows=heard")),
     ("+ what breaks off waits", ("reread=false",)),
     ("+ doubtful words wait", ("doubt=0.8", "settle_s=0.6")),
     ("+ two workers", ("executor=pipelined",)),
 )
 BEAM_STEPS = (0.5, 0.75, 1.0)  # WhisperFlow, table 4
 BEAM_WAYS = (  # the paper's first, ours after it; all end in a hush word
-    ("framing=hush", "search=pruned", "align=first", "recover=false"),
+    ("framing=hush", "search=pruned", "align=first", "recover=false", "follows=shown"),
     ("framing=hush", "search=pruned", "align=time"),
     ("framing=hush", "search=verified"),
 )
