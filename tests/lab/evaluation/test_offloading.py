@@ -1,17 +1,11 @@
 """The arithmetic of offloading: which order of utterances saves how much."""
 
-from typing import Any
-
 import pytest
 
-from benchmark_scripts import benchmark
-
-with benchmark("offload") as offload:
-    Both, by_chance, choice, choices = offload.Both, offload.by_chance, offload.choice, offload.choices
-    mean_wait_s = offload.mean_wait_s
+from whispertide.lab.evaluation.offloading import Both, by_chance, choice, choices, mean_wait_s
 
 
-def both(local: int, remote: int, surprise: float = 0.0, entropy: float = 0.0) -> Any:
+def both(local: int, remote: int, surprise: float = 0.0, entropy: float = 0.0) -> Both:
     return Both(10, 2.0, {"perplexity": surprise, "entropy": entropy}, local, 0.03, remote, 0.2)
 
 
