@@ -571,7 +571,8 @@ def whisperflow(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         ("figure 9", "power meter"),
         (
             "figure 10",
-            r"executor=pipelined hush_s=0\.5 align=time recover=true reread=false doubt=0\.8 settle_s=0\.6 +0\.1 s",
+            r"executor=pipelined hush_s=0\.5 align=time recover=true follows=heard reread=false "
+            r"doubt=0\.8 settle_s=0\.6 +0\.1 s",
         ),
     ],
 )
