@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from whispertide.lab.evaluation import chunk_items as items
+from whispertide.lab.evaluation import static_decoding
 from whispertide.lab.evaluation.chunk_items import SIZES, Work, work
 from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
 from whispertide.types import SAMPLE_RATE
@@ -37,7 +38,7 @@ def test_the_table_stands_next_to_the_paper_s(monkeypatch: pytest.MonkeyPatch, t
         cell=lambda recipe: SimpleNamespace(traces=lambda: iter([trace])),
         once=lambda name, make: make(),
     )
-    monkeypatch.setattr(items, "thread_count", lambda engine: 1)
+    monkeypatch.setattr(static_decoding, "thread_count", lambda engine: 1)
     outcome = items.chunk_table(runner)
     rows = {row[0]: row[1:] for row in outcome.tables[0].rows}
     tokens = 4  # The river rises .

@@ -10,8 +10,8 @@ from lab.evaluation.traces import reference
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import pilot_items as items
 from whispertide.lab.evaluation.commands import Sentence, Way
-from whispertide.lab.evaluation.offloading import Both, by_chance, choice, mean_wait_s
-from whispertide.lab.evaluation.pilot_items import delay, needed, selected
+from whispertide.lab.evaluation.offloading import Both, by_chance, choice, mean_wait_s, needed
+from whispertide.lab.evaluation.pilot_items import delay, selected
 from whispertide.types import SAMPLE_RATE
 
 TALK = reference(("It", 5.0, 5.5), ("rains.", 6.0, 7.0))
@@ -33,8 +33,8 @@ HEARD = [both(0, 0, 1.0), both(4, 0, 9.0), both(1, 1, 2.0), both(2, 1, 5.0)]
 def test_the_first_ones_are_sent_until_the_goal_is_reached() -> None:
     by_perplexity = choice("perplexity", HEARD, [one.signals["perplexity"] for one in HEARD])
     assert by_perplexity.errors == (7 / 40, 3 / 40, 2 / 40, 2 / 40, 2 / 40)
-    assert [needed(by_perplexity, goal) for goal in (0.2, 0.1, 0.05, 0.0)] == [0, 1, 2, 4]
-    assert needed(by_chance(HEARD), 0.1) == 3
+    assert [needed(by_perplexity.errors, above) for above in (0.15, 0.05, 0.0)] == [0, 1, 2]
+    assert needed(by_chance(HEARD).errors, 0.05) == 3
     assert by_perplexity.area == 1.0
 
 

@@ -20,7 +20,7 @@ from whispertide.decoding.token_words import TokenKinds
 from whispertide.errors import OptionError
 from whispertide.features import log_mel
 from whispertide.lab.evaluation import plots, report
-from whispertide.lab.evaluation.clips import ABOUT, Clip
+from whispertide.lab.evaluation.clips import ABOUT, Clip, sentences_in
 from whispertide.lab.evaluation.guard_items import decode_clip
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
@@ -99,19 +99,14 @@ def _sentences(runner: "Runner") -> list[tuple[FloatArray, tuple[RefWord, ...]]]
 
 def sentences_of(utterance: "Utterance") -> "Iterator[tuple[FloatArray, tuple[RefWord, ...]]]":
     """Audio and words of sentences that are neither short nor long; times are from the beginning of that audio."""
-    if not utterance.exact_times:
-        return
-    audio, said = utterance.audio(), list[RefWord]()
-    for word in utterance.words:
-        said.append(word)
-        if not word.text.strip().endswith((".", "?", "!")):
-            continue
+    found = list(sentences_in(utterance))
+    audio = utterance.audio() if found else np.zeros(0, np.float32)
+    for said in found:
         begin = max((said[0].start or 0) - to_samples(AROUND_S), 0)
-        end = min((word.end or 0) + to_samples(AROUND_S), len(audio))
+        end = min((said[-1].end or 0) + to_samples(AROUND_S), len(audio))
         if LEAST_S <= seconds(end - begin) <= MOST_S:
             moved = (replace(one, start=(one.start or 0) - begin, end=(one.end or 0) - begin) for one in said)
             yield audio[begin:end], tuple(moved)
-        said = []
 
 
 def look(model: "WhisperModel", audio: FloatArray, words: Sequence[RefWord]) -> list[Looked]:

@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whispertide.checkpoint import load_checkpoint
-from whispertide.checkpoint.cache import cache_dir
 from whispertide.graphs.chunks import Plan
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
-from whispertide.lab.evaluation.static_decoding import Chunked, interleaved, opening_of, workshop
-from whispertide.model.providers import thread_count
-from whispertide.options import EngineOptions
+from whispertide.lab.evaluation.static_decoding import Chunked, exactly, interleaved, opening_of, workshop
 
 if TYPE_CHECKING:
     from whispertide.lab.evaluation.runner import Runner
@@ -75,9 +72,7 @@ def chunk_table(runner: "Runner") -> Outcome:
 
 def _times(runner: "Runner", lengths: Sequence[int]) -> dict[int, float]:
     """Size of the later chunks -> mean milliseconds of a decode."""
-    checkpoint = load_checkpoint(runner.models[0])
-    options = EngineOptions(precision="fp32", provider="cpu", threads=thread_count(runner.setup.engine))
-    folder = cache_dir() / "benchmarks" / f"chunks-{checkpoint.content_hash[:12]}"
+    checkpoint, folder, options = exactly(runner, "chunks")
     with workshop(checkpoint, folder, options) as shop:
         ways = {size: Chunked(f"of-{size}", shop, plan) for size, plan in SIZES.items()}
         shop.flush()

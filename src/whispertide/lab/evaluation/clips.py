@@ -5,7 +5,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from whispertide.errors import OptionError
-from whispertide.lab.speech.utterance import Corpus, Utterance
+from whispertide.lab.speech.utterance import Corpus, RefWord, Utterance
 from whispertide.types import FloatArray, to_samples
 
 CLIP_S, WHOLE_S = 10.0, 30.0  # of clips that are cut, and of those that cannot be
@@ -46,6 +46,16 @@ def clips(utterance: Utterance) -> Iterator[Clip]:
         yield from (Clip((), audio[at : at + to_samples(CLIP_S)]) for at in range(0, len(audio), to_samples(CLIP_S)))
     elif utterance.seconds <= WHOLE_S:
         yield Clip(tuple(word.text for word in utterance.words), utterance.audio(), utterance.language)
+
+
+def sentences_in(utterance: Utterance) -> Iterator[tuple[RefWord, ...]]:
+    """The words of each sentence that ends; none where nobody knows exact times."""
+    said: list[RefWord] = []
+    for word in utterance.words if utterance.exact_times else ():
+        said.append(word)
+        if word.text.endswith((".", "?", "!")):
+            yield tuple(said)
+            said = []
 
 
 def clips_at_pauses(utterance: Utterance) -> Iterator[Clip]:

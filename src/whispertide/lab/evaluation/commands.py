@@ -11,11 +11,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from whispertide.api import Transcriber
 from whispertide.decoding.search import Guard
+from whispertide.lab.evaluation.clips import sentences_in
 from whispertide.lab.evaluation.clock import simulate
 from whispertide.lab.evaluation.wer import align
-from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.lab.speech.utterance import Utterance
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
@@ -59,20 +62,15 @@ class Sentence:
 def sentences(utterances: Iterable[Utterance]) -> Iterator[Sentence]:
     """Those of some recordings with word times that are neither too short nor too long."""
     for utterance in utterances:
-        if not utterance.exact_times:
-            continue
-        audio, said = utterance.audio(), list[RefWord]()
-        for word in utterance.words:
-            said.append(word)
-            if not word.text.endswith((".", "?", "!")):
-                continue
+        found = list(sentences_in(utterance))
+        audio = utterance.audio() if found else np.zeros(0, np.float32)
+        for said in found:
             first, last = said[0].start, said[-1].end
             assert first is not None
             assert last is not None
             piece = audio[max(first - AROUND, 0) : last + AROUND]
             if SHORTEST <= len(piece) <= LONGEST:
                 yield Sentence(tuple(item.text for item in said), piece)
-            said = []
 
 
 @dataclass(slots=True)

@@ -85,13 +85,12 @@ class Choice:
 
 def choice(name: str, heard: Sequence[Both], scores: Sequence[float]) -> Choice:
     """What sending those with the highest scores first does."""
-    order = sorted(range(len(heard)), key=lambda at: -scores[at])
-    gains = [heard[at].local_errors - heard[at].remote_errors for at in order]
+    gains = [heard[at].local_errors - heard[at].remote_errors for at in in_order(scores)]
     words = sum(each.words for each in heard)
     local = sum(each.local_errors for each in heard)
     errors = tuple((local - gain) / words for gain in np.cumsum([0, *gains]))
     better = [each.remote_errors < each.local_errors for each in heard]
-    return Choice(name, errors, area(scores, better), _needed(errors))
+    return Choice(name, errors, area(scores, better), needed(errors, POINT))
 
 
 def by_chance(heard: Sequence[Both]) -> Choice:
@@ -99,12 +98,17 @@ def by_chance(heard: Sequence[Both]) -> Choice:
     words = sum(each.words for each in heard)
     local, remote = sum(each.local_errors for each in heard), sum(each.remote_errors for each in heard)
     errors = tuple(float(rate) for rate in np.linspace(local / words, remote / words, len(heard) + 1))
-    return Choice("random", errors, 0.5, _needed(errors))
+    return Choice("random", errors, 0.5, needed(errors, POINT))
 
 
-def _needed(errors: Sequence[float]) -> int:
-    """How many must be sent, so that sending more never brings more than a point."""
-    return next(sent for sent, rate in enumerate(errors) if rate <= errors[-1] + POINT + 1e-12)
+def in_order(scores: Sequence[float]) -> list[int]:
+    """Which utterance is sent first, second and so on: by the highest score."""
+    return sorted(range(len(scores)), key=lambda at: -scores[at])
+
+
+def needed(errors: Sequence[float], above: float) -> int:
+    """How many must be sent, the first ones first, until the error rate is so little above that of sending all."""
+    return next(sent for sent, rate in enumerate(errors) if rate <= errors[-1] + above + 1e-12)
 
 
 def choices(heard: Sequence[Both]) -> list[Choice]:
@@ -116,8 +120,8 @@ def choices(heard: Sequence[Both]) -> list[Choice]:
 
 def mean_wait_s(heard: Sequence[Both], scores: Sequence[float], sent: int, link: tuple[float, float]) -> float:
     """With the `sent` highest scores sent over that link."""
-    order = sorted(range(len(heard)), key=lambda at: -scores[at])
-    waits = [heard[at].sent_s(*link) if place < sent else heard[at].local_wait_s for place, at in enumerate(order)]
+    order = enumerate(in_order(scores))
+    waits = [heard[at].sent_s(*link) if place < sent else heard[at].local_wait_s for place, at in order]
     return float(np.mean(waits))
 
 

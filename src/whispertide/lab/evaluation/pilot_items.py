@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide import api
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import plots, report
 from whispertide.lab.evaluation.commands import BASE, WAYS, Sentence, Way, hear, sentences
-from whispertide.lab.evaluation.offloading import LINKS, Both, Choice, by_chance, choice, listen, mean_wait_s
+from whispertide.lab.evaluation.offloading import (
+    LINKS,
+    Both,
+    Choice,
+    by_chance,
+    choice,
+    in_order,
+    listen,
+    mean_wait_s,
+    needed,
+)
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.types import SAMPLE_RATE
@@ -148,18 +157,18 @@ def _about(runner: "Runner", said: Sequence[Sentence]) -> str:
 def sending_table(runner: "Runner") -> Outcome:
     """Pilot inference, table 5: how many inputs are sent, and the delay, for some word errors."""
     heard, about = _both(runner)
-    remote = sum(one.remote_errors for one in heard) / sum(one.words for one in heard)
     rows = []
     for each, scores in _choices(heard):
         cells = []
         for above in ABOVE:
-            sent = needed(each, remote + above / 100)
+            sent = needed(each.errors, above / 100)
             cells += [f"{100 * sent / len(heard):.1f}", f"{_delay(heard, each, scores, sent):.3f}"]
         rows.append((CALLED.get(each.name, each.name), *cells, *PUBLISHED_SENT.get(each.name, 4 * ("–",))))
     goals = [f"+{above:g}" for above in ABOVE]
     columns = ("decided by", *(text for goal in goals for text in (f"{goal}: sent %", f"{goal}: delay")))
     paper = (f"paper: sent % for WER {rate} %" for rate in (15, 14, 13, 12))
-    note = f"{about} Goals are points of word errors above the server's, which makes {report.percent(remote)} %."
+    server = report.percent(by_chance(heard).errors[-1])
+    note = f"{about} Goals are points of word errors above the server's, which makes {server} %."
     return Outcome((Table((*columns, *paper), tuple(rows)),), note=note)
 
 
@@ -187,12 +196,11 @@ def trade_off_figure(runner: "Runner") -> Outcome:
 def selection_figure(runner: "Runner") -> Outcome:
     """Pilot inference, figure 6: of the inputs that the server hears better, and of the others, how many are sent."""
     heard, about = _both(runner)
-    remote = sum(one.remote_errors for one in heard) / sum(one.words for one in heard)
     better = [one.remote_errors < one.local_errors for one in heard]
     rows, bars = [], []
     for colour, above in enumerate((2.0, 1.0)):
         for each, scores in _choices(heard):
-            sent = needed(each, remote + above / 100)
+            sent = needed(each.errors, above / 100)
             shares = selected(better, scores, sent) if scores is not None else 2 * (sent / len(heard),)
             name = f"{CALLED.get(each.name, each.name)}, +{above:g}"
             rows.append((name, *(f"{100 * share:.1f}" for share in (*shares, sent / len(heard)))))
@@ -205,14 +213,9 @@ def selection_figure(runner: "Runner") -> Outcome:
     return Outcome((Table(columns, tuple(rows)),), (Plot(drawing, caption),), note)
 
 
-def needed(each: Choice, goal: float) -> int:
-    """How many must be sent, the first ones first, until word errors are at most `goal`."""
-    return next((sent for sent, rate in enumerate(each.errors) if rate <= goal + 1e-12), len(each.errors) - 1)
-
-
 def selected(better: Sequence[bool], scores: Sequence[float], sent: int) -> tuple[float, float]:
     """The share that is sent of those that are better elsewhere, and of the others."""
-    chosen = set(sorted(range(len(scores)), key=lambda at: -scores[at])[:sent])
+    chosen = set(in_order(scores)[:sent])
     kinds = ([at in chosen for at, is_better in enumerate(better) if is_better is kind] for kind in (True, False))
     of_better, of_others = (mean(kind) if kind else 0.0 for kind in kinds)
     return float(of_better), float(of_others)
@@ -262,13 +265,8 @@ def _both(runner: "Runner") -> tuple[list[Both], str]:
 def _models(runner: "Runner") -> "tuple[Transcriber, Transcriber]":
     """The one that hears here, and the server's."""
     first, last = runner.models[0], runner.models[-1]
-    engine = runner.setup.engine
     here = str(_smaller(runner, first)) if len(runner.models) == 1 else first
-    return _loaded(here, engine.threads), _loaded(last, engine.threads)
-
-
-def _loaded(name: str, threads: int) -> "Transcriber":
-    return api.load(name, threads=threads or 1)
+    return runner.transcriber(here), runner.transcriber(last)
 
 
 def _smaller(runner: "Runner", name: str) -> Path:

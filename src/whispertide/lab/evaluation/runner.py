@@ -74,7 +74,7 @@ class Runner:
         self.watch = watch
         self.clock: ClockName = setup.clock  # type: ignore[assignment]  # just checked
         self.setup = setup
-        self._corpus_name = ""
+        self.corpus_name = ""  # of the chosen corpus, as it was asked for
         self._corpora: dict[tuple[str, frozenset[str], float | None], Corpus] = {}
         self._loaded: tuple[str, Transcriber] | None = None
         self._once: dict[str, Any] = {}
@@ -93,26 +93,21 @@ class Runner:
 
     def use_corpus(self, name: str) -> None:
         """The corpus of the cells that `cell` measures."""
-        self._corpus_name = name
+        self.corpus_name = name
 
     @contextmanager
     def on_corpus(self, name: str) -> Iterator[None]:
         """Cells are measured on that corpus meanwhile."""
-        usual, self._corpus_name = self._corpus_name, name
+        usual, self.corpus_name = self.corpus_name, name
         try:
             yield
         finally:
-            self._corpus_name = usual
+            self.corpus_name = usual
 
     @property
     def corpus(self) -> Corpus:
         """The corpus chosen with `use_corpus`."""
-        return self.open_corpus(self._corpus_name)
-
-    @property
-    def corpus_name(self) -> str:
-        """As it was asked for."""
-        return self._corpus_name
+        return self.open_corpus(self.corpus_name)
 
     def open_corpus(self, name: str, model: str | None = None) -> Corpus:
         """Open, or make, the part of a corpus that the run is about, in the languages that the model writes.
@@ -188,11 +183,11 @@ class Runner:
         chosen = parse_overrides(get_recipe(recipe), settings)
         if step_s is not None:
             chosen = chosen.replace(step_s=step_s)
-        return self.run(Request(recipe, model or self.models[0], self._corpus_name, chosen, chosen.schedule.step_s))
+        return self.run(Request(recipe, model or self.models[0], self.corpus_name, chosen, chosen.schedule.step_s))
 
     def peer(self, name: str) -> Cell:
         """The cell of another program at its defaults. Raises `PeerMissing`."""
-        return self.run(Request(PEER + name, self.models[0], self._corpus_name))
+        return self.run(Request(PEER + name, self.models[0], self.corpus_name))
 
     @contextmanager
     def timed_by(self, clock: ClockName) -> Iterator[None]:
@@ -223,7 +218,7 @@ class Runner:
         """
         model = model or self.models[0]
         asked = self.quick or self.setup.excerpt_s is not None
-        corpus = self.corpus if asked else self._open(self._corpus_name, model, usual * CLIP_S)
+        corpus = self.corpus if asked else self._open(self.corpus_name, model, usual * CLIP_S)
         clips = clips_of(corpus, quick if self.quick else None if asked else usual)
         spec = replace(
             self._spec(name, model, corpus),

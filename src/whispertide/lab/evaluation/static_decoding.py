@@ -321,11 +321,16 @@ def length_figure(runner: "Runner") -> Outcome:
     return Outcome((Table(columns, rows),), (Plot(drawing, "Decoding with static graphs by number of tokens"),), note)
 
 
-def _found(runner: "Runner") -> tuple[list[Speed], str]:
-    """All ways at all lengths, and what they were measured on."""
+def exactly(runner: "Runner", name: str) -> tuple[Checkpoint, Path, EngineOptions]:
+    """The first model, a folder of that name for its graphs, and an engine that rounds nothing."""
     checkpoint = load_checkpoint(runner.models[0])
     options = EngineOptions(precision="fp32", provider="cpu", threads=thread_count(runner.setup.engine))
-    folder = cache_dir() / "benchmarks" / f"static-{checkpoint.content_hash[:12]}"
+    return checkpoint, cache_dir() / "benchmarks" / f"{name}-{checkpoint.content_hash[:12]}", options
+
+
+def _found(runner: "Runner") -> tuple[list[Speed], str]:
+    """All ways at all lengths, and what they were measured on."""
+    checkpoint, folder, options = exactly(runner, "static")
     found = runner.once("static decoding", lambda: _measure(checkpoint, folder, options, quick=runner.quick))
     return found, (
         f"{checkpoint.name}, fp32, CPU provider, {options.threads} threads, {FRAMES} encoder frames of noise. Medians "

@@ -185,7 +185,7 @@ def processor_table(runner: "Runner") -> Outcome:
         rounds, score = one.rounds, one.cell.score
         if not rounds:
             continue
-        behind = [cost for cost in rounds if cost.seconds > STEP_S]
+        slow = sum(cost.seconds > STEP_S for cost in rounds)
         rows.append(
             (
                 one.label,
@@ -193,7 +193,7 @@ def processor_table(runner: "Runner") -> Outcome:
                 report.number(score["confirmed_mean_s"], 2),
                 f"{statistics.mean(one.length_s(cost.window_s) for cost in rounds):.1f}",
                 *(f"{1000 * mean:.0f}" for mean in stages(rounds).values()),
-                f"{100 * len(behind) / len(rounds):.0f}",
+                f"{100 * slow / len(rounds):.0f}",
             )
         )
     columns = ("system", "WER %", "latency of words s", "input s", *(f"{stage} ms" for stage in _STAGES))
@@ -249,7 +249,11 @@ def _times_sooner(measured: Sequence[Measured]) -> str:
         base = next((_late(one) for one in members if one.system.recipe == SYSTEM), None)
         if base is None:
             continue
-        others = [f"{one.system.name} {late / base:.2f}" for one in members if (late := _late(one)) and late != base]
+        others = [
+            f"{one.system.name} {late / base:.2f}"
+            for one in members
+            if one.system.recipe != SYSTEM and (late := _late(one))
+        ]
         parts.append(f"{model}: {', '.join(others)}")
     return f"With a round every {STEP_S:g} s, how many times later than NPUsper others confirm. {'; '.join(parts)}."
 
@@ -264,14 +268,11 @@ def stage_figure(runner: "Runner") -> Outcome:
     measured, missing = _at_step(runner)
     rows, bars = [], []
     for _, members in _by_model(measured):
-        whole = {one.system.name: sum(stages(one.rounds).values()) for one in members if one.rounds}
-        base = next((whole[one.system.name] for one in members if one.system.recipe == SYSTEM), None)
-        for one in members:
-            if one.system.name not in whole:
-                continue
-            times = stages(one.rounds)
+        taken = [(one, stages(rounds)) for one in members if (rounds := one.rounds)]
+        base = next((sum(times.values()) for one, times in taken if one.system.recipe == SYSTEM), None)
+        for one, times in taken:
             bars.append((one.label, {stage: 1000 * mean for stage, mean in times.items()}))
-            ratio = f"{whole[one.system.name] / base:.2f}" if base else "–"
+            ratio = f"{sum(times.values()) / base:.2f}" if base else "–"
             first = report.number(one.cell.score["ttft_s"], 2)
             rows.append((one.label, *(f"{1000 * mean:.0f}" for mean in times.values()), ratio, first))
     columns = ("system", *(f"{stage} ms" for stage in _STAGES), "times NPUsper's", "first text s")
