@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation.corpora.parts import PIECES
 from whispertide.options import EngineOptions
+from whispertide.streaming.choice import parse_value
 from whispertide.streaming.recipe import Recipe, parse_overrides
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.short_windows import as_tuned
@@ -78,11 +79,13 @@ def grid(
     """Every combination, models outermost so that each is loaded once. `steps` empty: each recipe's own.
 
     `settings` ("field=value") change every recipe; a recipe may be "offline", which has no steps, and `peers` "all".
-    Each peer has a cell at its defaults and one for each of its variants.
+    Each peer has a cell at its defaults and one for each of its variants. The voice gate is on or off for all alike:
+    `vad` is a setting of peers, too.
     Raises `UnknownRecipeError` or `OptionError`, before anything is measured.
     """
     chosen = [_variants(name, steps, settings) for name in recipes]
     chosen_peers = _known_peers(peers)
+    gate = _gate_of(settings)
     requests = []
     for model, corpus in product(models, corpora):
         for name, variants in zip(recipes, chosen, strict=True):
@@ -91,7 +94,7 @@ def grid(
         for peer in chosen_peers:
             peer_steps = steps if "step_s" in peer.defaults and steps else (None,)
             requests += [
-                Request(PEER + peer.name, model, corpus, step_s=step, settings=variant)
+                Request(PEER + peer.name, model, corpus, step_s=step, settings={**variant, **_among(peer, gate)})
                 for variant, step in product(({}, *peer.variants), peer_steps)
             ]
     if not requests:
@@ -112,6 +115,20 @@ def _known_peers(names: Sequence[str]) -> "tuple[Peer, ...]":
     from whispertide.lab.evaluation.peers import PEERS, get_peer
 
     return tuple(PEERS.values()) if "all" in names else tuple(get_peer(name) for name in names)
+
+
+def _gate_of(settings: Sequence[str]) -> dict[str, bool]:
+    """What the settings of recipes say of the voice gate, as a setting of a peer; empty if they say nothing."""
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if name.strip() in ("vad", "schedule.vad"):
+            return {"vad": parse_value("vad", bool, value.strip())}
+    return {}
+
+
+def _among(peer: "Peer", settings: Mapping[str, bool]) -> dict[str, bool]:
+    """Those settings that a peer has."""
+    return {name: value for name, value in settings.items() if name in peer.defaults}
 
 
 def changes_of(recipe: Recipe) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Finished cells as a Markdown page with plots next to it: what `docs/benchmarks.md` is made of.
+"""Finished cells as a Markdown page with plots next to it: what `docs/peers.md` is made of.
 
 Reads cells, computes nothing that they do not say, and does not know how they were run. Every part is a function from
 cells to text; plots are files that the text names.
@@ -7,7 +7,6 @@ cells to text; plots are files that the text names.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 from whispertide.lab.evaluation import charts
 from whispertide.lab.evaluation.agreement import agreement, differences
@@ -22,32 +21,22 @@ from whispertide.lab.evaluation.report import (
     RECOGNISER,
     Named,
     is_doubtful,
-    percent,
     table_of,
 )
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.sweep import best_step, sweeps
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.speech.utterance import Utterance
-from whispertide.lab.speech.voices import HELD_OUT, TRAINED
 
 NOTHING = "Not measured."
 ENOUGH_WORDS = 1000  # for differences between rows to mean something
 _STREAMING = (
-    *("wer", "wer_minus_offline", "confirmed_mean_s", "confirmed_median_s", "confirmed_p99_s", "first_seen_mean_s"),
+    *("wer", "insertions", "confirmed_mean_s", "confirmed_median_s", "confirmed_p99_s", "first_seen_mean_s"),
     *("ttft_s", "matched", "revisions_per_100", "cpu_s_per_s", "peak_mb"),
 )
 _OFFLINE = ("wer", "substitutions", "insertions", "deletions", "cpu_s_per_s", "peak_mb")
-_CORPORA = (
-    *("wer", "wer_offline", "wer_minus_offline", "hallucinated_per_min", "confirmed_mean_s", "first_seen_mean_s"),
-    "matched",
-)
 _CLOCKS = ("wer", "confirmed_mean_s", "confirmed_median_s", "confirmed_p90_s", "confirmed_p99_s", "ttft_s", "matched")
 _COLUMNS = {column.key: column for column in (*QUALITY, *LATENCY, *COST)}
-_VOICES: Mapping[str, frozenset[str]] = {
-    "voices that the model knows": frozenset(map(str, TRAINED)),
-    "voices held out": frozenset(map(str, HELD_OUT)),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,37 +54,6 @@ def page(title: str, lead: str, parts: Iterable[Part]) -> tuple[str, dict[str, D
     sections = (f"## {part.title}\n\n{part.text.strip()}\n" for part in parts)
     return "\n".join((f"# {title}\n\n{lead.strip()}\n", *sections)), dict(
         chain(*(part.plots.items() for part in parts))
-    )
-
-
-def offline_part(title: str, note: str, cells: Sequence[Cell]) -> Part:
-    """Word error rates of offline transcription, a row per corpus, and per kind of voice where voices are known."""
-    rows: list[tuple[str | None, ...]] = []
-    for cell in cells:
-        rows.append((cell.spec.corpus, cell.spec.corpus_hash, *_error_row(cell.utterances)))
-        for kind, voices in _VOICES.items():
-            members = [item for item in cell.utterances if item.get("group") in voices]
-            if members and len(members) < len(cell.utterances):
-                rows.append((f"{cell.spec.corpus}, {kind}", None, *_error_row(members)))
-    if not rows:
-        return Part(title, f"{note}\n\n{NOTHING}")
-    columns = ("corpus", "hash", "minutes", "words", "WER %", "subst.", "insert.", "delet.", "words /min where none is")
-    return Part(title, f"{note}\n\n{markdown_table(Table(columns, tuple(rows)))}")
-
-
-def _error_row(utterances: Sequence[Mapping[str, Any]]) -> tuple[str | None, ...]:
-    def total(key: str, among: Sequence[Mapping[str, Any]] = utterances) -> float:
-        return sum(float(item.get(key) or 0) for item in among)
-
-    silent = [item for item in utterances if item.get("hallucinated") is not None]
-    minutes = total("seconds", silent) / 60
-    words = total("words")
-    return (
-        f"{total('seconds') / 60:.1f}",
-        f"{words:.0f}",
-        percent(total("errors") / words) if words else None,
-        *(f"{total(kind):.0f}" for kind in ("substitutions", "insertions", "deletions")),
-        f"{total('hallucinated', silent) / minutes:.1f}" if minutes else None,
     )
 
 
@@ -133,15 +91,6 @@ def _amount(cells: Sequence[Cell]) -> str:
     if words >= ENOUGH_WORDS:
         return said
     return f"{said} With so few, differences of some points of WER or some tenths of a second may be chance."
-
-
-def corpora_part(title: str, note: str, cells: Sequence[Cell]) -> Part:
-    """One recogniser on several corpora, a row for each."""
-    if not cells:
-        return Part(title, f"{note}\n\n{NOTHING}")
-    doubt = f"\n\n{DOUBTFUL}" if is_doubtful(cells) else ""
-    table = table_of(cells, {"corpus": lambda cell: cell.spec.corpus}, [_COLUMNS[key] for key in _CORPORA])
-    return Part(title, f"{note}\n\n{markdown_table(table)}{doubt}")
 
 
 def _table(cells: Sequence[Cell], keys: Sequence[str], said: Mapping[str, str]) -> Table:

@@ -51,3 +51,23 @@ def test_the_step_and_the_gate_are_passed_on(told: dict[str, Any], tmp_path: Pat
     assert (told["frame_threshold"], told["beams"], told["vac"]) == (12, 1, False)
     assert told["encoder_model_path"] == "converted"
     assert told["model_path"].endswith(".en")  # it tells English-only models by their name
+
+
+def test_the_whole_program_has_its_gate_unless_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from whispertide.lab.evaluation.peers import run_livekit_live
+
+    gates = []
+
+    def open_nothing(asked: Job, policy: str, *, gate: bool) -> None:
+        gates.append(gate)
+        raise LookupError
+
+    monkeypatch.setattr(run_livekit_live, "open_engine", open_nothing)
+    monkeypatch.setitem(sys.modules, "whisperlivekit", ModuleType("whisperlivekit"))
+    core: Any = ModuleType("whisperlivekit.core")
+    core.online_factory = None
+    monkeypatch.setitem(sys.modules, "whisperlivekit.core", core)
+    for changes in ({}, {"vad": False}):
+        with pytest.raises(LookupError):
+            run_livekit_live.load(job("whisperlivekit-simulstreaming", tmp_path, **changes))
+    assert gates == [True, False]

@@ -15,6 +15,7 @@ Conversion = Literal["ct2", "ggml", "openai"]
 
 DEFAULT_THREADS = 2
 _COMMON: dict[str, Setting] = {"threads": DEFAULT_THREADS, "language": "en"}
+_GATED: dict[str, Setting] = {**_COMMON, "vad": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Peer:
     fixed        settings that make it this peer and no other
     defaults     settings that a benchmark may change; their defaults are the program's own, but for `threads`:
                  beams (0 is greedy), fallback (sampling where decoding looks bad), step_s (least new audio of a round),
+                 vad (the voice gate in front of it, as with our recipes),
                  trim_s (how long the window grows), frame_threshold (AlignAtt's), clock ("simulated" or "free"),
                  compute_type and isa (CTranslate2's arithmetic, and instruction set such as AVX512, which it uses only
                  when told)
@@ -70,7 +72,8 @@ def _read(name: str, value: Setting, like: Setting) -> Setting:
 
 _LOCAL_AGREEMENT: dict[str, Setting] = {"policy": "localagreement"}
 _ALIGN_ATT: dict[str, Setting] = {"policy": "simulstreaming"}
-_ALIGN_ATT_DEFAULTS: dict[str, Setting] = {**_COMMON, "beams": 1, "frame_threshold": 25, "isa": ""}
+_LOCAL_AGREEMENT_DEFAULTS: dict[str, Setting] = {**_GATED, "trim_s": 15.0, "fallback": True, "isa": ""}
+_ALIGN_ATT_DEFAULTS: dict[str, Setting] = {**_GATED, "beams": 1, "frame_threshold": 25, "isa": ""}
 
 _SURE: dict[str, Setting] = {"fallback": False}
 
@@ -104,18 +107,26 @@ _ALL = (
     ),
     Peer(
         "whisper-streaming",
-        "whisper_streaming's algorithm over faster-whisper: WhisperLiveKit's LocalAgreement, without its server",
+        "whisper_streaming's algorithm and voice gate over faster-whisper: WhisperLiveKit's LocalAgreement, no server",
         "whisperlivekit",
         "run_livekit_stepped",
         streaming=True,
         conversions=("ct2",),
         fixed=_LOCAL_AGREEMENT,
-        defaults={**_COMMON, "step_s": 1.0, "trim_s": 15.0, "fallback": True, "clock": "simulated", "isa": ""},
+        defaults={
+            **_COMMON,
+            **_GATED,
+            "step_s": 1.0,
+            "trim_s": 15.0,
+            "fallback": True,
+            "clock": "simulated",
+            "isa": "",
+        },
         variants=(_SURE,),
     ),
     Peer(
         "simulstreaming",
-        "SimulStreaming's algorithm (AlignAtt): WhisperLiveKit's, without its server",
+        "SimulStreaming's algorithm (AlignAtt) and voice gate: WhisperLiveKit's, without its server",
         "whisperlivekit",
         "run_livekit_stepped",
         streaming=True,
@@ -132,7 +143,7 @@ _ALL = (
         streaming=True,
         conversions=("ct2",),
         fixed=_LOCAL_AGREEMENT,
-        defaults={**_COMMON, "step_s": 0.0, "trim_s": 15.0, "fallback": True, "isa": ""},
+        defaults={**_LOCAL_AGREEMENT_DEFAULTS, "step_s": 0.0},
         variants=(_SURE,),
     ),
     Peer(

@@ -1,4 +1,4 @@
-"""WhisperLiveKit as its server runs it, voice gate and all, in real time: runs in its own environment."""
+"""WhisperLiveKit as its server runs it, in real time, as a rule with its voice gate: runs in its own environment."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ def load(job: Job) -> Recogniser:
     """Open the engine for the policy that the job names."""
     from whisperlivekit.core import online_factory
 
-    engine = open_engine(job, job.text("policy"), gate=True)
+    engine = open_engine(job, job.text("policy"), gate=bool(job.settings["vad"]))
     warm = online_factory(engine.args, engine.asr)
     warm.insert_audio_chunk(WARM_UP, len(WARM_UP) / SAMPLE_RATE)
     warm.process_iter()

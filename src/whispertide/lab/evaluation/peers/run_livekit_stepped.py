@@ -7,6 +7,7 @@ its own; `SimulStreamingOnlineProcessor` is SimulStreaming's (AlignAtt). Both co
 from typing import Any
 
 from whispertide.lab.evaluation.peers.clocks import WARM_UP, Words, step_through
+from whispertide.lab.evaluation.peers.gated import BLOCK_S, Gated, silero
 from whispertide.lab.evaluation.peers.livekit import open_engine
 from whispertide.lab.evaluation.peers.wire import Heard, Job, Recogniser, serve
 from whispertide.types import SAMPLE_RATE, FloatArray
@@ -43,14 +44,20 @@ def load(job: Job) -> Recogniser:
     """Open the engine for the policy that the job names."""
     from whisperlivekit.core import online_factory
 
-    engine = open_engine(job, job.text("policy"), gate=False)
-    warm = Policy(online_factory(engine.args, engine.asr))
+    engine = open_engine(job, job.text("policy"), gate=False)  # that one belongs to its server
+
+    def begin() -> Policy:
+        return Policy(online_factory(engine.args, engine.asr))
+
+    warm = begin()
     warm.feed(WARM_UP)
     warm.finish()
+    step_s, free = job.number("step_s"), job.text("clock") == "free"
 
     def recognise(samples: FloatArray) -> Heard:
-        policy = Policy(online_factory(engine.args, engine.asr))
-        return step_through(samples, policy, job.number("step_s"), free=job.text("clock") == "free")
+        if not job.settings["vad"]:
+            return step_through(samples, begin(), step_s, free=free)
+        return step_through(samples, Gated(silero(), begin, step_s), BLOCK_S, free=free)
 
     return recognise
 

@@ -25,7 +25,7 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    with benchmark("first_results") as module:
+    with benchmark("peers") as module:
         yield module
 
 
@@ -67,28 +67,23 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     options = Namespace(
         page=False,
         minutes=30.0,
-        model="nano.en",
-        shape="base.en",
-        recipes=("whisper-streaming",),
-        manifest=["/some/where/clips"],
-        more=[],
-        threads=2,
-        small=15.0,
-        large=15.0,
-        live=15.0,
-        clocks=15.0,
+        models=["nano.en", "nano.en@base.en"],
+        seconds=20.0,
+        choosing=15.0,
+        seeds=[211, 212],
+        threads=1,
         folder=str(tmp_path / "results"),
-        output=str(tmp_path / "docs" / "benchmarks.md"),
+        output=str(tmp_path / "docs" / "peers.md"),
     )
     record = Study(options)
 
     def streaming(transcriber: object, recipe: Any, *, clock: str) -> Recogniser:
-        name = f"{recipe.name} {recipe.schedule.step_s:g} {clock}"
+        name = f"{recipe.name} {recipe.schedule.step_s:g} {clock} {recipe.schedule.vad}"
         return lambda utterance: record.hear(name, utterance, recipe.schedule.step_s + 0.2 * (clock == "live"))
 
     def over(name: str, folder: Path, batch: list[Utterance], settings: dict[str, Any]) -> list[Trace]:
         step = settings.get("step_s", 1.0)
-        label = f"peer:{name} {step:g} {settings.get('fallback', '-')}"
+        label = f"peer:{name} {step:g} {settings.get('fallback', '-')} {settings.get('vad', '-')}"
         return [record.hear(label, utterance, 0.5 + step) for utterance in batch]
 
     def transcriber(self: Runner, model: str) -> Any:
@@ -112,7 +107,7 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(runner, "streaming", streaming)
     monkeypatch.setattr(runner, "offline", offline)
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Talks(Path(spec).name))
+    monkeypatch.setattr(corpora, "open_corpus", lambda spec, *, seed, **_: Talks(f"{spec}-{seed}", f"{seed:012}"))
     monkeypatch.setattr(Runner, "transcriber", transcriber)
     monkeypatch.setattr(runner, "digest_beside", lambda model: "nothing")
     monkeypatch.setattr(peers, "run_peer_over", over)
@@ -122,78 +117,77 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return record
 
 
-def prepare(script: ModuleType, study: Study) -> None:
-    script.prepare(script.Study(study.options, script.Clerk(float("inf"))))
-
-
 def headings(page: str) -> list[str]:
     return [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
 
 
 @pytest.mark.slow
 def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -> None:
-    prepare(script, study)
-    study.asked.clear()
     script.run(study.options)
     assert headings(study.page) == [
-        "Offline word error rate of nano.en",
-        "Streaming, whatever the machine",
-        "At nano.en's own shape",
-        "At the shape of base.en",
-        "Programs that run their own threads, nano.en",
-        "Programs that run their own threads, base.en",
+        "nano.en, voice gate on",
+        "nano.en, voice gate off",
+        "nano.en at the shape of base.en, voice gate on",
+        "nano.en at the shape of base.en, voice gate off",
         "Do the clocks agree?",
         "How this was made",
         "What is not here",
     ]
+    gated, ungated = study.page.partition("voice gate off")[::2]
     for row in (
-        "| manifest:clips |",
-        "| whisper-streaming | 1 s | default |",
-        "| whisper-streaming | 0.5 s | best step |",
-        "| peer:whisper-streaming fallback=false | 0.5 s | best step |",
-        "| peer:simulstreaming | 0.1 s | default best step |",
-        "| peer:whisperlivekit-simulstreaming | 0.1 s |",
+        "| tide | ",
+        "| whisper-streaming | 0.5 s |",
+        "| peer:whisper-streaming fallback=false | 0.5 s |",
+        "| peer:simulstreaming | 0.1 s |",
+        "| peer:whisperlivekit-simulstreaming | 0 s |",
         "| peer:whisperlivekit-localagreement fallback=false | 0.5 s |",
-        "| peer:faster-whisper fallback=false compute_type=int8 |",
-        "| real time after simulated |",
-        "| real time, again after real time |",
+        "| peer:faster-whisper fallback=false |",
+        "| offline |",
     ):
-        assert row in study.page, row
-    assert "peer:openai-whisper nano.en talks: it is not installed" in study.page
+        assert row in gated, row
+    for row in ("| tide vad=false | ", "| peer:whisper-streaming fallback=false,vad=false | 0.5 s |"):
+        assert row in ungated.replace("false vad", "false,vad"), row
+    assert "2 seeds of 20 s of `talks`. 72 words in 4 pieces." in gated, "the seeds are pooled"
+    assert "| again after real time |" in study.page
+    assert "peer:openai-whisper fallback=false nano.en: it is not installed" in study.page
     assert f"moonshine: {PEERS['moonshine'].reason}" in study.page
-    assert "first_results.py --prepare --threads 2 --small 15" in study.page
-    assert "--manifest FOLDER" in study.page
-    assert "/some/where" not in study.page
     plots = Path(study.options.output).parent / "benchmarks"
-    drawn = {path.name for path in plots.iterdir()}
-    assert {"small-trade-off.png", "large-latency.pdf", "live-trade-off.csv", "live-large-latency.png"} <= drawn
-    assert all(f"benchmarks/{name}" in study.page for name in drawn if name.endswith(".png"))
-    assert not [name for name, _ in study.asked if name.startswith("peer:faster")], "heard in --prepare"
+    assert {"nano.en-gated-trade-off.png", "nano.en-ungated-latency.pdf"} <= {path.name for path in plots.iterdir()}
 
 
-@pytest.mark.slow
-def test_further_checkpoints_are_measured_like_the_first(
-    script: ModuleType, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_gate_is_on_for_all_or_off_for_all(
+    script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw_nothing(monkeypatch)
-    (tmp_path / "river.en").mkdir()
-    study.options.more = [str(tmp_path / "river.en")]
     script.run(study.options)
-    _, _, part = study.page.partition("## With river.en")
-    assert "| peer:simulstreaming | 0.1 s | default best step |" in part.partition("## ")[0]
-    assert f"--more {tmp_path / 'river.en'}" in study.page
+    gates: dict[str, set[str]] = {}
+    for name, _ in study.asked:
+        gates.setdefault(name.split()[0], set()).add(name.split()[-1])
+    stepped = ("tide", "whisper-streaming", "simulstreaming", "peer:whisper-streaming", "peer:simulstreaming")
+    assert [gates[name] for name in stepped] == 5 * [{"True", "False"}]
+    assert gates["peer:whisperlivekit-simulstreaming"] == {"True"}
 
 
-def test_other_programs_have_their_steps_before_ours(script: ModuleType) -> None:
-    asked = script.requests_for("nano.en", ("whisper-streaming", "tide"))
-    swept = [request.recipe is not None for request in asked if request.step_s in (0.5, 2.0)]
-    assert swept == sorted(swept)
-    assert set(swept) == {False, True}
+def test_steps_are_chosen_on_talks_that_are_not_reported(
+    script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_nothing(monkeypatch)
+    opened: list[int] = []
+
+    def open_corpus(spec: str, *, seed: int, **_: object) -> Talks:
+        opened.append(seed)
+        return Talks(f"{spec}-{seed}", f"{seed:012}")
+
+    monkeypatch.setattr(corpora, "open_corpus", open_corpus)
+    study.options.models = ["nano.en"]
+    script.run(study.options)
+    assert opened == [script.CHOOSING, 211, 212]
+    steps = {name.split()[1] for name, _ in study.asked if name.startswith("peer:whisper-streaming")}
+    assert steps == {"0.5", "1", "2"}
 
 
 def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     draw_nothing(monkeypatch)
-    prepare(script, study)
     script.run(study.options)
     page = study.page
     study.asked.clear()
@@ -202,13 +196,10 @@ def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeyp
     assert study.page == page
 
 
-@pytest.mark.slow
 def test_what_did_not_fit_into_the_time_is_named_and_comes_next_time(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw_nothing(monkeypatch)
-    prepare(script, study)
-    study.asked.clear()
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(script, "time", SimpleNamespace(monotonic=lambda: clock.now))
     hear = study.hear
@@ -226,7 +217,6 @@ def test_what_did_not_fit_into_the_time_is_named_and_comes_next_time(
     assert "the time was up" not in study.page
     in_two_runs = len(study.asked)
     study.options.folder += "-again"
-    prepare(script, study)
     study.asked.clear()
     script.run(study.options)
     assert len(study.asked) == in_two_runs, "what was heard before the time was up is not heard again"
