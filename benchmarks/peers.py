@@ -189,13 +189,8 @@ def contenders(model: str, steps: dict[str, float], *settings: str) -> list[Requ
 
 
 def in_real_time(model: str, steps: dict[str, float]) -> list[Request]:
-    """WhisperLiveKit, whole: as it comes, and at the step that is best for its policy alone."""
-    requests = []
-    for name, policy in LIVE.items():
-        requests += [_surest(_peer(model, name, None))]
-        if (step := steps.get(PEER + policy)) is not None:
-            requests += [_surest(_peer(model, name, step))]
-    return requests
+    """WhisperLiveKit, whole, at the step that is best for its policy alone; as it comes, where that is not known."""
+    return [_surest(_peer(model, name, steps.get(PEER + policy))) for name, policy in LIVE.items()]
 
 
 def offline(model: str) -> list[Request]:
@@ -267,7 +262,7 @@ Whisper model hears people.**
 | latency | from the end of a word in the audio to the moment it was shown for good, computing counted |
 | matched | the share of recognised words; latencies are theirs. Under 95 % they are marked: do not rely on them |
 | p99 | here a word that was never recognised counts as shown at the end |
-| step | the best of each (below); that of `tide` and 0 s of WhisperLiveKit are as they come |
+| step | the best of each (below); that of `tide` is as it comes, WhisperLiveKit has the one of its algorithm alone |
 | `peer:` | another program on the same weights and audio, in its own environment (`make peers`) |
 | `fallback=false` | Whisper's temperature fallback is off, see below |
 | `vad=false` | the voice gate is off, for ours and theirs alike |

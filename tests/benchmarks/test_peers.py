@@ -139,7 +139,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
         "| whisper-streaming | 0.5 s |",
         "| peer:whisper-streaming fallback=false | 0.5 s |",
         "| peer:simulstreaming | 0.1 s |",
-        "| peer:whisperlivekit-simulstreaming | 0 s |",
+        "| peer:whisperlivekit-simulstreaming | 0.1 s |",
         "| peer:whisperlivekit-localagreement fallback=false | 0.5 s |",
         "| peer:faster-whisper fallback=false |",
         "| offline |",
