@@ -224,8 +224,23 @@ def clocks(study: Study) -> publish.Part:
     return publish.clocks_part("Do the clocks agree?", note, found, pairs, list(runner.corpus.utterances()))
 
 
-def part(study: Study, name: str) -> list[publish.Part]:
-    """The tables of a model."""
+@dataclass(frozen=True)
+class Measured:
+    """A model, and what was measured with it: the voice gate on, and off."""
+
+    model: str
+    gated: list[Cell]
+    ungated: list[Cell]
+
+    @property
+    def title(self) -> str:
+        """As a reader calls it."""
+        name, _, shape = self.model.partition("@")
+        return Path(name).name + (f" at the shape of {shape}" if shape else "")
+
+
+def measured(study: Study, name: str) -> Measured:
+    """All of a model: steps are chosen first."""
     model = study.weights(name)
     names = (*RIVALS, *(PEER + rival for rival in RIVALS))
     steps = {rival: step for rival in names if (step := best(study, model, rival)) is not None}
@@ -233,15 +248,8 @@ def part(study: Study, name: str) -> list[publish.Part]:
     def cells(requests: Sequence[Request]) -> list[Cell]:
         return [cell for request in requests if (cell := study.pooled(request)) is not None]
 
-    title = name.replace("@", " at the shape of ")
     gated = cells(contenders(model, steps)) + cells(offline(model)) + cells(in_real_time(model, steps))
-    ungated = cells(contenders(model, steps, UNGATED))
-    plain = Path(title).name.replace(" ", "-")
-    note = f"{len(study.options.seeds)} seeds of {study.options.seconds:g} s of `{CORPUS}`."
-    return [
-        publish.streaming_part(f"{title}, voice gate on", note, gated, f"{plain}-gated", "benchmarks"),
-        publish.streaming_part(f"{title}, voice gate off", note, ungated, f"{plain}-ungated", "benchmarks"),
-    ]
+    return Measured(name, gated, cells(contenders(model, steps, UNGATED)))
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -288,11 +296,31 @@ Ours run in int8, as they come. Nothing is clamped, rounded or truncated.
 """
 
 
+def glance(study: Study, found: Sequence[Measured]) -> publish.Part:
+    """The table that the README has too."""
+    note = (
+        f"Each program at its best step, voice gate on, {len(study.options.seeds)} times {study.options.seconds:g} s "
+        f"of `{CORPUS}`. `{PEER}`: another program. The last rows wait for all audio."
+    )
+    return publish.glance_part("At a glance", note, {model.title: model.gated for model in found})
+
+
+def parts(study: Study, found: Measured) -> list[publish.Part]:
+    """The tables of a model."""
+    note = f"{len(study.options.seeds)} seeds of {study.options.seconds:g} s of `{CORPUS}`."
+    plain = found.title.replace(" ", "-")
+    return [
+        publish.streaming_part(f"{found.title}, voice gate on", note, found.gated, f"{plain}-gated", "benchmarks"),
+        publish.streaming_part(f"{found.title}, voice gate off", note, found.ungated, f"{plain}-ungated", "benchmarks"),
+    ]
+
+
 def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
     """The page and its plots."""
     options = study.options
     lines = [f"- **{name}**: {value}" for name, value in publish.facts(study.measured)]
-    command = f"python benchmarks/peers.py --threads {options.threads} --seconds {options.seconds:g}"
+    lengths = f"--seconds {options.seconds:g} --choosing {options.choosing:g}"
+    command = f"python benchmarks/peers.py --threads {options.threads} {lengths}"
     made = publish.Part("How this was made", "\n".join(("```sh", "make peers", command, "```", "", *lines)))
     absent = [f"- {peer.name}: {why_not(peer)}" for peer in PEERS.values() if why_not(peer)]
     unmeasured = [f"- {name}: {why}" for name, why in study.missing.items()]
@@ -311,7 +339,8 @@ def run(options: argparse.Namespace) -> None:
     """Measure what there is time for, model by model; then write the page."""
     deadline = 0.0 if options.page else time.monotonic() + 60 * options.minutes
     study = Study(options, Clerk(deadline))
-    write_page(study, [*chain(*(part(study, name) for name in options.models)), clocks(study)])
+    found = [measured(study, name) for name in options.models]
+    write_page(study, [glance(study, found), *chain(*(parts(study, model) for model in found)), clocks(study)])
 
 
 def main() -> None:
@@ -321,7 +350,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="measure nothing")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="for all timings together")
     parser.add_argument("--seconds", type=float, default=150.0, metavar="S", help="of talks of each seed")
-    parser.add_argument("--choosing", type=float, default=120.0, metavar="S", help="of talks to choose steps on")
+    parser.add_argument("--choosing", type=float, default=90.0, metavar="S", help="of talks to choose steps on")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--folder", default="bench-results/peers")

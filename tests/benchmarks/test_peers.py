@@ -125,6 +125,7 @@ def headings(page: str) -> list[str]:
 def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -> None:
     script.run(study.options)
     assert headings(study.page) == [
+        "At a glance",
         "nano.en, voice gate on",
         "nano.en, voice gate off",
         "nano.en at the shape of base.en, voice gate on",
@@ -133,6 +134,7 @@ def test_the_page_has_all_that_was_asked_for(script: ModuleType, study: Study) -
         "How this was made",
         "What is not here",
     ]
+    assert "| tide | 0.00 %, 0.40 s | 0.00 %, 0.40 s |" in study.page
     gated, ungated = study.page.partition("voice gate off")[::2]
     for row in (
         "| tide | ",

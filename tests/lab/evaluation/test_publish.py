@@ -106,6 +106,31 @@ def test_clocks_are_compared_word_by_word(tmp_path: Path) -> None:
     assert make_trace("talk/0").words[0] == " word1"
 
 
+def test_two_runs_by_the_same_clock_are_told_apart(tmp_path: Path) -> None:
+    cells = {"once": clock_cell(tmp_path / "a", "live", 1.0), "again": clock_cell(tmp_path / "b", "live", 1.25)}
+    part = publish.clocks_part("Clocks", "note", cells, [], [])
+    assert [row[0] for row in rows(part.text) if row[0] in cells] == ["once", "again"]
+
+
+def test_at_a_glance_each_recogniser_has_a_row_and_each_group_a_column(tmp_path: Path) -> None:
+    results = results_in(tmp_path)
+    sure = make_cell(results, score={**SCORE, "wer": 0.04, "confirmed_mean_s": 0.25})
+    doubtful = {**SCORE, "wer": 0.1, "confirmed_mean_s": 1.5, "matched_enough": False}
+    other = make_cell(results, recogniser="peer:whisper-streaming", score=doubtful)
+    offline = make_cell(
+        results, recogniser="offline", streaming=False, score={**SCORE, "wer": 0.08, "confirmed_mean_s": 5.0}
+    )
+    part = publish.glance_part("x", "note", {"small": [offline, other, sure], "large": [sure]})
+    assert rows(part.text)[2:] == [
+        [sure.spec.recogniser, "4.00 %, 0.25 s", "4.00 %, 0.25 s"],
+        ["peer:whisper-streaming", "10.00 %, 1.50 s !", "–"],
+        ["offline", "8.00 %", "–"],
+    ]
+    assert "do not rely on them" in part.text
+    assert "do not rely on them" not in publish.glance_part("x", "note", {"small": [sure]}).text
+    assert publish.glance_part("x", "note", {"small": []}).text == "note\n\nNot measured."
+
+
 def test_facts_name_everything_once(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     cells = [make_cell(results, score=SCORE), make_cell(results, step_s=0.5, score=SCORE, model="base.en")]

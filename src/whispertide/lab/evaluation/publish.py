@@ -15,11 +15,13 @@ from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.evaluation.plots import Drawing
 from whispertide.lab.evaluation.report import (
     COST,
+    DOUBT,
     DOUBTFUL,
     LATENCY,
     QUALITY,
     RECOGNISER,
     Named,
+    formatted,
     is_doubtful,
     table_of,
 )
@@ -78,6 +80,28 @@ def streaming_part(title: str, note: str, cells: Sequence[Cell], name: str, fold
     return Part(title, "\n\n".join(part for part in text if part), plots)
 
 
+def glance_part(title: str, note: str, groups: Mapping[str, Sequence[Cell]]) -> Part:
+    """Recognisers in rows, groups (a name -> its cells) in columns: word errors, and when a word is confirmed."""
+    found = {(cell.spec.recogniser, group): cell for group, cells in groups.items() for cell in cells}
+    everyone = sorted(found.values(), key=lambda cell: (not cell.spec.streaming, _place(cell)))
+    if not everyone:
+        return Part(title, f"{note}\n\n{NOTHING}")
+    names = dict.fromkeys(cell.spec.recogniser for cell in everyone)
+    rows = tuple((name, *(_glance(found.get((name, group))) for group in groups)) for name in names)
+    heads = ("WER, confirmed after", *groups)
+    return Part(
+        title, "\n\n".join((note, markdown_table(Table(heads, rows)), DOUBTFUL if is_doubtful(everyone) else ""))
+    )
+
+
+def _glance(cell: Cell | None) -> str | None:
+    if cell is None:
+        return None
+    wer, confirmed = (formatted(_COLUMNS[key], cell.score) for key in ("wer", "confirmed_mean_s"))
+    mark = DOUBT if cell.spec.streaming and is_doubtful([cell]) else ""
+    return f"{wer} %" + (f", {confirmed} s{mark}" if confirmed and cell.spec.streaming else "")
+
+
 def _place(cell: Cell) -> tuple[bool, str, float]:
     """Ours before other programs, and the steps of a recogniser together."""
     return (cell.spec.recogniser.startswith(PEER), cell.spec.label, cell.spec.step_s or 0.0)
@@ -126,8 +150,8 @@ def clocks_part(
     title: str, note: str, cells: Mapping[str, Cell], pairs: Sequence[tuple[str, str]], utterances: Sequence[Utterance]
 ) -> Part:
     """One recogniser on one excerpt by several clocks (a name -> its cell), and how far some are apart word by word."""
-    names = {cell.key: name for name, cell in cells.items()}
-    table = table_of(cells.values(), {"clock": lambda cell: names[cell.key]}, [_COLUMNS[key] for key in _CLOCKS])
+    names = {id(cell): name for name, cell in cells.items()}  # two runs in real time have the same key
+    table = table_of(cells.values(), {"clock": lambda cell: names[id(cell)]}, [_COLUMNS[key] for key in _CLOCKS])
     apart = tuple(
         (f"{b} after {a}", *_apart(utterances, cells[a], cells[b])) for a, b in pairs if {a, b} <= cells.keys()
     )
