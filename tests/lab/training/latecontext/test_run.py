@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 
 from whispertide.checkpoint.latecontext import Kind, LateDims  # noqa: E402
 from whispertide.errors import CheckpointError, CorpusError, OptionError  # noqa: E402
-from whispertide.lab.training.augment import Augmentation  # noqa: E402
-from whispertide.lab.training.latecontext.batches import LateBatches, LateBatchOptions  # noqa: E402
+from whispertide.lab.training.augment import Augmentation, Heard  # noqa: E402
+from whispertide.lab.training.latecontext.batches import LateBatches, LateBatchOptions, spoken_in  # noqa: E402
 from whispertide.lab.training.latecontext.network import LateNetwork  # noqa: E402
 from whispertide.lab.training.latecontext.run import LateOptions, LateTrainer, open_trainer  # noqa: E402
 from whispertide.lab.training.latecontext.work import encoder_work  # noqa: E402
@@ -100,6 +100,43 @@ def test_padding_changes_nothing(shards: Shards) -> None:
         others, other_logits = network(padded, lengths, tokens)
     torch.testing.assert_close(others[:, :6], scores, atol=1e-5, rtol=0)
     torch.testing.assert_close(other_logits, logits, atol=1e-5, rtol=0)
+
+
+def test_a_frame_learns_what_is_said_in_it(shards: Shards, tmp_path: Path) -> None:
+    vocabulary = open_trainer(shards, OPTIONS, tmp_path / "run").vocabulary
+    words = [Heard("go", 1280, 3840), Heard("left", 4480, 7040)]  # frames 2 to 5, 7 to 10
+    intent = vocabulary.intent("go_first")
+    assert intent is not None
+    spoken = spoken_in(13, [intent, *vocabulary.encode("go left")], words, vocabulary)
+    blank = vocabulary.size
+    assert vocabulary.decode([token for token in dict.fromkeys(spoken.tolist()) if token != blank])[1] == "go left"
+    assert [at for at, token in enumerate(spoken) if token == blank] == [1, 6, 11, 12]
+    assert spoken[0] == intent
+    assert set(vocabulary.encode("go")) == set(spoken[2:6].tolist())
+    silent = spoken_in(3, vocabulary.encode("go"), [], vocabulary)
+    assert silent.tolist() == [blank] * 3, "without an intent nothing is said before the words"
+
+
+def test_words_move_with_the_silence_before_them(shards: Shards, tmp_path: Path) -> None:
+    vocabulary = open_trainer(shards, OPTIONS, tmp_path / "run").vocabulary
+    batch = LateBatches(shards, vocabulary, BATCH, 80, 5)[7]
+    blank = vocabulary.size
+    for mel, spoken, length in zip(batch.mel, batch.spoken, batch.lengths, strict=True):
+        loud = mel[:, : 4 * int(length)].amax(0).reshape(-1, 4).mean(1) > mel.max() - 1
+        said = (spoken[: int(length)] != blank) & (spoken[: int(length)] > len(vocabulary.intents))
+        assert float((loud == said).float().mean()) > 0.8
+        assert (spoken[int(length) :] == -1).all()
+
+
+@pytest.mark.slow
+def test_frames_begin_to_listen_sooner_with_the_times_of_words(shards: Shards, tmp_path: Path) -> None:
+    def ctc_after(aligned: float) -> float:
+        options = replace(OPTIONS, steps=60, epoch=60, ctc=1.0, aligned=aligned)
+        trainer = open_trainer(shards, options, tmp_path / str(aligned))
+        trainer.run(lambda step, figures: None)
+        return trainer.held_out_loss()
+
+    assert ctc_after(0.5) < 0.8 * ctc_after(0.0)
 
 
 def test_what_is_done_while_somebody_speaks_is_counted() -> None:

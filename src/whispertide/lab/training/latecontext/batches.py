@@ -3,21 +3,24 @@
 A batch is a function of the seed and its number. Needs torch. Knows nothing of networks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from whispertide.checkpoint.latecontext import LateVocabulary
-from whispertide.lab.training.augment import Augmentation, Dice, vary
+from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateVocabulary
+from whispertide.lab.training.augment import Augmentation, Dice, Heard, vary
 from whispertide.lab.training.batches import quiet_worker
 from whispertide.lab.training.noise import make_noise
 from whispertide.lab.training.shards import Shards, Utterance
 from whispertide.model.latecontext import FACTOR, features
 from whispertide.types import SAMPLE_RATE, FloatArray
+
+Labels = npt.NDArray[np.int64]
 
 _ALIKE = 8  # an utterance of a batch is one of so many times its size, by their lengths
 
@@ -46,6 +49,7 @@ class LateBatch:
     lengths  int64 [b], frames
     tokens   int64 [b, n], the end of text, the intent, the text: what the decoder is given
     targets  int64 [b, n], what comes next; -1 after the end
+    spoken   int64 [b, t], what is said in a frame: a token, or the blank; -1 after the utterance
     seconds  of sound
     """
 
@@ -53,6 +57,7 @@ class LateBatch:
     lengths: Tensor
     tokens: Tensor
     targets: Tensor
+    spoken: Tensor
     seconds: float
 
     @property
@@ -62,10 +67,11 @@ class LateBatch:
 
     def to(self, device: torch.device) -> "LateBatch":
         """On that device."""
-        mel, lengths, tokens, targets = (
-            part.to(device, non_blocking=True) for part in (self.mel, self.lengths, self.tokens, self.targets)
+        mel, lengths, tokens, targets, spoken = (
+            part.to(device, non_blocking=True)
+            for part in (self.mel, self.lengths, self.tokens, self.targets, self.spoken)
         )
-        return LateBatch(mel, lengths, tokens, targets, self.seconds)
+        return LateBatch(mel, lengths, tokens, targets, spoken, self.seconds)
 
 
 class LateBatches(Dataset[LateBatch]):  # type: ignore[misc]
@@ -88,11 +94,13 @@ class LateBatches(Dataset[LateBatch]):  # type: ignore[misc]
         first = int(dice.randint(len(self._speech) - alike + 1))
         chosen = [self._speech[first + int(at)] for at in dice.permutation(alike)[:count]]
         heard = [_heard(said, self._options, dice) for said in chosen]
-        mels = [_hidden(features(samples, self._n_mels), self._options, dice) for samples in heard]
-        return collated(mels, [self._tokens(said) for said in chosen], sum(map(len, heard)) / SAMPLE_RATE)
-
-    def _tokens(self, said: Utterance) -> list[int]:
-        return labels(said, self._vocabulary)
+        mels = [_hidden(features(samples, self._n_mels), self._options, dice) for samples, _ in heard]
+        texts = [labels(said, self._vocabulary) for said in chosen]
+        spoken = [
+            spoken_in(mel.shape[1] // FACTOR, text, words, self._vocabulary)
+            for mel, text, (_, words) in zip(mels, texts, heard, strict=True)
+        ]
+        return collated(mels, texts, spoken, sum(len(samples) for samples, _ in heard) / SAMPLE_RATE)
 
     def after(self, done: int, until: int, workers: int) -> Iterator[LateBatch]:
         """The batches from number `done` up to `until`, made by `workers` processes (0: here)."""
@@ -106,8 +114,24 @@ def labels(said: Utterance, vocabulary: LateVocabulary) -> list[int]:
     return [*([] if intent is None else [intent]), *vocabulary.encode(said.text)]
 
 
-def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> FloatArray:
-    samples, _ = vary(said, options.augmentation, dice)
+def spoken_in(frames: int, text: Sequence[int], words: Sequence[Heard], vocabulary: LateVocabulary) -> Labels:
+    """int64 [frames]: the token that is said in each frame, the blank where nobody speaks.
+
+    The subwords of a word share its time evenly. An intent is said in no time; it gets the first frame.
+    """
+    spoken = np.full(frames, vocabulary.size, np.int64)
+    for word in words:
+        tokens = vocabulary.encode(word.text)
+        edges = np.linspace(word.start, word.end, len(tokens) + 1) / SAMPLES_PER_FRAME
+        for token, first, last in zip(tokens, edges[:-1].astype(int), edges[1:].astype(int), strict=True):
+            spoken[first : max(last, first + 1)] = token
+    if text and 1 <= text[0] <= len(vocabulary.intents):
+        spoken[:1] = text[0]
+    return spoken
+
+
+def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> tuple[FloatArray, list[Heard]]:
+    samples, words = vary(said, options.augmentation, dice)
     before, after = (int(dice.random_sample() * s * SAMPLE_RATE) for s in (options.before_s, options.after_s))
     samples = np.pad(samples, (before, after))
     if dice.random_sample() < options.augmentation.noise:
@@ -115,7 +139,7 @@ def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> FloatArray
         ratio = low + (high - low) * dice.random_sample()
         level = float(np.sqrt(np.mean(samples**2))) * 10 ** (-ratio / 20)
         samples = samples + make_noise(len(samples), dice) * np.float32(level)
-    return samples
+    return samples, [Heard(word.text, word.start + before, word.end + before) for word in words]
 
 
 def _hidden(mel: FloatArray, options: LateBatchOptions, dice: Dice) -> FloatArray:
@@ -131,15 +155,17 @@ def _hidden(mel: FloatArray, options: LateBatchOptions, dice: Dice) -> FloatArra
     return mel
 
 
-def collated(mels: list[FloatArray], texts: list[list[int]], seconds: float) -> LateBatch:
-    """One batch of mels [bands, frames] and their labels, padded to the longest."""
+def collated(mels: list[FloatArray], texts: list[list[int]], spoken: list[Labels], seconds: float) -> LateBatch:
+    """One batch of mels [bands, frames], their labels, and those of each frame, padded to the longest."""
     frames = [mel.shape[1] // FACTOR for mel in mels]
     mel = np.zeros((len(mels), len(mels[0]), FACTOR * max(frames)), np.float32)
     tokens = np.zeros((len(mels), 1 + max(map(len, texts))), np.int64)
     targets = np.full_like(tokens, -1)
-    for row, (values, text) in enumerate(zip(mels, texts, strict=True)):
+    said = np.full((len(mels), max(frames)), -1, np.int64)
+    for row, (values, text, labelled) in enumerate(zip(mels, texts, spoken, strict=True)):
+        said[row, : len(labelled)] = labelled
         mel[row, :, : FACTOR * frames[row]] = values[:, : FACTOR * frames[row]]
         tokens[row, 1 : len(text) + 1] = text
         targets[row, : len(text) + 1] = [*text, 0]
-    parts = [torch.from_numpy(part) for part in (mel, np.array(frames), tokens, targets)]
-    return LateBatch(parts[0], parts[1], parts[2], parts[3], seconds)
+    parts = [torch.from_numpy(part) for part in (mel, np.array(frames), tokens, targets, said)]
+    return LateBatch(parts[0], parts[1], parts[2], parts[3], parts[4], seconds)

@@ -31,6 +31,8 @@ class LateOptions(EpochOptions):
 
     dims       its shape; `n_vocab` is what is asked for, a small corpus may have fewer
     ctc        its share of the loss; the rest is the decoder's
+    aligned    for this share of the run, frames learn what is said in them, from the times of the words, in place of
+               CTC. CTC alone needs thousands of updates before it says anything but blanks
     smoothing  of the decoder's labels
     """
 
@@ -41,16 +43,17 @@ class LateOptions(EpochOptions):
     best: int = 5
     held_out: int = 8
     ctc: float = 0.3
+    aligned: float = 0.3
     smoothing: float = 0.1
     dropout: float = 0.1
     batch: LateBatchOptions = field(default_factory=LateBatchOptions)
 
     def __post_init__(self) -> None:
         EpochOptions.__post_init__(self)
-        if not (0 <= self.ctc <= 1 and 0 <= self.smoothing < 1 and 0 <= self.dropout < 1):
+        if not (0 <= self.ctc <= 1 and 0 <= self.aligned <= 1 and 0 <= self.smoothing < 1 and 0 <= self.dropout < 1):
             raise OptionError(
-                f"expected ctc from 0 to 1, smoothing and dropout from 0 to below 1; got {self.ctc:g}, "
-                f"{self.smoothing:g} and {self.dropout:g}"
+                "expected ctc and aligned from 0 to 1, smoothing and dropout from 0 to below 1; got "
+                f"{self.ctc:g}, {self.aligned:g}, {self.smoothing:g} and {self.dropout:g}"
             )
 
 
@@ -83,7 +86,7 @@ class LateTrainer(EpochTrainer[LateBatch]):
         return loss
 
     def loss(self, batch: LateBatch) -> Tensor:
-        """CTC's and the decoder's, summed over the tokens that count."""
+        """Of the frames and of the decoder, summed over the tokens that count."""
         scores, logits = self.network(batch.mel, batch.lengths, batch.tokens)
         counted = batch.targets >= 0
         text = functional.cross_entropy(
@@ -92,17 +95,25 @@ class LateTrainer(EpochTrainer[LateBatch]):
             label_smoothing=self.options.smoothing if self.network.training else 0.0,
             reduction="sum",
         )
-        lengths = counted.sum(1) - 1  # CTC has no end
-        alignments = functional.ctc_loss(
+        aligning = self.network.training and self.gone < self.options.aligned
+        frames = self._aligned(scores, batch) if aligning else self._ctc(scores, batch)
+        return self.options.ctc * frames + (1 - self.options.ctc) * text
+
+    def _aligned(self, scores: Tensor, batch: LateBatch) -> Tensor:
+        """The mean loss of a frame that learns what is said in it, times the tokens that count."""
+        return functional.nll_loss(scores.transpose(1, 2), batch.spoken, ignore_index=-1) * batch.count
+
+    def _ctc(self, scores: Tensor, batch: LateBatch) -> Tensor:
+        alignments: Tensor = functional.ctc_loss(
             scores.transpose(0, 1),
             batch.targets.clamp(min=0),
             batch.lengths,
-            lengths,
+            (batch.targets >= 0).sum(1) - 1,  # CTC has no end
             blank=self.dims.n_vocab,
             reduction="sum",
             zero_infinity=True,
         )
-        return self.options.ctc * alignments + (1 - self.options.ctc) * text
+        return alignments
 
     def branch_weights(self) -> list[float]:
         """How much attention counts in each layer of a Branchformer, 0 to 1, in the mean over the held-out batches.
