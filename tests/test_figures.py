@@ -118,6 +118,17 @@ def test_the_figures_of_a_row_stand_in_one_stored_result(row: tuple[str, str, st
     assert any(all(stands(figure, stored) for figure in figures) for stored in stored_sections())
 
 
+def test_the_table_next_to_other_programs_is_the_one_of_their_page() -> None:
+    (shown,) = (
+        table
+        for section in sections((ROOT / "README.md").read_text(encoding="utf-8"))
+        for table in tables(section)
+        if "peer:" in "".join(table)
+    )
+    page = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    assert shown in [table for section in sections(page) for table in tables(section)]
+
+
 # --- these tests can fail ---------------------------------------------------------------------------------------------
 
 TABLE = "| recipe | WER % |\n|---|---|\n| tide | 3.4 |\n"
