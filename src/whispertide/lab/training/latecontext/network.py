@@ -63,10 +63,15 @@ class Encoder(nn.Module):  # type: ignore[misc]
         mask = None
         if lengths is not None:
             mask = (torch.arange(frames.shape[1], device=frames.device) < lengths[:, None])[:, None, None]
+        return self.contextualised(frames, mask), mask
+
+    def contextualised(self, frames: Tensor, mask: Tensor | None) -> Tensor:
+        """The part that waits for the end of speech: [b, t, width] -> the same shape."""
         frames = frames + positions(frames.shape[1], frames.shape[2]).to(frames)
         for layer in self.attending:
             frames = layer(frames, mask)
-        return self.norm(frames), mask
+        out: Tensor = self.norm(frames)
+        return out
 
 
 def _attending(dims: LateDims, dropout: float) -> nn.Module:

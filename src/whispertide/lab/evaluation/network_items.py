@@ -1,0 +1,144 @@
+"""Pilot inference's table 3 (arXiv 2311.17065, section 7.3): what encoders of equal size do while somebody speaks, and
+how long they take after the end of speech.
+
+Both depend on the shape of a network and not on its weights, so these are random. Errors are not here: they need
+trained networks. The paper also has a CNN with RNN-T, all of which streams. Needs the extra train.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateDims
+from whispertide.extras import require
+from whispertide.lab.evaluation.page import Table
+from whispertide.lab.evaluation.paper import Outcome
+from whispertide.model.providers import thread_count
+from whispertide.types import SAMPLE_RATE
+
+if TYPE_CHECKING:
+    from whispertide.lab.evaluation.runner import Runner
+    from whispertide.lab.training.latecontext.network import LateNetwork
+
+SIZE = 30_000_000  # weights, as in the paper
+SECONDS = 2.6  # SLURP's commands in the mean
+ROUNDS, WARM_UP = 15, 3
+NETWORKS = {
+    "late": LateDims(convolving=6, attending=3),
+    "late, two attend": LateDims(convolving=7, attending=2),
+    "late, one attends": LateDims(convolving=8, attending=1),
+    "conformer": LateDims(kind="conformer", convolving=6, attending=3),
+    "branchformer": LateDims(kind="branchformer", convolving=6, attending=3),
+}
+PUBLISHED_WAITING = {"late": "8", "conformer": "67", "branchformer": "38"}
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """An encoder: its network's weights, GFLOP for a second of speech, the share of them while it is spoken, seconds
+    after its end.
+    """
+
+    weights: int
+    gflop: float
+    share: float
+    wait_s: float
+
+
+def encoding_table(runner: "Runner") -> Outcome:
+    """Pilot inference, table 3, as far as it is about encoders."""
+    require("train", "the networks of pilot inference's table 3")
+    threads = thread_count(runner.setup.engine)
+    found = {name: _encoding(same_size(dims, SIZE), SECONDS, threads) for name, dims in NETWORKS.items()}
+    late = found["late"]
+    rows = tuple(
+        (
+            name,
+            f"{one.weights / 1e6:.1f}",
+            f"{one.gflop:.2f}",
+            f"{100 * (1 - one.share):.1f}",
+            f"{1000 * one.wait_s:.1f}",
+            f"{one.wait_s / SECONDS:.4f}",
+            f"{one.wait_s / late.wait_s:.2f}",
+            PUBLISHED_WAITING.get(name, "–"),
+        )
+        for name, one in found.items()
+    )
+    columns = ("network", "million weights", "GFLOP/s", "after the end %", "encoding after the end ms", "of real time")
+    note = (
+        f"Nine layers of random weights, {SECONDS:g} s of speech, float32 in torch, {threads} "
+        f"thread{'s' if threads > 1 else ''}, median of {ROUNDS}. Work after the end is what needs audio that comes "
+        "later: convolutions of ours look back only, the subsampling is one-dimensional, and an encoder whose first "
+        "layer attends has nothing but the subsampling to do before. The paper: encoding after the end 3.6 to 5.4 "
+        "times faster than Conformer and Branchformer."
+    )
+    return Outcome((Table((*columns, "times late", "paper: after the end %"), rows),), note=note)
+
+
+def same_size(dims: LateDims, size: int) -> LateDims:
+    """That network as wide as it takes to have about `size` weights."""
+    low, high = 1, 512  # of eight channels
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _weights(_wide(dims, middle)) <= size else (low, middle)
+    return _wide(dims, low)
+
+
+def _wide(dims: LateDims, eights: int) -> LateDims:
+    return replace(dims, width=8 * eights, inner=32 * eights)
+
+
+def _weights(dims: LateDims) -> int:
+    import torch
+
+    from whispertide.lab.training.latecontext.network import parameter_count
+
+    with torch.device("meta"):
+        return parameter_count(_network(dims).parameters())
+
+
+def _network(dims: LateDims) -> "LateNetwork":
+    from whispertide.lab.training.latecontext.network import LateNetwork
+
+    network: LateNetwork = LateNetwork(dims, dropout=0.0).eval()
+    return network
+
+
+def _encoding(dims: LateDims, seconds: float, threads: int) -> Encoding:
+    import torch
+
+    from whispertide.lab.training.latecontext.network import parameter_count
+    from whispertide.lab.training.latecontext.work import encoder_work
+
+    torch.manual_seed(0)
+    network, work = _network(dims), encoder_work(dims, seconds)
+    count = round(seconds * SAMPLE_RATE / SAMPLES_PER_FRAME)
+    with torch.inference_mode(), _on_threads(threads):
+        frames = network.encoder.ingested(torch.randn(1, dims.n_mels, 4 * count))
+        wait_s = _seconds(lambda: network.encoder.contextualised(frames, None))
+    gflop = 2e-9 * (work.ingested + work.waiting)
+    return Encoding(parameter_count(network.parameters()), gflop, work.share, wait_s)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    taken = []
+    for _ in range(WARM_UP + ROUNDS):
+        began = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - began)
+    return median(taken[WARM_UP:])
+
+
+@contextmanager
+def _on_threads(count: int) -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
