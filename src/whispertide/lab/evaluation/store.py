@@ -55,7 +55,7 @@ _IRRELEVANT_FILES = frozenset(
             "network_items",
         ),
         *("padding_items", "page", "paper", "paper_items", "peer_cells", "plots", "preparation", "publish", "report"),
-        *("runner", "static_decoding", "store", "sweep"),
+        *("runner", "static_decoding", "store", "sweep", "understanding"),
         *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
     )
 )

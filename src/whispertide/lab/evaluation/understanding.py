@@ -1,0 +1,115 @@
+"""Spoken commands, heard by a network of late contextualisation: words, intents, and the wait after the end of speech
+(pilot inference, section 7).
+
+Commands come from shards (`whispertide train commands`). Each is pushed in tenths of a second with silence around it,
+through the voice gate, as from a microphone. What the gate takes to notice the end is not counted.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from whispertide.audio.buffer import to_float
+from whispertide.decoding.hybrid import HybridOptions
+from whispertide.lab.evaluation.wer import align
+from whispertide.lab.training.shards import Utterance
+from whispertide.model.latecontext import LateModel
+from whispertide.streaming.understanding import Pilots, Understanding, Understood
+from whispertide.types import FloatArray, seconds, to_samples
+
+BEFORE_S, AFTER_S, BLOCK_S = 0.3, 1.0, 0.1
+LEVEL = 0.3  # of the loudest sample
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """When pilots run, and what the search takes from them."""
+
+    pilots: Pilots
+    search: HybridOptions = field(default_factory=HybridOptions)
+
+
+BASE = "no pilots"
+WAYS: Mapping[str, Way] = MappingProxyType(
+    {
+        BASE: Way(Pilots(every_s=0)),
+        "every 2 s": Way(Pilots(every_s=2.0)),
+        "every 1 s": Way(Pilots(every_s=1.0)),
+        "every 0.5 s": Way(Pilots(every_s=0.5)),
+        "no collapse": Way(Pilots(every_s=1.0), HybridOptions(collapse=False)),
+        "no length cap": Way(Pilots(every_s=1.0), HybridOptions(cap=False)),
+        "no leap": Way(Pilots(every_s=1.0), HybridOptions(leap=False)),
+        "the decoder alone": Way(Pilots(every_s=1.0), HybridOptions(attention=1.0)),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came of a command: word errors and words, whether the intent is right, seconds of speech and of waiting.
+
+    early   the last guess before the end of speech had the right intent; None where there was no guess
+    """
+
+    errors: int
+    words: int
+    right: bool
+    speech_s: float
+    wait_s: float
+    early: bool | None
+
+
+def hear(model: LateModel, said: Utterance, way: Way) -> Heard:
+    """One command."""
+    stream, told = Understanding(model, pilots=way.pilots, search=way.search), list[Understood]()
+    sound = around(said)
+    for first in range(0, len(sound), to_samples(BLOCK_S)):
+        told += stream.push(sound[first : first + to_samples(BLOCK_S)])
+    told += stream.finish()
+    final, guesses = [one for one in told if one.final], [one for one in told if not one.final]
+    counts = align(said.text.split(), " ".join(one.text for one in final).split()).words
+    return Heard(
+        counts.errors,
+        counts.reference,
+        bool(final) and final[0].intent == said.intent,
+        seconds(len(said.samples)),
+        final[-1].wait_s if final else 0.0,
+        guesses[-1].intent == said.intent if guesses else None,
+    )
+
+
+def around(said: Utterance) -> FloatArray:
+    """The command at an even level, with silence before and after it."""
+    samples = to_float(said.samples)
+    samples *= np.float32(LEVEL / max(float(np.abs(samples).max(initial=0.0)), 1e-4))
+    return np.pad(samples, (to_samples(BEFORE_S), to_samples(AFTER_S)))
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Of some commands: shares of word errors and of right intents, waits, and how often a last guess was right."""
+
+    commands: int
+    wer: float
+    intents: float
+    wait_mean_s: float
+    wait_p90_s: float
+    delay: float  # the wait as a share of real time
+    early: float | None
+
+
+def score(heard: Iterable[Heard]) -> Score:
+    """All together; there must be one."""
+    heard = list(heard)
+    waits, guessed = [one.wait_s for one in heard], [one.early for one in heard if one.early is not None]
+    return Score(
+        len(heard),
+        sum(one.errors for one in heard) / sum(one.words for one in heard),
+        float(np.mean([one.right for one in heard])),
+        float(np.mean(waits)),
+        float(np.percentile(waits, 90)),
+        sum(waits) / sum(one.speech_s for one in heard),
+        float(np.mean(guessed)) if guessed else None,
+    )

@@ -1,0 +1,104 @@
+"""Commands as a person gets them understood: words, intent, waits; and the table over ways."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from benchmark_scripts import benchmark
+from small_late import small_late
+from whispertide.checkpoint.latecontext import save_late
+from whispertide.lab.evaluation.understanding import BASE, WAYS, Heard, Way, around, hear, score
+from whispertide.lab.training.shards import Utterance
+from whispertide.model.latecontext import LateModel
+from whispertide.streaming import understanding
+from whispertide.streaming.understanding import Pilots, Understood
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LateModel:
+    folder = tmp_path_factory.mktemp("late")
+    save_late(small_late(), folder / "model")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WHISPERTIDE_CACHE", str(folder / "cache"))
+        return LateModel.open(folder / "model")
+
+
+def command(length: int = 48_000) -> Utterance:
+    """Three seconds of a hum that the gate takes for a voice, or does not."""
+    place = np.arange(length) / 16_000
+    sound = sum(np.sin(2 * np.pi * 120 * k * place) / k for k in range(1, 20)) * (1 + np.sin(2 * np.pi * 4 * place))
+    return Utterance((2000 * sound).astype(np.int16), "play some music", "hum", None, intent="play_music")
+
+
+class Scripted:
+    """Says what it was told, whatever it hears, and counts what it hears."""
+
+    def __init__(self, told: list[Understood]) -> None:
+        self.told, self.samples = told, 0
+
+    def __call__(self, *_: object, **__: object) -> "Scripted":
+        return self
+
+    def push(self, samples: np.ndarray) -> list[Understood]:
+        self.samples += len(samples)
+        return []
+
+    def finish(self) -> list[Understood]:
+        return self.told
+
+
+def said(text: str, intent: str | None, wait_s: float, *, final: bool = True) -> Understood:
+    return Understood(intent, text, 0, 48_000, 1.5, final, wait_s)
+
+
+def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    guess = said("play", "play_music", 0.5, final=False)
+    told = Scripted([guess, said("play a music", "play_music", 0.2), said("now", None, 0.1)])
+    monkeypatch.setattr("whispertide.lab.evaluation.understanding.Understanding", told)
+    heard = hear(model, command(), WAYS[BASE])
+    assert heard == Heard(errors=2, words=3, right=True, speech_s=3.0, wait_s=0.1, early=True)
+    assert told.samples == len(around(command())) == 48_000 + 16_000 + 4800
+    told.told = []
+    assert hear(model, command(), WAYS[BASE]) == Heard(3, 3, False, 3.0, 0.0, None)
+    told.told = [said("play some music", "alarm_set", 0.1)]
+    assert not hear(model, command(), WAYS[BASE]).right
+
+
+def test_all_commands_together() -> None:
+    one = Heard(1, 4, True, 2.0, 0.1, None)
+    found = score([one, replace(one, errors=2, right=False, wait_s=0.3, early=True), replace(one, early=False)])
+    assert (found.commands, found.wer, found.intents, found.early) == (3, 4 / 12, 2 / 3, 0.5)
+    assert found.wait_mean_s == pytest.approx(0.5 / 3)
+    assert found.delay == pytest.approx(0.5 / 6)
+    assert score([one]).early is None
+
+
+def test_the_level_of_a_recording_does_not_matter() -> None:
+    quiet = replace(command(), samples=(command().samples // 10).astype(np.int16))
+    np.testing.assert_allclose(around(quiet), around(command()), atol=2e-3)
+
+
+def test_a_network_is_really_asked(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Pilots] = []
+    made = understanding.Understanding.__init__
+
+    def noted(stream: understanding.Understanding, network: LateModel, **given: Pilots) -> None:
+        asked.append(given["pilots"])
+        made(stream, network, **given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(understanding.Understanding, "__init__", noted)
+    heard = hear(model, command(), Way(Pilots(every_s=0.5)))
+    assert asked == [Pilots(every_s=0.5)]
+    assert heard.words == 3
+
+
+def test_the_table_compares_with_no_pilots() -> None:
+    with benchmark("understanding") as script:
+        slow = [Heard(1, 4, True, 2.0, 0.2, None), Heard(0, 4, False, 2.0, 0.2, None)]
+        quick = [replace(one, wait_s=0.1, early=True) for one in slow]
+        rows = script.table({BASE: slow, "every 1 s": quick}).rows
+    assert rows[0] == (BASE, "12.50", "–", "50.0", None, "200.0", "200.0", "1.00", "0.1000")
+    assert rows[1] == ("every 1 s", "12.50", "+0.00 to +0.00", "50.0", "100.0", "100.0", "100.0", "2.00", "0.0500")
