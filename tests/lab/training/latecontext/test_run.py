@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from whispertide.checkpoint.latecontext import Kind, LateDims  # noqa: E402
 from whispertide.errors import CheckpointError, CorpusError, OptionError  # noqa: E402
 from whispertide.lab.training.augment import Augmentation, Heard  # noqa: E402
-from whispertide.lab.training.latecontext.batches import LateBatches, LateBatchOptions, spoken_in  # noqa: E402
+from whispertide.lab.training.latecontext.batches import LateBatches, LateBatchOptions, labels, spoken_in  # noqa: E402
 from whispertide.lab.training.latecontext.network import LateNetwork  # noqa: E402
 from whispertide.lab.training.latecontext.run import LateOptions, LateTrainer, open_trainer  # noqa: E402
 from whispertide.lab.training.latecontext.work import encoder_work  # noqa: E402
@@ -115,6 +115,22 @@ def test_a_frame_learns_what_is_said_in_it(shards: Shards, tmp_path: Path) -> No
     assert set(vocabulary.encode("go")) == set(spoken[2:6].tolist())
     silent = spoken_in(3, vocabulary.encode("go"), [], vocabulary)
     assert silent.tolist() == [blank] * 3, "without an intent nothing is said before the words"
+
+
+def test_speech_without_intents_is_learned_from_if_it_is_short(shards: Shards, tmp_path: Path) -> None:
+    def recording(text: str, length: int) -> Utterance:
+        return Utterance(command(1).samples.repeat(60)[:length], text, "reader", None)
+
+    write_shard(tmp_path, 0, [recording("She said: \u201cZero!\u201d", 16_000), recording("Forty.", 11 * 16_000)])
+    both = Shards((*shards.places, *open_shards([tmp_path]).places))
+    trainer = open_trainer(both, OPTIONS, tmp_path / "run")
+    commands = open_trainer(shards, OPTIONS, tmp_path / "commands").data["utterances"]
+    assert trainer.data["utterances"] == commands + 1
+    assert len(trainer.vocabulary.intents) == len(WORDS)
+    said = open_shards([tmp_path])[0]
+    assert trainer.vocabulary.decode(labels(said, trainer.vocabulary)) == (None, "she said zero")
+    with pytest.raises(CorpusError, match="intents"):
+        open_trainer(open_shards([tmp_path]), OPTIONS, tmp_path / "other")
 
 
 def test_words_move_with_the_silence_before_them(shards: Shards, tmp_path: Path) -> None:

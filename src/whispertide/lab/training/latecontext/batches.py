@@ -3,6 +3,7 @@
 A batch is a function of the seed and its number. Needs torch. Knows nothing of networks.
 """
 
+import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +21,7 @@ from whispertide.lab.training.shards import Shards, Utterance
 from whispertide.model.latecontext import FACTOR, features
 from whispertide.types import SAMPLE_RATE, FloatArray
 
+_PUNCTUATION = string.punctuation.replace("'", "") + "“”‘’…–—"
 Labels = npt.NDArray[np.int64]
 
 _ALIKE = 8  # an utterance of a batch is one of so many times its size, by their lengths
@@ -111,7 +113,13 @@ class LateBatches(Dataset[LateBatch]):  # type: ignore[misc]
 def labels(said: Utterance, vocabulary: LateVocabulary) -> list[int]:
     """The intent, if the vocabulary has it, and the text."""
     intent = None if said.intent is None else vocabulary.intent(said.intent)
-    return [*([] if intent is None else [intent]), *vocabulary.encode(said.text)]
+    return [*([] if intent is None else [intent]), *vocabulary.encode(plain(said.text))]
+
+
+def plain(text: str) -> str:
+    """As commands are written: lower case, no punctuation but apostrophes and what joins a word."""
+    words = (word.strip(_PUNCTUATION) for word in text.lower().split())
+    return " ".join(filter(None, words))
 
 
 def spoken_in(frames: int, text: Sequence[int], words: Sequence[Heard], vocabulary: LateVocabulary) -> Labels:
@@ -121,7 +129,7 @@ def spoken_in(frames: int, text: Sequence[int], words: Sequence[Heard], vocabula
     """
     spoken = np.full(frames, vocabulary.size, np.int64)
     for word in words:
-        tokens = vocabulary.encode(word.text)
+        tokens = vocabulary.encode(plain(word.text))
         edges = np.linspace(word.start, word.end, len(tokens) + 1) / SAMPLES_PER_FRAME
         for token, first, last in zip(tokens, edges[:-1].astype(int), edges[1:].astype(int), strict=True):
             spoken[first : max(last, first + 1)] = token

@@ -16,13 +16,14 @@ from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, LateVoc
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.training.adapter_run import described, divided
 from whispertide.lab.training.epochs import EpochOptions, EpochTrainer
-from whispertide.lab.training.latecontext.batches import LateBatch, LateBatches, LateBatchOptions
+from whispertide.lab.training.latecontext.batches import LateBatch, LateBatches, LateBatchOptions, plain
 from whispertide.lab.training.latecontext.branchformer import BranchformerLayer
 from whispertide.lab.training.latecontext.network import LateNetwork, parameter_count, tensors_of
-from whispertide.lab.training.shards import Shards
+from whispertide.lab.training.shards import Place, Shards
 from whispertide.lab.training.small_run import clean, note_options
 
-_SMALLEST = 40  # utterances
+_SMALLEST = 40  # commands
+_LONGEST_S = 10.0  # of speech without intents; commands are as long as they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,24 +160,29 @@ def _shares(network: LateNetwork, layers: Sequence[BranchformerLayer], batch: La
     return seen
 
 
+def _has_intent(place: Place) -> bool:
+    return place.entry.get("intent") is not None
+
+
 def open_trainer(speech: Shards, options: LateOptions, folder: Path, device: str = "cpu") -> LateTrainer:
     """A run in `folder`: a new one, or the one there is, which goes on.
 
-    Raises `CorpusError` where there is too little speech or none of it has intents, `OptionError` where the run that is
-    there has other options, `OutputError` where the folder cannot be written.
+    Speech without intents, such as recordings of people, is learned from as well, if it is short; what is held back are
+    commands. Raises `CorpusError` where there are too few of these, `OptionError` where the run that is there has other
+    options, `OutputError` where the folder cannot be written.
     """
-    known = speech.having(lambda place: place.entry.get("intent") is not None)
+    known = speech.having(_has_intent)
+    others = speech.having(lambda place: not _has_intent(place) and place.seconds <= _LONGEST_S)
     if len(known) < _SMALLEST:
         raise CorpusError(
             f"expected at least {_SMALLEST} utterances with intents; got {len(known)} of {len(speech)}: "
             "`whispertide train commands` makes them"
         )
-    trained, held_back = divided(known)
+    commands, held_back = divided(known)
+    trained = Shards((*commands.places, *others.places))
     note_options(options, folder)
-    entries = [place.entry for place in trained.places]
-    vocabulary = learn_vocabulary(
-        sorted({entry["text"] for entry in entries}), [entry["intent"] for entry in entries], options.dims.n_vocab
-    )
+    intents = [place.entry["intent"] for place in commands.places]
+    vocabulary = learn_vocabulary(sorted(set(map(plain, trained.texts))), intents, options.dims.n_vocab)
     n_mels = options.dims.n_mels
     batches = LateBatches(trained, vocabulary, options.batch, n_mels, options.seed)
     quiet = replace(options.batch, augmentation=clean(), mask_time=0, mask_mels=0)
