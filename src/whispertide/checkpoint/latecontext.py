@@ -19,7 +19,7 @@ from whispertide.errors import CheckpointError, CheckpointNotFoundError, OutputE
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Subwords
 
-Kind = Literal["late", "branchformer", "conformer"]
+Kind = Literal["late", "branchformer", "conformer", "rnnt"]
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 FORMAT = "late-context-1"
@@ -33,7 +33,8 @@ class LateDims:
     """The shape of a network.
 
     kind        "late": `convolving` layers of gated convolution alone, then `attending` layers of attention alone;
-                "branchformer" and "conformer", its rivals, have so many layers in all, each with both
+                "branchformer" and "conformer", its rivals, have so many layers in all, each with both; "rnnt" has so
+                many of convolution, and a recurrent network for the text. It says the intent last, since it streams
     width       of a frame; `inner` that of the wide parts of a layer
     kernel      of the convolutions, in frames; they look back only
     decoding    layers of the decoder
@@ -91,9 +92,8 @@ class LateVocabulary:
         return tokens
 
     def decode(self, tokens: Sequence[int]) -> tuple[str | None, str]:
-        """The intent, if the first token is one, and the text."""
-        first = tokens[0] if tokens else 0
-        intent = self.intents[first - 1] if 1 <= first <= len(self.intents) else None
+        """The intent, the first token that is one, and the text."""
+        intent = next((self.intents[token - 1] for token in tokens if 1 <= token <= len(self.intents)), None)
         spoken = [token for token in tokens if token > len(self.intents)]
         text: str = self.subwords.decode(spoken)
         return intent, text.strip()

@@ -20,8 +20,8 @@ def latecontext(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the network.")],
     kind: Annotated[
-        Literal["late", "branchformer", "conformer"],
-        typer.Option("--kind", metavar="NAME", help="late, or a rival to compare with: branchformer, conformer."),
+        Literal["late", "branchformer", "conformer", "rnnt"],
+        typer.Option("--kind", metavar="NAME", help="late, or a rival to compare with: branchformer, conformer, rnnt."),
     ] = "late",
     convolving: Annotated[int, typer.Option("--convolving", min=0, help="Layers of convolution alone.")] = 6,
     attending: Annotated[int, typer.Option("--attending", min=1, help="Layers of attention after them.")] = 3,

@@ -66,7 +66,7 @@ def test_a_run_that_was_stopped_is_the_run_that_was_not(shards: Shards, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["late", "branchformer", "conformer"])
+@pytest.mark.parametrize("kind", ["late", "branchformer", "conformer", "rnnt"])
 def test_every_kind_learns(kind: Kind, shards: Shards, tmp_path: Path) -> None:
     options = replace(OPTIONS, dims=replace(DIMS, kind=kind), steps=40, epoch=20)
     trainer = open_trainer(shards, options, tmp_path / kind)

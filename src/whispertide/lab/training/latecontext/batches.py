@@ -33,6 +33,7 @@ class LateBatchOptions:
 
     before_s, after_s   silence around them, at most
     mask_time           the longest stretch of mel frames that is hidden, twice; mask_mels of bands
+    intent_last         after the text, not before it
     """
 
     count: int = 32
@@ -40,6 +41,7 @@ class LateBatchOptions:
     after_s: float = 0.4
     mask_time: int = 30
     mask_mels: int = 16
+    intent_last: bool = False
     augmentation: Augmentation = field(default_factory=lambda: replace(Augmentation(), band=0, codec=0))
 
 
@@ -97,7 +99,8 @@ class LateBatches(Dataset[LateBatch]):  # type: ignore[misc]
         chosen = [self._speech[first + int(at)] for at in dice.permutation(alike)[:count]]
         heard = [_heard(said, self._options, dice) for said in chosen]
         mels = [_hidden(features(samples, self._n_mels), self._options, dice) for samples, _ in heard]
-        texts = [labels(said, self._vocabulary) for said in chosen]
+        last = self._options.intent_last
+        texts = [labels(said, self._vocabulary, intent_last=last) for said in chosen]
         spoken = [
             spoken_in(mel.shape[1] // FACTOR, text, words, self._vocabulary)
             for mel, text, (_, words) in zip(mels, texts, heard, strict=True)
@@ -110,10 +113,11 @@ class LateBatches(Dataset[LateBatch]):  # type: ignore[misc]
         yield from DataLoader(rest, batch_size=None, num_workers=workers, worker_init_fn=quiet_worker)
 
 
-def labels(said: Utterance, vocabulary: LateVocabulary) -> list[int]:
+def labels(said: Utterance, vocabulary: LateVocabulary, *, intent_last: bool = False) -> list[int]:
     """The intent, if the vocabulary has it, and the text."""
-    intent = None if said.intent is None else vocabulary.intent(said.intent)
-    return [*([] if intent is None else [intent]), *vocabulary.encode(plain(said.text))]
+    number, text = None if said.intent is None else vocabulary.intent(said.intent), vocabulary.encode(plain(said.text))
+    intent = [] if number is None else [number]
+    return [*text, *intent] if intent_last else [*intent, *text]
 
 
 def plain(text: str) -> str:
@@ -125,7 +129,7 @@ def plain(text: str) -> str:
 def spoken_in(frames: int, text: Sequence[int], words: Sequence[Heard], vocabulary: LateVocabulary) -> Labels:
     """int64 [frames]: the token that is said in each frame, the blank where nobody speaks.
 
-    The subwords of a word share its time evenly. An intent is said in no time; it gets the first frame.
+    The subwords of a word share its time evenly. An intent is said in no time; it gets the first frame or the last.
     """
     spoken = np.full(frames, vocabulary.size, np.int64)
     for word in words:
@@ -133,8 +137,9 @@ def spoken_in(frames: int, text: Sequence[int], words: Sequence[Heard], vocabula
         edges = np.linspace(word.start, word.end, len(tokens) + 1) / SAMPLES_PER_FRAME
         for token, first, last in zip(tokens, edges[:-1].astype(int), edges[1:].astype(int), strict=True):
             spoken[first : max(last, first + 1)] = token
-    if text and 1 <= text[0] <= len(vocabulary.intents):
-        spoken[:1] = text[0]
+    for at in (0, -1):
+        if text and 1 <= text[at] <= len(vocabulary.intents):
+            spoken[at] = text[at]
     return spoken
 
 

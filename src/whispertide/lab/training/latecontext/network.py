@@ -13,6 +13,7 @@ from torch.nn import functional
 from whispertide.checkpoint.latecontext import Arrays, LateDims
 from whispertide.errors import CheckpointError
 from whispertide.lab.training.latecontext.attention import AttentionLayer, positions
+from whispertide.lab.training.latecontext.batches import LateBatch
 from whispertide.lab.training.latecontext.branchformer import BranchformerLayer
 from whispertide.lab.training.latecontext.cgmlp import GatedConvolution
 from whispertide.lab.training.latecontext.conformer import ConformerLayer
@@ -34,20 +35,17 @@ class Subsampling(nn.Module):  # type: ignore[misc]
 
 
 class Encoder(nn.Module):  # type: ignore[misc]
-    """Layers of gated convolution, then layers with attention. `convolving` is empty but in a late network."""
+    """Layers of gated convolution, then layers with attention; rivals have one kind alone."""
 
     def __init__(self, dims: LateDims, dropout: float) -> None:
         super().__init__()
         self.dims = dims
         self.subsampling = Subsampling(dims)
-        streams = dims.kind == "late"
+        convolving, attending = divided(dims)
         self.convolving = nn.ModuleList(
-            GatedConvolution(dims.width, dims.inner, dims.kernel, dropout)
-            for _ in range(dims.convolving if streams else 0)
+            GatedConvolution(dims.width, dims.inner, dims.kernel, dropout) for _ in range(convolving)
         )
-        self.attending = nn.ModuleList(
-            _attending(dims, dropout) for _ in range(dims.attending if streams else dims.layers)
-        )
+        self.attending = nn.ModuleList(_attending(dims, dropout) for _ in range(attending))
         self.norm = nn.LayerNorm(dims.width)
 
     def ingested(self, mel: Tensor) -> Tensor:
@@ -74,6 +72,13 @@ class Encoder(nn.Module):  # type: ignore[misc]
         return out
 
 
+def divided(dims: LateDims) -> tuple[int, int]:
+    """Layers of convolution alone, which stream, and layers that need all frames."""
+    if dims.kind == "late":
+        return dims.convolving, dims.attending
+    return (dims.layers, 0) if dims.kind == "rnnt" else (0, dims.layers)
+
+
 def _attending(dims: LateDims, dropout: float) -> nn.Module:
     if dims.kind == "late":
         return AttentionLayer(dims.width, dims.heads, dims.inner, dropout)
@@ -96,8 +101,15 @@ class LateNetwork(nn.Module):  # type: ignore[misc]
         frames, mask = self.encoder(mel, lengths)
         return self.ctc(frames).log_softmax(-1), self.decoder(tokens, frames, mask)
 
+    def text_loss(self, logits: Tensor, batch: LateBatch, smoothing: float) -> Tensor:
+        """The decoder's, summed over the tokens that count."""
+        counted = batch.targets >= 0
+        return functional.cross_entropy(
+            logits[counted], batch.targets[counted], label_smoothing=smoothing, reduction="sum"
+        )
 
-def tensors_of(network: LateNetwork) -> Arrays:
+
+def tensors_of(network: nn.Module) -> Arrays:
     """The weights by name, as a checkpoint has them."""
     return {name: value.detach().cpu().numpy().astype(np.float32) for name, value in network.state_dict().items()}
 

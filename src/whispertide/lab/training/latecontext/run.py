@@ -19,6 +19,7 @@ from whispertide.lab.training.epochs import EpochOptions, EpochTrainer
 from whispertide.lab.training.latecontext.batches import LateBatch, LateBatches, LateBatchOptions, plain
 from whispertide.lab.training.latecontext.branchformer import BranchformerLayer
 from whispertide.lab.training.latecontext.network import LateNetwork, parameter_count, tensors_of
+from whispertide.lab.training.latecontext.transducer import Transducer
 from whispertide.lab.training.shards import Place, Shards
 from whispertide.lab.training.small_run import clean, note_options
 
@@ -75,7 +76,7 @@ class LateTrainer(EpochTrainer[LateBatch]):
         self.dims = replace(options.dims, n_vocab=vocabulary.size)
         torch.manual_seed(options.seed)
         where = torch.device(device)
-        self.network = LateNetwork(self.dims, options.dropout).to(where)
+        self.network = make_network(self.dims, options.dropout).to(where)
         super().__init__(list(self.network.parameters()), batches, held_out, options, folder, where)
 
     def update(self, batch: LateBatch) -> float:
@@ -88,14 +89,8 @@ class LateTrainer(EpochTrainer[LateBatch]):
 
     def loss(self, batch: LateBatch) -> Tensor:
         """Of the frames and of the decoder, summed over the tokens that count."""
-        scores, logits = self.network(batch.mel, batch.lengths, batch.tokens)
-        counted = batch.targets >= 0
-        text = functional.cross_entropy(
-            logits[counted],
-            batch.targets[counted],
-            label_smoothing=self.options.smoothing if self.network.training else 0.0,
-            reduction="sum",
-        )
+        scores, said = self.network(batch.mel, batch.lengths, batch.tokens)
+        text = self.network.text_loss(said, batch, self.options.smoothing if self.network.training else 0.0)
         aligning = self.network.training and self.gone < self.options.aligned
         frames = self._aligned(scores, batch) if aligning else self._ctc(scores, batch)
         return self.options.ctc * frames + (1 - self.options.ctc) * text
@@ -145,7 +140,12 @@ class LateTrainer(EpochTrainer[LateBatch]):
         return LateCheckpoint(self.dims, tensors_of(self.network), self.vocabulary, report)
 
 
-def _shares(network: LateNetwork, layers: Sequence[BranchformerLayer], batch: LateBatch) -> list[float]:
+def make_network(dims: LateDims, dropout: float) -> LateNetwork | Transducer:
+    """An untrained one of its kind."""
+    return Transducer(dims, dropout) if dims.kind == "rnnt" else LateNetwork(dims, dropout)
+
+
+def _shares(network: LateNetwork | Transducer, layers: Sequence[BranchformerLayer], batch: LateBatch) -> list[float]:
     """The weight of attention in each of the layers, in the mean over a batch."""
     seen: list[float] = []
 
@@ -183,9 +183,9 @@ def open_trainer(speech: Shards, options: LateOptions, folder: Path, device: str
     note_options(options, folder)
     intents = [place.entry["intent"] for place in commands.places]
     vocabulary = learn_vocabulary(sorted(set(map(plain, trained.texts))), intents, options.dims.n_vocab)
-    n_mels = options.dims.n_mels
-    batches = LateBatches(trained, vocabulary, options.batch, n_mels, options.seed)
-    quiet = replace(options.batch, augmentation=clean(), mask_time=0, mask_mels=0)
+    n_mels, batch = options.dims.n_mels, replace(options.batch, intent_last=options.dims.kind == "rnnt")
+    batches = LateBatches(trained, vocabulary, batch, n_mels, options.seed)
+    quiet = replace(batch, augmentation=clean(), mask_time=0, mask_mels=0)
     kept = LateBatches(held_back, vocabulary, quiet, n_mels, options.seed + 1)
     tested = [kept[number] for number in range(options.held_out)]
     trainer = LateTrainer(vocabulary, batches, tested, options, folder, device, described(trained))

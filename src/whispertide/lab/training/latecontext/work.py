@@ -7,6 +7,7 @@ it: that follows from the receptive field, and convolutions that look back only 
 from dataclasses import dataclass
 
 from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateDims
+from whispertide.lab.training.latecontext.network import divided
 from whispertide.types import SAMPLE_RATE
 
 FRAMES_PER_SECOND = SAMPLE_RATE / SAMPLES_PER_FRAME
@@ -32,8 +33,9 @@ def encoder_work(dims: LateDims, seconds: float) -> Work:
     gated = width * inner + inner // 2 * dims.kernel + inner // 2 * width
     mixing = 2 * seconds * FRAMES_PER_SECOND * width
     attention, feed_forward = 4 * width * width + mixing, 2 * width * inner
-    if dims.kind == "late":
-        streamed, waiting = subsampling + dims.convolving * gated, dims.attending * (attention + feed_forward)
+    if dims.kind in ("late", "rnnt"):
+        convolving, attending = divided(dims)
+        streamed, waiting = subsampling + convolving * gated, attending * (attention + feed_forward)
     elif dims.kind == "branchformer":
         streamed, waiting = subsampling, dims.layers * (attention + gated + width * width)
     else:

@@ -1,0 +1,85 @@
+"""RNN-T: its loss against the sum over all ways, streaming, and that it learns what is said."""
+
+from dataclasses import replace
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from lab.training.latecontext.test_run import DIMS, OPTIONS, command  # noqa: E402
+from whispertide.audio.buffer import to_float  # noqa: E402
+from whispertide.lab.training.latecontext.run import open_trainer  # noqa: E402
+from whispertide.lab.training.latecontext.transducer import Transducer, transducer_loss  # noqa: E402
+from whispertide.lab.training.shards import open_shards, write_shard  # noqa: E402
+from whispertide.model.latecontext import features  # noqa: E402
+
+BLANK = 4
+
+
+def by_hand(scores: np.ndarray, text: list[int], frames: int) -> float:
+    """Minus the log of the sum over all frames that each token can be said in, never backward."""
+    total = -np.inf
+    for places in combinations_with_replacement(range(frames), len(text)):
+        way, said = 0.0, 0
+        for at in range(frames):
+            while said < len(text) and places[said] == at:
+                way += scores[at, said, text[said]]
+                said += 1
+            way += scores[at, said, BLANK]
+        total = np.logaddexp(total, way)
+    return -float(total)
+
+
+def test_the_loss_is_the_sum_over_all_ways() -> None:
+    torch.manual_seed(0)
+    scores = torch.randn(3, 5, 4, BLANK + 1, dtype=torch.float64).log_softmax(-1)
+    texts, frames = [[1, 2, 2], [3], []], [5, 3, 2]
+    targets = torch.tensor([[1, 2, 2, 0], [3, 0, -1, -1], [0, -1, -1, -1]])
+    found = transducer_loss(scores, targets, torch.tensor(frames), torch.tensor([3, 1, 0]), BLANK)
+    expected = [by_hand(scores[row].numpy(), text, frames[row]) for row, text in enumerate(texts)]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9)
+
+
+def test_its_gradient_is_that_of_the_loss() -> None:
+    torch.manual_seed(1)
+    logits = torch.randn(1, 3, 3, BLANK + 1, dtype=torch.float64, requires_grad=True)
+    targets, lengths, counts = torch.tensor([[2, 1, 0]]), torch.tensor([3]), torch.tensor([2])
+
+    def loss(values: Any) -> Any:
+        return transducer_loss(values.log_softmax(-1), targets, lengths, counts, BLANK)
+
+    assert torch.autograd.gradcheck(loss, (logits,))
+
+
+def test_all_of_it_streams() -> None:
+    torch.manual_seed(0)
+    network = Transducer(replace(DIMS, kind="rnnt")).eval()
+    mel = torch.randn(1, DIMS.n_mels, 40)
+    later = mel.clone()
+    later[..., 24:] += 1
+    with torch.no_grad():
+        one, other = (network.encoder(sound, None)[0][:, :6] for sound in (mel, later))
+    torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+@pytest.mark.slow
+def test_it_learns_to_say_the_text_and_then_the_intent(tmp_path: Path) -> None:
+    write_shard(tmp_path, 0, [command(number) for number in range(80)])
+    shards = open_shards([tmp_path])
+    dims = replace(DIMS, kind="rnnt", width=48, inner=96)
+    options = replace(OPTIONS, dims=dims, steps=250, epoch=50, rate=0.005, dropout=0.0)
+    trainer = open_trainer(shards, options, tmp_path / "run")
+    trainer.run(lambda step, figures: None)
+    said = [shards[number] for number in range(0, 80, 8)]
+    network = trainer.network
+    assert isinstance(network, Transducer)
+    heard = [
+        trainer.vocabulary.decode(network.greedy(torch.from_numpy(features(to_float(one.samples), 80))[None]))
+        for one in said
+    ]
+    assert sum(text == one.text for (_, text), one in zip(heard, said, strict=True)) >= 3
+    assert sum(intent == one.intent for (intent, _), one in zip(heard, said, strict=True)) >= 3
