@@ -91,6 +91,7 @@ def test_plots_can_be_drawn_of_next_to_nothing() -> None:
     for drawing in (
         plots.distribution([("a", [1.0])], x_label="s", title="one word"),
         plots.over_time([point], y_label="y", title="point"),
+        plots.front(point, point, point, x_label="x", y_label="y", title="t"),
         plots.scatter([], x_label="x", y_label="y", title="t"),
     ):
         assert drawing.image().startswith(b"\x89PNG")

@@ -258,6 +258,23 @@ def over_time(
     return _of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
 
+def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str, title: str) -> Drawing:
+    """What a search tried, the best of it joined, and a ring around what was usual before. The upright axis is
+    logarithmic.
+    """
+
+    def draw(axes: "Axes") -> None:
+        axes.plot(tried.x, tried.y, ".", color=COLOURS[-1], label=tried.label)
+        axes.step(best.x, best.y, where="post", marker="o", color=COLOURS[0], label=best.label)
+        axes.plot(usual.x, usual.y, "o", ms=11, mfc="none", mew=1.6, color=COLOURS[1], label=usual.label)
+        axes.set_yscale("log")
+        axes.grid(visible=True, which="both")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
+
+    return _of_curves(draw, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
+
+
 # --- numbers as text -------------------------------------------------------------------------------------------------
 
 
