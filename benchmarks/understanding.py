@@ -20,7 +20,7 @@ import numpy as np
 from whispertide.cli.progress import counting
 from whispertide.lab.evaluation.bootstrap import paired
 from whispertide.lab.evaluation.page import Table, markdown_table
-from whispertide.lab.evaluation.understanding import BASE, WAYS, Heard, hear, score
+from whispertide.lab.training.latecontext.understood import BASE, WAYS, Heard, hear, score
 from whispertide.lab.training.shards import Shards, open_shards
 from whispertide.model.latecontext import LateModel
 

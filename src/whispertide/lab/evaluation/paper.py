@@ -42,14 +42,15 @@ class Outcome:
 
 
 Measure = Callable[["Runner"], Outcome]
+_TRAINING = "training."
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """A table or figure. `needs` are features that its complete form takes, written "field=value" for a recipe's
     field, "recipe NAME" for a recipe, else in words for what no recipe can provide. `measure` names the function of
-    `paper_items` that makes it, or of another module ("module.function"), in part or whole; `covers` says which part.
-    `corpus` is what it is made on where nobody asks for another one.
+    `paper_items` that makes it, or of another module ("module.function", "training.module.function"), in part or whole;
+    `covers` says which part. `corpus` is what it is made on where nobody asks for another one.
     """
 
     id: str
@@ -83,7 +84,8 @@ class Item:
         if not self.measure:
             return None
         module, _, name = self.measure.rpartition(".")
-        found: Measure = getattr(import_module(f"whispertide.lab.evaluation.{module or 'paper_items'}"), name)
+        wing = "" if module.startswith(_TRAINING) else "evaluation."
+        found: Measure = getattr(import_module(f"whispertide.lab.{wing}{module or 'paper_items'}"), name)
         return found
 
 
@@ -369,7 +371,7 @@ _XYZ = Paper(
             "table 3",
             "work of the encoder while audio comes in and after it, delay and errors, by model",
             ("trained networks",),
-            "network_items.encoding_table",
+            "training.latecontext.encoder_table.encoding_table",
             "the encoders",
         ),
         Item(

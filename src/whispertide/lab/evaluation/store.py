@@ -52,10 +52,9 @@ _IRRELEVANT_FILES = frozenset(
             "grid",
             "guard_items",
             "named",
-            "network_items",
         ),
         *("padding_items", "page", "paper", "paper_items", "peer_cells", "plots", "preparation", "publish", "report"),
-        *("runner", "static_decoding", "store", "sweep", "understanding"),
+        *("runner", "static_decoding", "store", "sweep"),
         *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
     )
 )

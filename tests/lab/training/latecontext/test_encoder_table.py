@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from whispertide.checkpoint.latecontext import LateDims
 from whispertide.errors import OptionError
-from whispertide.lab.evaluation import network_items as items
+from whispertide.lab.training.latecontext import encoder_table as items
 from whispertide.options import EngineOptions
 
 RUNNER: Any = SimpleNamespace(setup=SimpleNamespace(engine=EngineOptions(threads=1)))

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 from benchmark_scripts import benchmark
 from small_late import small_late
 from whispertide.checkpoint.latecontext import save_late
-from whispertide.lab.evaluation.understanding import BASE, WAYS, Heard, Way, around, hear, score
+from whispertide.lab.training.latecontext.understood import BASE, WAYS, Heard, Way, around, hear, score
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming import understanding
@@ -57,7 +57,7 @@ def said(text: str, intent: str | None, wait_s: float, *, final: bool = True) ->
 def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     guess = said("play", "play_music", 0.5, final=False)
     told = Scripted([guess, said("play a music", "play_music", 0.2), said("now", None, 0.1)])
-    monkeypatch.setattr("whispertide.lab.evaluation.understanding.Understanding", told)
+    monkeypatch.setattr("whispertide.lab.training.latecontext.understood.Understanding", told)
     heard = hear(model, command(), WAYS[BASE])
     assert heard == Heard(errors=2, words=3, right=True, speech_s=3.0, wait_s=0.1, early=True)
     assert told.samples == len(around(command())) == 48_000 + 16_000 + 4800
