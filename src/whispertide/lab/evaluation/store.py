@@ -42,17 +42,7 @@ _EVALUATION = "lab/evaluation/"
 _IRRELEVANT_FILES = frozenset(
     f"{name}.py"
     for name in (
-        *(
-            "agreement",
-            "allocation_items",
-            "charts",
-            "clips",
-            "compare",
-            "estimate",
-            "grid",
-            "guard_items",
-            "named",
-        ),
+        *("agreement", "allocation_items", "charts", "clips", "compare", "estimate", "grid", "guard_items", "named"),
         *("padding_items", "page", "paper", "paper_items", "peer_cells", "plots", "preparation", "publish", "report"),
         *("runner", "static_decoding", "store", "sweep"),
         *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
