@@ -9,6 +9,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.train_adapter import MinutesOption, RunOption, StepsOption, train_adapter
 from whispertide.cli.train_fit import DeviceOption, WorkersOption, train_device, train_workers
 
+_ALIGNED = 0.3  # of the run, frames learn what is said in them
 _UPDATES = 20_000  # where neither updates nor minutes are given
 
 
@@ -19,6 +20,10 @@ def latecontext(
         typer.Option("--data", metavar="FOLDER", help="Folders of shards with intents (`whispertide train commands`)."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the network.")],
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="Go on with this network: its shape, weights and vocabulary."),
+    ] = None,
     kind: Annotated[
         Literal["late", "branchformer", "conformer", "rnnt"],
         typer.Option("--kind", metavar="NAME", help="late, or a rival to compare with: branchformer, conformer, rnnt."),
@@ -39,17 +44,19 @@ def latecontext(
     Ctrl-C saves and stops. The same command continues.
     """
     where = train_device(device)
-    from whispertide.checkpoint.latecontext import LateDims, save_late
+    from whispertide.checkpoint.latecontext import LateDims, load_late, save_late
     from whispertide.lab.training.checkpoint_folder import check_new
     from whispertide.lab.training.latecontext.run import LateOptions, open_trainer
     from whispertide.lab.training.shards import open_shards
 
     check_new(output, "for the network")
-    dims = LateDims(kind=kind, convolving=convolving, attending=attending, width=width, inner=4 * width)
+    known = None if start is None else load_late(start)
+    new = LateDims(kind=kind, convolving=convolving, attending=attending, width=width, inner=4 * width)
+    dims, aligned = (new, _ALIGNED) if known is None else (known.dims, 0.0)
     updates = steps or (_UPDATES if minutes is None else 10**6)
-    options = LateOptions(dims=dims, steps=updates, minutes=minutes, rate=rate, seed=seed)
+    options = LateOptions(dims=dims, steps=updates, minutes=minutes, rate=rate, seed=seed, aligned=aligned)
     folder = run or Path(f"latecontext-{kind}-{seed}")
-    trainer = open_trainer(open_shards(data), options, folder, where)
+    trainer = open_trainer(open_shards(data), options, folder, where, known)
     say(f"the run is kept in {folder}")
     if not train_adapter(trainer, train_workers() if workers is None else workers):
         return ExitCode.INTERRUPTED

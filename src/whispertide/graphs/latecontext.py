@@ -27,7 +27,8 @@ def build(checkpoint: LateCheckpoint, folder: Path) -> None:
     """Write the graphs and their weights into `folder`. Raises `CheckpointError` where a weight is missing."""
     if checkpoint.dims.kind != "late":
         raise CheckpointError(
-            f"expected a network of the kind late, which can hear a stream; got {checkpoint.dims.kind}"
+            f"expected a network of the kind late; got {checkpoint.dims.kind}, a rival that is there to be compared in "
+            "training and has no graphs"
         )
     try:
         for name, make in ((INGEST, _ingest), (CONTEXT, _context), (TEXT, _text)):

@@ -133,6 +133,24 @@ def test_speech_without_intents_is_learned_from_if_it_is_short(shards: Shards, t
         open_trainer(open_shards([tmp_path]), OPTIONS, tmp_path / "other")
 
 
+def test_a_run_goes_on_from_a_network(shards: Shards, tmp_path: Path) -> None:
+    first = open_trainer(shards, OPTIONS, tmp_path / "first")
+    first.run(lambda step, figures: None)
+    checkpoint = first.result()
+    second = open_trainer(shards, OPTIONS, tmp_path / "second", start=checkpoint)
+    assert second.held_out_loss() == pytest.approx(checkpoint.report["held_out"], rel=1e-3)
+    second.run(lambda step, figures: None, stop=lambda: True)
+    resumed = open_trainer(shards, OPTIONS, tmp_path / "second", start=checkpoint)
+    assert weights(resumed) == weights(second), "a run that was stopped does not begin again"
+    other = replace(command(1), intent="unheard_of")
+    write_shard(tmp_path, 0, [other] * 80)
+    with pytest.raises(CorpusError, match="unheard_of is not among its 4"):
+        open_trainer(open_shards([tmp_path]), OPTIONS, tmp_path / "third", start=checkpoint)
+    wide = replace(OPTIONS, dims=replace(DIMS, width=32))
+    with pytest.raises(CheckpointError, match="shape"):
+        open_trainer(shards, wide, tmp_path / "fourth", start=checkpoint)
+
+
 def test_words_move_with_the_silence_before_them(shards: Shards, tmp_path: Path) -> None:
     vocabulary = open_trainer(shards, OPTIONS, tmp_path / "run").vocabulary
     batch = LateBatches(shards, vocabulary, BATCH, 80, 5)[7]

@@ -114,7 +114,7 @@ def tensors_of(network: nn.Module) -> Arrays:
     return {name: value.detach().cpu().numpy().astype(np.float32) for name, value in network.state_dict().items()}
 
 
-def load_tensors(network: LateNetwork, tensors: Arrays) -> None:
+def load_tensors(network: nn.Module, tensors: Arrays) -> None:
     """Take the weights of a checkpoint. Raises `CheckpointError` where they are those of another shape."""
     try:
         network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in tensors.items()})

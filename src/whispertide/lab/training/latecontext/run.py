@@ -18,7 +18,12 @@ from whispertide.lab.training.adapter_run import described, divided
 from whispertide.lab.training.epochs import EpochOptions, EpochTrainer
 from whispertide.lab.training.latecontext.batches import LateBatch, LateBatches, LateBatchOptions, plain
 from whispertide.lab.training.latecontext.branchformer import BranchformerLayer
-from whispertide.lab.training.latecontext.network import LateNetwork, parameter_count, tensors_of
+from whispertide.lab.training.latecontext.network import (
+    LateNetwork,
+    load_tensors,
+    parameter_count,
+    tensors_of,
+)
 from whispertide.lab.training.latecontext.transducer import Transducer
 from whispertide.lab.training.shards import Place, Shards
 from whispertide.lab.training.small_run import clean, note_options
@@ -76,7 +81,7 @@ class LateTrainer(EpochTrainer[LateBatch]):
         self.dims = replace(options.dims, n_vocab=vocabulary.size)
         torch.manual_seed(options.seed)
         where = torch.device(device)
-        self.network = make_network(self.dims, options.dropout).to(where)
+        self.network = make_network(self.dims, options.dropout).to(where).eval()
         super().__init__(list(self.network.parameters()), batches, held_out, options, folder, where)
 
     def update(self, batch: LateBatch) -> float:
@@ -164,8 +169,10 @@ def _has_intent(place: Place) -> bool:
     return place.entry.get("intent") is not None
 
 
-def open_trainer(speech: Shards, options: LateOptions, folder: Path, device: str = "cpu") -> LateTrainer:
-    """A run in `folder`: a new one, or the one there is, which goes on.
+def open_trainer(
+    speech: Shards, options: LateOptions, folder: Path, device: str = "cpu", start: LateCheckpoint | None = None
+) -> LateTrainer:
+    """A run in `folder`: a new one, or the one there is, which goes on. From the weights and in the words of `start`.
 
     Speech without intents, such as recordings of people, is learned from as well, if it is short; what is held back are
     commands. Raises `CorpusError` where there are too few of these, `OptionError` where the run that is there has other
@@ -182,12 +189,26 @@ def open_trainer(speech: Shards, options: LateOptions, folder: Path, device: str
     trained = Shards((*commands.places, *others.places))
     note_options(options, folder)
     intents = [place.entry["intent"] for place in commands.places]
-    vocabulary = learn_vocabulary(sorted(set(map(plain, trained.texts))), intents, options.dims.n_vocab)
+    if start is None:
+        vocabulary = learn_vocabulary(sorted(set(map(plain, trained.texts))), intents, options.dims.n_vocab)
+    else:
+        vocabulary = start.vocabulary
+        _check_intents(intents, vocabulary)
     n_mels, batch = options.dims.n_mels, replace(options.batch, intent_last=options.dims.kind == "rnnt")
     batches = LateBatches(trained, vocabulary, batch, n_mels, options.seed)
     quiet = replace(batch, augmentation=clean(), mask_time=0, mask_mels=0)
     kept = LateBatches(held_back, vocabulary, quiet, n_mels, options.seed + 1)
     tested = [kept[number] for number in range(options.held_out)]
     trainer = LateTrainer(vocabulary, batches, tested, options, folder, device, described(trained))
+    if start is not None:
+        load_tensors(trainer.network, start.tensors)
     trainer.resume()
     return trainer
+
+
+def _check_intents(wanted: Sequence[str], vocabulary: LateVocabulary) -> None:
+    if unknown := sorted({intent for intent in wanted if vocabulary.intent(intent) is None}):
+        raise CorpusError(
+            f"expected commands with intents that the network knows; {', '.join(unknown[:5])} "
+            f"{'is' if len(unknown) == 1 else 'are'} not among its {len(vocabulary.intents)}. Train a new one"
+        )
