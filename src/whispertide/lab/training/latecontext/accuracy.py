@@ -1,0 +1,83 @@
+"""What a trained network of any kind makes of whole commands: words and intents (pilot inference, table 3).
+
+Rivals have no graphs, so all of them run in torch here, without pilots and without a voice gate. Waits are measured
+where networks run as they would (`understood.py`, `encoder_table.py`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from whispertide.checkpoint.latecontext import LateCheckpoint
+from whispertide.decoding.hybrid import HybridOptions, hybrid_search
+from whispertide.lab.evaluation.wer import align
+from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
+from whispertide.lab.training.latecontext.run import make_network
+from whispertide.lab.training.latecontext.transducer import Transducer
+from whispertide.lab.training.latecontext.understood import around
+from whispertide.lab.training.shards import Utterance
+from whispertide.model.latecontext import features
+from whispertide.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Of a command: word errors and words, and whether the intent is right."""
+
+    errors: int
+    words: int
+    right: bool
+
+
+class Listener:
+    """A checkpoint of any kind, ready to hear. Raises `CheckpointError` where weights and shape do not fit."""
+
+    def __init__(self, checkpoint: LateCheckpoint, search: HybridOptions | None = None) -> None:
+        self.checkpoint, self.search = checkpoint, search or HybridOptions()
+        self.network = make_network(checkpoint.dims, dropout=0.0).eval()
+        load_tensors(self.network, checkpoint.tensors)
+
+    def hear(self, said: Utterance) -> Answer:
+        """One command, with silence around it."""
+        intent, text = self.checkpoint.vocabulary.decode(self.tokens(around(said)))
+        counts = align(said.text.split(), text.split()).words
+        return Answer(counts.errors, counts.reference, intent == said.intent)
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def tokens(self, samples: FloatArray) -> list[int]:
+        """Of the best text for 16 kHz mono [n]."""
+        mel = torch.from_numpy(features(samples, self.checkpoint.dims.n_mels))[None]
+        if isinstance(self.network, Transducer):
+            said: list[int] = self.network.greedy(mel)
+            return said
+        frames, _ = self.network.encoder(mel, None)
+        ctc = self.network.ctc(frames)[0].log_softmax(-1).double().numpy()
+        found = hybrid_search(ctc, _Scorer(self.network, frames), self.search)
+        return list(found.best.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """Rows of tokens, which the decoder reads anew for each token."""
+
+    tokens: IntArray
+
+    def rows(self, chosen: IntArray) -> "_Texts":
+        return _Texts(self.tokens[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class _Scorer:
+    network: LateNetwork
+    frames: torch.Tensor  # [1, t, width]
+
+    def start(self) -> _Texts:
+        return _Texts(np.zeros((1, 0), np.int64))
+
+    def score(self, state: _Texts, tokens: IntArray) -> tuple[FloatArray, _Texts]:
+        texts = np.concatenate([state.tokens, tokens[:, None]], axis=1)
+        frames = self.frames.expand(len(texts), -1, -1)
+        logits = self.network.decoder(torch.from_numpy(texts), frames, None)[:, -1]
+        scores: FloatArray = logits.log_softmax(-1).numpy()
+        return scores, _Texts(texts)

@@ -1,0 +1,75 @@
+"""Networks of every kind hear whole commands; late ones say what they say where they run."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from benchmark_scripts import benchmark
+from small_late import SOUND, small_late
+from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
+from whispertide.decoding.hybrid import hybrid_search
+from whispertide.errors import CheckpointError
+from whispertide.lab.training.latecontext.accuracy import Answer, Listener
+from whispertide.lab.training.latecontext.network import tensors_of
+from whispertide.lab.training.latecontext.run import make_network
+from whispertide.lab.training.latecontext.understood import around
+from whispertide.lab.training.shards import Utterance
+from whispertide.model.latecontext import LateModel
+from whispertide.streaming.understanding import _Scorer
+
+Rival = Literal["branchformer", "conformer", "rnnt"]
+SAID = Utterance((20_000 * SOUND).astype(np.int16), "play some music", "noise", None, intent="play_music")
+
+
+def network(kind: Rival) -> LateCheckpoint:
+    late = small_late()
+    torch.manual_seed(3)
+    dims = replace(late.dims, kind=kind)
+    return replace(late, dims=dims, tensors=tensors_of(make_network(dims, 0.0)))
+
+
+@pytest.mark.parametrize("kind", ["branchformer", "conformer", "rnnt"])
+def test_rivals_are_heard(kind: Rival, monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = Listener(network(kind))
+    tokens = listener.tokens(around(SAID))
+    assert all(0 <= token < listener.checkpoint.dims.n_vocab for token in tokens)
+    alarm = listener.checkpoint.vocabulary.intent("alarm_set")
+    assert alarm is not None
+    said = [alarm, *listener.checkpoint.vocabulary.encode("play the music")]
+    monkeypatch.setattr(listener, "tokens", lambda samples: said)
+    assert listener.hear(SAID) == Answer(errors=1, words=3, right=False)
+
+
+def test_a_late_network_says_in_torch_what_it_says_in_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
+    save_late(small_late(), tmp_path / "late")
+    model = LateModel.open(tmp_path / "late")
+    listener = Listener(model.checkpoint)
+    assert listener.tokens(around(SAID)), "a network that says nothing would show nothing"
+
+    context = model.contextualise(model.ingest(model.nothing(), around(SAID), ended=True))
+    found = hybrid_search(context.ctc.astype("float64"), _Scorer(model, context), listener.search)
+    assert listener.tokens(around(SAID)) == list(found.best.tokens)
+
+
+def test_weights_of_another_shape_are_told() -> None:
+    with pytest.raises(CheckpointError, match="shape"):
+        Listener(replace(small_late(), dims=replace(small_late().dims, attending=3)))
+
+
+def test_the_table_compares_with_the_first_network() -> None:
+    networks = {"a": small_late(), "b": replace(network("conformer"), report={"parameters": 1_500_000, "updates": 9})}
+    with benchmark("late_encoders") as script:
+        found = {"a": [Answer(1, 4, True), Answer(0, 4, True)], "b": [Answer(2, 4, True), Answer(1, 4, False)]}
+        told = script.scores(found)
+        rows = script.table(told, networks).rows
+    assert told["a"]["wer"] == 1 / 8
+    assert rows[0] == ("a", "late", "0.00", "0", "12.50", "–", "100.0")
+    assert rows[1] == ("b", "conformer", "1.50", "9", "37.50", "+25.00 to +25.00", "50.0")

@@ -1,0 +1,42 @@
+"""The network for commands that is shipped understands spoken commands in a voice that it was never trained on."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("espeakng_loader")
+
+from whispertide.lab.speech.talks import open_speaker
+from whispertide.lab.speech.voices import HELD_OUT
+from whispertide.model.latecontext import LateModel
+from whispertide.streaming.understanding import Understanding
+
+FOLDER = Path(__file__).parents[2] / "models" / "commands"
+WANTED = {
+    "what is the weather like today": "weather_query",
+    "play some music for me": "play_music",
+    "set an alarm for seven in the morning": "alarm_set",
+    "turn off the lights in the kitchen": "iot_hue_lightoff",
+    "do i have any new email": "email_query",
+    "what time is it in london": "datetime_query",
+}
+
+
+@pytest.mark.slow
+def test_it_understands_most_of_what_an_unknown_voice_wants() -> None:
+    model = LateModel.open(FOLDER)
+    voice = open_speaker(next(voice for voice in HELD_OUT if voice.synthesizer == "espeak-ng"), 0.5)
+    understood = {}
+    for text in WANTED:
+        spoken = voice.speak(text)
+        assert spoken is not None
+        stream = Understanding(model)
+        told = stream.push(np.pad(spoken.samples.astype(np.float32) / 32768, (4800, 16_000)))
+        told += stream.finish()
+        understood[text] = next((one.intent for one in told if one.final), None)
+    assert sum(understood[text] == intent for text, intent in WANTED.items()) >= 4, understood
+
+
+def test_it_is_small() -> None:
+    assert sum(file.stat().st_size for file in FOLDER.iterdir()) < 15e6
