@@ -50,6 +50,23 @@ def test_totals_are_sums_over_all_paths(seed: int, frames: int, tokens: tuple[in
     np.testing.assert_allclose(prefix.whole, texts.get(tokens, -np.inf), atol=1e-9)
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6), st.integers(200, 750), st.sampled_from([1.0, 30.0]))
+def test_long_and_sharp_posteriors_frame_by_frame(seed: int, frames: int, sharp: float) -> None:
+    logits = sharp * np.random.default_rng(seed).standard_normal((frames, 4))
+    logits[5:20, 1] = -np.inf
+    scores = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
+    prefix = extend(scores, empty(scores), np.array([0, 1, 2])).prefix(2)
+    found = extend(scores, prefix, np.array([1]))
+    before = np.logaddexp(prefix.in_token, prefix.in_blank)
+    said, in_token, in_blank = scores[:, 1], [-np.inf], [-np.inf]
+    for t in range(1, frames):
+        in_blank.append(np.logaddexp(in_token[-1], in_blank[-1]) + scores[t, -1])
+        in_token.append(np.logaddexp(in_token[-1], before[t - 1]) + said[t])
+    np.testing.assert_allclose(found.in_token[0], in_token, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(found.in_blank[0], in_blank, rtol=1e-8, atol=1e-8)
+
+
 @given(st.integers(0, 10**6), st.integers(2, 9), st.integers(0, 9))
 def test_many_tokens_at_once_are_each_alone(seed: int, frames: int, more: int) -> None:
     scores = posteriors(seed, frames, 5)

@@ -5,9 +5,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from whispertide.decoding import hybrid
 from whispertide.decoding.ctc_prefix import Sums, empty, extend
 from whispertide.decoding.hybrid import END, Found, HybridOptions, hybrid_search
 from whispertide.errors import OptionError
@@ -123,6 +124,22 @@ def test_a_text_ends_where_the_pilots_pace_says() -> None:
     short = hybrid_search(ctc, pairs, HybridOptions(longest=40, leap=False, collapse=False, spare=1), pilot)
     assert short.runs < long.runs
     assert short.runs == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 9), st.integers(1, 5))
+@example(3, 9, 3)
+def test_a_search_that_stops_where_nothing_can_win_finds_the_same(seed: int, frames: int, beam: int) -> None:
+    ctc, pairs = utterance(seed, frames)
+    options = HybridOptions(beam=beam, longest=20)
+    soon = hybrid_search(ctc, pairs, options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hybrid, "_settled", lambda beam: False)
+        late = hybrid_search(ctc, pairs, options)
+    assert (soon.best.tokens, soon.best.score) == (late.best.tokens, late.best.score)
+    assert soon.runs <= late.runs
+    if (seed, frames, beam) == (3, 9, 3):
+        assert soon.runs < late.runs
 
 
 def test_perplexity_is_that_of_the_decoder() -> None:

@@ -19,6 +19,7 @@ from whispertide.types import IntArray
 Sums = npt.NDArray[np.float64]
 
 NEVER = -np.inf
+_LEAST = -1e6  # stands for a frame that cannot say a token; finite, since sums of it are taken away again
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +91,29 @@ def extend(
     if known is not None:
         start = max(first, min(until, known.in_token.shape[1], frames))
         in_token[:, :start], in_blank[:, :start] = known.in_token[:, :start], known.in_blank[:, :start]
-    for t in range(start, frames):
-        in_token[:, t] = np.logaddexp(in_token[:, t - 1], before[:, t - 1]) + said[:, t]
-        in_blank[:, t] = np.logaddexp(in_token[:, t - 1], in_blank[:, t - 1]) + blank[t]
+    if start < frames:
+        blanks = np.broadcast_to(blank[start:], in_blank[:, start:].shape)
+        in_token[:, start:] = _paths(said[:, start:], before[:, start - 1 : -1], in_token[:, start - 1])
+        in_blank[:, start:] = _paths(blanks, in_token[:, start - 1 : -1], in_blank[:, start - 1])
     begins = before[:, first - 1 : frames - 1] + said[:, first:]
     if prefix.length == 0:
         begins = np.concatenate([said[:, :1], begins], axis=1)
     totals = np.logaddexp.reduce(begins, axis=1) if begins.shape[1] else np.full(len(tokens), NEVER)
     return Extensions(prefix.length, tokens, in_token, in_blank, totals)
+
+
+def _paths(said: Sums, entering: Sums, at_first: Sums) -> Sums:
+    """Paths that stay, or enter from the frame before, and then say what each frame says: [k, frames].
+
+    The recurrence p[t] = (p[t - 1] + entering[t]) said[t], all at once: with the running product s of what is said,
+    p / s is a running sum of entering / s[t - 1]. In logarithms this takes no division.
+    """
+    running = np.cumsum(np.maximum(said, _LEAST), axis=1)
+    earlier = np.concatenate([np.zeros((len(said), 1)), running[:, :-1]], axis=1)
+    terms = entering - earlier
+    terms[:, 0] = np.logaddexp(terms[:, 0], at_first)
+    sums: Sums = np.logaddexp.accumulate(terms, axis=1) + running
+    return np.where(sums < _LEAST / 2, NEVER, sums)
 
 
 def _before(prefix: Prefix, tokens: IntArray) -> Sums:

@@ -2,6 +2,7 @@
 
 A text's score is `attention` times what the decoder says of it plus the rest times what CTC says. It ends as published:
 when the best of the hypotheses that ended at each of the last three lengths is hopelessly far below the best of all.
+And it ends where no hypothesis that goes on can still win, which the papers do not have and which changes no result.
 
 What a pilot gives: while the best hypothesis says what the pilot said, it alone is kept (beam collapse); the text's
 length is foreseen from the pilot's (early termination); CTC's sums over the pilot's frames are taken over (leap). Each
@@ -226,7 +227,12 @@ def _over(beam: _Beam, length: int, foreseen: int | None) -> bool:
     """Whether nothing better can be hoped for."""
     if foreseen is not None and length >= foreseen and beam.ended:
         return True
-    return bool(beam.ended) and _hopeless(beam.ended, length)
+    return bool(beam.ended) and (_settled(beam) or _hopeless(beam.ended, length))
+
+
+def _settled(beam: _Beam) -> bool:
+    """No longer text can win: with each token both scores fall."""
+    return max(each.score for each in beam.ended) >= max(each.score for each in beam.going)
 
 
 def _hopeless(ended: Sequence[Hypothesis], length: int) -> bool:
