@@ -78,6 +78,21 @@ def test_a_frame_hears_all_that_the_kernels_reach_and_no_later_sample(model: Lat
     assert changed[-1] - changed[0] >= reach
 
 
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_text_is_read_at_once_as_token_by_token(model: LateModel, count: int) -> None:
+    context = model.contextualise(model.ingest(model.nothing(), SOUND, ended=True))
+    tokens = np.array([0, 1, 7, 9, 30])
+    read, whole = model.read(context, tokens)
+    state = model.start()
+    for at, token in enumerate(tokens):
+        scores, state = model.score(context, state, np.array([token]))
+        np.testing.assert_allclose(read[at], scores[0], atol=1e-4)
+        if at + 1 == count:
+            then = model.score(context, state.rows(np.array([0, 0])), np.array([3, 5]))[0]
+    again = model.score(context, whole.cut(count).rows(np.array([0, 0])), np.array([3, 5]))[0]
+    np.testing.assert_allclose(again, then, atol=1e-4)
+
+
 def test_rows_of_a_beam_do_not_touch_each_other(model: LateModel) -> None:
     context = model.contextualise(model.ingest(model.nothing(), SOUND, ended=True))
     first, state = model.score(context, model.start(), np.array([0]))

@@ -4,7 +4,8 @@ A text's score is `attention` times what the decoder says of it plus the rest ti
 when the best of the hypotheses that ended at each of the last three lengths is hopelessly far below the best of all.
 And it ends where no hypothesis that goes on can still win, which the papers do not have and which changes no result.
 
-What a pilot gives: while the best hypothesis says what the pilot said, it alone is kept (beam collapse); the text's
+What a pilot gives: while the best hypothesis says what the pilot said, it alone is kept (beam collapse), and the
+decoder has read the pilot's text in one run; the text's
 length is foreseen from the pilot's (early termination); CTC's sums over the pilot's frames are taken over (leap). Each
 can be switched off. Knows nothing of audio, and of networks only that they score rows of tokens.
 """
@@ -33,6 +34,9 @@ class Rows(Protocol):
     def rows(self, chosen: IntArray) -> Self:
         """Of these rows alone, in this order."""
 
+    def cut(self, length: int) -> Self:
+        """After the first `length` tokens."""
+
 
 S = TypeVar("S", bound=Rows)
 
@@ -45,6 +49,9 @@ class Scorer(Protocol[S]):
 
     def score(self, state: S, tokens: IntArray) -> tuple[FloatArray, S]:
         """Log probabilities [rows, tokens] of what follows each row and its new token [rows]."""
+
+    def read(self, tokens: IntArray) -> tuple[FloatArray, S]:
+        """Log probabilities [n, tokens] of what follows each token [n] of a text, in one run; the state after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +141,15 @@ def hybrid_search(scores: Sums, scorer: Scorer[S], options: HybridOptions, pilot
     beam = _Beam([Hypothesis((), (), 0.0, empty(scores))], [], {}, pilot is not None and options.collapse)
     state, last = scorer.start(), np.array([END])
     runs = rows = 0
+    if pilot is not None and beam.follows:
+        ahead, whole = scorer.read(np.array([END, *pilot.best.tokens]))
+        runs, rows = 1, len(ahead)
     for length in range(1, options.longest + 1):
-        decoded, state = scorer.score(state, last)
-        runs, rows = runs + 1, rows + len(last)
+        if beam.follows:
+            decoded, state = ahead[length - 1 : length], whole.cut(length)
+        else:
+            decoded, state = scorer.score(state, last)
+            runs, rows = runs + 1, rows + len(last)
         parents = _step(beam, scores, decoded, options, pilot)
         if not beam.going or _over(beam, length, _foreseen(len(scores), options, pilot)):
             break

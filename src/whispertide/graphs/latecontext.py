@@ -4,8 +4,9 @@
               mel_before [1, mels, 1], half_before [1, width, 1], gate_before.<l> [1, inner / 2, kernel - 1]
     context   frames [1, t, width], positions [t, width] -> ctc [1, t, n_vocab + 1] log probabilities,
               cross_k.<l>, cross_v.<l> [1, heads, t, size]
-    text      tokens [rows, 1], positions [1, width], past_k.<l>, past_v.<l> [rows, heads, n, size] and the cross keys
-              and values -> scores [rows, n_vocab] log probabilities, present_k.<l>, present_v.<l>
+    text      tokens [rows, new], positions [new, width], mask [new, past + new] that is added to attention over the
+              text, past_k.<l>, past_v.<l> [rows, heads, past, size] and the cross keys and values
+              -> scores [rows, new, n_vocab] log probabilities, present_k.<l>, present_v.<l>
 
 fp32: these networks are small. Rivals whose every layer attends (`branchformer`, `conformer`) have no graphs: they are
 there to be compared in training.
@@ -21,6 +22,7 @@ from whispertide.graphs.builder import GraphBuilder, WeightFile
 
 INGEST, CONTEXT, TEXT = "ingest", "context", "text"
 GRAPHS = (INGEST, CONTEXT, TEXT)
+VERSION = 2  # of what is above; graphs of another one are not used
 
 
 def build(checkpoint: LateCheckpoint, folder: Path) -> None:
@@ -65,11 +67,12 @@ class _Layers:
         """[rows, n, width] -> [rows, heads, n, size]."""
         return self.graph.split_heads(value, self.dims.heads, self.size, 0, 2, 1, 3)
 
-    def attend(self, query: str, key: str, value: str, name: str) -> str:
+    def attend(self, query: str, key: str, value: str, name: str, mask: str | None = None) -> str:
         """Attention of projected queries over keys and values, all [rows, heads, n, size], and its last projection."""
         graph = self.graph
         query = graph.node("Mul", query, graph.scalar(self.size**-0.5))
-        weights = graph.node("Softmax", graph.node("MatMul", query, graph.transpose(key, 0, 1, 3, 2)), axis=-1)
+        close = graph.node("MatMul", query, graph.transpose(key, 0, 1, 3, 2))
+        weights = graph.node("Softmax", graph.node("Add", close, mask) if mask else close, axis=-1)
         mixed = graph.transpose(graph.node("MatMul", weights, value), 0, 2, 1, 3)
         return self.linear(graph.reshape(mixed, 0, 0, self.dims.width), f"{name}.out")
 
@@ -130,19 +133,19 @@ def _context(layers: _Layers) -> None:
 
 def _text(layers: _Layers) -> None:
     graph, dims = layers.graph, layers.dims
-    tokens = graph.input("tokens", TensorProto.INT64, ["rows", 1])
+    tokens = graph.input("tokens", TensorProto.INT64, ["rows", "new"])
     embedding = graph.weight("decoder.embedding.weight", layers.tensors["decoder.embedding.weight"])
     hidden = graph.node("Mul", graph.node("Gather", embedding, tokens), graph.scalar(dims.width**0.5))
-    hidden = graph.node("Add", hidden, graph.float_input("positions", [1, dims.width]))
+    hidden = graph.node("Add", hidden, graph.float_input("positions", ["new", dims.width]))
+    mask = graph.float_input("mask", ["new", "present"])
     for number in range(dims.decoding):
-        hidden = _decoder_layer(layers, hidden, number)
+        hidden = _decoder_layer(layers, hidden, mask, number)
     hidden = layers.norm(hidden, "decoder.norm")
     logits = graph.node("MatMul", hidden, graph.transpose(embedding, 1, 0))
-    scores = graph.reshape(graph.node("LogSoftmax", logits, axis=-1), 0, dims.n_vocab)
-    graph.float_output(scores, "scores", ["rows", dims.n_vocab])
+    graph.float_output(graph.node("LogSoftmax", logits, axis=-1), "scores", ["rows", "new", dims.n_vocab])
 
 
-def _decoder_layer(layers: _Layers, hidden: str, number: int) -> str:
+def _decoder_layer(layers: _Layers, hidden: str, mask: str, number: int) -> str:
     graph, dims, name = layers.graph, layers.dims, f"decoder.layers.{number}"
     normed = layers.norm(hidden, f"{name}.text.norm")
     query, key, value = (
@@ -154,7 +157,7 @@ def _decoder_layer(layers: _Layers, hidden: str, number: int) -> str:
         present = graph.node("Concat", past, new, axis=2)
         graph.float_output(present, f"present_{which}.{number}", ["rows", dims.heads, "present", layers.size])
         cached.append(present)
-    hidden = graph.node("Add", hidden, layers.attend(query, cached[0], cached[1], f"{name}.text"))
+    hidden = graph.node("Add", hidden, layers.attend(query, cached[0], cached[1], f"{name}.text", mask))
     query = layers.heads(layers.linear(layers.norm(hidden, f"{name}.frames.norm"), f"{name}.frames.query"))
     cross = [graph.float_input(f"cross_{which}.{number}", [1, dims.heads, "frames", layers.size]) for which in "kv"]
     hidden = graph.node("Add", hidden, layers.attend(query, cross[0], cross[1], f"{name}.frames"))

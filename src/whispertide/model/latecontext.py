@@ -18,12 +18,13 @@ from whispertide.atomic import replacing
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateCheckpoint, LateDims, load_late
 from whispertide.features import raw_columns
-from whispertide.graphs.latecontext import CONTEXT, GRAPHS, INGEST, TEXT, build
+from whispertide.graphs.latecontext import CONTEXT, GRAPHS, INGEST, TEXT, VERSION, build
 from whispertide.model.runtime import GraphSession, open_session
 from whispertide.options import EngineOptions
 from whispertide.types import HOP_LENGTH, N_FFT, FloatArray, IntArray
 
 FLOOR = -7.0  # log10 of power; what is quieter is silence
+_NEVER = -1e9  # added to attention to what comes later
 FACTOR = SAMPLES_PER_FRAME // HOP_LENGTH  # mel frames in a frame
 
 
@@ -72,6 +73,10 @@ class TextState:
     def rows(self, chosen: IntArray) -> "TextState":
         """Of these rows alone, in this order; one can be there more than once."""
         return TextState(self.length, {name: tensor[chosen] for name, tensor in self.past.items()})
+
+    def cut(self, length: int) -> "TextState":
+        """After the first `length` tokens."""
+        return TextState(length, {name: tensor[:, :, :length] for name, tensor in self.past.items()})
 
 
 @dataclass(slots=True)
@@ -145,11 +150,23 @@ class LateModel:
 
     def score(self, context: Contextualised, state: TextState, tokens: IntArray) -> tuple[FloatArray, TextState]:
         """Log probabilities [rows, n_vocab] of what follows each row's text and its new token in `tokens` [rows]."""
-        place = positions(1, self.dims.width, state.length)
-        inputs: dict[str, FloatArray | IntArray] = {"tokens": tokens[:, None], "positions": place, **context.cross}
+        scores, longer = self._scored(context, state, tokens[:, None])
+        return scores[:, 0], longer
+
+    def read(self, context: Contextualised, tokens: IntArray) -> tuple[FloatArray, TextState]:
+        """Log probabilities [n, n_vocab] of what follows each of a text's `tokens` [n], in one run."""
+        scores, state = self._scored(context, self.start(), tokens[None])
+        return scores[0], state
+
+    def _scored(self, context: Contextualised, state: TextState, tokens: IntArray) -> tuple[FloatArray, TextState]:
+        """[rows, new, n_vocab] after rows of new `tokens` [rows, new]."""
+        new, length = tokens.shape[1], state.length
+        mask = np.triu(np.full((new, length + new), _NEVER, np.float32), length + 1)
+        place = positions(new, self.dims.width, length)
+        inputs: dict[str, FloatArray | IntArray] = {"tokens": tokens, "positions": place, "mask": mask, **context.cross}
         inputs |= {f"past_{name}": tensor for name, tensor in state.past.items()}
         scores, *present = self._run(TEXT, ["scores", *(f"present_{name}" for name in state.past)], inputs)
-        return scores, TextState(state.length + 1, dict(zip(state.past, present, strict=True)))
+        return scores, TextState(length + new, dict(zip(state.past, present, strict=True)))
 
 
 def positions(count: int, width: int, first: int = 0) -> FloatArray:
@@ -166,7 +183,7 @@ def _slowness(width: int) -> FloatArray:
 
 def _built(checkpoint: LateCheckpoint) -> Path:
     """The folder of its graphs in the cache; they are built if they are not there."""
-    digest = hashlib.sha256(json.dumps(asdict(checkpoint.dims)).encode())
+    digest = hashlib.sha256(json.dumps([VERSION, asdict(checkpoint.dims)]).encode())
     for name in sorted(checkpoint.tensors):
         digest.update(checkpoint.tensors[name].tobytes())
     folder = cache_dir() / "graphs" / f"late-{digest.hexdigest()[:32]}"

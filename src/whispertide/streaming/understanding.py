@@ -69,6 +69,9 @@ class _Scorer:
     def score(self, state: TextState, tokens: IntArray) -> tuple[FloatArray, TextState]:
         return self.model.score(self.context, state, tokens)
 
+    def read(self, tokens: IntArray) -> tuple[FloatArray, TextState]:
+        return self.model.read(self.context, tokens)
+
 
 @dataclass(slots=True)
 class _Utterance:

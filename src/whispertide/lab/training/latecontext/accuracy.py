@@ -66,6 +66,9 @@ class _Texts:
     def rows(self, chosen: IntArray) -> "_Texts":
         return _Texts(self.tokens[chosen])
 
+    def cut(self, length: int) -> "_Texts":
+        return _Texts(self.tokens[:, :length])
+
 
 @dataclass(frozen=True, slots=True)
 class _Scorer:
@@ -77,7 +80,12 @@ class _Scorer:
 
     def score(self, state: _Texts, tokens: IntArray) -> tuple[FloatArray, _Texts]:
         texts = np.concatenate([state.tokens, tokens[:, None]], axis=1)
+        return self._scores(texts)[:, -1], _Texts(texts)
+
+    def read(self, tokens: IntArray) -> tuple[FloatArray, _Texts]:
+        return self._scores(tokens[None])[0], _Texts(tokens[None])
+
+    def _scores(self, texts: IntArray) -> FloatArray:
         frames = self.frames.expand(len(texts), -1, -1)
-        logits = self.network.decoder(torch.from_numpy(texts), frames, None)[:, -1]
-        scores: FloatArray = logits.log_softmax(-1).numpy()
-        return scores, _Texts(texts)
+        scores: FloatArray = self.network.decoder(torch.from_numpy(texts), frames, None).log_softmax(-1).numpy()
+        return scores
