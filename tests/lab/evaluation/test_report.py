@@ -169,6 +169,14 @@ def test_without_cells_there_is_no_report() -> None:
         report.build([])
 
 
+def test_columns_of_sentences_wrap() -> None:
+    table = html_table(
+        Table(("short", "long"), (("a", "b"), ("c", "a sentence of more than forty-eight characters wraps")))
+    )
+    assert '<td class="t">b</td>' in table
+    assert '<th scope="row">a</th>' in table
+
+
 def test_labels_tell_cells_apart() -> None:
     table = html_table(Table(("<b>", "n"), (("a & b", "1.5"), ("c", None))))
     assert "&lt;b&gt;" in table

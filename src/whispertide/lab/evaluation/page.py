@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Value = str | float | int | None
 
 _EMPTY = "–"
+_SENTENCE = 48  # characters; what is longer is text that wraps
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,11 @@ def markdown_table(table: Table) -> str:
 
 def html_table(table: Table) -> str:
     """A table that scrolls sideways on a narrow page while its first column stays."""
-    kinds = [' class="n"' if right else "" for right in table.numeric]
+    wide = [any(len(cell) > _SENTENCE for cell in column) for column in zip(*table.cells, strict=True)]
+    kinds = [
+        ' class="n"' if right else ' class="t"' if long else ""
+        for right, long in zip(table.numeric, wide or [False] * len(table.columns), strict=True)
+    ]
 
     def head(kind: str, cell: str) -> str:
         text = "\u00a0".join(escape(cell or _EMPTY).rsplit(" ", 1))  # a unit stays with its figure's name
@@ -160,6 +165,8 @@ thead th { border-top: 0; opacity: .75; font-weight: 600; vertical-align: bottom
 th.n, td.n { text-align: right; }
 tbody th { font-weight: 600; position: sticky; left: 0; background: Canvas; white-space: normal;
   min-width: 9rem; max-width: 15rem; }
+td.t { white-space: normal; min-width: 18rem; }
+tbody th.t { min-width: 14rem; max-width: 22rem; }
 @media (max-width: 40rem) {
   main { padding: 1.25rem .75rem 3rem; }
   h1 { font-size: 1.4rem; }
