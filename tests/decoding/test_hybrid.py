@@ -47,8 +47,8 @@ class Pairs:
         return self.table[tokens], Said(tokens)
 
     def read(self, tokens: IntArray) -> tuple[FloatArray, Said]:
-        self.rows += len(tokens)
-        return self.table[tokens], Said(tokens[-1:])
+        self.rows += tokens.size
+        return self.table[tokens], Said(tokens[:, -1])
 
 
 def normal(logits: Sums) -> Sums:

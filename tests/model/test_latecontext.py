@@ -82,7 +82,7 @@ def test_a_frame_hears_all_that_the_kernels_reach_and_no_later_sample(model: Lat
 def test_a_text_is_read_at_once_as_token_by_token(model: LateModel, count: int) -> None:
     context = model.contextualise(model.ingest(model.nothing(), SOUND, ended=True))
     tokens = np.array([0, 1, 7, 9, 30])
-    read, whole = model.read(context, tokens)
+    (read,), whole = model.read(context, tokens[None])
     state = model.start()
     for at, token in enumerate(tokens):
         scores, state = model.score(context, state, np.array([token]))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from whispertide.atomic import replacing
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OutputError
+from whispertide.types import IntArray
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Subwords
@@ -81,6 +82,11 @@ class LateVocabulary:
         self.size: int = subwords.get_vocab_size()
         self.end = 0
         self._numbers = {intent: number for number, intent in enumerate(self.intents, 1)}
+
+    @property
+    def intent_tokens(self) -> IntArray:
+        """All of them."""
+        return np.arange(1, len(self.intents) + 1)
 
     def intent(self, name: str) -> int | None:
         """Its token; None where it has none."""

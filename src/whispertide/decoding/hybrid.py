@@ -51,7 +51,7 @@ class Scorer(Protocol[S]):
         """Log probabilities [rows, tokens] of what follows each row and its new token [rows]."""
 
     def read(self, tokens: IntArray) -> tuple[FloatArray, S]:
-        """Log probabilities [n, tokens] of what follows each token [n] of a text, in one run; the state after it."""
+        """Log probabilities [rows, n, tokens] of what follows each token of texts [rows, n], in one run; the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +142,11 @@ def hybrid_search(scores: Sums, scorer: Scorer[S], options: HybridOptions, pilot
     state, last = scorer.start(), np.array([END])
     runs = rows = 0
     if pilot is not None and beam.follows:
-        ahead, whole = scorer.read(np.array([END, *pilot.best.tokens]))
-        runs, rows = 1, len(ahead)
+        ahead, whole = scorer.read(np.array([[END, *pilot.best.tokens]]))
+        runs, rows = 1, ahead.shape[1]
     for length in range(1, options.longest + 1):
         if beam.follows:
-            decoded, state = ahead[length - 1 : length], whole.cut(length)
+            decoded, state = ahead[:, length - 1], whole.cut(length)
         else:
             decoded, state = scorer.score(state, last)
             runs, rows = runs + 1, rows + len(last)

@@ -154,9 +154,8 @@ class LateModel:
         return scores[:, 0], longer
 
     def read(self, context: Contextualised, tokens: IntArray) -> tuple[FloatArray, TextState]:
-        """Log probabilities [n, n_vocab] of what follows each of a text's `tokens` [n], in one run."""
-        scores, state = self._scored(context, self.start(), tokens[None])
-        return scores[0], state
+        """Log probabilities [rows, n, n_vocab] of what follows each of the `tokens` of texts [rows, n], in one run."""
+        return self._scored(context, self.start().rows(np.zeros(len(tokens), np.int64)), tokens)
 
     def _scored(self, context: Contextualised, state: TextState, tokens: IntArray) -> tuple[FloatArray, TextState]:
         """[rows, new, n_vocab] after rows of new `tokens` [rows, new]."""

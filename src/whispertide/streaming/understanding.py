@@ -14,6 +14,7 @@ from whispertide.audio.buffer import AudioBuffer, checked
 from whispertide.audio.vad import Gate, GateEvent, SpeechGate, SpeechStarted
 from whispertide.decoding.ctc_prefix import Sums
 from whispertide.decoding.hybrid import Found, HybridOptions, hybrid_search
+from whispertide.decoding.rescore import with_best_first
 from whispertide.errors import OptionError
 from whispertide.model.latecontext import Contextualised, Ingested, LateModel, TextState
 from whispertide.types import FloatArray, IntArray, to_samples
@@ -173,8 +174,10 @@ class Understanding:
     ) -> Understood:
         context = self.model.contextualise(utterance.heard)
         scores: Sums = context.ctc.astype("float64")
-        utterance.found = hybrid_search(scores, _Scorer(self.model, context), options, utterance.found)
+        scorer, vocabulary = _Scorer(self.model, context), self.model.checkpoint.vocabulary
+        found = hybrid_search(scores, scorer, options, utterance.found)
+        utterance.found = with_best_first(found, scores, scorer, vocabulary.intent_tokens, options)
         best = utterance.found.best
-        intent, text = self.model.checkpoint.vocabulary.decode(best.tokens)
+        intent, text = vocabulary.decode(best.tokens)
         waited = time.perf_counter() - began
         return Understood(intent, text, utterance.start, until, best.perplexity, final, waited)

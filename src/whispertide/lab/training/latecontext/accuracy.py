@@ -11,6 +11,7 @@ import torch
 
 from whispertide.checkpoint.latecontext import LateCheckpoint
 from whispertide.decoding.hybrid import HybridOptions, hybrid_search
+from whispertide.decoding.rescore import with_best_first
 from whispertide.lab.evaluation.wer import align
 from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
 from whispertide.lab.training.latecontext.run import make_network
@@ -53,7 +54,9 @@ class Listener:
             return said
         frames, _ = self.network.encoder(mel, None)
         ctc = self.network.ctc(frames)[0].log_softmax(-1).double().numpy()
-        found = hybrid_search(ctc, _Scorer(self.network, frames), self.search)
+        scorer = _Scorer(self.network, frames)
+        found = hybrid_search(ctc, scorer, self.search)
+        found = with_best_first(found, ctc, scorer, self.checkpoint.vocabulary.intent_tokens, self.search)
         return list(found.best.tokens)
 
 
@@ -83,7 +86,7 @@ class _Scorer:
         return self._scores(texts)[:, -1], _Texts(texts)
 
     def read(self, tokens: IntArray) -> tuple[FloatArray, _Texts]:
-        return self._scores(tokens[None])[0], _Texts(tokens[None])
+        return self._scores(tokens), _Texts(tokens)
 
     def _scores(self, texts: IntArray) -> FloatArray:
         frames = self.frames.expand(len(texts), -1, -1)

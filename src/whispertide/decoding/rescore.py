@@ -1,0 +1,47 @@
+"""What a text begins with, decided once more when all of it is known.
+
+A network that names the intent first names it before it has written the words, and a search that follows a pilot keeps
+the pilot's intent, which that heard half of the command for. So each of the likely first tokens is scored with the
+whole text after it. (Ours; docs/pilot.md.)
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from whispertide.decoding.ctc_prefix import Sums, empty, extend
+from whispertide.decoding.hybrid import END, Found, HybridOptions, S, Scorer
+from whispertide.types import IntArray
+
+_LIKELY = 6  # first tokens that are scored
+
+
+def with_best_first(found: Found, scores: Sums, scorer: Scorer[S], firsts: IntArray, options: HybridOptions) -> Found:
+    """The text with the first token, one of `firsts`, that decoder and CTC find likeliest together.
+
+    Texts that do not begin with one of these stay. CTC is asked about the first token alone: how likely it finds the
+    rest is taken to be the same.
+    """
+    best = found.best
+    if not best.tokens or best.tokens[0] not in firsts:
+        return found
+    alone, _ = scorer.read(np.array([[END]]))
+    likely = firsts[np.argsort(-alone[0, 0, firsts], kind="stable")[:_LIKELY]]
+    chosen = np.unique([*likely, best.tokens[0]])
+    texts = np.array([(END, first, *best.tokens[1:]) for first in chosen])
+    read, _ = scorer.read(texts)
+    follow = np.concatenate([texts[:, 1:], np.full((len(texts), 1), END)], axis=1)
+    said = np.take_along_axis(read, follow[..., None], axis=2)[..., 0].astype(np.float64)
+    begun = extend(scores, empty(scores), chosen).totals
+    totals = options.attention * said.sum(axis=1) + (1 - options.attention) * begun
+    at, own = int(totals.argmax()), int(np.flatnonzero(chosen == best.tokens[0])[0])
+    counted = replace(found, runs=found.runs + 2, rows=found.rows + 1 + len(texts))
+    if at == own:
+        return counted
+    better = replace(
+        best,
+        tokens=tuple(texts[at, 1:].tolist()),
+        said=tuple(said[at].tolist()),
+        score=best.score + float(totals[at] - totals[own]),
+    )
+    return replace(counted, best=better, known=found.known[:1])
