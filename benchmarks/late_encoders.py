@@ -3,14 +3,15 @@
     whispertide train latecontext --kind conformer --convolving 3 --attending 1 --width 120 --data spoken -o conformer
     python benchmarks/late_encoders.py late conformer --data spoken-test
 
-Each hears the same commands as a whole, in torch; there are no pilots, and waits are not measured (`understanding.py`
-and `whispertide bench paper xyz --items "table 3"` do). The interval of a difference to the first network is a paired
-bootstrap over commands. Needs the extras bench and train.
+Each hears the same commands as a whole, in torch, without pilots. What encoding takes after the end of speech depends
+on the shape alone; it is measured for 2.6 s of speech on one thread. The interval of a difference to the first network
+is a paired bootstrap over commands. Needs the extras bench and train.
 """
 
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from whispertide.cli.progress import counting
 from whispertide.lab.evaluation.bootstrap import paired
 from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.training.latecontext.accuracy import Answer, Listener
+from whispertide.lab.training.latecontext.encoder_table import SECONDS, Encoding, encoding
 from whispertide.lab.training.shards import Shards, open_shards
 
 
@@ -50,7 +52,14 @@ def scores(found: Mapping[str, Sequence[Answer]]) -> dict[str, dict[str, float]]
     return told
 
 
-def table(told: Mapping[str, Mapping[str, float]], networks: Mapping[str, LateCheckpoint]) -> Table:
+def encodings(networks: Mapping[str, LateCheckpoint]) -> dict[str, Encoding]:
+    """What each encoder leaves for the end of speech."""
+    return {name: encoding(network.dims, SECONDS, 1) for name, network in networks.items()}
+
+
+def table(
+    told: Mapping[str, Mapping[str, float]], networks: Mapping[str, LateCheckpoint], ends: Mapping[str, Encoding]
+) -> Table:
     """A row for each network."""
     rows = []
     for number, (name, score) in enumerate(told.items()):
@@ -64,10 +73,12 @@ def table(told: Mapping[str, Mapping[str, float]], networks: Mapping[str, LateCh
                 f"{100 * score['wer']:.2f}",
                 f"{100 * score['low']:+.2f} to {100 * score['high']:+.2f}" if number else "–",
                 f"{100 * score['intents']:.1f}",
+                f"{100 * (1 - ends[name].share):.1f}",
+                f"{1000 * ends[name].wait_s:.2f}",
             )
         )
     heads = ("network", "kind", "million weights", "updates", "WER %", "difference, points", "intents right %")
-    return Table(heads, tuple(rows))
+    return Table((*heads, "work after the end %", "encoding after the end ms"), tuple(rows))
 
 
 def main() -> None:
@@ -82,11 +93,12 @@ def main() -> None:
     chosen = np.linspace(0, len(every) - 1, min(given.count, len(every))).astype(int)
     commands = Shards(tuple(every.places[at] for at in chosen))
     networks = {folder.name: load_late(folder) for folder in given.networks}
-    told = scores(measure(networks, commands))
+    told, ends = scores(measure(networks, commands)), encodings(networks)
     print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech\n")
-    print(markdown_table(table(told, networks)))
+    print(markdown_table(table(told, networks, ends)))
     if given.write:
-        given.write.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        stored = {name: told[name] | asdict(ends[name]) for name in networks}
+        given.write.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from whispertide.checkpoint.latecontext import LateCheckpoint, save_late
 from whispertide.decoding.hybrid import hybrid_search
 from whispertide.errors import CheckpointError
 from whispertide.lab.training.latecontext.accuracy import Answer, Listener
+from whispertide.lab.training.latecontext.encoder_table import Encoding
 from whispertide.lab.training.latecontext.network import tensors_of
 from whispertide.lab.training.latecontext.run import make_network
 from whispertide.lab.training.latecontext.understood import around
@@ -69,7 +70,13 @@ def test_the_table_compares_with_the_first_network() -> None:
     with benchmark("late_encoders") as script:
         found = {"a": [Answer(1, 4, True), Answer(0, 4, True)], "b": [Answer(2, 4, True), Answer(1, 4, False)]}
         told = script.scores(found)
-        rows = script.table(told, networks).rows
+        ends = script.encodings(networks)
+        rows = script.table(told, networks, ends).rows
     assert told["a"]["wer"] == 1 / 8
-    assert rows[0] == ("a", "late", "0.00", "0", "12.50", "–", "100.0")
-    assert rows[1] == ("b", "conformer", "1.50", "9", "37.50", "+25.00 to +25.00", "50.0")
+    assert rows[0] == ("a", "late", "0.00", "0", "12.50", "–", "100.0", *_shown(ends["a"]))
+    assert rows[1] == ("b", "conformer", "1.50", "9", "37.50", "+25.00 to +25.00", "50.0", *_shown(ends["b"]))
+    assert ends["a"].share > ends["b"].share
+
+
+def _shown(end: Encoding) -> tuple[str, str]:
+    return f"{100 * (1 - end.share):.1f}", f"{1000 * end.wait_s:.2f}"

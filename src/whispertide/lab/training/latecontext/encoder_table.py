@@ -54,7 +54,7 @@ def encoding_table(runner: "Runner") -> Outcome:
     """Pilot inference, table 3, as far as it is about encoders."""
     require("train", "the networks of pilot inference's table 3")
     threads = thread_count(runner.setup.engine)
-    found = {name: _encoding(same_size(dims, SIZE), SECONDS, threads) for name, dims in NETWORKS.items()}
+    found = {name: encoding(same_size(dims, SIZE), SECONDS, threads) for name, dims in NETWORKS.items()}
     late = found["late"]
     rows = tuple(
         (
@@ -109,7 +109,8 @@ def _network(dims: LateDims) -> "LateNetwork | Transducer":
     return network
 
 
-def _encoding(dims: LateDims, seconds: float, threads: int) -> Encoding:
+def encoding(dims: LateDims, seconds: float, threads: int) -> Encoding:
+    """What an encoder of this shape, of random weights, takes for so many seconds of speech."""
     import torch
 
     from whispertide.lab.training.latecontext.network import parameter_count
