@@ -164,7 +164,10 @@ def load_late(folder: Path) -> LateCheckpoint:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         if config.get("format") != FORMAT:
-            raise CheckpointError(f"expected format {FORMAT} in {folder / 'config.json'}; got {config.get('format')!r}")
+            raise CheckpointError(
+                f"expected a network of `whispertide train latecontext`, such as models/commands: format {FORMAT} in "
+                f"{folder / 'config.json'}; got {config.get('format')!r}"
+            )
         dims = LateDims(**config["dims"])
         tensors = {name: array.astype(np.float32) for name, array in load_file(folder / "model.safetensors").items()}
         vocabulary = LateVocabulary(Tokenizer.from_file(str(folder / "tokenizer.json")), config["intents"])
