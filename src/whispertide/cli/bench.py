@@ -226,7 +226,7 @@ def report(
 def paper(
     *,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt, xyz, or all.")
+        str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt, pilot, or all.")
     ],
     items: Annotated[
         str, typer.Option("--items", metavar="A,B", help="Some of them: 'table 1,figure 11'. Default: all.")

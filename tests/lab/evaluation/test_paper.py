@@ -11,7 +11,7 @@ WANTED = {
     "npusper": ("table", range(1, 9), "figure", (2, 3, 5, 7, 8, 9, 10, 11, 12, 13, 14)),
     "whisperkit": ("table", (1, 2), "figure", (4, 6, 7, 8)),
     "whisperrt": ("table", (), "figure", (3, 4, 5)),
-    "xyz": ("table", (3, 4, 5), "figure", (4, 5, 6)),
+    "pilot": ("table", (3, 4, 5), "figure", (4, 5, 6)),
 }
 WITHOUT_NUMBER = {"whisperrt": ["complexity"]}
 ITEMS = [pytest.param(item, id=f"{name} {item.id}") for name, found in PAPERS.items() for item in found.items]

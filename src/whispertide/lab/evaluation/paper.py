@@ -363,8 +363,8 @@ _WHISPERRT = Paper(
 )
 
 _NETWORK = "framing=late-context"  # the paper's own network, trained
-_XYZ = Paper(
-    "xyz",
+_PILOT = Paper(
+    "pilot",
     "Efficient Deep Speech Understanding at the Edge (Wang, Lin; arXiv 2311.17065)",
     (
         Item(
@@ -413,7 +413,7 @@ _XYZ = Paper(
 )
 
 PAPERS: Mapping[str, Paper] = MappingProxyType(
-    {paper.name: paper for paper in (_WHISPERFLOW, _NPUSPER, _WHISPERKIT, _WHISPERRT, _XYZ)}
+    {paper.name: paper for paper in (_WHISPERFLOW, _NPUSPER, _WHISPERKIT, _WHISPERRT, _PILOT)}
 )
 
 
