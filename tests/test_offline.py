@@ -24,7 +24,7 @@ AS_OPENAI: dict[str, Any] = {"suppress_tokens": (-1,), "temperatures": (0.0,)}
 
 @cache
 def long_recording() -> FloatArray:
-    """71 s of several voices: four windows, one of which begins behind a word instead of a timestamp."""
+    """71 s of several voices: four windows, one of which begins after a word instead of a timestamp."""
     by_name = {path.stem: load_audio(path) for path in CLIPS}
     return np.concatenate([by_name["river"], by_name["long"]])
 

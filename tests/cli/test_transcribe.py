@@ -401,7 +401,7 @@ def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [(), ("--recipe", "tide", "--pace", "max")])
-def test_beside_a_busy_process_the_real_model_says_the_same_twice(mode: tuple[str, ...]) -> None:
+def test_next_to_a_busy_process_the_real_model_says_the_same_twice(mode: tuple[str, ...]) -> None:
     command = ["transcribe", str(files("whispertide") / "bundled" / "audio" / "demo.flac"), "-m", "nano.en", *mode]
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:

@@ -154,13 +154,13 @@ def refitted(monkeypatch: pytest.MonkeyPatch, true: Rule, *, parts: int, words: 
 
 
 def test_the_rule_of_a_checkpoint_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    doubtful = Rule((-3.0, *shipped_rule().weights[1:]))
-    found = refitted(monkeypatch, doubtful, parts=12)
+    unsure = Rule((-3.0, *shipped_rule().weights[1:]))
+    found = refitted(monkeypatch, unsure, parts=12)
     assert found is not None
     assert found.is_better
     assert found.words == 2400
     here, there = read_rule(found.rule).weights, shipped_rule().weights
-    assert abs(here[0] - doubtful.weights[0]) < abs(there[0] - doubtful.weights[0])
+    assert abs(here[0] - unsure.weights[0]) < abs(there[0] - unsure.weights[0])
 
 
 def test_the_shipped_rule_stays_where_it_is_right(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,16 +114,16 @@ def test_near_the_end_is_what_attends_to_it_not_a_word_before_a_pause() -> None:
         assert texts(Play(policy).round(2, spoken_there).confirmed) == confirmed
 
 
-def test_a_doubtful_word_waits_until_it_is_settled_and_keeps_those_behind_it_waiting() -> None:
-    sure, doubtful = word("one", 0.2, 0.5), TokenWord(Word(" game", round(0.6 * S), S, probability=0.4), (2,))
-    behind = word("two", 1.1, 1.3)
-    policy = AlignAtt(truncate="none", doubt=0.5, settle_s=1.0)
-    commit = Play(policy).round(1.9, sure, doubtful, behind)
+def test_a_unlikely_word_waits_until_it_is_settled_and_keeps_those_after_it_waiting() -> None:
+    sure, unlikely = word("one", 0.2, 0.5), TokenWord(Word(" game", round(0.6 * S), S, probability=0.4), (2,))
+    later = word("two", 1.1, 1.3)
+    policy = AlignAtt(truncate="none", least_probability=0.5, settle_s=1.0)
+    commit = Play(policy).round(1.9, sure, unlikely, later)
     assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["one"], ["game", "two"])
-    assert texts(Play(policy).round(2.1, sure, doubtful, behind).confirmed) == ["one", "game", "two"]
-    assert texts(Play(policy).round(1.9, sure, doubtful, is_last=True).confirmed) == ["one", "game"]
-    assert texts(Play(AlignAtt(truncate="none")).round(1.9, sure, doubtful).confirmed) == ["one", "game"]
-    attended = TokenWord(doubtful.word, (2,), attended=round(0.7 * S))
+    assert texts(Play(policy).round(2.1, sure, unlikely, later).confirmed) == ["one", "game", "two"]
+    assert texts(Play(policy).round(1.9, sure, unlikely, is_last=True).confirmed) == ["one", "game"]
+    assert texts(Play(AlignAtt(truncate="none")).round(1.9, sure, unlikely).confirmed) == ["one", "game"]
+    attended = TokenWord(unlikely.word, (2,), attended=round(0.7 * S))
     assert texts(Play(policy).round(1.9, sure, attended).confirmed) == ["one", "game"]
 
 
@@ -141,7 +141,7 @@ def test_a_word_known_to_go_on_is_held_back_in_any_case() -> None:
     assert texts(commit.confirmed) == ["one"]
 
 
-def test_words_behind_the_frontier_are_a_guess_that_can_be_verified() -> None:
+def test_words_after_the_frontier_are_a_guess_that_can_be_verified() -> None:
     play = Play(AlignAtt(truncate="none", beyond=9), search=Verified(beam=1))
     words = (word("one", 0.2, 0.5, 11), word("two", 0.6, 1.0, 12), word("three", 1.1, 1.4, 13))
     commit = play.round(1.5, *words, firm=1, halt=Halt("frontier", 1, 12), last_frame=40)
@@ -471,7 +471,7 @@ BY_PROBABILITY = Rule(tuple(10.0 if name == "probability" else 0.0 for name in F
 
 def test_with_steadiness_the_rule_decides_and_not_the_thresholds() -> None:
     """Both words lie so near the end, and before the frontier's mark, that the thresholds would hold them."""
-    policy = AlignAtt(truncate="last-word", doubt=0.99, settle_s=2.0, steadiness=0.1, rule=BY_PROBABILITY)
+    policy = AlignAtt(truncate="last-word", least_probability=0.99, settle_s=2.0, steadiness=0.1, rule=BY_PROBABILITY)
     sure, unsure = heard_with("one", 0.2, 0.6, 0.99), heard_with("game", 0.7, 1.0, 0.5)
     commit = Play(policy).round(1.0, sure, unsure, firm=0)
     assert texts(commit.confirmed) == ["one"]

@@ -226,9 +226,9 @@ def test_an_exchanged_choice_keeps_the_fields_that_both_have() -> None:
     paused = BASE.replace(step_s=0.4, vad_pause_s=0.7)
     assert paused.replace(schedule="adaptive").schedule == Adaptive(step_s=0.4, vad_pause_s=0.7)
     assert paused.replace(schedule="best-effort").schedule == BestEffort(step_s=0.4, vad_pause_s=0.7)
-    careful = BASE.replace(doubt=0.3, hard_cap_s=20.0, loop_guard=False, no_speech=0.5, agreement=3)
+    careful = BASE.replace(least_probability=0.3, hard_cap_s=20.0, loop_guard=False, no_speech=0.5, agreement=3)
     assert careful.replace(policy="align-att").policy == AlignAtt(
-        doubt=0.3, hard_cap_s=20.0, loop_guard=False, no_speech=0.5
+        least_probability=0.3, hard_cap_s=20.0, loop_guard=False, no_speech=0.5
     )
     assert TIDE.replace(search="beam").search == Beam()
     assert TIDE.replace(search="verified") == TIDE  # it is that already
@@ -253,7 +253,7 @@ def test_a_choice_that_is_given_as_a_value_is_taken_as_it_is() -> None:
         (
             TIDE.replace(hard_cap_s=10.0, search="greedy"),
             {"policy": "local-agreement", "trim_s": 8.0},
-            LocalAgreement(doubt=0.5, hard_cap_s=10.0, trim_s=8.0),
+            LocalAgreement(least_probability=0.5, hard_cap_s=10.0, trim_s=8.0),
         ),
     ],
 )
@@ -390,7 +390,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "agreement": (2, 10),
     "trim_s": (1, 30),
     "prompt_chars": (0, 2000),
-    "doubt": (0, 1),
+    "least_probability": (0, 1),
     "steadiness": (0, 0.5),
     "calm": (0, 0.99),
     "settle_s": (0, 30),

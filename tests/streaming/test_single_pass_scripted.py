@@ -237,7 +237,7 @@ class TestGuards:
         assert (listened(result).last_frame, listened(result).halt) == (44, None)
 
     @pytest.mark.parametrize(("reason", "firm"), [("frontier", 1), ("rewind", 3), ("backward-shift", 3)])
-    def test_text_behind_the_frontier_is_a_guess(self, reason: HaltReason, firm: int) -> None:
+    def test_text_after_the_frontier_is_a_guess(self, reason: HaltReason, firm: int) -> None:
         found = listened(hear(telling(WALK), SinglePass(watch=(Stop(1, reason, keep=2),))))
         assert (len(found.words), found.firm) == (3, firm)
         assert found.halt == Halt(reason, 1, TOKENS[1])
@@ -337,7 +337,7 @@ class TestOnceMore:
             assert listened(hear(by_window(WALK, OTHER), listen)).retried is retried
         assert hear(by_window(WALK, OTHER), SinglePass(watch=(stop,))).heard.tokens == TOKENS[:2]
 
-    def test_behind_the_same_prefix(self) -> None:
+    def test_after_the_same_prefix(self) -> None:
         stop = Stop(1, "backward-shift")
         model = by_window(WALK, OTHER)
         result = hear(model, SinglePass(watch=(stop,), again=()), prefix=TOKENS[:1])
@@ -391,7 +391,7 @@ class TestOnceMore:
         )
         assert len(detector.seen) == 1  # in the first decode
 
-    def test_behind_a_hush_word_it_is_heard_without(self) -> None:
+    def test_after_a_hush_word_it_is_heard_without(self) -> None:
         model = by_window(WALK, [*OTHER, *story((" on", 110))])
         stop = Stop(2, "backward-shift")
         result = hear(model, SinglePass(watch=(stop,), again=()), suffix=np.ones(8_000, np.float32))

@@ -21,7 +21,7 @@ from whispertide.extras import require
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from whispertide.lab.evaluation.grid import Request, Setup
+    from whispertide.lab.evaluation.grid import CellRequest, Setup
     from whispertide.lab.evaluation.paper import Item, Outcome, Paper
     from whispertide.lab.evaluation.runner import Runner
     from whispertide.lab.evaluation.store import Cell
@@ -303,7 +303,7 @@ def _print_item(paper: str, item: "Item", outcome: "Outcome | None") -> None:
         typer.echo(f"{name}{line}")
 
 
-def _measure(runner: "Runner", requests: "list[Request]") -> "list[Cell]":
+def _measure(runner: "Runner", requests: "list[CellRequest]") -> "list[Cell]":
     """All cells that can be measured. A peer that fails says why, and the others go on."""
     from whispertide.lab.evaluation.peer_cells import PeerMissing
 

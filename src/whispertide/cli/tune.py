@@ -35,7 +35,7 @@ def tune(
     forget: Annotated[bool, typer.Option("--forget", help="Forget what was found, and measure nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page. Default: beside what is kept.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page. Default: next to what is kept.")
     ] = None,
     engine: arguments.Engine,
     revision: arguments.Revision = None,

@@ -246,7 +246,7 @@ def shorten_at_sentence_ends(timings: Sequence[WordTiming], longest: int) -> lis
 def merge_punctuation(timings: Sequence[WordTiming]) -> list[WordTiming]:
     """Join opening marks to the word after them and closing marks to the word before, keeping the words' times.
 
-    A mark that was joined leaves nothing behind; its tokens go with the word.
+    A mark that was joined is no word any more; its tokens go with the word.
     """
     merged: list[WordTiming] = []
     for timing in reversed(timings):

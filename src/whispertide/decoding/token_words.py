@@ -1,4 +1,4 @@
-"""Words of a decode with times taken from the attention that decoding itself left behind: no further decoder run.
+"""Words of a decode with times taken from the attention of decoding itself: no further decoder run.
 
 Row k of the attention is that of the query that predicted token k. Two ways to read it: "dtw" warps the rows onto the
 frames as `decoding.alignment` does; "attended" takes each token's strongest frame (SimulStreaming). Knows nothing of

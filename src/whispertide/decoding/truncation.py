@@ -101,7 +101,7 @@ class TruncationDetector:
         return cls(weight, float(found.arrays["bias"]), found.content_hash, found.report)
 
     @classmethod
-    def beside(cls, checkpoint: Checkpoint) -> Self:
+    def of_checkpoint(cls, checkpoint: Checkpoint) -> Self:
         """The one next to the checkpoint. Raises as `load` does."""
         path = attachments.find(checkpoint, KIND, instead="truncate=last-word")
         return cls.load(path, width=checkpoint.dims.n_audio_state, content_hash=checkpoint.content_hash)

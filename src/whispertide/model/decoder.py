@@ -76,7 +76,7 @@ class KVCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SlabRows:
     """Where a search's cache lies: `rows` rows of a larger one, the slab, from `start` on; of its columns those in
     `columns` [columns].
     """

@@ -100,7 +100,7 @@ class AlignAtt(Attending):
         '"detector" (unless the word-truncation detector, which the model then must have, fires)',
     )
     hold_s: float = setting(0.5, "see `truncate`", least=0, most=CHUNK_SECONDS)
-    doubt: float = setting(
+    least_probability: float = setting(
         0.0,
         "a word that is less probable is not confirmed as long as it attends to the last `settle_s` (0 = none waits)",
         least=0,
@@ -110,8 +110,8 @@ class AlignAtt(Attending):
     steadiness: float = setting(
         0.0,
         "the accepted share of confirmed words that would have changed: what is more likely to stay, by a learned "
-        "rule, is confirmed, and what has waited for `settle_s`; `margin_s`, `truncate` and `doubt` say nothing then "
-        "(0 = they decide)",
+        "rule, is confirmed, and what has waited for `settle_s`; `margin_s`, `truncate` and `least_probability` say "
+        "nothing then (0 = they decide)",
         least=0,
         most=0.5,
     )
@@ -299,7 +299,13 @@ class AlignAtt(Attending):
     def _certain(self, words: list[TokenWord], end: int) -> int:
         """How many words stand before the first one that more audio up to `end` may still change."""
         for number, word in enumerate(words):
-            if waits(word.word.probability, word.spoken_by, end, below=self.doubt, settle=to_samples(self.settle_s)):
+            if waits(
+                word.word.probability,
+                word.spoken_by,
+                end,
+                below=self.least_probability,
+                settle=to_samples(self.settle_s),
+            ):
                 return number
         return len(words)
 

@@ -77,11 +77,11 @@ def _equipment(
     encoder, model = (frame.adapted(encoder) if encoder is not None else None), frame.adapted(model)
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
     if detector is None and _detects(recipe):
-        detector = TruncationDetector.beside(model.checkpoint)
+        detector = TruncationDetector.of_checkpoint(model.checkpoint)
     drafter, where = recipe.search.drafter(model.checkpoint), recipe.executor
     equipment = Equipment(model, frame, suffix, detector, encoder=encoder, drafter=drafter)
     if isinstance(where, Hybrid) and is_trained(where.offramp):
-        equipment.offramp = TrainedOfframp.beside(model.checkpoint, where.offramp)
+        equipment.offramp = TrainedOfframp.of_checkpoint(model.checkpoint, where.offramp)
     if recipe.search.kind == "unrolled":
         equipment.open_unrolled()
     return equipment

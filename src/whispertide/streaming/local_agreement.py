@@ -85,7 +85,7 @@ class LocalAgreement(Choice):
     prompt_chars: int = setting(
         200, "so much confirmed text, at least, precedes the window as prompt (0 = none)", least=0, most=2000
     )
-    doubt: float = setting(
+    least_probability: float = setting(
         0.0,
         "a word that is less probable is not confirmed as long as it lies in the last `settle_s` (0 = none waits)",
         least=0,
@@ -211,7 +211,7 @@ class LocalAgreement(Choice):
         return guarded
 
     def _agreed(self, state: AgreementState, fresh: Sequence[Word], end: int) -> int:
-        """How many words at the front of `fresh` the earlier rounds heard too, without doubt in view of `end`."""
+        """How many words at the front of `fresh` the earlier rounds heard too, up to one that waits at the `end`."""
         if len(state.earlier) < self.agreement - 1:
             return 0
         agreed = 0
@@ -219,7 +219,9 @@ class LocalAgreement(Choice):
             if len({self._key(word.text) for word in hypotheses}) > 1:
                 break
             newest = hypotheses[0]
-            if waits(newest.probability, newest.end, end, below=self.doubt, settle=to_samples(self.settle_s)):
+            if waits(
+                newest.probability, newest.end, end, below=self.least_probability, settle=to_samples(self.settle_s)
+            ):
                 break
             agreed += 1
         return agreed

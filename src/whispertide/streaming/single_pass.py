@@ -22,7 +22,7 @@ from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import AttendedDecode, HeardWords, Job, Listening
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.framing import BARE, PAD30
-from whispertide.streaming.round import Equipment, Opening, RoundPlan, RoundResult, stats_of
+from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult, stats_of
 from whispertide.streaming.searches import Search
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, to_samples
 
@@ -35,7 +35,7 @@ class SinglePass(Listening):
 
     def encode(
         self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
-    ) -> Opening | None:
+    ) -> EncodedWindow | None:
         """The window, with what follows it. None: it is too short."""
         if len(audio) < HOP_LENGTH or (len(audio) < self.least and not plan.is_last):
             return None
@@ -50,7 +50,7 @@ class SinglePass(Listening):
         self,
         equipment: Equipment,
         plan: RoundPlan,
-        opened: Opening,
+        opened: EncodedWindow,
         options: DecodeOptions,
         guards: Sequence[Guard] = (),
     ) -> RoundResult[HeardWords]:

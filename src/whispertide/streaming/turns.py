@@ -15,7 +15,7 @@ from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.searches import Search
-from whispertide.streaming.turn_state import Flight, Request, TurnState, Utterance
+from whispertide.streaming.turn_state import EndRequest, Flight, TurnState, Utterance
 from whispertide.types import align_down, to_samples
 
 
@@ -60,7 +60,7 @@ class Turns:
 
     def request(self, kind: Literal["flush", "finish"]) -> None:
         """Everything received so far is to be confirmed."""
-        self.state.requests.append(Request(kind, self.state.received))
+        self.state.requests.append(EndRequest(kind, self.state.received))
 
     @property
     def finishing(self) -> bool:
@@ -276,7 +276,7 @@ class Turns:
         """The utterance is done. If its end is what a flush asked for, the flush is done too."""
         state, end = self.state, utterance.end
         assert end is not None
-        flushed = bool(state.requests) and state.requests[0] == Request("flush", utterance.closed_at)
+        flushed = bool(state.requests) and state.requests[0] == EndRequest("flush", utterance.closed_at)
         state.utterance, state.floor = None, end
         if flushed:
             state.requests.pop(0)

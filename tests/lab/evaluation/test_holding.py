@@ -79,7 +79,7 @@ def test_a_word_that_is_known_to_go_on_waits_for_that() -> None:
 
 def test_thresholds_have_reasons_too() -> None:
     assert reason(THRESHOLDS, story((" we", 10), (" walk", 97))) == NEAR_THE_END
-    assert reason(THRESHOLDS.replace(doubt=1.0), story((" we", 10), (" walk", 60))) == UNSURE
+    assert reason(THRESHOLDS.replace(least_probability=1.0), story((" we", 10), (" walk", 60))) == UNSURE
 
 
 def test_another_policy_wants_another_round() -> None:

@@ -19,7 +19,7 @@ from whispertide.lab.training.drafter import (  # noqa: E402
     PART,
     DrafterOptions,
     DrafterTrainer,
-    Heard,
+    HiddenStates,
     Places,
     hear,
     hear_all,
@@ -32,7 +32,7 @@ WIDTH, VOCABULARY = 12, 40
 EMBEDDING = np.random.default_rng(1).normal(size=(VOCABULARY, WIDTH)).astype(np.float32)
 
 
-def text(number: int, length: int = 30) -> Heard:
+def text(number: int, length: int = 30) -> HiddenStates:
     """A language in which each token but one says what comes next; after that one the decoder's state does."""
     dice = np.random.default_rng(number)
     said, hidden = [int(dice.integers(1, 20))], []
@@ -42,7 +42,7 @@ def text(number: int, length: int = 30) -> Heard:
         hidden.append(EMBEDDING[choice])
         said[-1] %= 20
     hidden.append(EMBEDDING[0])
-    return Heard(np.array(hidden, np.float16), np.array(said))
+    return HiddenStates(np.array(hidden, np.float16), np.array(said))
 
 
 TEXTS = [text(number) for number in range(40)]
@@ -90,8 +90,8 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
 
 def test_what_follows_each_place() -> None:
     heard = [
-        Heard(np.eye(3, dtype=np.float16), np.array([7, 9, 8])),
-        Heard(np.eye(2, 3, dtype=np.float16), np.array([8, 5])),
+        HiddenStates(np.eye(3, dtype=np.float16), np.array([7, 9, 8])),
+        HiddenStates(np.eye(2, 3, dtype=np.float16), np.array([8, 5])),
     ]
     places = Places.of(heard, {7: 0, 8: 1}, 2)
     assert places.rows.tolist() == [[0, 2, 1], [2, 1, -1], [1, 2, -1]]  # 9 and 5 are not known

@@ -93,8 +93,8 @@ def test_the_gradient_reaches_the_hush_word_through_the_mel(shards: Shards) -> N
         step = 1e-6
         with torch.no_grad():
             ahead = hush_loss(network, hush + step * direction, window)
-            behind = hush_loss(network, hush - step * direction, window)
-        expected = float((ahead - behind) / (2 * step))
+            back = hush_loss(network, hush - step * direction, window)
+        expected = float((ahead - back) / (2 * step))
         assert float(gradient @ direction) == pytest.approx(expected, rel=1e-3, abs=1e-7)
     assert float(gradient.norm()) > 1e-4
 
@@ -229,7 +229,7 @@ def test_without_a_folder_the_run_is_kept_here_under_its_length_and_model(
     assert (tmp_path / folder / "log.jsonl").exists()
 
 
-def test_a_manifest_is_prepared_beside_the_run_once(tmp_path: Path) -> None:
+def test_a_manifest_is_prepared_next_to_the_run_once(tmp_path: Path) -> None:
     """Three recordings are too few to train with, which is said after they were made into shards."""
     lines = []
     for number, text in enumerate(("The red fox ran.", "Good day.", "Hi.")):

@@ -155,7 +155,7 @@ def test_a_stream_is_recorded_with_patience_and_its_guesses_are_judged_by_its_en
 
 
 def test_only_recipes_whose_policy_is_align_att_can_be_recorded() -> None:
-    assert patient(get_recipe("tide")).settings()["doubt"] == 1.0
+    assert patient(get_recipe("tide")).settings()["least_probability"] == 1.0
     with pytest.raises(OptionError, match="align-att"):
         patient(get_recipe("npusper"))
 

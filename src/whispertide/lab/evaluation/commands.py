@@ -27,7 +27,7 @@ from whispertide.streaming.pilot import HeardUtterance, Pilot, Scores
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor, Staged
-from whispertide.streaming.trained_offramp import Doubts
+from whispertide.streaming.trained_offramp import OffloadModel
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 WAYS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -139,14 +139,14 @@ def hear(
     changes: Mapping[str, Any],
     wall: bool,
     way: Way,
-    doubts: Doubts | None = None,
+    offload: OffloadModel | None = None,
 ) -> None:
-    """One utterance by one way; `doubts` is asked about every text."""
+    """One utterance by one way; `offload` is asked about every text."""
     recipe = get_recipe("pilot").replace(**changes, vad=False)
     recipe = model.framed(recipe).recipe
     executor = model.session(recipe.replace(executor="serial"), vad=False).executor
     assert isinstance(executor, SerialExecutor)
-    executor.equipment.offramp = doubts
+    executor.equipment.offramp = offload
     counted = Counted(executor, wall)
     where = HybridExecutor(counted) if recipe.executor.kind == "hybrid" else InPlace(counted)
     session = Session(recipe, where, live=True)

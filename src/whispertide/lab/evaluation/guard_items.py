@@ -1,7 +1,7 @@
 """NPUsper's tables of its guard: how often a decode without padding makes words up, and what the guard does about it.
 
 Every clip is decoded once without a guard, on its own; a guard that only cuts gives the same text as if it had watched
-the decode, so each variant is played over what the decode left behind.
+the decode, so each variant is played over what the decode left.
 
 Labelling rule. Texts are aligned with what was said by the least number of errors (`wer.align`). A clip *hallucinates*
 if at least three of its words are insertions. A *shift* is a clip in which the guard stops the decode. Such a stop is

@@ -56,7 +56,7 @@ words. The state follows from the recipes that exist.
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One statement of a paper (`published`) beside what was measured `here`, and the verdict with its reason.
+    """One statement of a paper (`published`) next to what was measured `here`, and the verdict with its reason.
 
     `result` is "FILE: heading" below docs/, `command` what measured it; both empty where nothing is stored.
     """

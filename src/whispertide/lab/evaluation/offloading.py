@@ -52,7 +52,7 @@ class Both:
 
 @dataclass(slots=True)
 class Asked:
-    """Every trained offramp next to the checkpoint, and what each `said` of a text. Satisfies `Doubts`."""
+    """Every trained offramp next to the checkpoint, and what each `said` of a text. Satisfies `OffloadModel`."""
 
     offramps: Sequence[TrainedOfframp]
     said: dict[tuple[float, ...], dict[str, float]] = field(default_factory=dict)
@@ -62,9 +62,9 @@ class Asked:
         """Whether one of them does."""
         return any(each.hears for each in self.offramps)
 
-    def doubt(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
+    def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
         """None of their answers counts here."""
-        self.said[tuple(logprobs)] = {each.kind: each.doubt(logprobs, states) for each in self.offramps}
+        self.said[tuple(logprobs)] = {each.kind: each.offload_probability(logprobs, states) for each in self.offramps}
         return 0.0
 
 
@@ -129,10 +129,10 @@ def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) ->
     """Hear all. An utterance without a pilot always stays here, and is left out."""
     found, checkpoint = [], local.model.checkpoint
     kinds = [kind for kind in TRAINED if attachments.place(checkpoint, KIND, kind).is_file()]
-    asked = Asked([TrainedOfframp.beside(checkpoint, kind) for kind in kinds])
+    asked = Asked([TrainedOfframp.of_checkpoint(checkpoint, kind) for kind in kinds])
     for sentence in said:
         way = Way()
-        hear(local, sentence, WAYS["pilots"], wall=False, way=way, doubts=asked)
+        hear(local, sentence, WAYS["pilots"], wall=False, way=way, offload=asked)
         if not way.pilots:
             continue
         began = time.process_time()

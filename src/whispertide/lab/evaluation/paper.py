@@ -147,7 +147,7 @@ _WHISPERFLOW = Paper(
         ),
         Item(
             "figure 10",
-            "ablation: baseline, + hush word, + pruning, + our alignment, waiting and doubt, + pipelining",
+            "ablation: baseline, + hush word, + pruning, + our alignment, waiting, + pipelining",
             ("framing=hush", "search=pruned", "executor=pipelined"),
             "ablation_figure",
         ),

@@ -78,7 +78,7 @@ class DrafterOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HiddenStates:
     """A window: the hidden states [n, width] that predict its tokens, and these, `said` [n], end of text included."""
 
     hidden: FloatArray
@@ -88,7 +88,7 @@ class Heard:
 # --- hearing ----------------------------------------------------------------------------------------------------------
 
 
-def hear(model: WhisperModel, speech: Shards, number: int, options: DrafterOptions) -> Heard:
+def hear(model: WhisperModel, speech: Shards, number: int, options: DrafterOptions) -> HiddenStates:
     """Window `number` of a run, of some of these utterances."""
     dice = np.random.RandomState([options.seed % 2**32, number])
     how = WindowOptions(silent=0.0, prompt=0.0, cut_start=0.0, language=options.language)
@@ -101,7 +101,7 @@ def hear(model: WhisperModel, speech: Shards, number: int, options: DrafterOptio
     request = DecodeRequest(window.tokens[None], (len(window.tokens) - 1,), hidden=True)
     hidden = model.decoder(encoded).run(request).hidden
     assert hidden is not None
-    return Heard(hidden[0, counted].astype(np.float16), window.targets[counted])
+    return HiddenStates(hidden[0, counted].astype(np.float16), window.targets[counted])
 
 
 def hear_all(
@@ -111,7 +111,7 @@ def hear_all(
     folder: Path,
     progress: Progress,
     stop: Callable[[], bool] = lambda: False,
-) -> list[Heard] | None:
+) -> list[HiddenStates] | None:
     """All windows; those of parts that are in the folder already are read. None: stopped. What is held back is made of
     utterances that no other window has.
 
@@ -120,7 +120,7 @@ def hear_all(
     places = speech.places
     held_back = Shards(places[::HELD_BACK])
     trained = Shards(tuple(place for number, place in enumerate(places) if number % HELD_BACK))
-    heard: list[Heard] = []
+    heard: list[HiddenStates] = []
     for first in range(0, options.windows, PART):
         path = folder / f"heard-{first // PART:04d}.npz"
         if path.exists():
@@ -137,7 +137,7 @@ def hear_all(
     return heard
 
 
-def _write_part(path: Path, part: Sequence[Heard]) -> None:
+def _write_part(path: Path, part: Sequence[HiddenStates]) -> None:
     arrays: dict[str, Any] = {
         "hidden": np.concatenate([window.hidden for window in part]),
         "said": np.concatenate([window.said for window in part]),
@@ -147,14 +147,14 @@ def _write_part(path: Path, part: Sequence[Heard]) -> None:
         np.savez(file, **arrays)
 
 
-def _read_part(path: Path) -> list[Heard]:
+def _read_part(path: Path) -> list[HiddenStates]:
     try:
         with np.load(path, allow_pickle=False) as content:
             ends = content["lengths"].cumsum()[:-1]
             hidden, said = np.split(content["hidden"], ends), np.split(content["said"], ends)
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise CheckpointError(f"{path} is damaged ({type(error).__name__}); remove it, and start again") from error
-    return [Heard(*pair) for pair in zip(hidden, said, strict=True)]
+    return [HiddenStates(*pair) for pair in zip(hidden, said, strict=True)]
 
 
 # --- learning ---------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class Places:
     rows: Tensor
 
     @classmethod
-    def of(cls, heard: Sequence[Heard], row: dict[int, int], length: int) -> "Places":
+    def of(cls, heard: Sequence[HiddenStates], row: dict[int, int], length: int) -> "Places":
         """All places but the last of each window; a token that is not in `row` has the row after all of them."""
         hidden, rows = [], []
         for window in heard:
@@ -238,7 +238,9 @@ class DrafterNetwork(nn.Module):  # type: ignore[misc]
 class DrafterTrainer:
     """The cell, its optimiser and its data; `folder` is the run."""
 
-    def __init__(self, heard: Sequence[Heard], embedding: FloatArray, options: DrafterOptions, folder: Path) -> None:
+    def __init__(
+        self, heard: Sequence[HiddenStates], embedding: FloatArray, options: DrafterOptions, folder: Path
+    ) -> None:
         self.options, self.folder = options, folder
         trained = [window for number, window in enumerate(heard) if number % HELD_BACK]
         common = Counter(token for window in trained for token in window.said.tolist()).most_common(options.known)

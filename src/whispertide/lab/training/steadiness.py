@@ -68,7 +68,7 @@ def patient(recipe: Recipe) -> Recipe:
     """
     if not isinstance(recipe.policy, AlignAtt):
         raise OptionError(f"expected a recipe with policy=align-att, as tide; got policy={recipe.policy.kind}")
-    return recipe.replace(steadiness=0.0, calm=0.0, doubt=1.0, settle_s=PATIENCE_S)
+    return recipe.replace(steadiness=0.0, calm=0.0, least_probability=1.0, settle_s=PATIENCE_S)
 
 
 def as_busy(recipe: Recipe, number: int) -> Recipe:

@@ -153,7 +153,7 @@ def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str],
         weights = {f"model.{name}": shape for name, shape in shapes.items()}
         write_safetensors(output / "model.safetensors", weights, widening.dtype, tensors)
         write_json(output / "config.json", config | _changes(checkpoint, widening))  # now the folder is a model
-        _write_beside(checkpoint, widening, output)
+        _write_attachments(checkpoint, widening, output)
     except OSError as error:
         if isinstance(error, WhispertideError):
             raise
@@ -257,17 +257,17 @@ def _heads(checkpoint: Checkpoint, widening: Widening) -> list[list[int]]:
 # --- what is trained for a checkpoint --------------------------------------------------------------------------------
 
 
-def _write_beside(checkpoint: Checkpoint, widening: Widening, output: Path) -> None:
+def _write_attachments(checkpoint: Checkpoint, widening: Widening, output: Path) -> None:
     """Hush words, the detector of cut words and the causal adapter: what they were trained for is still the same."""
     content_hash = load_checkpoint(output).content_hash
     for path in sorted(checkpoint.folder.glob("hush-*.npz")):
         replace(HushWord.load(path), content_hash=content_hash).save(output / path.name)
     if place(checkpoint, KIND).is_file():
-        detector = TruncationDetector.beside(checkpoint)
+        detector = TruncationDetector.of_checkpoint(checkpoint)
         weight = np.tile(detector.weight, widening.copies) / np.float32(widening.copies)
         replace(detector, weight=weight, content_hash=content_hash).save(output / KIND.file)
     if place(checkpoint, causal.KIND).is_file():
-        adapter = CausalAdapter.beside(checkpoint)
+        adapter = CausalAdapter.of_checkpoint(checkpoint)
         matrices = {name: _widened_change(name, adapter, widening) for name in adapted_names(widening.target)}
         replace(adapter, matrices=matrices, content_hash=content_hash).save(output / causal.KIND.file)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateVocabulary
-from whispertide.lab.training.augment import Augmentation, Dice, Heard, vary
+from whispertide.lab.training.augment import Augmentation, Dice, SpokenWord, vary
 from whispertide.lab.training.batches import quiet_worker
 from whispertide.lab.training.noise import make_noise
 from whispertide.lab.training.shards import Shards, Utterance
@@ -126,7 +126,7 @@ def plain(text: str) -> str:
     return " ".join(filter(None, words))
 
 
-def spoken_in(frames: int, text: Sequence[int], words: Sequence[Heard], vocabulary: LateVocabulary) -> Labels:
+def spoken_in(frames: int, text: Sequence[int], words: Sequence[SpokenWord], vocabulary: LateVocabulary) -> Labels:
     """int64 [frames]: the token that is said in each frame, the blank where nobody speaks.
 
     The subwords of a word share its time evenly. An intent is said in no time; it gets the first frame or the last.
@@ -143,7 +143,7 @@ def spoken_in(frames: int, text: Sequence[int], words: Sequence[Heard], vocabula
     return spoken
 
 
-def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> tuple[FloatArray, list[Heard]]:
+def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> tuple[FloatArray, list[SpokenWord]]:
     samples, words = vary(said, options.augmentation, dice)
     before, after = (int(dice.random_sample() * s * SAMPLE_RATE) for s in (options.before_s, options.after_s))
     samples = np.pad(samples, (before, after))
@@ -152,7 +152,7 @@ def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> tuple[Floa
         ratio = low + (high - low) * dice.random_sample()
         level = float(np.sqrt(np.mean(samples**2))) * 10 ** (-ratio / 20)
         samples = samples + make_noise(len(samples), dice) * np.float32(level)
-    return samples, [Heard(word.text, word.start + before, word.end + before) for word in words]
+    return samples, [SpokenWord(word.text, word.start + before, word.end + before) for word in words]
 
 
 def _hidden(mel: FloatArray, options: LateBatchOptions, dice: Dice) -> FloatArray:

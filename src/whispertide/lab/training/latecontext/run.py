@@ -25,7 +25,7 @@ from whispertide.lab.training.latecontext.network import (
     tensors_of,
 )
 from whispertide.lab.training.latecontext.transducer import Transducer
-from whispertide.lab.training.shards import Place, Shards
+from whispertide.lab.training.shards import ShardEntry, Shards
 from whispertide.lab.training.small_run import clean, note_options
 
 _SMALLEST = 40  # commands
@@ -165,7 +165,7 @@ def _shares(network: LateNetwork | Transducer, layers: Sequence[BranchformerLaye
     return seen
 
 
-def _has_intent(place: Place) -> bool:
+def _has_intent(place: ShardEntry) -> bool:
     return place.entry.get("intent") is not None
 
 

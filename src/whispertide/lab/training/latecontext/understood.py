@@ -47,7 +47,7 @@ WAYS: Mapping[str, Way] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class CommandResult:
     """What came of a command: word errors and words, whether the intent is right, seconds of speech and of waiting.
 
     early   the last guess before the end of speech had the right intent; None where there was no guess
@@ -61,7 +61,7 @@ class Heard:
     early: bool | None
 
 
-def hear(model: LateModel, said: Utterance, way: Way) -> Heard:
+def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
     """One command."""
     stream, told = Understanding(model, pilots=way.pilots, search=way.search), list[Understood]()
     sound = around(said)
@@ -70,7 +70,7 @@ def hear(model: LateModel, said: Utterance, way: Way) -> Heard:
     told += stream.finish()
     final, guesses = [one for one in told if one.final], [one for one in told if not one.final]
     counts = align(said.text.split(), " ".join(one.text for one in final).split()).words
-    return Heard(
+    return CommandResult(
         counts.errors,
         counts.reference,
         bool(final) and final[0].intent == said.intent,
@@ -100,7 +100,7 @@ class Score:
     early: float | None
 
 
-def score(heard: Iterable[Heard]) -> Score:
+def score(heard: Iterable[CommandResult]) -> Score:
     """All together; there must be one."""
     heard = list(heard)
     waits, guessed = [one.wait_s for one in heard], [one.early for one in heard if one.early is not None]
