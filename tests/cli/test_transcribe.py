@@ -108,10 +108,10 @@ def test_at_full_speed_audio_comes_in_the_portions_of_a_live_run(
     assert transcriber.sessions[0].pushes == [SAMPLE_RATE // 10] * 30
 
 
-def test_live_pace_takes_as_long_as_the_audio(run: Run, tmp_path: Path) -> None:
+def test_live_pace_takes_at_least_as_long_as_the_audio(run: Run, tmp_path: Path) -> None:
     talk = write_wav(tmp_path / "short.wav", 1.0)
     metrics = parse_json(run("transcribe", talk, "--pace", "live", "-f", "json").stdout).metrics
-    assert 1.0 <= metrics["wall_s"] < 3
+    assert metrics["wall_s"] >= 1.0
     assert metrics["latency_clock"] == "wall"
     assert metrics["first_word_latency_s"] >= 0.09
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Range = tuple[int, int]  # half-open range of token ids
 
+MAX_INITIAL_TIMESTAMP_S = 1.0  # openai/whisper, `DecodingOptions.max_initial_timestamp`
 NON_SPEECH = -1  # in a list of suppressed tokens: "and everything that nobody says", as in openai/whisper
 _CACHED_VECTORS = 16  # one per distinct state; a beam needs a handful at a time
 
@@ -194,9 +195,6 @@ def suppressed_tokens(
 def build_rules(model: WhisperModel, options: DecodeOptions) -> Rules:
     """The rules that `options` ask for, with the ids of `model`'s vocabulary."""
     tokenizer = model.tokenizer
-    max_index = None
-    if options.max_initial_timestamp is not None:
-        max_index = round(options.max_initial_timestamp * model.dims.n_audio_ctx / CHUNK_SECONDS)
     return Rules(
         Vocabulary(
             size=model.dims.n_vocab,
@@ -208,8 +206,17 @@ def build_rules(model: WhisperModel, options: DecodeOptions) -> Rules:
         suppressed=suppressed_tokens(tokenizer, options.suppress_tokens, model.generation.suppress_tokens),
         blank=tokenizer.blank_tokens if options.suppress_blank else (),
         timestamps=options.timestamps,
-        max_initial_index=max_index,
+        max_initial_index=_max_initial_index(model, options),
     )
+
+
+def _max_initial_index(model: WhisperModel, options: DecodeOptions) -> int:
+    """The latest timestamp that a text may begin with: the user's, else the checkpoint's, else Whisper's."""
+    given, of_checkpoint = options.max_initial_timestamp, model.generation.max_initial_timestamp_index
+    if given is None and of_checkpoint is not None:
+        return of_checkpoint
+    latest_s = MAX_INITIAL_TIMESTAMP_S if given is None else given
+    return round(latest_s * model.dims.n_audio_ctx / CHUNK_SECONDS)
 
 
 def token_rules(checkpoint: Checkpoint) -> dict[str, Any]:
