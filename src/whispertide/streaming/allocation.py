@@ -106,7 +106,7 @@ def allocate(model: "WhisperModel", recipe: Recipe) -> tuple[Recipe, Allocation 
     if recipe.executor.kind in ("serial", "hybrid"):
         return recipe, None
     known = [item.allocation for item in recall(model, recipe.name)]
-    if recipe.executor.kind == "pipelined":
+    if recipe.executor.overlaps:
         pipelines = [allocation for allocation in known if allocation.decoder is not None]
         return recipe, pipelines[0] if pipelines else split_evenly(model.options)
     if not known:

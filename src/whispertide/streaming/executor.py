@@ -50,7 +50,7 @@ def make_executor(
     `allocation` says where the stages compute (`allocation.allocate` finds it); None: as `model` does, and a pipeline
     shares its threads out evenly. Graphs for other places than the model's are opened now.
     """
-    if allocation is None and recipe.executor.kind == "pipelined":
+    if allocation is None and recipe.executor.overlaps:
         allocation = split_evenly(model.options)
     equipment = _equipment(model, recipe, detector, hush, allocation)
     if isinstance(recipe.executor, Hybrid):
@@ -82,7 +82,7 @@ def _equipment(
     equipment = Equipment(model, frame, suffix, detector, encoder=encoder, drafter=drafter)
     if isinstance(where, Hybrid) and is_trained(where.offramp):
         equipment.offramp = TrainedOfframp.of_checkpoint(model.checkpoint, where.offramp)
-    if recipe.search.kind == "unrolled":
+    if recipe.search.static:
         equipment.open_unrolled()
     return equipment
 

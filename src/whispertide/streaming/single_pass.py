@@ -196,7 +196,7 @@ class Attending(Choice):
             static_prompt=self.static_prompt,
             times=self.word_times,
             heads_first=self.heads_first,
-            unrolled=search.kind == "unrolled",
+            unrolled=search.static,
         )
 
 
