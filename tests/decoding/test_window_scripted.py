@@ -268,6 +268,21 @@ class TestWindowAfterWindow:
         run.next_window()
         assert run.done is not left
 
+    @pytest.mark.parametrize(
+        ("closed", "seconds", "seek"),
+        [(1400, 40, 2800), (1450, 40, 2900), (1451, 40, 3000), (1001, 40, 2002), (1000, 40, 3000), (1400, 30, 3000)],
+        ids=["cut sentence", "the shortest", "too short", "the longest", "silence", "end of the recording"],
+    )
+    @pytest.mark.parametrize("words", [False, True])
+    def test_a_sentence_that_the_window_cuts_is_heard_again(
+        self, closed: int, seconds: float, seek: int, words: bool
+    ) -> None:
+        """A text that closes at encoder frame `closed` of 1,500, and a recording of so many seconds."""
+        options = DecodeOptions(temperatures=(0.0,), word_timestamps=words)
+        run = transcription(telling([time(0), *WORDS, time(closed)]), seconds, options=options)
+        run.next_window()
+        assert run.seek == seek
+
     def test_windows_do_not_creep_twice(self) -> None:
         crawl = [time(0), *story((" we", 5)), time(20), time(20), *story((" walk", 30))]
         run = transcription(telling(crawl), 10)

@@ -46,6 +46,9 @@ class Cost:
 
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
 MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
+# Between these a text that closes before its window ends, where the recording goes on, may have left out the sentence
+# that the window cuts. After longer rests Whisper is believed: nobody speaks there.
+CUT_SENTENCE = range(SAMPLE_RATE, 10 * SAMPLE_RATE)
 HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 
 
@@ -143,7 +146,7 @@ class Transcription:
         spoken = self._spoken(encoded, result, count, hushed=hushed)
         steps = Steps.run(1) if hushed or self.options.word_timestamps else NO_STEPS
         self.costs.append(Cost("align", time.perf_counter() - began, steps=steps))
-        self.seek = self._next_seek(result, spoken)
+        self.seek = self._next_seek(result, spoken, count)
         return self._written(result, spoken)
 
     def _encode(self, mel: FloatArray) -> Encoded:
@@ -172,13 +175,15 @@ class Transcription:
             last_speech=self.last_speech,
         )
 
-    def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> int:
-        """After the last closed segment; more exactly after its last word, where words are known.
+    def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment], count: int) -> int:
+        """After the last closed segment of the window of `count` frames; more exactly after its last word, where words
+        are known.
 
-        Unlike the original, a window without words is done with, and two windows in a row may not both advance by less
-        than a second: on silence or noise a model can place its one word at the very start, window after window.
+        Unlike the original, what may be a sentence that the window cuts is heard again whole, a window without words is
+        done with, and two windows in a row may not both advance by less than a second: on silence or noise a model can
+        place its one word at the very start, window after window.
         """
-        seek = self.seek + result.segmentation.consumed // HOP_LENGTH
+        seek = self.seek + self._dealt_with(result, count) // HOP_LENGTH
         words = [word for segment in spoken for word in segment.words]
         if words:
             self.last_speech = words[-1].end
@@ -191,6 +196,17 @@ class Transcription:
             seek = self.seek + SHORT_STEP
         self.crept = creeps
         return max(seek, self.seek + 1)
+
+    def _dealt_with(self, result: WindowResult, count: int) -> int:
+        """Samples of the window that need not be heard again. The original takes a single timestamp at the end to say
+        that no speech follows. Checkpoints say it of cut sentences, too, and those would be lost.
+        """
+        segmentation = result.segmentation
+        goes_on = self.seek + count < self.end
+        if segmentation.ends_in_speech or not segmentation.segments or not goes_on:
+            return segmentation.consumed
+        closed = segmentation.segments[-1].end
+        return closed if count * HOP_LENGTH - closed in CUT_SENTENCE else segmentation.consumed
 
     def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> list[OfflineSegment]:
         """Number the segments that last and say something, and remember them as context."""
