@@ -95,6 +95,7 @@ def extend(
         blanks = np.broadcast_to(blank[start:], in_blank[:, start:].shape)
         in_token[:, start:] = _paths(said[:, start:], before[:, start - 1 : -1], in_token[:, start - 1])
         in_blank[:, start:] = _paths(blanks, in_token[:, start - 1 : -1], in_blank[:, start - 1])
+    # Each frame in which the token may begin counts; paths that stay in it were counted where they began.
     begins = before[:, first - 1 : frames - 1] + said[:, first:]
     if prefix.length == 0:
         begins = np.concatenate([said[:, :1], begins], axis=1)

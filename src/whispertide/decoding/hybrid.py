@@ -72,7 +72,7 @@ class HybridOptions:
     collapse: bool = True
     cap: bool = True
     leap: bool = True
-    spare: int = 5
+    spare: int = 5  # C in the paper
     overlap: float = 0.8
 
     def __post_init__(self) -> None:
@@ -87,6 +87,7 @@ class HybridOptions:
     @property
     def likely(self) -> int:
         """Next tokens of a hypothesis that CTC is asked about."""
+        # CTC is asked about no others: its sums over all frames are dear. 7 with a beam of 5, as in the paper.
         return max(2, math.floor(1.5 * self.beam))
 
 
@@ -172,6 +173,7 @@ def _step(beam: _Beam, scores: Sums, decoded: FloatArray, options: HybridOptions
     if beam.follows and pilot is not None:
         said = pilot.best.tokens
         beam.follows = not best.ended and length < len(said) and best.tokens[-1] == said[length]
+    # Beam collapse: while the best hypothesis says what the pilot said, no other is kept.
     chosen = longer[: 1 if beam.follows else options.beam]
     beam.ended += [hypothesis for hypothesis, _ in chosen if hypothesis.ended]
     beam.going = [hypothesis for hypothesis, _ in chosen if not hypothesis.ended]
@@ -214,6 +216,7 @@ def _extensions(
     if known is not None and pilot is not None:
         likely = ranked[: len(known.tokens)]
         shared = known.tokens[np.isin(known.tokens, likely)]
+        # The leap is approximate: the pilot's sums are of its own likely tokens, so most of these must be likely still.
         if len(shared) >= math.ceil(_SHARED * len(known.tokens)):
             at = np.flatnonzero(np.isin(known.tokens, shared))
             part = Extensions(known.length, known.tokens[at], known.in_token[at], known.in_blank[at], known.totals[at])

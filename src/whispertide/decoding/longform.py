@@ -138,6 +138,7 @@ class Transcription:
             duration=count * HOP_LENGTH,
         )
         self.costs.append(Cost("decode", time.perf_counter() - began, steps=result.steps))
+        # Its tokens do not become context either: the model itself does not believe in them.
         if is_silence(result, self.options):
             self.seek += count
             return []
@@ -195,6 +196,7 @@ class Transcription:
         if creeps and self.crept:
             seek = self.seek + SHORT_STEP
         self.crept = creeps
+        # Whatever the times say, the loop has to end.
         return max(seek, self.seek + 1)
 
     def _dealt_with(self, result: WindowResult, count: int) -> int:
@@ -232,6 +234,7 @@ class Transcription:
                 )
             )
             self.segments += 1
+        # What is said after this is context again (openai/whisper, `prompt_reset_since`).
         if not self._conditions or result.temperature > HOT:
             self.context_from = len(self.context)
         return written

@@ -189,6 +189,7 @@ class Recurrent:
         for _ in range(self.length):
             states = cell.step(states, rows)
             scores = (totals[:, None] + cell.logprobs(states)).ravel()
+            # All tokens that it does not know are one class, and that cannot be fed.
             scores[unknown :: unknown + 1] = -np.inf
             likely = np.argpartition(-scores, min(self.width, len(scores) - 1))[: self.width]
             likely = likely[np.argsort(-scores[likely], kind="stable")]

@@ -53,6 +53,8 @@ def pairing(sampled: Sequence[int], vocabulary: Vocabulary) -> tuple[Range, ...]
     """Timestamps come in pairs (end of one segment, start of the next), except right before the end of the text."""
     if not sampled or not vocabulary.is_timestamp(sampled[-1]):
         return ()
+    # After the timestamp that opens a segment text must follow, or the end; the first of all opens one, and so does the
+    # second of two in a row. After one that closes a segment only another timestamp may follow, or the end.
     opened = len(sampled) < 2 or vocabulary.is_timestamp(sampled[-2])
     return ((vocabulary.timestamp_begin, vocabulary.size),) if opened else ((0, vocabulary.eot),)
 
@@ -62,6 +64,7 @@ def monotone(sampled: Sequence[int], vocabulary: Vocabulary) -> tuple[Range, ...
     last = next((token for token in reversed(sampled) if vocabulary.is_timestamp(token)), None)
     if last is None:
         return ()
+    # The next segment may begin at the very time at which the last one ended.
     just_closed = sampled[-1] == last and len(sampled) >= 2 and not vocabulary.is_timestamp(sampled[-2])
     first_allowed = last if just_closed else last + 1
     return ((vocabulary.timestamp_begin, first_allowed),)
@@ -85,9 +88,11 @@ def timestamp_outweighs_text(logits: FloatArray, timestamp_begin: int) -> npt.ND
     text = logits[:, :timestamp_begin].max(axis=-1)
     times = logits[:, timestamp_begin:]
     peak = times.max(axis=-1)
+    # Where all timestamps are forbidden the peak is -inf, and taking it away from itself would give nan.
     safe = np.where(np.isfinite(peak), peak, 0)
     with np.errstate(divide="ignore"):
         mass = safe + np.log(np.exp(times - safe[:, None]).sum(axis=-1))
+    # Logits will do: as log-probabilities both sides would be smaller by the same number.
     return np.asarray(mass > text)
 
 
@@ -123,6 +128,7 @@ class Rules:
         self._base = np.zeros(vocabulary.size, dtype=np.float32)
         self._base[list(suppressed)] = -np.inf
         if timestamps:
+            # It belongs into the prompt; sampled, it would say that no timestamps follow (so in openai/whisper).
             self._base[vocabulary.no_timestamps] = -np.inf
         self._vectors: dict[tuple[Range, ...], FloatArray] = {(): self._base}
 
@@ -188,6 +194,7 @@ def suppressed_tokens(
     if NON_SPEECH in chosen:
         ids.update(tokenizer.non_speech_tokens)
     ids.update((tokenizer.transcribe, tokenizer.translate, tokenizer.sot, tokenizer.sot_prev, tokenizer.sot_lm))
+    # How likely it is after sot tells silence; as a part of the text it would say nothing.
     ids.add(tokenizer.no_speech)
     return tuple(sorted(ids))
 
@@ -237,6 +244,7 @@ def opening_request(prompt: Prompt, draft: Tree = NO_DRAFT, *, hidden: bool = Fa
     """
     tokens = (*prompt.tokens, *draft.tokens)
     positions = range(len(prompt.tokens) - 1, len(tokens))
+    # The no-speech probability is that of sot's own query, before anything is suppressed.
     at = (*positions,) if prompt.sot_index in positions else (prompt.sot_index, *positions)
     return DecodeRequest(
         tokens=np.array([tokens], dtype=np.int64),

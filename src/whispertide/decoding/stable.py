@@ -91,6 +91,7 @@ class StableSearch(TokenSearch):
         self._no_speech_prob = no_speech(output, self._rules)
         self._steps += Steps.run(len(self._earlier))
         again = [self._following(output, place, self._earlier).logprobs() for place in range(self._last)]
+        # All hypotheses are cut where the first of them no longer holds: the rows of one run are of one length.
         stable = min(self._stable(row, again) for row in range(len(self._earlier)))
         self.unwound = self._last - stable
         cut = [self._cut(row, stable, again) for row in range(len(self._earlier))]
@@ -117,6 +118,7 @@ class StableSearch(TokenSearch):
         for place, logprobs in enumerate(again):
             token, before = earlier.tokens[first + place], earlier.logprobs[first + place]
             is_best = token in best(logprobs[row : row + 1], self._accept.rows)[0]
+            # Log-probabilities; the published code compares logits, which are not normalised.
             has_not_fallen = logprobs[row, token] >= before
             holds = {"either": is_best or has_not_fallen, "both": is_best and has_not_fallen, "best": is_best}
             if not holds[self._rule]:

@@ -40,6 +40,7 @@ class Cohort:
     def __init__(self, decoder: Decoder, most: int) -> None:
         self._decoder = decoder
         self._most = most
+        # Weak: a search that was given up must not live on because its window has a slot.
         self._members: list[weakref.ref[Member]] = []
         self._cross: list[tuple[FloatArray, FloatArray]] = []
         self._bias: FloatArray = np.zeros((0,), np.float32)
@@ -70,6 +71,7 @@ class Cohort:
             if member is not None and member in wanted:
                 slot += 1
                 continue
+            # The last window fills the gap: a run takes the first so many slots, without holes.
             last = members.pop()
             if slot < len(members):
                 members[slot] = last
@@ -106,6 +108,7 @@ class Cohort:
         count, rows = len(members), len(requests[0].tokens)
         places = self._places(members)
         width = len(places[0].columns)
+        # One column more, for the token that is fed now.
         bias = np.zeros((count, rows, 1, 1, width + 1), np.float32)
         for group, place in enumerate(places):
             bias[group, ..., :width][..., ~place.columns] = self._decoder.masked_value

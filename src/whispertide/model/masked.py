@@ -102,6 +102,7 @@ def _known(mask: Mask, mel: FloatArray, number: int, before: Sequence[Block], ke
     """The kept block of this number, if it was made from the same; under a causal mask, after the same."""
     if number >= len(kept) or not kept[number].made_from(mel):
         return None
+    # Identity will do: a block that was not encoded anew is the very object that was kept.
     same = all(ours is theirs for ours, theirs in zip(before, kept, strict=False))
     return kept[number] if same or not mask.causal else None
 

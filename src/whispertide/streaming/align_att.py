@@ -179,7 +179,7 @@ class AlignAtt(Attending):
         """The window up to `frontier`, after the confirmed words in it."""
         level = self.level(load)
         rewind = frames(self.rewind_s) or None
-        last_frame = -(rewind or 0)
+        last_frame = -(rewind or 0)  # nothing known: so far back that no first token looks like a rewind
         if state.attended is not None:
             last_frame = (state.attended - state.start) // FRAME_SAMPLES
         always = _always(self, search)
@@ -229,7 +229,7 @@ class AlignAtt(Attending):
         rewound = heard is not None and heard.halt is not None and heard.halt.reason == "rewind"
         confirmed: list[TokenWord] = []
         if rewound:
-            state.attended = None
+            state.attended = None  # as void as the round; else the next would be void for the same reason
             if is_last:  # in both framings; what an earlier round has heard is the best there is
                 confirmed, state.guess = list(state.guess), ()
         elif heard is not None:
@@ -298,14 +298,9 @@ class AlignAtt(Attending):
 
     def _certain(self, words: list[TokenWord], end: int) -> int:
         """How many words stand before the first one that more audio up to `end` may still change."""
+        below, settle = self.least_probability, to_samples(self.settle_s)
         for number, word in enumerate(words):
-            if waits(
-                word.word.probability,
-                word.spoken_by,
-                end,
-                below=self.least_probability,
-                settle=to_samples(self.settle_s),
-            ):
+            if waits(word.word.probability, word.spoken_by, end, below=below, settle=settle):
                 return number
         return len(words)
 

@@ -122,7 +122,9 @@ class HybridStages:
         if not isinstance(opened, Asked):
             return self.local.decode(plan, opened, options, guards)
         try:
+            # The answer has that deadline itself; the second more is for a thread that cannot keep it.
             words = words_of(opened.answer.result(self.within_s + 1), plan.window)
+            # A pilot has heard words here, so an answer without any is a failure.
             if not words and plan.reference is not None:
                 raise RemoteError("the server heard nothing where there were words")
         except (RemoteError, TimeoutError, CancelledError) as error:
@@ -157,6 +159,7 @@ class HybridStages:
         """The early upload of this audio, which is then the caller's."""
         with self._lock:
             for place, upload in enumerate(self._uploads):
+                # By its audio, since an executor knows no sessions.
                 if len(upload.sent) <= len(audio) and np.array_equal(upload.sent, audio[: len(upload.sent)]):
                     return self._uploads.pop(place)
         return None

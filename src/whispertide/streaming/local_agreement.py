@@ -143,6 +143,7 @@ class LocalAgreement(Choice):
         self._confirm(state, fresh, 0, agreed)
         end = result.plan.window.end
         if not result.plan.is_last:
+            # Sentences are cut only by a round that confirmed something, segments by any (whisper_streaming).
             if agreed or self.trim == "segment":
                 self._trim(state, result)
             if end - state.start >= self.hard_cap:
@@ -157,6 +158,7 @@ class LocalAgreement(Choice):
         for kept in reversed(state.confirmed):
             if kept.word.lies_after(state.start):
                 continue
+            # No gaps: it begins after a word that may be part of a loop, which the decoder would go on with.
             if length >= self.prompt_chars or not kept.trusted:
                 break
             texts.append(kept.word.text)
@@ -274,6 +276,7 @@ class LocalAgreement(Choice):
         if end - state.start <= self.hard_cap - least:
             return agreed
         forced = forced_cut(fresh.words[agreed:], Span(state.start, end), least)
+        # `_confirm` takes as many words off the earlier hypotheses, which is right only where they agreed.
         state.earlier = ()
         self._confirm(state, fresh, agreed, agreed + forced.confirm)
         state.start = max(state.start, align_down(forced.cut))

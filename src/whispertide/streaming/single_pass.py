@@ -58,6 +58,7 @@ class SinglePass(Listening):
         job = Job(equipment, plan, self, options, guards, hushed=opened.hushed, costs=[opened.cost])
         features, encoded, model = opened.features, opened.encoded, equipment.model
         frames = _encoder_frames(len(plan.window) // HOP_LENGTH)
+        # What was appended so that the text may end. It is heard, but what attends to it was not said.
         job.silence = _encoder_frames(features.frames) - frames
         detector = equipment.detector if self.detect_end else None
         language = equipment.language(encoded, options)
@@ -83,6 +84,7 @@ class SinglePass(Listening):
         """How the window is heard once more; None: it is not."""
         if halt is None:
             return None
+        # The very same halt as in the round before: reason, place and token.
         if halt == self.retry:  # the 30 s fallback of NPUsper: no guards of attention, the real end of text
             return replace(self, watch=(), real_end=True, must_speak=True, retry=None, detect_end=False)
         shifted = _turned_back(halt) if self.believes_jumps else halt.reason == "backward-shift"
@@ -105,6 +107,7 @@ class SinglePass(Listening):
         """In the other framing, because in the same one it would say the same; NPUsper's fallback is always padded."""
         is_fallback = self.retry is not None
         frame = BARE if job.equipment.frame == PAD30 and not is_fallback else PAD30
+        # `Features.window`, unlike `followed`, leaves the hush word out.
         job.hushed = False
         began = time.perf_counter()
         encoded = frame(job.equipment.model, mel)

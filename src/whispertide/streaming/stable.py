@@ -141,6 +141,7 @@ class Stable(Choice):
         done = 0
         for number, word in enumerate(state.guess):
             done += len(word.tokens)
+            # A word is as old as the youngest token up to its end: what follows a change has to settle anew.
             if end - max(state.found_at[:done], default=end) < to_samples(self.confirm_s):
                 return number
         return len(state.guess)

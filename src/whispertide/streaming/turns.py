@@ -56,6 +56,7 @@ class Turns:
         self.state.gate_events += gate_events
         utterance = self.state.utterance
         if utterance is not None and utterance.due_at is None and self._scheduled(utterance) is not None:
+            # From here on the round waits for the machine and not for audio: that is load.
             utterance.due_at = self.state.received
 
     def request(self, kind: Literal["flush", "finish"]) -> None:
@@ -120,6 +121,7 @@ class Turns:
         """Drop the open utterance, if any, and whatever the gate said: the next utterance begins here or later."""
         state = self.state
         at, utterance = state.received, state.utterance
+        # Their results may come all the same: whoever computes rounds elsewhere cannot always stop. They are ignored.
         state.stale.update(flight.plan.id for flight in state.in_flight)
         state.in_flight.clear()
         state.gate_events.clear()
@@ -138,6 +140,7 @@ class Turns:
         else:
             starts.append(gate_needs if self._gated else state.floor)
         in_flight = [flight.plan.window.start for flight in state.in_flight]
+        # Windows begin at whole frames of the encoder. What a round in flight looks at stays until that is back.
         return min(align_down(max(min(starts), state.floor)), *in_flight, state.received)
 
     @property
@@ -245,6 +248,7 @@ class Turns:
         if utterance.end <= utterance.start:
             self._end_turn(utterance, utterance.closed_at)
             return None
+        # More audio than a window holds takes several rounds; only the one that reaches the end is the last.
         target = min(utterance.end, self.policy.limit(utterance.policy))
         is_last = target == utterance.end
         if target <= utterance.last_end and not is_last:
@@ -282,6 +286,7 @@ class Turns:
             state.requests.pop(0)
         if self._gated and end > utterance.start and not utterance.spoken:
             self.emit(Unheard, at, start=utterance.start, end=end)
+        # A flush is always answered, also where nothing was left to hear.
         if flushed or end > utterance.start:
             self.emit(TurnEnd, at, end=end)
 

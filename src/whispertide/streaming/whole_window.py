@@ -92,6 +92,7 @@ class WholeWindow:
         while not transcription.done:
             segments += transcription.next_window()
         tokens = tuple(token for segment in segments for token in segment.tokens)
+        # The first of the transcription's costs is for handing out the window that was encoded before (`_opened`).
         costs = (opened.cost, *transcription.costs[1:])
         return RoundResult(
             plan,
