@@ -24,7 +24,7 @@ from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word
 
 if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
+    from whispertide.model.engine import Encoded, Piece
     from whispertide.model.whisper import WhisperModel
 
 Stage = Literal["encode", "decode", "align"]
@@ -32,16 +32,17 @@ Stage = Literal["encode", "decode", "align"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one stage of one window took: wall seconds, and the encoder frames with padding or the decoder's steps.
-
-    `past` are the frames of a stream that were encoded before these; None: a window by itself.
-    """
+    """What one stage of one window took: wall seconds, and the `pieces` that were encoded or the decoder's steps."""
 
     stage: Stage
     seconds: float
-    frames: int = 0
+    pieces: Sequence[Piece] = ()
     steps: Steps = NO_STEPS
-    past: int | None = None
+
+    @property
+    def frames(self) -> int:
+        """Encoder frames, with padding."""
+        return sum(frames for frames, _ in self.pieces)
 
 
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
@@ -153,7 +154,7 @@ class Transcription:
     def _encode(self, mel: FloatArray) -> Encoded:
         began = time.perf_counter()
         encoded = self.frame(self.model, mel)
-        self.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
+        self.costs.append(Cost("encode", time.perf_counter() - began, encoded.computed))
         return encoded
 
     def _spoken(self, encoded: Encoded, result: WindowResult, count: int, *, hushed: bool) -> list[SpokenSegment]:

@@ -106,8 +106,7 @@ class Equipment:
         mel = features.followed(0, frames)
         began = time.perf_counter()
         encoded = self.frame.after(self.encodes, mel, state, taps=taps)
-        computed = encoded.frames if encoded.fresh is None else encoded.fresh
-        cost = Cost("encode", time.perf_counter() - began, frames=computed)
+        cost = Cost("encode", time.perf_counter() - began, encoded.computed)
         return EncodedWindow(features, encoded, cost, hushed=mel.shape[1] > frames)
 
     def open_unrolled(self) -> StaticEngine:

@@ -111,7 +111,7 @@ class SinglePass(Listening):
         job.hushed = False
         began = time.perf_counter()
         encoded = frame(job.equipment.model, mel)
-        job.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
+        job.costs.append(Cost("encode", time.perf_counter() - began, encoded.computed))
         return AttendedDecode(job, encoded, frames, language, () if is_fallback else job.plan.prefix)
 
 

@@ -86,7 +86,7 @@ class StableBeam:
         # A state of another stream does not count, and then all of this one was encoded.
         known = state.frames if state is not None and state.tensors.get("begin") == plan.window.start else 0
         spent = time.perf_counter() - began
-        return OpenedStream(encoded, Cost("encode", spent, frames=encoded.state.frames - known, past=known))
+        return OpenedStream(encoded, Cost("encode", spent, [(encoded.state.frames - known, known)]))
 
     def decode(
         self,

@@ -58,7 +58,7 @@ class Slow:
             )
             for segment in (result.heard or HeardSegments()).segments
         )
-        return replace(result, heard=HeardSegments(heard), costs=(Cost("encode", 0.0, frames=100),))
+        return replace(result, heard=HeardSegments(heard), costs=(Cost("encode", 0.0, [(100, None)]),))
 
 
 class AlwaysOpen:

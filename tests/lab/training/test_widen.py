@@ -18,6 +18,8 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import merged
+from whispertide.checkpoint.mask import Mask
+from whispertide.checkpoint.masked import MaskedAdapter
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.main import app
 from whispertide.decoding.truncation import KIND, TruncationDetector
@@ -222,6 +224,18 @@ def test_the_causal_adapter_changes_the_wide_model_as_it_does_the_narrow_one(bas
         assert np.abs(changed - narrow.tensors.get(name.format(0))).max() > 0.01
     silent = "encoder.layers.0.self_attn.out_proj.weight"
     assert not large.tensors.get(silent).any()
+
+
+@pytest.mark.parametrize("mask", ["d250", "d500", "d750"])
+def test_adapters_for_masks_change_the_wide_model_as_they_do_the_narrow_one(base: Path, mask: str) -> None:
+    narrow, wide = (load_checkpoint(source) for source in ("nano.en", base))
+    small, large = (merged(one, MaskedAdapter.of_checkpoint(one, Mask.parse(mask))) for one in (narrow, wide))
+    name = "encoder.layers.{}.self_attn.v_proj.weight"
+    changed = small.tensors.get(name.format(0)).astype(np.float32)
+    added = wide.dims.n_audio_layer - narrow.dims.n_audio_layer
+    np.testing.assert_allclose(large.tensors.get(name.format(added)), np.tile(changed / 2, (2, 2)), atol=2e-4)
+    assert np.abs(changed - narrow.tensors.get(name.format(0))).max() > 1e-3
+    assert not large.tensors.get("encoder.layers.0.self_attn.out_proj.weight").any()
 
 
 def test_precision_follows_the_copies() -> None:
