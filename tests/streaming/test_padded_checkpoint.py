@@ -16,7 +16,7 @@ from whispertide.lab.evaluation.wer import align
 from whispertide.streaming.calibration import Calibration
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import RECIPES
-from whispertide.streaming.short_windows import choose_framing
+from whispertide.streaming.short_windows import Costs, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 TESTS = Path(__file__).parents[1]
@@ -41,7 +41,7 @@ def speech() -> FloatArray:
 def recipes() -> list[Recipe]:
     """Those that need nothing next to the checkpoint, tide in all of its careful forms and as it would be tuned."""
     others = [recipe for name, recipe in RECIPES.items() if name not in ("tide", "whisperflow", "whisperrt")]
-    forms = [choose_framing(TIDE, False, lambda seconds=seconds: seconds).recipe for seconds in (0.1, 0.42, 9.0)]  # type: ignore[misc]
+    forms = [choose_framing(TIDE, False, lambda seconds=seconds: Costs(seconds)).recipe for seconds in (0.1, 0.42, 9.0)]  # type: ignore[misc]
     return [*others, *forms, choose_framing(TIDE, False, None, TUNED).recipe]
 
 
