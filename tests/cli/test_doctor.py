@@ -109,7 +109,7 @@ def test_an_unknown_model_is_a_model_problem(run: Run) -> None:
         (
             PADDED,
             0.42,
-            "windows padded to 20 s and the backward-shift guard, because this checkpoint has not heard short",
+            "windows padded to 15 s and the backward-shift guard, because this checkpoint has not heard short",
         ),
     ],
 )

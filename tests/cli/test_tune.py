@@ -57,7 +57,7 @@ def test_what_is_found_is_shown_kept_and_drawn(run: Run, model: Any, asked: Any,
     assert "tide uses bare windows with m from now on" in result.stderr
     kept = recall(HASH)
     assert kept is not None
-    assert kept.changes == {"framing": "bare", "shift_guard": True}
+    assert kept.changes == {"framing": "bare", "shift_guard": True, "short_s": 2.5}
 
 
 def test_the_bundled_recording_will_do(run: Run, model: Any, asked: Any, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_the_short_form_does_not_replace_the_long_one(run: Run, model: Any, aske
     assert run("tune", "m", "-o", tmp_path / "page.html").exit_code == 0
     kept = recall(HASH)
     assert kept is not None
-    assert (kept.changes, kept.pace) == ({"framing": "bare", "shift_guard": True}, {})
+    assert (kept.changes, kept.pace) == ({"framing": "bare", "shift_guard": True, "short_s": 2.5}, {})
 
 
 def test_the_short_form_replaces_the_short_form(model: Any) -> None:

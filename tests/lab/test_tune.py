@@ -36,7 +36,7 @@ def tuning(**about: Any) -> Tuning:
 
 def test_what_is_kept_says_what_was_found() -> None:
     kept = tuning().calibration()
-    assert kept.changes == {"framing": "zeros", "zeros_s": 1.0, "shift_guard": True}
+    assert kept.changes == {"framing": "zeros", "zeros_s": 1.0, "shift_guard": True, "short_s": 2.5}
     assert kept.why == "`whispertide tune` found 2.5% of the words different from padded windows, 5 times as fast"
     assert list(kept.pace.values()) == [Pace(2, 0.4)]
     assert kept.report["chosen"] == "zeros"
@@ -67,8 +67,8 @@ def test_where_nothing_shorter_is_borne_windows_are_padded() -> None:
     ("framing", "expected"),
     [
         (PAD30, {"framing": "pad30"}),
-        (BARE, {"framing": "bare", "shift_guard": True}),
-        (Buckets(), {"framing": "buckets", "shift_guard": True}),
+        (BARE, {"framing": "bare", "shift_guard": True, "short_s": 2.5}),
+        (Buckets(), {"framing": "buckets", "shift_guard": True, "short_s": 2.5}),
     ],
 )
 def test_what_is_not_padded_as_in_training_is_guarded(framing: Framing, expected: dict[str, Any]) -> None:

@@ -14,7 +14,9 @@ from whispertide.audio.file import load_audio
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.events import Confirmed
 from whispertide.lab.evaluation.wer import align
+from whispertide.lab.tune import changes
 from whispertide.streaming.calibration import Calibration
+from whispertide.streaming.framing import Zeros
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import RECIPES
 from whispertide.streaming.short_windows import Costs, choose_framing
@@ -24,7 +26,7 @@ TESTS = Path(__file__).parents[1]
 MODEL = TESTS.parent / "models" / "micro-padded.en"
 CLIPS = ("river", "winter")
 MOST_INSERTED, MOST_WRONG = 2, 9  # of 26 words
-TUNED = Calibration({"framing": "zeros", "zeros_s": 1.0, "shift_guard": True}, "it was measured")
+TUNED = Calibration(changes(Zeros()), "it was measured")
 TIDE = RECIPES["tide"]
 
 
@@ -40,8 +42,8 @@ def speech() -> FloatArray:
 
 
 def recipes() -> list[Recipe]:
-    """All but whisperrt, which needs an adapter: whisperflow with zeros in place of the hush word, and tide in all of its
-    careful forms and as it would be tuned.
+    """All but whisperrt, which needs an adapter: whisperflow with zeros in place of the hush word, and tide in all of
+    its careful forms and as it would be tuned.
     """
     others = [recipe for name, recipe in RECIPES.items() if name not in ("tide", "whisperflow", "whisperrt")]
     others.append(RECIPES["whisperflow"].replace(framing="zeros"))

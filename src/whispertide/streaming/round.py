@@ -99,11 +99,20 @@ class Equipment:
         """What runs the first stage."""
         return self.encoder or self.model
 
-    def open(self, features: Features, frames: int, state: "EncoderState | None", taps: Sequence[int] = ()) -> Opening:
-        """Encode the first `frames` mel frames of a round, after what left `state`, and note what that took."""
+    def open(
+        self,
+        features: Features,
+        frames: int,
+        state: "EncoderState | None",
+        taps: Sequence[int] = (),
+        frame: Framing | None = None,
+    ) -> Opening:
+        """Encode the first `frames` mel frames of a round, after what left `state`, and note what that took; `frame`:
+        in another framing.
+        """
         mel = features.followed(0, frames)
         began = time.perf_counter()
-        encoded = self.frame.after(self.encodes, mel, state, taps=taps)
+        encoded = (frame or self.frame).after(self.encodes, mel, state, taps=taps)
         computed = encoded.frames if encoded.fresh is None else encoded.fresh
         cost = Cost("encode", time.perf_counter() - began, frames=computed)
         return Opening(features, encoded, cost, hushed=mel.shape[1] > frames)
