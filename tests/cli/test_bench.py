@@ -122,7 +122,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
             dims=SimpleNamespace(is_multilingual=False),
             warm_up=lambda: None,
             session=session,
-            framed=lambda recipe: choose_framing(recipe, knows_short=True, encode_s=None),
+            framed=lambda recipe: choose_framing(recipe, knows_short=True, costs=None),
         )
 
     def session(recipe: Recipe) -> SimpleNamespace:

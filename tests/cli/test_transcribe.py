@@ -7,6 +7,7 @@ import wave
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber, word
 from read_transcripts import PARSERS, parse_json, parse_jsonl, parse_srt
 from whispertide import api
+from whispertide.cli import tune
 from whispertide.cli.main import app
 from whispertide.events import from_dict
 from whispertide.formats.files import FORMATS
@@ -50,6 +52,28 @@ def test_a_file_is_streamed_only_where_that_is_asked_for(
     assert (len(transcriber.sessions), len(transcriber.offline_options)) == (0, 1)
     run("transcribe", talk, *option)
     assert (len(transcriber.sessions), len(transcriber.offline_options)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "terminal", "refused"),
+    [
+        (("--pace", "live"), True, [False]),
+        (("--pace", "live"), False, [True]),
+        (("--pace", "live", "--no-tune"), True, [True]),
+        (("--pace", "max"), True, []),
+        ((), True, []),
+    ],
+)
+def test_an_unknown_model_is_tried_before_its_first_live_use(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], terminal: bool, refused: Any
+) -> None:
+    """As `listen` does: once for all files, where somebody may refuse it."""
+    asked: list[bool] = []
+    monkeypatch.setattr(tune, "may_ask", lambda: terminal)
+    monkeypatch.setattr(tune, "tune_first", lambda transcriber, recipe, *, refused: asked.append(refused))
+    files = [write_wav(tmp_path / name, 0.3) for name in ("a.wav", "b.wav")]
+    assert run("transcribe", *files, "-o", f"{tmp_path}/out/", *options).exit_code == 0
+    assert asked == refused
 
 
 @pytest.mark.parametrize("pace", ["max", "live"])

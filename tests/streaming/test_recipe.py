@@ -401,6 +401,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "shift_from_s": (0, 30),
     "least_s": (0, 30),
     "silence_s": (0, 30),
+    "short_s": (0, 30),
     "max_tokens": (1, 400),
     "context_tokens": (0, 400),
     "margin_s": (0, 30),

@@ -16,7 +16,7 @@ from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.options import DecodeOptions
 from whispertide.streaming import attended_decode
 from whispertide.streaming.attended_decode import MARGIN_TOKENS, RETRY_TOKENS_PER_S, HeardWords
-from whispertide.streaming.framing import BARE, PAD30, Framing
+from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.single_pass import UNHEARD, SinglePass
 from whispertide.streaming.stages import SerialExecutor
@@ -309,6 +309,21 @@ OTHER = story((" they", 10), (" run", 40), (" far", 70), (" off", 80))
 
 
 class TestOnceMore:
+    @pytest.mark.parametrize(
+        ("short", "is_last", "frames"),
+        [(SECONDS, True, 1500), (SECONDS - 1, True, 100), (SECONDS, False, 100), (0, True, 100)],
+    )
+    def test_a_short_utterance_is_heard_padded_in_the_end(self, short: int, is_last: bool, frames: int) -> None:
+        model = telling(WALK)
+        hear(model, SinglePass(short=short), is_last=is_last)
+        assert [window.frames for window in model.windows] == [frames]
+
+    @pytest.mark.parametrize(("frame", "again"), [(BARE, 100), (Zeros(), 150), (PAD30, 100)])
+    def test_where_it_shifted_it_is_heard_again_as_windows_usually_are(self, frame: Framing, again: int) -> None:
+        model, stop = by_window(WALK, OTHER), Stop(2, "backward-shift")
+        hear(model, SinglePass(short=SECONDS, watch=(stop,), again=()), frame=frame, is_last=True)
+        assert [window.frames for window in model.windows] == [1500, again]
+
     @pytest.mark.parametrize(("frame", "frames"), [(BARE, [100, 1500]), (PAD30, [1500, 100])])
     def test_in_the_other_framing(self, frame: Framing, frames: list[int], clock: None) -> None:
         model = by_window(WALK, OTHER)

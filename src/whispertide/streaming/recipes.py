@@ -147,7 +147,7 @@ ABOUT: Mapping[str, str] = MappingProxyType(
         "whisperrt": "Every tenth of a second is heard once; needs a model with a causal adapter.",
         "whisperkit": "Two rounds must agree, and the last two words wait; for Apple's chips, every second.",
         "pilot": "For voice commands: the whole utterance after its end, prepared while it is spoken.",
-        "tide": "The model's attention decides, every 0.3 s: words soon, at little cost.",
+        "tide": "The model's attention decides, every 0.4 s or sooner: words soon, at little cost.",
     }
 )
 

@@ -100,12 +100,19 @@ class Equipment:
         return self.encoder or self.model
 
     def open(
-        self, features: Features, frames: int, state: "EncoderState | None", taps: Sequence[int] = ()
+        self,
+        features: Features,
+        frames: int,
+        state: "EncoderState | None",
+        taps: Sequence[int] = (),
+        frame: Framing | None = None,
     ) -> EncodedWindow:
-        """Encode the first `frames` mel frames of a round, after what left `state`, and note what that took."""
+        """Encode the first `frames` mel frames of a round, after what left `state`, and note what that took; `frame`:
+        in another framing.
+        """
         mel = features.followed(0, frames)
         began = time.perf_counter()
-        encoded = self.frame.after(self.encodes, mel, state, taps=taps)
+        encoded = (frame or self.frame).after(self.encodes, mel, state, taps=taps)
         cost = Cost("encode", time.perf_counter() - began, encoded.computed)
         return EncodedWindow(features, encoded, cost, hushed=mel.shape[1] > frames)
 

@@ -44,7 +44,7 @@ class SinglePass(Listening):
             audio = np.pad(audio, (0, silence))
         features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
         taps = (LAST_LAYER,) if equipment.detector is not None and self.detect_end else ()
-        return equipment.open(features, features.frames, state, taps)
+        return equipment.open(features, features.frames, state, taps, PAD30 if self._is_short(plan) else None)
 
     def decode(
         self,
@@ -80,6 +80,10 @@ class SinglePass(Listening):
             stats=stats_of(job.costs, len(decode.found.best.tokens)),
         )
 
+    def _is_short(self, plan: RoundPlan) -> bool:
+        """Whether the whole utterance is about a single word, which checkpoints bear worst without padding."""
+        return plan.is_last and len(plan.window) <= self.short
+
     def _again(self, halt: Halt | None) -> Listening | None:
         """How the window is heard once more; None: it is not."""
         if halt is None:
@@ -105,8 +109,10 @@ class SinglePass(Listening):
 
     def _once_more(self, job: Job, mel: FloatArray, frames: int, language: str) -> AttendedDecode:
         """In the other framing, because in the same one it would say the same; NPUsper's fallback is always padded."""
+        usual = job.equipment.frame
+        other = BARE if usual == PAD30 else usual if self._is_short(job.plan) else PAD30
         is_fallback = self.retry is not None
-        frame = BARE if job.equipment.frame == PAD30 and not is_fallback else PAD30
+        frame = PAD30 if is_fallback else other
         # `Features.window`, unlike `followed`, leaves the hush word out.
         job.hushed = False
         began = time.perf_counter()
@@ -154,6 +160,13 @@ class Attending(Choice):
     silence_s: float = setting(
         0.0, "silence after the last window of an utterance, so that its text may end", least=0, most=CHUNK_SECONDS
     )
+    short_s: float = setting(
+        0.0,
+        "an utterance of at most so much audio, the pause before it included, is heard padded to 30 s in the end, "
+        "whatever the framing (0 = none is)",
+        least=0,
+        most=CHUNK_SECONDS,
+    )
     max_tokens: int = setting(224, "the most that a round decodes", least=1, most=400)
     context_tokens: int = setting(
         223, "how much text before the window precedes it (0 = none, not even the user's prompt)", least=0, most=400
@@ -192,6 +205,7 @@ class Attending(Choice):
         return SinglePass(
             least=to_samples(self.least_s),
             silence=to_samples(self.silence_s),
+            short=to_samples(self.short_s),
             no_speech=self.no_speech,
             loop_guard=self.loop_guard,
             max_tokens=self.max_tokens,
