@@ -17,6 +17,7 @@ from whispertide.errors import OptionError
 from whispertide.lab.training.steadiness import (
     Guess,
     accepted,
+    as_busy,
     fit_rule,
     held_out,
     outcomes,
@@ -152,6 +153,14 @@ def test_a_stream_is_recorded_with_patience_and_its_guesses_are_judged_by_its_en
     assert np.mean(examples.stayed) > 0.8
     assert max(known.rounds for known in examples.facts) >= 3
     assert examples.voice == "v"
+
+
+@pytest.mark.parametrize(("number", "step_s"), [(1, 0.15), (3, 0.25)])
+def test_rounds_begin_as_soon_as_live_and_later_where_the_machine_is_busy(number: int, step_s: float) -> None:
+    said, heard_as = words("w0 w1 w2 w3 w4 w5 w6 w7 w8 w9"), as_busy(get_recipe("tide"), number)
+    examples = record_stream(Hearing(said), heard_as, audio_between(0, 6 * S))  # type: ignore[arg-type]
+    steps = [known.step for known in examples.facts]
+    assert np.median(steps) == round(step_s * S)
 
 
 def test_only_recipes_whose_policy_is_align_att_can_be_recorded() -> None:
