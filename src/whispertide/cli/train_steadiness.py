@@ -30,7 +30,7 @@ def steadiness(
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw predicted chances against what came (png).")
     ] = None,
     seed: Annotated[
-        int, typer.Option("--seed", help="Of the synthetic talks. That of the shipped rule is used for nothing else.")
+        int, typer.Option("--seed", help="Of the synthetic talks. The default is kept for fitting: report on others.")
     ] = 909,
 ) -> ExitCode:
     """Fit the rule by which `steadiness` and `calm` tell words that will stay from words that will change.
