@@ -40,7 +40,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "margin_s": 0.5, "margin_last_s": 0.08, "rewind_s": 4.0, "truncate": "none", "memory": "segments",
         "must_speak": True, "context_tokens": 400, "static_prompt": True, "word_times": "attended", "hard_cap_s": 30.0,
         "no_speech": 0.5, "backward_s": 0.0, "attention_floor": 0.0, "beyond": 0, "rescue_logprob": 0.0, "shed_s": 0.0,
-        "least_probability": 0.0, "shift_guard": False,
+        "shift_guard": False,
     },
     "npusper": {
         "schedule": "fixed", "step_s": 2.0, "framing": "bare", "search": "greedy", "policy": "grounded",
@@ -67,7 +67,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "schedule": "adaptive", "step_s": 0.4, "pending_step_s": 0.15, "longest_step_s": 2.0, "framing": "auto",
         "search": "verified",
         "beam": 1, "policy": "align-att", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,
-        "attention_floor": 0.1, "truncate": "near-end", "hold_s": 0.5, "least_probability": 0.5, "settle_s": 1.0,
+        "attention_floor": 0.1, "truncate": "last-word", "settle_s": 1.0,
         "memory": "words", "window_s": 5.0, "carry": 2, "context_tokens": 60, "beyond": 12, "rescue_logprob": -1.0,
         "rescue_beam": 5, "silence_s": 1.0, "shed_s": 1.5, "hard_cap_s": 20.0, "shift_guard": False,
         "must_speak": False, "no_speech": 0.9,

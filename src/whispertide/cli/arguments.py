@@ -69,6 +69,7 @@ _MODEL: dict[str, Any] = {
 }
 Model = Annotated[str, typer.Option("--model", "-m", **_MODEL)]
 ModelArgument = Annotated[str, typer.Argument(**_MODEL)]
+ModelsArgument = Annotated[list[str], typer.Argument(**_MODEL)]
 MeasuredModel = Annotated[
     str,
     typer.Argument(
