@@ -88,7 +88,8 @@ ExcerptOption = Annotated[
 ]
 CORPORA_HELP = (
     "talks, rooms, noisy, nonspeech (made here), manifest:FILE (your own recordings: "
-    "docs/guides/compare-your-own-audio.md), or librispeech:, tedlium:, meanwhile:, timit:, fleurs: with a folder"
+    "docs/guides/compare-your-own-audio.md), or librispeech:, tedlium:, meanwhile:, timit:, fleurs:, commands: (of "
+    "`train commands`) with a folder"
 )
 PiecesOption = Annotated[
     int,
