@@ -100,11 +100,6 @@ class Paper:
     items: tuple[Item, ...]
 
 
-def _not_yet(titles: Mapping[str, str], *needs: str) -> tuple[Item, ...]:
-    """Items that nothing measures yet."""
-    return tuple(Item(id, title, needs) for id, title in titles.items())
-
-
 _WHISPERFLOW = Paper(
     "whisperflow",
     "WhisperFlow: speech foundation models in real time (Wang, Xu, Lin; arXiv 2412.11272)",
@@ -213,10 +208,16 @@ _NPUSPER = Paper(
             ("recipe npusper",),
             "system_items.processor_table",
         ),
-        *_not_yet({"table 7": "linear layers as convolutions of 1x1: time on an NPU"}, "an NPU"),
+        Item(
+            "table 7",
+            "linear layers as convolutions of 1x1: time of encoding and decoding",
+            ("an NPU",),
+            "lowering_items.lowering_table",
+            "the CPU provider",
+        ),
         Item(
             "table 8",
-            "steps per chunk: latency, graph runs and positions computed per token",
+            "steps per chunk: latency of words, graph runs, switches and positions computed per token",
             ("recipe npusper", "search=unrolled", "an NPU"),
             "chunk_items.chunk_table",
             "the CPU provider",
@@ -228,8 +229,12 @@ _NPUSPER = Paper(
             "length_items.length_figure",
             corpus="noisy",
         ),
-        *_not_yet(
-            {"figure 3": "NPU against GPU: time and power; what starting graphs costs"}, "an NPU", "a power meter"
+        Item(
+            "figure 3",
+            "NPU against GPU: time and power; what starting graphs costs",
+            ("an NPU", "a GPU", "a power meter"),
+            "static_decoding.dispatch_table",
+            "what starting graphs costs on the CPU provider",
         ),
         Item(
             "figure 5",
@@ -272,7 +277,13 @@ _NPUSPER = Paper(
             "system_items.load_figure",
             "processor time",
         ),
-        *_not_yet({"figure 12": "figure 9 on a second device"}, "an NPU"),
+        Item(
+            "figure 12",
+            "figure 9 on a second device",
+            ("search=unrolled", "an NPU"),
+            "static_decoding.static_figure",
+            "the CPU provider of the machine at hand",
+        ),
         Item(
             "figure 13",
             "figure 9 by number of tokens",

@@ -105,20 +105,21 @@ def _measured(way: Score) -> tuple[str, ...]:
 def _by_ways(runner: "Runner", names: Sequence[str]) -> tuple[list[Sentence], dict[str, Score]]:
     """Every command by each way."""
     said = commands_of(runner)
-    heard = _heard(runner, said)
+    heard = _heard(runner, said, tuple(dict.fromkeys((*EVERY, *PARTS))))
     return said, {name: score(heard[name]) for name in names}
 
 
-def _heard(runner: "Runner", said: Sequence[Sentence]) -> dict[str, list[Heard]]:
-    """All commands by all ways, measured once in a run."""
-    return runner.once(f"commands on {runner.corpus_name}", partial(_hear, runner, said))
+def _heard(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> dict[str, list[Heard]]:
+    """All commands by these ways, measured once in a run."""
+    name = f"commands on {runner.corpus_name}: {', '.join(names)}"
+    return runner.once(name, partial(_hear, runner, said, names))
 
 
-def _hear(runner: "Runner", said: Sequence[Sentence]) -> dict[str, list[Heard]]:
+def _hear(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> dict[str, list[Heard]]:
     """Each command by every way before the next one, so that a busy moment hits all."""
     options = EngineOptions(threads=thread_count(runner.setup.engine), precision="fp32")
     model = LateModel.open(Path(runner.models[0]), options)
-    found: dict[str, list[Heard]] = {name: [] for name in dict.fromkeys((*EVERY, *PARTS))}
+    found: dict[str, list[Heard]] = {name: [] for name in names}
     for name in found:
         hear(model, utterance_of(said[0]), WAYS[name])  # once without counting
     for one in by_whisper.watched(runner, "pilots", said):
@@ -151,7 +152,9 @@ def _both(runner: "Runner") -> tuple[list[Both], str]:
             f"expected the network and a Whisper checkpoint for the server: --models {here},nano.en; got {there} alone"
         )
     said = commands_of(runner)
-    heard = runner.once(f"sent from {runner.corpus_name}", partial(_sent, runner, said, _heard(runner, said)[USUAL]))
+    heard = runner.once(
+        f"sent from {runner.corpus_name}", partial(_sent, runner, said, _heard(runner, said, (USUAL,))[USUAL])
+    )
     if not heard:
         raise OptionError(f"expected commands that are long enough for a pilot; {runner.corpus.name} has none")
     trip, rate = by_whisper.LINK
