@@ -636,6 +636,24 @@ def test_an_item_that_fails_says_why_and_the_others_go_on(
     assert page.read_text(encoding="utf-8").count("not measured: expected an adapter") == 2
 
 
+def test_a_paper_is_measured_on_whole_talks(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One piece is one long recording, not many short ones."""
+    asked: list[tuple[float | None, int]] = []
+    made = corpora.open_corpus
+
+    def noted(spec: str, *, length_s: float | None, pieces: int, seed: int, **_: object) -> object:
+        asked.append((length_s, pieces))
+        return made(spec, seed=seed)
+
+    monkeypatch.setattr(corpora, "open_corpus", noted)
+    item = ("--items", "table 2", "--excerpt", "40")
+    first = run("bench", "paper", "whisperflow", *item, "--pieces", "1")
+    assert first.exit_code == 0, first.stderr + first.stdout
+    assert run("bench", "paper", "whisperflow", *item).exit_code == 0
+    assert asked == [(40.0, 1), (40.0, 16)]
+    assert {name for _, name in heard.asked} == {"talk/0", "talk/0-first320000", "talk/1-first320000"}
+
+
 def test_an_unknown_paper_is_wrong_usage(run: Run, heard: Heard) -> None:
     result = run("bench", "paper", "whisperfloe")
     assert (result.exit_code, "whisperflow" in result.stderr) == (2, True)

@@ -146,6 +146,15 @@ def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
         raise OutputError(f"expected a new folder that can be written; got {error}") from error
 
 
+def is_late(folder: Path) -> bool:
+    """Whether a folder says that it is such a network; it may be damaged all the same."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("format") == FORMAT
+
+
 def load_late(folder: Path) -> LateCheckpoint:
     """Read such a folder.
 

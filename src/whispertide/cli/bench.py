@@ -37,6 +37,7 @@ DEFAULT_MODELS = "nano.en"
 DEFAULT_CORPORA = "talks"
 DEFAULT_EXCERPT_S = 900.0
 PAPER_EXCERPT_S = 120.0  # so that an item takes minutes
+PIECES = 16
 ALL = "all"
 
 
@@ -87,7 +88,8 @@ ExcerptOption = Annotated[
 ]
 CORPORA_HELP = (
     "talks, rooms, noisy, nonspeech (made here), manifest:FILE (your own recordings: "
-    "docs/guides/compare-your-own-audio.md), or librispeech:, tedlium:, meanwhile:, timit:, fleurs: with a folder"
+    "docs/guides/compare-your-own-audio.md), or librispeech:, tedlium:, meanwhile:, timit:, fleurs:, commands: (of "
+    "`train commands`) with a folder"
 )
 PiecesOption = Annotated[
     int,
@@ -122,7 +124,7 @@ def run(
     settings: arguments.Changes = None,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
-    pieces: PiecesOption = 16,
+    pieces: PiecesOption = PIECES,
     align: Annotated[
         bool,
         typer.Option("--align", help="Word times by forced alignment where nobody knows exact ones; they are marked."),
@@ -244,6 +246,7 @@ def paper(
     ] = None,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
+    pieces: PiecesOption = PIECES,
     clock: ClockOption = "simulated",
     output: FolderOption = DEFAULT_FOLDER,
     page: Annotated[
@@ -262,7 +265,7 @@ def paper(
     from whispertide.lab.evaluation.paper_page import build
 
     wanted = papers.choose(name, _names(items))
-    setup = Setup(clock, quick, excerpt, seed, engine, _names(models), usual_s=PAPER_EXCERPT_S)
+    setup = Setup(clock, quick, excerpt, seed, engine, _names(models), pieces=pieces, usual_s=PAPER_EXCERPT_S)
     outcomes: dict[tuple[str, str], papers.Outcome] = {}
     codes: list[ExitCode] = []
     with _runner(output, setup) as runner:

@@ -1,8 +1,9 @@
 """Sentences as voice commands, heard by pilots: how long somebody waits after the last word (arXiv 2311.17065).
 
-The utterances are sentences of synthetic talks of 2 to 8 s, each cut out with a quarter of a second around it; the end
-of the audio is the end of speech. Audio comes as it is spoken on a simulated clock. Computing occupies the one worker
-for the processor time that it took, so other load on the machine does not count; or for wall time.
+The utterances are sentences of synthetic talks of 2 to 8 s, each cut out with a quarter of a second around it, or whole
+commands where a corpus has them; the end of the audio is the end of speech. Audio comes as it is spoken on a simulated
+clock. Computing occupies the one worker for the processor time that it took, so other load on the machine does not
+count; or for wall time.
 """
 
 import time
@@ -53,15 +54,19 @@ SHORTEST, LONGEST = 2 * SAMPLE_RATE, 8 * SAMPLE_RATE
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What is said, and how it sounds: 16 kHz mono."""
+    """What is said, and how it sounds: 16 kHz mono; of a command what is wanted."""
 
     words: tuple[str, ...]
     audio: FloatArray
+    intent: str | None = None
 
 
 def sentences(utterances: Iterable[Utterance]) -> Iterator[Sentence]:
-    """Those of some recordings with word times that are neither too short nor too long."""
+    """Those of some recordings with word times that are neither too short nor too long; commands whole."""
     for utterance in utterances:
+        if utterance.intent is not None:
+            yield Sentence(tuple(word.text for word in utterance.words), utterance.audio(), utterance.intent)
+            continue
         found = list(sentences_in(utterance))
         audio = utterance.audio() if found else np.zeros(0, np.float32)
         for said in found:

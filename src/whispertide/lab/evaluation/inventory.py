@@ -49,8 +49,8 @@ figures where their text gives them.
 | not measured yet | we could measure it, or nearly, and no result is stored |
 
 A stored result is a section of [LOG.md](LOG.md), or of the page that is named, with its command. It is of the weights
-and of the day that stand there. What an item lacks is written as `field=value` of a recipe, as `recipe NAME`, or in
-words. The state follows from the recipes that exist.
+and of the day that stand there. What an item lacks is written as `field=value` of a recipe, as `recipe NAME`, as
+`network KIND` (of `train latecontext`), or in words. The state follows from the recipes and networks that exist.
 """
 
 

@@ -135,12 +135,17 @@ def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) ->
         hear(local, sentence, WAYS["pilots"], wall=False, way=way, offload=asked)
         if not way.pilots:
             continue
-        began = time.process_time()
-        text = remote.transcribe(sentence.audio, options=GREEDY).text
-        took = time.process_time() - began
-        counts = align(sentence.words, text.split()).words
+        remote_errors, took = heard_there(remote, sentence)
         ((errors, words),), ((scores, _),) = way.errors, way.pilots
         seconds = len(sentence.audio) / SAMPLE_RATE
         signals = {"perplexity": scores.perplexity, "entropy": scores.entropy, **asked.said[scores.logprobs]}
-        found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], counts.errors, took))
+        found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], remote_errors, took))
     return found
+
+
+def heard_there(remote: Transcriber, sentence: Sentence) -> tuple[int, float]:
+    """Word errors of a server's model that gets the whole sentence, and the processor seconds it takes."""
+    began = time.process_time()
+    text = remote.transcribe(sentence.audio, options=GREEDY).text
+    took = time.process_time() - began
+    return align(sentence.words, text.split()).words.errors, took

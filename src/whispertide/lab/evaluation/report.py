@@ -97,7 +97,7 @@ COST = (
 UNTIMED = ("laal_s", "first_text_s", "last_text_s", "revisions_per_100")  # what can be had without word times
 GLANCE = (
     *("wer", "wer_offline"),
-    *("confirmed_mean_s", "confirmed_p99_s", "first_seen_mean_s", "matched"),
+    *("confirmed_mean_s", "confirmed_p99_s", "confirmed_p99_matched_s", "first_seen_mean_s", "matched"),
     *UNTIMED,
     "cpu_s_per_s",
 )

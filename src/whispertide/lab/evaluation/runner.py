@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from whispertide.checkpoint.attachments import digest_attachments
+from whispertide.checkpoint.latecontext import is_late
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
@@ -352,9 +353,11 @@ class Runner:
         return self.once(f"hash of {model}", lambda: self.transcriber(model).model.content_hash[:12])
 
     def _languages(self, model: str) -> frozenset[str]:
-        """The languages that a model writes."""
+        """The languages that a model writes; networks for commands, which do not say it, are of English."""
 
         def find() -> frozenset[str]:
+            if is_late(Path(model)):
+                return frozenset(("en",))
             transcriber = self.transcriber(model)
             return frozenset(transcriber.tokenizer.language_tokens if transcriber.dims.is_multilingual else ("en",))
 

@@ -59,7 +59,7 @@ def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypat
     told = Scripted([guess, said("play a music", "play_music", 0.2), said("now", None, 0.1)])
     monkeypatch.setattr("whispertide.lab.training.latecontext.understood.Understanding", told)
     heard = hear(model, command(), WAYS[BASE])
-    assert heard == CommandResult(errors=2, words=3, right=True, speech_s=3.0, wait_s=0.1, early=True)
+    assert heard == CommandResult(errors=2, words=3, right=True, speech_s=3.0, wait_s=0.1, early=True, perplexity=1.5)
     assert told.samples == len(around(command())) == 48_000 + 16_000 + 4800
     told.told = []
     assert hear(model, command(), WAYS[BASE]) == CommandResult(3, 3, False, 3.0, 0.0, None)

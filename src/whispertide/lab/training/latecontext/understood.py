@@ -50,7 +50,8 @@ WAYS: Mapping[str, Way] = MappingProxyType(
 class CommandResult:
     """What came of a command: word errors and words, whether the intent is right, seconds of speech and of waiting.
 
-    early   the last guess before the end of speech had the right intent; None where there was no guess
+    early       the last guess before the end of speech had the right intent; None where there was no guess
+    perplexity  of that guess
     """
 
     errors: int
@@ -59,6 +60,7 @@ class CommandResult:
     speech_s: float
     wait_s: float
     early: bool | None
+    perplexity: float | None = None
 
 
 def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
@@ -77,6 +79,7 @@ def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
         seconds(len(said.samples)),
         final[-1].wait_s if final else 0.0,
         guesses[-1].intent == said.intent if guesses else None,
+        guesses[-1].perplexity if guesses else None,
     )
 
 
