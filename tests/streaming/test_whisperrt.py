@@ -18,16 +18,20 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import merged
 from whispertide.errors import CheckpointNotFoundError, OptionError
+from whispertide.decoding.stable import Scored
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
+from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.schedule import Recorded
-from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
+from whispertide.streaming.stable_beam import MARGIN_TOKENS, StableBeam
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
 SECONDS = 8
 STEP = SAMPLE_RATE // 2
@@ -205,6 +209,21 @@ def test_a_checkpoint_without_an_adapter_says_how_to_make_one(tmp_path: Path) ->
 def test_blocks_of_other_lengths_are_refused(name: str, value: float) -> None:
     with pytest.raises(OptionError, match=f"expected {name}"):
         RECIPE.replace(**{name: value})
+
+
+def test_another_first_block_than_the_adapter_was_trained_with_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"expected first_s=0\.6, the first block .* got 0\.8: choose that"):
+        make_executor(nano(), RECIPE.replace(first_s=0.8))
+    make_executor(nano(), RECIPE.replace(block_s=1.0))  # the first is a block at least, as in training
+
+
+def test_a_prefix_for_which_the_text_has_no_room_is_left_out() -> None:
+    """A guess that is nearly as long as the context; all of the prefix and it would not fit."""
+    context = nano().dims.n_text_ctx
+    guess = Scored((11,) * (context - MARGIN_TOKENS - 2), (-1.0,) * (context - MARGIN_TOKENS - 2))
+    plan = RoundPlan(0, Span(0, 16_000), StableBeam((guess,)), prefix=(7, 8, 9))
+    prompt, prefix = StableBeam((guess,))._prompt(Equipment(nano(), RECIPE.framing), plan, DecodeOptions(), None)
+    assert (prefix, len(prompt.tokens) + len(guess.tokens) <= context) == ((), True)
 
 
 def test_an_adapter_for_one_length_refuses_another() -> None:

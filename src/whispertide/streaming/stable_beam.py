@@ -127,7 +127,7 @@ class StableBeam:
         start = equipment.start(language, options.task)
         said = max((len(each.tokens) for each in self.earlier), default=0)
         room = model.dims.n_text_ctx - MARGIN_TOKENS - len(start) - said
-        prefix = plan.prefix[-room:] if plan.prefix else ()
+        prefix = plan.prefix[-room:] if room > 0 else ()
         tokens = (*start, *prefix)
         return Prompt(
             tokens, sot_index=0, limit=min(said + self.most_tokens, model.dims.n_text_ctx - len(tokens))
