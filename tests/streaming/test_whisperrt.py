@@ -17,8 +17,8 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import merged
-from whispertide.errors import CheckpointNotFoundError, OptionError
 from whispertide.decoding.stable import Scored
+from whispertide.errors import CheckpointNotFoundError, OptionError
 from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
