@@ -87,7 +87,7 @@ def encode_piece(
         "mel": np.ascontiguousarray(columns[None]),
         "kept": kept,
         "positions": np.arange(first, first + frames),
-        "attention_bias": _bias(first, past["past_k.0"].shape[2], frames, attention, masked_value(precision)),
+        "attention_bias": _bias(first, past["past_k.0"].shape[3], frames, attention, masked_value(precision)),
         **past,
     }
     names = [name.replace("past", "new") for name in _nothing(dims)] + ["hidden"]
@@ -129,7 +129,7 @@ def _nothing(dims: ModelDims) -> dict[str, Growing]:
     size, cross = dims.n_audio_state // dims.n_audio_head, dims.n_text_state // dims.n_text_head
     room = min(ROOM, dims.n_audio_ctx)
     shapes = {
-        "past_k": (dims.n_audio_layer, (1, dims.n_audio_head, room, size), 2),
+        "past_k": (dims.n_audio_layer, (1, dims.n_audio_head, size, room), 3),
         "past_v": (dims.n_audio_layer, (1, dims.n_audio_head, room, size), 2),
         "cross_k": (dims.n_text_layer, (1, dims.n_text_head, cross, room), 3),
         "cross_v": (dims.n_text_layer, (1, dims.n_text_head, room, cross), 2),

@@ -34,7 +34,7 @@ class Block:
     cross_k  per decoder layer [1, heads, 64, block]
     cross_v  per decoder layer [1, heads, block, 64]
     hidden   [block, width], the last layer's output
-    past     what later blocks hear of it under a causal mask: keys and values [1, heads, block, 64] by name
+    past     what later blocks hear of it under a causal mask: keys [1, heads, 64, block] and values by name
     """
 
     mel: FloatArray
@@ -145,9 +145,12 @@ class _Encoder:
     def _past(self, before: Sequence[Block]) -> dict[str, FloatArray]:
         """Keys and values of earlier blocks, after a frame that nobody hears: so that there is always one."""
         heads, size = self.dims.n_audio_head, self.dims.n_audio_state // self.dims.n_audio_head
-        nobody = np.zeros((1, heads, 1, size), np.float32)
-        names = [f"{side}.{layer}" for side in "kv" for layer in range(self.dims.n_audio_layer)]
-        return {name: np.concatenate([nobody, *(block.past[name] for block in before)], axis=2) for name in names}
+        nobody = {"k": np.zeros((1, heads, size, 1), np.float32), "v": np.zeros((1, heads, 1, size), np.float32)}
+        return {
+            name: np.concatenate([nobody[side], *(block.past[name] for block in before)], axis=axis)
+            for side, axis in (("k", 3), ("v", 2))
+            for name in (f"{side}.{layer}" for layer in range(self.dims.n_audio_layer))
+        }
 
     def _alone(self, mel: FloatArray) -> dict[str, FloatArray]:
         """A block between zeros, for the graph that would hear what is next to it in the convolutions."""

@@ -102,9 +102,10 @@ class StableBeam:
         began = time.perf_counter()
         prompt, prefix = self._prompt(equipment, plan, options, language.language)
         watch = [*guards, RepetitionGuard(model.tokenizer.eot)] if self.loop_guard else [*guards]
-        accept = Beam(options.beam, patience=1 / options.beam)  # the first hypothesis that ends, ends the round
         rules = equipment.rules(options, must_speak=False)
-        search = StableSearch(prompt, rules, accept, self.earlier, last=self.last, rule=self.rule, guards=watch)
+        search = StableSearch(
+            prompt, rules, Beam(options.beam), self.earlier, last=self.last, rule=self.rule, guards=watch
+        )
         found = run_search(search, model.decoder(encoded, heads=model.alignment_heads))
         decoded = Cost("decode", time.perf_counter() - began, steps=found.steps)
         began = time.perf_counter()
@@ -129,7 +130,7 @@ class StableBeam:
         # Also the earlier text is fed again, so the forced prefix must leave room for that, too.
         said = max((len(each.tokens) for each in self.earlier), default=0)
         room = model.dims.n_text_ctx - MARGIN_TOKENS - len(start) - said
-        prefix = plan.prefix[-room:] if plan.prefix else ()
+        prefix = plan.prefix[-room:] if room > 0 else ()
         tokens = (*start, *prefix)
         return Prompt(
             tokens, sot_index=0, limit=min(said + self.most_tokens, model.dims.n_text_ctx - len(tokens))

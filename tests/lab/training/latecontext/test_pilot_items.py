@@ -12,7 +12,7 @@ from whispertide.lab.evaluation import pilot_items as by_whisper
 from whispertide.lab.evaluation.paper import Outcome, get_paper
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.lab.training.latecontext import pilot_items as items
-from whispertide.lab.training.latecontext.understood import BASE, Heard
+from whispertide.lab.training.latecontext.understood import BASE, CommandResult
 
 NETWORK = str(Path(__file__).parents[4] / "models" / "commands")
 WAITS = {BASE: 0.02, "every 1 s": 0.01, "no collapse": 0.03}
@@ -23,8 +23,8 @@ def command(text: str, intent: str | None = "play_music") -> Utterance:
     return Utterance("u", words, 2.0, lambda: np.zeros(32_000, np.float32), intent=intent)
 
 
-def heard(errors: int, wait_s: float, perplexity: float | None) -> Heard:
-    return Heard(errors, 4, errors == 0, 2.0, wait_s, None if perplexity is None else True, perplexity)
+def heard(errors: int, wait_s: float, perplexity: float | None) -> CommandResult:
+    return CommandResult(errors, 4, errors == 0, 2.0, wait_s, None if perplexity is None else True, perplexity)
 
 
 class FakeRunner:
