@@ -64,9 +64,9 @@ def trainer(folder: Path, **changes: Any) -> DrafterTrainer:
 def test_a_language_is_learned(tmp_path: Path) -> None:
     learning = trainer(tmp_path)
     before = learning.measured()["accepted"]
-    told: list[tuple[str, int, int]] = []
-    assert learning.run(lambda stage, done, total, figures: told.append((stage, done, total)))
-    assert told[-1] == ("training", 120, 120)
+    told: list[int] = []
+    assert learning.run(lambda step, _: told.append(step))
+    assert told[-1] == 120
     weights = learning.result()
     assert weights.report["accepted"] > 3.0 > 2.0 > before
     assert 0 < weights.report["known_share"] <= 1
@@ -100,7 +100,7 @@ def test_what_follows_each_place() -> None:
 
 @pytest.mark.parametrize("wrong", [{"windows": 3}, {"steps": 0}, {"rate": 0.0}, {"known": 0}])
 def test_impossible_options(wrong: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match="expected windows from 40"):
+    with pytest.raises(OptionError, match="expected"):
         replace(OPTIONS, **wrong)
 
 

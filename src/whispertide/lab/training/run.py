@@ -59,7 +59,7 @@ class Run:
     def train(self, progress: Progress, *, workers: int, stop: Callable[[], bool] = lambda: False) -> bool:
         """Go on to the end, or until `stop`; returns whether the end was reached. See `Trainer.run`."""
         pinned = self.trainer.device.type == "cuda"
-        made: Iterator[Batch] = self.batches.after(self.trainer.batches_done, workers, pinned=pinned)
+        made: Iterator[Batch] = self.batches.after(self.trainer.batches_done, len(self.batches), workers, pinned=pinned)
         return self.trainer.run(made, progress, stop)
 
 
