@@ -22,7 +22,7 @@ from whispertide.lab.evaluation.offloading import Both, heard_there
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.speech.noise import to_int16
-from whispertide.lab.training.latecontext.understood import BASE, WAYS, Heard, Score, hear, score
+from whispertide.lab.training.latecontext.understood import BASE, WAYS, CommandResult, Score, hear, score
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
 from whispertide.model.providers import thread_count
@@ -109,17 +109,17 @@ def _by_ways(runner: "Runner", names: Sequence[str]) -> tuple[list[Sentence], di
     return said, {name: score(heard[name]) for name in names}
 
 
-def _heard(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> dict[str, list[Heard]]:
+def _heard(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> dict[str, list[CommandResult]]:
     """All commands by these ways, measured once in a run."""
     name = f"commands on {runner.corpus_name}: {', '.join(names)}"
     return runner.once(name, partial(_hear, runner, said, names))
 
 
-def _hear(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> dict[str, list[Heard]]:
+def _hear(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> dict[str, list[CommandResult]]:
     """Each command by every way before the next one, so that a busy moment hits all."""
     options = EngineOptions(threads=thread_count(runner.setup.engine), precision="fp32")
     model = LateModel.open(Path(runner.models[0]), options)
-    found: dict[str, list[Heard]] = {name: [] for name in names}
+    found: dict[str, list[CommandResult]] = {name: [] for name in names}
     for name in found:
         hear(model, utterance_of(said[0]), WAYS[name])  # once without counting
     for one in by_whisper.watched(runner, "pilots", said):
@@ -164,7 +164,7 @@ def _both(runner: "Runner") -> tuple[list[Both], str]:
     )
 
 
-def _sent(runner: "Runner", said: Sequence[Sentence], here: Sequence[Heard]) -> list[Both]:
+def _sent(runner: "Runner", said: Sequence[Sentence], here: Sequence[CommandResult]) -> list[Both]:
     """Those that had a pilot, heard by the server too."""
     server, found = runner.transcriber(runner.models[-1]), []
     server.warm_up()
