@@ -45,7 +45,7 @@ def written() -> str:
 def test_what_is_whole_has_a_test_of_its_content(item: Item) -> None:
     """Some test calls what makes it."""
     assert re.search(
-        rf"items\.{item.measure.rpartition('.')[2]}\b|import .*{item.measure.rpartition('.')[2]}\b", tests()
+        rf"items\.{item.measure.rpartition('.')[2]}\b|import .*{item.measure.rpartition('.')[2]}\b", written()
     )
 
 
