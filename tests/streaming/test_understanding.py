@@ -195,3 +195,6 @@ def test_the_command_tells_every_utterance_of_a_file(
     assert [line.split()[:2] for line in lines] == [["0.50", "3.39"], ["3.75", "4.83"]]
     asked = CliRunner().invoke(app, ["understand", str(tmp_path / "none.wav"), "--model", str(folder)])
     assert asked.exit_code != 0
+    bundled = CliRunner().invoke(app, ["understand", str(tmp_path / "said.wav")])
+    assert bundled.exit_code == 0, bundled.output
+    assert [line.split()[:2] for line in bundled.stdout.splitlines()] == [["0.50", "3.39"], ["3.75", "4.83"]]

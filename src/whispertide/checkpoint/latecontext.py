@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.atomic import replacing
+from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.checkpoint.safetensors_file import SafetensorsFile, header_of
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OutputError
 from whispertide.types import IntArray
 
@@ -26,6 +28,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 FORMAT = "late-context-1"
 END = "<end>"
 SAMPLES_PER_FRAME = 640  # 40 ms: two convolutions of stride 2 over Whisper's hop of 10 ms
+COMMANDS = BUNDLED_DIR / "understand" / "commands"  # the network that the package brings along
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
@@ -131,14 +134,14 @@ class LateCheckpoint:
 
 def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
     """Write it as a new folder, whole or not at all, weights as fp16. Raises `OutputError`."""
-    from safetensors.numpy import save_file
-
     config = {"format": FORMAT, "dims": asdict(checkpoint.dims), "intents": list(checkpoint.vocabulary.intents)}
     tensors = {name: np.ascontiguousarray(array, np.float16) for name, array in checkpoint.tensors.items()}
     try:
         with replacing(folder) as unfinished:
             unfinished.mkdir(parents=True)
-            save_file(tensors, str(unfinished / "model.safetensors"))
+            shapes = {name: (array.shape, array.dtype) for name, array in tensors.items()}
+            weights = [header_of(shapes, {}), *(array.tobytes() for array in tensors.values())]
+            (unfinished / "model.safetensors").write_bytes(b"".join(weights))
             checkpoint.vocabulary.subwords.save(str(unfinished / "tokenizer.json"))
             text = json.dumps(config | {"report": dict(checkpoint.report)}, indent=2)
             (unfinished / "config.json").write_text(text + "\n", encoding="utf-8")
@@ -147,33 +150,33 @@ def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
 
 
 def load_late(folder: Path) -> LateCheckpoint:
-    """Read such a folder.
+    """Read such a folder; where there is none of that name, "commands" is the network of the package.
 
     Raises `CheckpointNotFoundError` where there is none, `CheckpointError` where it is another or damaged.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
+    folder = COMMANDS if str(folder) == COMMANDS.name and not folder.exists() else folder
     missing = [name for name in _FILES if not (folder / name).is_file()]
     if missing:
         raise CheckpointNotFoundError(
             f"expected a late-contextualisation network in {folder}; it has no {', '.join(missing)}: "
-            "`whispertide train latecontext` makes one"
+            f"`whispertide train latecontext` makes one, and {COMMANDS.name} is in the package"
         )
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         if config.get("format") != FORMAT:
             raise CheckpointError(
-                f"expected a network of `whispertide train latecontext`, such as models/commands: format {FORMAT} in "
+                f"expected a network of `whispertide train latecontext`, such as {COMMANDS.name}: format {FORMAT} in "
                 f"{folder / 'config.json'}; got {config.get('format')!r}"
             )
         dims = LateDims(**config["dims"])
-        tensors = {name: array.astype(np.float32) for name, array in load_file(folder / "model.safetensors").items()}
+        weights = SafetensorsFile(folder / "model.safetensors")
+        tensors = {name: weights.read(name).astype(np.float32) for name in weights.tensors}
         vocabulary = LateVocabulary(Tokenizer.from_file(str(folder / "tokenizer.json")), config["intents"])
     except CheckpointError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{folder} is damaged ({error}); make it again, or copy it again") from error
     except Exception as error:  # `tokenizers` raises nothing more special
         raise CheckpointError(f"{folder / 'tokenizer.json'} is damaged ({error})") from error
