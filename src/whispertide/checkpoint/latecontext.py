@@ -40,6 +40,7 @@ class LateDims:
                 "branchformer" and "conformer", its rivals, have so many layers in all, each with both; "rnnt" has so
                 many of convolution, and a recurrent network for the text. It says the intent last, since it streams
     width       of a frame; `inner` that of the wide parts of a layer
+    attending_inner   of layers of attention alone, where it is another; 0: they have no feed-forward part
     kernel      of the convolutions, in frames; they look back only
     decoding    layers of the decoder
     n_vocab     tokens, the end of text among them; the blank of CTC is one more
@@ -49,6 +50,7 @@ class LateDims:
     width: int = 160
     heads: int = 4
     inner: int = 640
+    attending_inner: int | None = None
     kernel: int = 15
     convolving: int = 6
     attending: int = 3
@@ -62,11 +64,21 @@ class LateDims:
             raise CheckpointError(
                 f"expected kind {', '.join(get_args(Kind))}, sizes from 1 and 2 tokens or more; got {asdict(self)}"
             )
+        if self.attending_inner is not None and (self.attending_inner < 0 or self.kind != "late"):
+            raise CheckpointError(
+                "expected attending_inner from 0, and of the kind late alone; got "
+                f"{self.attending_inner} for {self.kind}"
+            )
         if self.width % self.heads or self.width % 2 or self.inner % 2:
             raise CheckpointError(
                 "expected an even width that the heads divide, and an even inner width; got "
                 f"{self.width}, {self.heads} and {self.inner}"
             )
+
+    @property
+    def after_attention(self) -> int:
+        """The inner width of the feed-forward part that follows attention; 0: there is none."""
+        return self.inner if self.attending_inner is None else self.attending_inner
 
     @property
     def layers(self) -> int:

@@ -30,6 +30,10 @@ def latecontext(
     ] = "late",
     convolving: Annotated[int, typer.Option("--convolving", min=0, help="Layers of convolution alone.")] = 6,
     attending: Annotated[int, typer.Option("--attending", min=1, help="Layers of attention after them.")] = 3,
+    attending_inner: Annotated[
+        int | None,
+        typer.Option("--attending-inner", min=0, help="Inner width of these; 0: attention alone. Default: 4 widths."),
+    ] = None,
     width: Annotated[int, typer.Option("--width", min=8, help="Of a frame.")] = 160,
     steps: StepsOption = None,
     minutes: MinutesOption = None,
@@ -51,7 +55,14 @@ def latecontext(
 
     check_new(output, "for the network")
     known = None if start is None else load_late(start)
-    new = LateDims(kind=kind, convolving=convolving, attending=attending, width=width, inner=4 * width)
+    new = LateDims(
+        kind=kind,
+        convolving=convolving,
+        attending=attending,
+        attending_inner=attending_inner,
+        width=width,
+        inner=4 * width,
+    )
     dims, aligned = (new, _ALIGNED) if known is None else (known.dims, 0.0)
     updates = steps or (_UPDATES if minutes is None else 10**6)
     options = LateOptions(dims=dims, steps=updates, minutes=minutes, rate=rate, seed=seed, aligned=aligned)
