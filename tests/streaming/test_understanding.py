@@ -122,6 +122,25 @@ def test_what_a_pilot_adds_is_limited(model: LateModel, monkeypatch: pytest.Monk
     assert final[0] == HybridOptions().longest
 
 
+def test_at_a_pause_it_is_searched_as_at_the_end(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the start and with all hypotheses. The end goes by what that finds."""
+    asked: list[tuple[HybridOptions, Found | None]] = []
+    found: list[Found] = []
+
+    def noted(scores: Any, scorer: Any, options: HybridOptions, pilot: Any, **more: Any) -> Found:
+        asked.append((options, pilot))
+        found.append(hybrid_search(scores, scorer, options, pilot, **more))
+        return found[-1]
+
+    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", noted)
+    monkeypatch.setattr("whispertide.streaming.understanding.with_best_first", lambda found, *_: found)
+    stream = Understanding(model, gate=Told(), pilots=Pilots(every_s=5.0, pause_s=0.09, beam=2), search=SEARCH)
+    assert [each.end for each in stream.push(STREAM[:56_000])] == [32_000, 53_760, 54_272]
+    assert [options == SEARCH for options, _ in asked] == [False, True, True]
+    assert asked[1][1] is None
+    assert asked[2][1] is found[1]
+
+
 @pytest.mark.parametrize(("again", "times"), [(True, 1), (False, 2)])
 def test_an_intent_is_decided_again_where_the_words_are_others(
     model: LateModel, monkeypatch: pytest.MonkeyPatch, again: bool, times: int
@@ -130,7 +149,7 @@ def test_an_intent_is_decided_again_where_the_words_are_others(
     intent, word = 1, len(model.checkpoint.vocabulary.intents) + 3
 
     def found(scores: Any, scorer: Any, options: HybridOptions, pilot: Any, given: int) -> Found:
-        assert given == (pilot is not None), "the pilot's intent is taken unasked"
+        assert given == (pilot is not None), "at the end the pilot's intent is taken unasked"
         tokens = (intent, word if again or pilot is None else word + 1)
         return replace(hybrid_search(scores, scorer, options), best=Hypothesis(tokens, (-1.0, -1.0), -2.0))
 

@@ -2,9 +2,9 @@
 
 The layers that stream run as audio arrives. From 1.5 s on a pilot decodes what there is so far, each going by the one
 before, and says what it thinks. At the end of speech the whole is decoded, going by the last pilot. (Pilot inference,
-sections 4 and 5; ALGORITHMS G.) A pause may be that end: so one pilot hears it (ours), while the voice gate waits for
-somebody to go on. All of it is counted in samples, so the portions in which audio comes change nothing but when it is
-said.
+sections 4 and 5; ALGORITHMS G.) A pause may be that end: so a pilot searches as at the end (ours), while the voice gate
+waits for somebody to go on. All of it is counted in samples, so the portions in which audio comes change nothing but
+when it is said.
 """
 
 import time
@@ -33,7 +33,7 @@ class Pilots:
     first_s   of an utterance before the first
     every_s   seconds from one to the next; 0: there are none at all
     pause_s   seconds of silence that another one follows, the last before somebody speaks again; 0: none
-    beam      hypotheses
+    beam      hypotheses; at a pause as many as at the end
     tokens    that one adds to what the one before found, at most
     """
 
@@ -186,21 +186,29 @@ class Understanding:
             at = utterance.next_pilot
             utterance.next_pilot += to_samples(self.pilots.every_s)
             if not utterance.rests:
-                said.append(self._pilot(utterance, at))
+                said.append(self._pilot(utterance, at, self._shorter(utterance)))
         return said
 
     def _at_a_pause(self, utterance: _Utterance, until: int) -> list[Understood]:
-        """The pilot of a pause that is as long as that now."""
-        rests = self.gate.quiet >= to_samples(self.pilots.pause_s)
-        begins, utterance.rests = rests and not utterance.rests, rests and self.pilots.pause_s > 0
-        return [self._pilot(utterance, until)] if begins and self.pilots.pause_s and self.pilots.every_s else []
+        """The pilot of a pause that is as long as that now. It searches as at the end, and without what was guessed
+        before: nobody waits for it, and what it finds is what the end is going to follow.
+        """
+        rests = 0 < to_samples(self.pilots.pause_s) <= self.gate.quiet
+        begins, utterance.rests = rests and not utterance.rests, rests
+        if not begins or not self.pilots.every_s:
+            return []
+        utterance.found = None
+        return [self._pilot(utterance, until, self.search)]
 
-    def _pilot(self, utterance: _Utterance, until: int) -> Understood:
-        began = time.perf_counter()
-        self._ingest(utterance, until)
+    def _shorter(self, utterance: _Utterance) -> HybridOptions:
+        """How a pilot searches that is not at a pause."""
         known = len(utterance.found.best.tokens) if utterance.found else 0
         longest = min(known + self.pilots.tokens, self.search.longest)
-        options = replace(self.search, beam=self.pilots.beam, longest=longest)
+        return replace(self.search, beam=self.pilots.beam, longest=longest)
+
+    def _pilot(self, utterance: _Utterance, until: int, options: HybridOptions) -> Understood:
+        began = time.perf_counter()
+        self._ingest(utterance, until)
         return self._decoded(utterance, until, options, began, final=False)
 
     def _final(self, utterance: _Utterance, until: int, began: float) -> Understood:
@@ -214,10 +222,10 @@ class Understanding:
         scores: Sums = context.ctc.astype("float64")
         scorer, vocabulary = _Scorer(self.model, context), self.model.checkpoint.vocabulary
         pilot, intents = utterance.found, vocabulary.intent_tokens
-        # Which intent it is, is decided when the words are known. So the search takes the pilot's, which stands where
-        # the words are the pilot's, too.
+        # Which intent it is, is decided when the words are known. So the last search takes the pilot's, which stands
+        # where the words are the pilot's, too.
         named = pilot is not None and bool(np.isin(pilot.best.tokens[:1], intents).any())
-        found = hybrid_search(scores, scorer, options, pilot, given=int(named))
+        found = hybrid_search(scores, scorer, options, pilot, given=int(named and final))
         if not named or pilot is None or found.best.tokens != pilot.best.tokens:
             found = with_best_first(found, scores, scorer, intents, options)
         utterance.found, best = found, found.best
