@@ -177,15 +177,13 @@ def test_ctc_is_asked_about_as_many_tokens_with_a_leap_and_with_a_pilot(monkeypa
     assert set(asked) == {HybridOptions().likely} == {7}
 
 
-def test_a_search_that_is_cancelled_gives_the_best_of_what_there_is() -> None:
+@pytest.mark.parametrize("longest", [1, 2])
+def test_a_search_that_is_cut_off_gives_the_best_of_what_there_is(longest: int) -> None:
     ctc, pairs = sure_of_three()
-    for length in (1, 2):
-        answers = iter([*[False] * (length - 1), True])
-        found = hybrid_search(ctc, pairs, HybridOptions(), cancelled=lambda answers=answers: next(answers))  # type: ignore[misc]
-        assert found.runs == length
-        assert found.best.tokens == (2, 1, 3)[:length]
-        assert not found.best.ended
-        assert len(found.sums) == length
+    found = hybrid_search(ctc, pairs, HybridOptions(longest=longest))
+    assert found.best.tokens == (2, 1, 3)[:longest]
+    assert not found.best.ended
+    assert len(found.sums) == found.runs == longest
 
 
 def test_a_text_ends_where_the_pilots_pace_says() -> None:

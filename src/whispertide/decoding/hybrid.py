@@ -11,7 +11,7 @@ audio, and of networks only that they score rows of tokens.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
@@ -143,10 +143,6 @@ class _Beam:
     sums: dict[tuple[int, ...], Prefixes] = field(default_factory=dict)
 
 
-def _never() -> bool:
-    return False
-
-
 def hybrid_search(
     scores: Sums,
     scorer: Scorer[S],
@@ -154,12 +150,11 @@ def hybrid_search(
     pilot: Found | None = None,
     *,
     given: int = 0,
-    cancelled: Callable[[], bool] = _never,
 ) -> Found:
     """The best text over CTC's log probabilities `scores` [frames, tokens + 1] and the decoder.
 
-    given      while it follows the pilot, so many of its first tokens are taken as they are
-    cancelled  asked after each token: True ends the search with the best of what there is
+    given: so many of the pilot's first tokens are taken as they are, where it is followed at all. A search that is cut
+    off by `longest` gives the best of what has ended and what has not.
     """
     follows = pilot is not None and options.collapse
     beam = _Beam([Hypothesis((), (), 0.0)], empty(scores), follows)
@@ -178,7 +173,7 @@ def hybrid_search(
         first = first if len(first) else decoded[0]
         parents = _step(beam, scores, decoded, options, pilot, given=length <= given)
         over = not beam.going or _over(beam, length, _foreseen(len(scores), options, pilot))
-        if over or cancelled():
+        if over:
             break
         state = state.rows(parents)
         last = beam.prefixes.last
