@@ -20,14 +20,14 @@ import numpy as np
 from whispertide.cli.progress import counting
 from whispertide.lab.evaluation.bootstrap import paired
 from whispertide.lab.evaluation.page import Table, markdown_table
-from whispertide.lab.training.latecontext.understood import BASE, WAYS, Heard, hear, score
+from whispertide.lab.training.latecontext.understood import BASE, WAYS, CommandResult, hear, score
 from whispertide.lab.training.shards import Shards, open_shards
 from whispertide.model.latecontext import LateModel
 
 
-def measure(model: LateModel, commands: Shards, ways: Sequence[str]) -> dict[str, list[Heard]]:
+def measure(model: LateModel, commands: Shards, ways: Sequence[str]) -> dict[str, list[CommandResult]]:
     """Every command by every way."""
-    found: dict[str, list[Heard]] = {name: [] for name in ways}
+    found: dict[str, list[CommandResult]] = {name: [] for name in ways}
     for name in ways:
         hear(model, commands[0], WAYS[name])  # once without counting
     with counting("commands") as advance:
@@ -38,7 +38,7 @@ def measure(model: LateModel, commands: Shards, ways: Sequence[str]) -> dict[str
     return found
 
 
-def table(found: Mapping[str, Sequence[Heard]]) -> Table:
+def table(found: Mapping[str, Sequence[CommandResult]]) -> Table:
     """A row for each way."""
     base = score(found[BASE])
     rows = []

@@ -39,7 +39,7 @@ def searched(
     script: Script, earlier: Sequence[Scored] = (), beam: int = 1, last: int = 2, rule: Rule = "either"
 ) -> tuple[SearchResult, StableSearch, ScriptedDecoder]:
     decoder = ScriptedDecoder(script)
-    search = StableSearch(PROMPT, RULES, Beam(beam, 1 / beam), earlier, last=last, rule=rule)
+    search = StableSearch(PROMPT, RULES, Beam(beam), earlier, last=last, rule=rule)
     return run_search(search, decoder), search, decoder
 
 
@@ -60,12 +60,12 @@ def at_odds(tokens: Sequence[int], script: Script, by: float = 0.0) -> Scored:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 100_000), beam=st.integers(1, 4))
-def test_without_earlier_text_it_is_the_plain_search(seed: int, beam: int) -> None:
+def test_without_earlier_text_it_is_the_plain_search_which_ends_sooner(seed: int, beam: int) -> None:
     script = random_script(seed, eot_bonus=2.0)
-    plain = run_search(TokenSearch(PROMPT, RULES, Beam(beam, 1 / beam)), ScriptedDecoder(script))
+    plain = run_search(TokenSearch(PROMPT, RULES, Beam(beam), length_penalty=0.0), ScriptedDecoder(script))
     found, _, _ = searched(script, beam=beam)
     assert found.best.tokens == plain.best.tokens
-    assert found.steps == plain.steps
+    assert found.steps.runs <= plain.steps.runs
 
 
 @settings(max_examples=60, deadline=None)
@@ -172,13 +172,36 @@ def test_a_wide_beam_finds_what_exhaustive_search_finds(seed: int) -> None:
     assert found.best.tokens == exhaustive(script, [each.tokens for each in earlier], 2, range(3))
 
 
-def test_all_hypotheses_are_cut_where_the_first_gets_unstable() -> None:
+def test_all_hypotheses_are_cut_where_the_best_gets_unstable() -> None:
     script = telling(PROMPT.tokens, [1, 2, 3, 9])
-    earlier = [Scored((1, 2, 3), (0.0, 0.0, 0.0)), Scored((1, 2, 4), (0.0, 0.0, 0.0))]
+    earlier = [Scored((1, 2, 4), (0.0, 0.0, 0.0)), Scored((1, 2, 3), (-9.0, -9.0, -9.0))]
     found, search, decoder = searched(script, earlier, beam=2, rule="both")
     assert search.unwound >= 1
     assert decoder.requests[0].tokens.shape[0] == 2
     assert found.best.tokens == (1, 2, 3, 9)
+
+
+def test_the_best_is_not_cut_where_another_gets_unstable() -> None:
+    script = telling(PROMPT.tokens, [1, 2, 3, 9])
+    earlier = [Scored((1, 2, 3), (-9.0, -9.0, -9.0)), Scored((1, 2, 4), (0.0, 0.0, 0.0))]
+    found, search, decoder = searched(script, earlier, beam=2, rule="both")
+    assert (search.unwound, found.best.tokens) == (0, (1, 2, 3, 9))
+    assert decoder.requests[0].tokens.shape[0] == 2
+
+
+def test_a_beam_does_not_end_with_an_end_that_is_not_the_likeliest() -> None:
+    """The end of the text is the second best at first, and three words come after the best."""
+
+    def script(seen: tuple[int, ...]) -> FloatArray:
+        said = len(seen) - len(PROMPT.tokens)
+        logits = one_hot(said + 1 if said < 3 else EOT).copy()
+        if not said:
+            logits[EOT] = logits.max() - 0.5
+        return logits
+
+    found, _, decoder = searched(script, beam=3)
+    assert found.best.tokens == (1, 2, 3)
+    assert len(decoder.requests) == 4  # and no longer than until the best has ended
 
 
 def test_what_a_cut_made_equal_is_one_hypothesis() -> None:
@@ -193,11 +216,11 @@ def test_what_a_cut_made_equal_is_one_hypothesis() -> None:
     assert set(starts) <= {(1, 2), (1, 5)}
 
 
-def test_hypotheses_of_different_length_are_cut_to_the_shortest() -> None:
+def test_hypotheses_are_cut_to_the_length_of_the_best_and_shorter_ones_go() -> None:
     script = telling(PROMPT.tokens, [1, 2, 3])
-    earlier = [Scored((1, 2, 3), (0.0,) * 3), Scored((1, 2), (0.0,) * 2)]
-    found, _, decoder = searched(script, earlier, beam=2)
-    assert decoder.requests[0].tokens.shape == (1, len(PROMPT.tokens) + 2)
+    earlier = [Scored((1, 2), (0.0,) * 2), Scored((1, 4, 3), (0.0,) * 3), Scored((1,), (0.0,))]
+    found, _, decoder = searched(script, earlier, beam=3)
+    assert decoder.requests[0].tokens.tolist() == [[*PROMPT.tokens, 1, 2], [*PROMPT.tokens, 1, 4]]
     assert found.best.tokens == (1, 2, 3)
 
 
@@ -209,7 +232,7 @@ def test_the_cache_follows_the_hypotheses(seed: int, beam: int, rule: Rule) -> N
     first, _, _ = searched(before, beam=beam)
     earlier = [Scored.of(each) for each in (first.best, *first.others)]
     found, search, _ = searched(script, earlier, beam=beam, rule=rule)
-    keep = min(len(each.tokens) for each in earlier) - search.unwound
+    keep = len(earlier[0].tokens) - search.unwound
     for each in (found.best, *found.others):
         expected = [logprob(script, each.tokens[:place], token) for place, token in enumerate(each.tokens)]
         assert each.logprobs[keep:] == pytest.approx(expected[keep:], abs=1e-4)

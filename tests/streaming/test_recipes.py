@@ -27,19 +27,20 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "schedule": "fixed", "step_s": 1.0, "framing": "pad30", "search": "beam", "beam": 5,
         "policy": "local-agreement", "agreement": 2, "trim": "segment", "trim_s": 15.0, "prompt_chars": 200,
         "compare": "normalised", "boundary": "align", "reread": True, "no_speech": 0.9, "hard_cap_s": 28.0,
-        "doubt": 0.0, "loop_guard": True,
+        "least_probability": 0.0, "loop_guard": True,
     },
     "whisperflow": {
         "schedule": "best-effort", "step_s": 0.1, "framing": "hush", "hush_s": 0.5, "search": "pruned", "beam": 5,
         "align": "time", "recover": True, "follows": "heard", "policy": "local-agreement", "agreement": 2,
-        "reread": False, "doubt": 0.8, "settle_s": 0.6, "trim": "segment", "trim_s": 15.0, "hard_cap_s": 28.0,
+        "reread": False, "least_probability": 0.8, "settle_s": 0.6, "trim": "segment", "trim_s": 15.0,
+        "hard_cap_s": 28.0,
     },
     "simulstreaming": {
         "schedule": "fixed", "step_s": 1.2, "framing": "pad30", "search": "greedy", "policy": "align-att",
         "margin_s": 0.5, "margin_last_s": 0.08, "rewind_s": 4.0, "truncate": "none", "memory": "segments",
         "must_speak": True, "context_tokens": 400, "static_prompt": True, "word_times": "attended", "hard_cap_s": 30.0,
         "no_speech": 0.5, "backward_s": 0.0, "attention_floor": 0.0, "beyond": 0, "rescue_logprob": 0.0, "shed_s": 0.0,
-        "doubt": 0.0, "shift_guard": False,
+        "shift_guard": False,
     },
     "npusper": {
         "schedule": "fixed", "step_s": 2.0, "framing": "bare", "search": "greedy", "policy": "grounded",
@@ -49,8 +50,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     },
     "whisperrt": {
         "schedule": "fixed", "step_s": 0.1, "framing": "blocks", "block_s": 0.1, "first_s": 0.6, "search": "greedy",
-        "policy": "stable", "confirm_s": 0.3, "rescored": 2, "holds": "either", "most_tokens": 28, "stream_s": 12.0,
-        "stuck_s": 2.0, "carry": 2, "loop_guard": True,
+        "policy": "stable", "confirm_s": 0.15, "rescored": 2, "holds": "either", "most_tokens": 28, "stream_s": 12.0,
+        "stuck_s": 2.0, "carry": 2, "loop_guard": True, "vad_pause_s": 0.2,
     },
     "whisperkit": {
         "schedule": "fixed", "step_s": 1.0, "framing": "pad30", "search": "greedy", "policy": "held-agreement",
@@ -66,7 +67,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "schedule": "adaptive", "step_s": 0.4, "pending_step_s": 0.15, "longest_step_s": 2.0, "framing": "auto",
         "search": "verified",
         "beam": 1, "policy": "align-att", "margin_s": 0.24, "margin_last_s": 0.04, "rewind_s": 2.0, "backward_s": 0.06,
-        "attention_floor": 0.1, "truncate": "near-end", "hold_s": 0.5, "doubt": 0.5, "settle_s": 1.0,
+        "attention_floor": 0.1, "truncate": "last-word", "settle_s": 1.0,
         "memory": "words", "window_s": 5.0, "carry": 2, "context_tokens": 60, "beyond": 12, "rescue_logprob": -1.0,
         "rescue_beam": 5, "silence_s": 1.0, "shed_s": 1.5, "hard_cap_s": 20.0, "shift_guard": False,
         "must_speak": False, "no_speech": 0.9,

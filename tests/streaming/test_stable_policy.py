@@ -171,7 +171,7 @@ def test_a_full_stream_begins_again_with_the_last_confirmed_words() -> None:
     plan = play.plan(4.2)
     assert plan.prefix == (6, 7)  # "w6" begins at 3.0
     assert plan.window.start == commit.keep_from == round(2.9 * S)
-    assert play.hearing(4.2).earlier == ()
+    assert play.hearing(4.2).earlier == (scored(),)
     assert play.policy.limit(play.state) == plan.window.start + 6 * S
 
 
@@ -180,12 +180,21 @@ def test_a_full_stream_in_which_nothing_is_certain_is_confirmed_in_part() -> Non
     words = [word(f"w{n}", 0.5 * n, 0.5 * n + 0.4, n) for n in range(8)]
     confirmed, guess = play.round(4.1, *words)
     plan = play.plan(4.2)
-    assert (guess, play.hearing(4.2).earlier) == ([], ())
     assert plan.window.start >= 2 * S  # there is room
     after = [texts([item.word])[0] for item in words if item.start >= plan.window.start]
     carried = [f"w{token}" for token in plan.prefix]
-    assert after[: len(carried)] == carried
-    assert [*confirmed, *after[len(carried) :]] == texts(item.word for item in words)  # nothing is lost or said twice
+    assert after == [*carried, *guess]
+    assert [*confirmed, *guess] == texts(item.word for item in words)  # nothing is lost or said twice
+
+
+def test_a_full_stream_keeps_what_is_guessed_after_the_words_that_it_begins_with() -> None:
+    play = Play(stream_s=6.0, confirm_s=0.3, carry=2)
+    play.round(3.8, *(word(f"w{n}", 0.5 * n, 0.5 * n + 0.4, n) for n in range(7)))
+    stop = word(".", 3.6, 3.6, 70)
+    assert play.round(4.1, *(word(f"w{n}", 0.5 * n, 0.5 * n + 0.4, n) for n in range(7)), stop)[1] == ["."]
+    assert play.state.start == round(2.4 * S)
+    assert (play.plan(4.2).prefix, play.hearing(4.2).earlier) == ((5, 6), (scored(stop),))
+    assert play.round(4.4, stop) == (["."], [])
 
 
 def test_a_full_stream_that_heard_nothing_makes_room() -> None:
@@ -197,15 +206,31 @@ def test_a_full_stream_that_heard_nothing_makes_room() -> None:
         assert play.state.start % 320 == 0
 
 
-def test_a_stream_that_says_nothing_any_more_begins_anew_after_the_last_word() -> None:
+def test_a_stream_that_says_nothing_any_more_begins_anew_with_its_last_words() -> None:
     play = Play(confirm_s=0.0, stuck_s=2.0)
-    assert play.round(2.0, ONE) == (["one"], [])
-    assert play.round(2.4) == ([], [])
-    assert (play.state.start, play.plan(2.5).prefix) == (0, (11,))
-    assert play.round(2.6) == ([], [])
-    assert (play.state.start, play.plan(2.7).prefix) == (round(0.5 * S), ())
-    assert play.round(9.0) == ([], []), "nothing was said since"
-    assert play.state.start == round(0.5 * S)
+    assert play.round(2.0, ONE, TWO) == (["one", "two"], [])
+    assert play.round(2.9) == ([], [])
+    assert (play.state.start, play.plan(2.9).prefix) == (0, (11, 12, 13))
+    assert play.round(3.1) == ([], [])
+    assert (play.state.start, play.plan(3.2).prefix) == (round(0.1 * S), (11, 12, 13)), "neither is said again"
+    assert play.hearing(3.2).earlier == ()
+
+
+def test_where_the_last_words_do_not_help_a_stream_begins_with_what_is_newest() -> None:
+    play = Play(confirm_s=0.0, stuck_s=2.0)
+    play.round(2.0, ONE, TWO)
+    play.round(3.1)
+    assert play.round(5.0) == ([], [])
+    assert play.state.start == round(0.1 * S), "what began last has not had its time yet"
+    for end in (5.2, 7.3, 9.4):
+        assert play.round(end) == ([], [])
+        assert (play.state.start, play.plan(end).prefix) == (round((end - 2) * S) // 320 * 320, ())
+    assert play.round(10.0, word("four", 8.9, 9.3, 15)) == (["four"], [])
+    assert play.round(11.5) == ([], [])
+    assert play.plan(11.5).prefix == (15,)
+
+
+def test_a_stream_is_never_begun_anew_where_that_is_switched_off() -> None:
     patient = Play(confirm_s=0.0, stuck_s=0.0)
     patient.round(2.0, ONE)
     patient.round(9.0)

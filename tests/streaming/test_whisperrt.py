@@ -17,17 +17,22 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import merged
+from whispertide.decoding.stable import Scored
 from whispertide.errors import CheckpointNotFoundError, OptionError
-from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
+from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats, SpeechStart
+from whispertide.lab.speech.noise import KINDS
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
+from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.recipes import get_recipe, make_gate
+from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.schedule import Recorded
-from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
+from whispertide.streaming.stable_beam import MARGIN_TOKENS, StableBeam
+from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
 SECONDS = 8
 STEP = SAMPLE_RATE // 2
@@ -170,6 +175,46 @@ def test_silence_says_nothing() -> None:
     assert not [event for event in events if isinstance(event, Confirmed)]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("vad", [True, False])
+def test_sounds_without_words_say_nothing(vad: bool) -> None:
+    """Of each kind of the corpus without speech; the voice gate lets some of them through."""
+    dice = np.random.RandomState(5)
+    recipe = RECIPE.replace(vad=vad)
+    heard = {}
+    for kind, make in KINDS.items():
+        sound = np.asarray(0.3 * make(3 * SAMPLE_RATE, dice), np.float32)
+        stream = Session(recipe, executor(recipe), make_gate(recipe))
+        play(stream, sound)
+        heard[kind] = said(stream)
+    assert {kind for kind, text in heard.items() if text} == set(), heard
+
+
+def test_the_first_block_is_filled_from_before_the_speech(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as the gate hears speech there is enough to encode; without a pre-roll 600 ms must come first."""
+    pause = np.zeros(SAMPLE_RATE, np.float32)
+    audio = np.concatenate([pause, speech()[: 2 * SAMPLE_RATE]])
+    first: dict[float, tuple[int, int]] = {}
+    encode = nano().causal.encode
+    for pre_roll in (1.0, 0.0):
+        recipe = RECIPE.replace(vad=True, vad_pre_roll_s=pre_roll, step_s=0.1)
+        stream = Session(recipe, executor(recipe), make_gate(recipe))
+
+        def note(mel: FloatArray, *, pre_roll: float = pre_roll, stream: Session = stream, **options: Any) -> Encoded:
+            encoded = encode(mel, **options)
+            assert encoded.state is not None
+            first.setdefault(pre_roll, (stream.received, encoded.state.frames * FRAME_SAMPLES))
+            return encoded
+
+        monkeypatch.setattr(nano().causal, "encode", note)
+        events = play(stream, audio, [SAMPLE_RATE // 20])
+        began = next(event for event in events if isinstance(event, SpeechStart))
+        assert first[pre_roll][0] - began.at <= SAMPLE_RATE // 5 or not pre_roll
+        assert len(said(stream).split()) >= 2
+    assert first[0.0][0] - first[1.0][0] >= 0.3 * SAMPLE_RATE
+    assert first[1.0][1] >= 0.6 * SAMPLE_RATE
+
+
 def test_less_than_a_block_and_nothing_at_all() -> None:
     for length in (0, 1, 200, 5_000):
         assert isinstance(play(session(), speech()[:length])[-1], End)
@@ -207,8 +252,23 @@ def test_blocks_of_other_lengths_are_refused(name: str, value: float) -> None:
         RECIPE.replace(**{name: value})
 
 
+def test_another_first_block_than_the_adapter_was_trained_with_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"expected first_s=0\.6, the first block .* got 0\.8: choose that"):
+        make_executor(nano(), RECIPE.replace(first_s=0.8))
+    make_executor(nano(), RECIPE.replace(block_s=1.0))  # the first is a block at least, as in training
+
+
+def test_a_prefix_for_which_the_text_has_no_room_is_left_out() -> None:
+    """A guess that is nearly as long as the context; all of the prefix and it would not fit."""
+    context = nano().dims.n_text_ctx
+    guess = Scored((11,) * (context - MARGIN_TOKENS - 2), (-1.0,) * (context - MARGIN_TOKENS - 2))
+    plan = RoundPlan(0, Span(0, 16_000), StableBeam((guess,)), prefix=(7, 8, 9))
+    prompt, prefix = StableBeam((guess,))._prompt(Equipment(nano(), RECIPE.framing), plan, DecodeOptions(), None)
+    assert (prefix, len(prompt.tokens) + len(guess.tokens) <= context) == ((), True)
+
+
 def test_an_adapter_for_one_length_refuses_another() -> None:
-    adapter = replace(CausalAdapter.beside(nano().checkpoint), block=5)
+    adapter = replace(CausalAdapter.of_checkpoint(nano().checkpoint), block=5)
     fixed = WhisperModel(nano().checkpoint, nano().engine)
     fixed.causal = WhisperModel(merged(nano().checkpoint, adapter), nano().engine)
     make_executor(fixed, RECIPE.replace(block_s=0.1))

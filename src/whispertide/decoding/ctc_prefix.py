@@ -62,6 +62,7 @@ def longer_totals(scores: Sums, prefixes: Prefixes, tokens: IntArray) -> Sums:
     again = (tokens == prefixes.last[:, None])[..., None]
     before = np.where(again, prefixes.in_blank[:, None], either)  # where a token comes again, a blank lies between
     said = scores.T[tokens]  # [n, k, frames]
+    # Each frame in which the token may begin counts; paths that stay in it were counted where they began.
     begins = before[..., first - 1 : -1] + said[..., first:]
     if prefixes.length == 0:
         begins = np.concatenate([said[..., :1], begins], axis=-1)

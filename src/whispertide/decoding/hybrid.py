@@ -70,7 +70,7 @@ class HybridOptions:
     collapse: bool = True
     cap: bool = True
     leap: bool = True
-    spare: int = 5
+    spare: int = 5  # C in the paper
     overlap: float = 0.8
 
     def __post_init__(self) -> None:
@@ -85,6 +85,7 @@ class HybridOptions:
     @property
     def likely(self) -> int:
         """Next tokens of a hypothesis that CTC is asked about."""
+        # CTC is asked about no others: its sums over all frames are dear. 7 with a beam of 5, as in the paper.
         return max(2, math.floor(1.5 * self.beam))
 
     def weighed(self, said: Sums, heard: Sums) -> Sums:
@@ -229,7 +230,7 @@ def _step(
         if forced.scores[0, 1] > -math.inf:
             beam.follows, found, places = True, forced, [(0, 1)]
     known = None
-    if beam.follows and pilot:
+    if beam.follows and pilot:  # beam collapse: while the best hypothesis says what the pilot said, no other is kept
         places = places[:1]
         known = pilot.sums[length] if options.leap and length < len(pilot.sums) else None
     return _keep(beam, scores, found, places, known, math.floor(options.overlap * pilot.frames) if pilot else 0)

@@ -2,8 +2,9 @@
 
 First the newest tokens of every earlier hypothesis are scored again, with the audio that has come since. One is stable
 where it is still among the best of its place, or no less likely than before. All hypotheses are cut where the first
-unstable token stands, and from there it is an ordinary search: greedy with one row, else a beam. So what is new is as
-good as that search can make it with the audio so far, given the tokens in front of the newest ones.
+unstable token of the best stands, and from there it is an ordinary search: greedy with one row, else a beam. So what is
+new is as good as that search can make it with the audio so far, given the tokens in front of the newest ones. A beam
+ends when a hypothesis has ended that is likelier than all that go on: the first that ends is often a bad one.
 
 The whole text is fed anew, because what a cache would hold was computed with less audio. That is one run, and exact.
 Source: WhisperRT (arXiv 2508.12301). Its code compares raw logits, which mean nothing from one run to the next, and
@@ -51,7 +52,8 @@ class Scored:
 class StableSearch(TokenSearch):
     """Goes on from `earlier` hypotheses, of which the `last` tokens are scored again by `rule`.
 
-    Without any it is the search that `accept` makes. Hypotheses of different length are cut to that of the shortest.
+    Without any it is the search that `accept` makes. The first of `earlier` is the best: of the others those take part
+    that are as long and as stable.
     """
 
     def __init__(
@@ -65,9 +67,10 @@ class StableSearch(TokenSearch):
         rule: Rule = "either",
         guards: Sequence[Guard] = (),
     ) -> None:
-        super().__init__(prompt, rules, accept, guards=guards)
-        length = min((len(each.tokens) for each in earlier), default=0)
-        unique = {each.tokens[:length]: each.cut(length) for each in reversed(earlier)}  # the first of equals stays
+        super().__init__(prompt, rules, accept, guards=guards, length_penalty=0.0)  # ranked by their likelihood
+        length = len(earlier[0].tokens) if earlier else 0
+        long = [each for each in earlier if len(each.tokens) >= length]
+        unique = {each.tokens[:length]: each.cut(length) for each in reversed(long)}  # the first of equals stays
         self._earlier = tuple(unique.values())[::-1]
         self._length = length
         self._last = min(last, length)
@@ -91,12 +94,14 @@ class StableSearch(TokenSearch):
         self._no_speech_prob = no_speech(output, self._rules)
         self._steps += Steps.run(len(self._earlier))
         again = [self._following(output, place, self._earlier).logprobs() for place in range(self._last)]
-        stable = min(self._stable(row, again) for row in range(len(self._earlier)))
+        held = [self._stable(row, again) for row in range(len(self._earlier))]
+        # The rows of one run are of one length: only the best hypothesis says how long, others are cut to it or dropped.
+        stable = held[0]
         self.unwound = self._last - stable
-        cut = [self._cut(row, stable, again) for row in range(len(self._earlier))]
+        cut = {row: self._cut(row, stable, again) for row in range(len(held)) if held[row] >= stable}
         fed = len(self._prompt.tokens) + len(cut[0].tokens)
         # What only a token that is gone told apart is one hypothesis now.
-        kept = [row for row, each in enumerate(cut) if each.tokens not in [other.tokens for other in cut[:row]]]
+        kept = sorted({each.tokens: row for row, each in reversed(cut.items())}.values())
         self._live = [cut[row] for row in kept]
         logits = required(output.logits, "logits")[kept]
         attention = None if output.attention is None else output.attention[:, kept, :fed]
@@ -104,6 +109,13 @@ class StableSearch(TokenSearch):
         self._extend(following, attention)
         self._live = [replace(each, parent=kept[each.parent]) for each in self._live]
         return Verdict(stop=self._is_over(), keep=fed)
+
+    def _is_over(self) -> bool:
+        """Also when what has ended is likelier than all that goes on, which cannot get likelier."""
+        if super()._is_over():
+            return True
+        ended = max((each.sum_logprob for each in self._finished), default=-np.inf)
+        return ended >= max(each.total for each in self._live)
 
     def _following(self, output: DecodeOutput, place: int, rows: Sequence[Scored]) -> Distribution:
         """What follows the tokens up to a place among the last."""
@@ -117,6 +129,7 @@ class StableSearch(TokenSearch):
         for place, logprobs in enumerate(again):
             token, before = earlier.tokens[first + place], earlier.logprobs[first + place]
             is_best = token in best(logprobs[row : row + 1], self._accept.rows)[0]
+            # Log-probabilities; the published code compares logits, which are not normalised.
             has_not_fallen = logprobs[row, token] >= before
             holds = {"either": is_best or has_not_fallen, "both": is_best and has_not_fallen, "best": is_best}
             if not holds[self._rule]:

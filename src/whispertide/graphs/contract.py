@@ -36,5 +36,5 @@ class GraphKind:
 
 ENCODER = GraphKind("encoder.onnx", "encoder", 3)  # attends everywhere
 ENCODER_MASKED = GraphKind("encoder-masked.onnx", "encoder", 3)  # takes an attention bias
-ENCODER_INCREMENTAL = GraphKind("encoder-incremental.onnx", "incremental", 1)  # a stream, each frame once
+ENCODER_INCREMENTAL = GraphKind("encoder-incremental.onnx", "incremental", 2)  # a stream, each frame once
 DECODER = GraphKind("decoder.onnx", "decoder", 4)  # for every use

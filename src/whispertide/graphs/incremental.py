@@ -7,11 +7,12 @@ in as keys and values, what it adds comes out.
                     padded with zeros, as at the edge of a window
     positions       [frames]                     rows of the position table
     attention_bias  [1, 1, frames, past + frames]   0 or a large negative number
-    past_k.<l>      [1, heads, past, 64]         of the frames before; what the bias hides may hold anything finite
-    past_v.<l>
+    past_k.<l>      [1, heads, 64, past]         of the frames before, transposed, so that no piece transposes them
+    past_v.<l>      [1, heads, past, 64]         what the bias hides may hold anything finite
     ->
     hidden          [1, frames, width]
-    new_k.<l>, new_v.<l>   [1, heads, frames, 64]
+    new_k.<l>       [1, heads, 64, frames]
+    new_v.<l>       [1, heads, frames, 64]
     cross_k.<l>     [1, heads, 64, frames]       scaled and transposed, as from the graph for whole windows
     cross_v.<l>     [1, heads, frames, 64]
 
@@ -51,16 +52,16 @@ class IncrementalGraph(EncoderGraph):
         """Written out, in two parts: what was heard before, and the piece itself."""
         graph, heads = self.graph, self.dims.n_audio_head
         size = self.dims.n_audio_state // heads
-        query, key, content = (graph.split_heads(part, heads, size, 0, 2, 1, 3) for part in (query, key, content))
+        query, content = (graph.split_heads(part, heads, size, 0, 2, 1, 3) for part in (query, content))
+        key = graph.split_heads(key, heads, size, 0, 2, 3, 1)
         query = graph.node("Mul", query, graph.scalar(size**-0.5))
-        past_key, past_content = (
-            graph.float_input(f"past_{which}.{layer}", [1, heads, "past", size]) for which in "kv"
-        )
-        scores = [graph.node("MatMul", query, graph.transpose(keys, 0, 1, 3, 2)) for keys in (past_key, key)]
+        past_key = graph.float_input(f"past_k.{layer}", [1, heads, size, "past"])
+        past_content = graph.float_input(f"past_v.{layer}", [1, heads, "past", size])
+        scores = [graph.node("MatMul", query, keys) for keys in (past_key, key)]
         weights = graph.node("Softmax", graph.node("Add", graph.node("Concat", *scores, axis=-1), bias), axis=-1)
-        lengths = [graph.node("Shape", keys, start=2, end=3) for keys in (past_key, key)]
+        lengths = [graph.node("Shape", keys, start=3, end=4) for keys in (past_key, key)]
         parts = graph.nodes("Split", weights, graph.node("Concat", *lengths, axis=0), outputs=2, axis=-1)
         mixed = [graph.node("MatMul", part, of) for part, of in zip(parts, (past_content, content), strict=True)]
-        for which, tensor in (("k", key), ("v", content)):
-            graph.float_output(tensor, f"new_{which}.{layer}", [1, heads, "frames", size])
+        graph.float_output(key, f"new_k.{layer}", [1, heads, size, "frames"])
+        graph.float_output(content, f"new_v.{layer}", [1, heads, "frames", size])
         return graph.reshape(graph.transpose(graph.node("Add", *mixed), 0, 2, 1, 3), 0, 0, -1)

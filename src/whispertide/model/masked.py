@@ -17,7 +17,7 @@ from whispertide.checkpoint import ModelDims
 from whispertide.checkpoint.mask import Mask
 from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
-from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState, check_taps
+from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState, Piece, check_taps
 from whispertide.model.runtime import GraphSession, in_runtime, run_encoder
 from whispertide.types import FloatArray
 
@@ -34,7 +34,7 @@ class Block:
     cross_k  per decoder layer [1, heads, 64, block]
     cross_v  per decoder layer [1, heads, block, 64]
     hidden   [block, width], the last layer's output
-    past     what later blocks hear of it under a causal mask: keys and values [1, heads, block, 64] by name
+    past     what later blocks hear of it under a causal mask: keys [1, heads, 64, block] and values by name
     """
 
     mel: FloatArray
@@ -84,24 +84,25 @@ def encode_window(
     parts = np.split(np.pad(mel, ((0, 0), (0, window - mel.shape[1]))), window // mask.columns, axis=1)
     kept: tuple[Block, ...] = state.tensors["blocks"]
     blocks: list[Block] = []
-    fresh = 0
+    fresh: list[Piece] = []
     for number, part in enumerate(parts):
         silent = _silent(mask, part)
         block = _known(mask, part, number, blocks, kept) or (silence.get((mask, number)) if silent else None)
         if block is None:
             block = encoder.encode(part, number, blocks)
-            fresh += mask.block
+            fresh.append((mask.block, number * mask.block if mask.causal else None))
         if silent:
             silence[mask, number] = block
         blocks.append(block)
     after = EncoderState({"mask": mask, "blocks": tuple(blocks)}, dims.n_audio_ctx)
-    return replace(_joined(blocks, dims, taps), state=after, fresh=fresh)
+    return replace(_joined(blocks, dims, taps), state=after, fresh=tuple(fresh))
 
 
 def _known(mask: Mask, mel: FloatArray, number: int, before: Sequence[Block], kept: Sequence[Block]) -> Block | None:
     """The kept block of this number, if it was made from the same; under a causal mask, after the same."""
     if number >= len(kept) or not kept[number].made_from(mel):
         return None
+    # Identity will do: a block that was not encoded anew is the very object that was kept.
     same = all(ours is theirs for ours, theirs in zip(before, kept, strict=False))
     return kept[number] if same or not mask.causal else None
 
@@ -144,9 +145,12 @@ class _Encoder:
     def _past(self, before: Sequence[Block]) -> dict[str, FloatArray]:
         """Keys and values of earlier blocks, after a frame that nobody hears: so that there is always one."""
         heads, size = self.dims.n_audio_head, self.dims.n_audio_state // self.dims.n_audio_head
-        nobody = np.zeros((1, heads, 1, size), np.float32)
-        names = [f"{side}.{layer}" for side in "kv" for layer in range(self.dims.n_audio_layer)]
-        return {name: np.concatenate([nobody, *(block.past[name] for block in before)], axis=2) for name in names}
+        nobody = {"k": np.zeros((1, heads, size, 1), np.float32), "v": np.zeros((1, heads, 1, size), np.float32)}
+        return {
+            name: np.concatenate([nobody[side], *(block.past[name] for block in before)], axis=axis)
+            for side, axis in (("k", 3), ("v", 2))
+            for name in (f"{side}.{layer}" for layer in range(self.dims.n_audio_layer))
+        }
 
     def _alone(self, mel: FloatArray) -> dict[str, FloatArray]:
         """A block between zeros, for the graph that would hear what is next to it in the convolutions."""

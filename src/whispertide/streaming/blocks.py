@@ -63,12 +63,19 @@ class Blocks(Framing):
     def check_adapter(self, checkpoint: Checkpoint) -> None:
         """Raise `OptionError` where the checkpoint's causal adapter was trained for other blocks."""
         adapter = checkpoint.adapter if isinstance(checkpoint, AdaptedCheckpoint) else None
-        if isinstance(adapter, CausalAdapter) and adapter.block not in (0, self.block):
+        if not isinstance(adapter, CausalAdapter):
+            return
+        if adapter.block not in (0, self.block):
             trained = adapter.block * FRAME_S
             raise OptionError(
                 f"expected block_s={trained:g}, for which the causal adapter of {checkpoint.name} was trained; got "
                 f"{self.block_s:g}: choose that, or train one with `{KIND.command.format(model=checkpoint.argument)} "
                 f"--chunk {self.block_s:g}`"
+            )
+        if self.first != max(adapter.first, self.block):
+            raise OptionError(
+                f"expected first_s={adapter.first * FRAME_S:g}, the first block that the causal adapter of "
+                f"{checkpoint.name} was trained with; got {self.first_s:g}: choose that"
             )
 
     @property
@@ -78,13 +85,14 @@ class Blocks(Framing):
 
     @property
     def first(self) -> int:
-        """Frames of the first one."""
-        return round(self.first_s / FRAME_S)
+        """Frames of the first one, which is a block at least."""
+        return max(round(self.first_s / FRAME_S), self.block)
 
     def ends(self, samples: int, *, is_last: bool = False) -> tuple[int, ...]:
         """The ends, in frames, of the blocks of a stream that has so many samples: those that are whole, or, where no
         audio follows, as many as hold all of it.
         """
+        # While audio goes on, a frame waits for the samples after it that it hears; at the end silence will do.
         frames = -(-samples // FRAME_SAMPLES) if is_last else max(samples - _AHEAD, 0) // FRAME_SAMPLES
         ends = block_ends(frames, self.block, self.first)
         if is_last:
@@ -116,6 +124,7 @@ class Blocks(Framing):
     def _mel(self, samples: FloatArray, n_mels: int, state: EncoderState, ends: list[int]) -> tuple[FloatArray, float]:
         """The columns that the blocks add, each block under its own floor, and the loudest cell so far."""
         peak = state.tensors.get("peak", RAW_SILENCE)
+        # One column more than two a frame: the first piece had one more (`model.incremental`).
         at = 2 * state.frames + 1 if state.frames else 0
         parts = []
         for end in ends:

@@ -90,6 +90,7 @@ class Final(Choice):
         self, state: FinalState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
     ) -> RoundPlan:
         """A pilot; at the end of the utterance, and where the window is full, the whole search."""
+        # A full window is searched whole although the utterance goes on: its older part is going to be confirmed.
         is_pilot = not is_last and frontier < self.limit(state)
         known = state.pilot.tokens if state.pilot is not None else ()
         follows = bool(known) and (self.chain if is_pilot else self.collapse)

@@ -108,6 +108,7 @@ class Grounded(Attending):
         """Carried-over and new audio, after the carried word."""
         near_end = None if is_last else frames(self.near_end_s) or None
         watch = replace(self.shift(), near_end=near_end, finish_word=self.finish_word)
+        # Only where the window begins where it did: a second halt at the same token of it asks for padding.
         again = state.halt if self.way == 3 and state.halt_at == state.start else None
         return RoundPlan(
             round_id,
@@ -128,6 +129,7 @@ class Grounded(Attending):
         """Confirm what is certain (everything, in the last round), and choose what to carry over."""
         window, heard = result.plan.window, result.heard
         words = self._words(state, heard)
+        # Together with where the window began: only the same audio can halt in the same way.
         state.halt, state.halt_at = _backward(heard), state.start
         if result.plan.is_last:
             confirmed = words or list(state.guess)
@@ -164,6 +166,7 @@ class Grounded(Attending):
         """Whether the times of these words cannot be trusted, or there is but one, which may still be spoken."""
         last = words[-1]
         if len(words) == 1:
+            # A pause of half of what may be carried settles a single word; else the window would grow to 30 s.
             return window.end - last.end < self.most // 2
         return last.end - window.start < TIMED_SHARE * len(window) or words[0].start == last.end
 

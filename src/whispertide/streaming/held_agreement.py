@@ -140,6 +140,7 @@ class HeldAgreement(Choice):
 
     def _agreed(self, before: Sequence[TokenWord], heard: HeardWords | None, now: Sequence[TokenWord]) -> int:
         """How many words at the front of `now` the round before found too."""
+        # What the model itself hardly believes in confirms nothing, even if it says the same as before.
         if heard is None or heard.avg_logprob < self.least_logprob:
             return 0
         pairs = enumerate(zip(before, now, strict=False))
@@ -160,6 +161,7 @@ class HeldAgreement(Choice):
 
     def _move(self, state: HeldState, end: int) -> list[TokenWord]:
         """Where the next window begins; what nothing confirms in a full one is confirmed now."""
+        # A window that begins where the last one did keeps its encoded blocks; so it moves only when it must.
         full = end - state.start > to_samples(self.hard_cap_s) - ROOM
         if self.cut == "cursor" or full:
             self._begin_at(state, self._cursor(state))

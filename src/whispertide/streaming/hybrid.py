@@ -130,6 +130,7 @@ class HybridStages:
         try:
             left_s = opened.since + self.within_s - time.perf_counter()
             words = words_of(opened.answer.result(max(left_s, 0.0)), plan.window)
+            # A pilot has heard words here, so an answer without any is a failure.
             if not words and plan.reference is not None:
                 raise RemoteError("the server heard nothing where there were words")
         except (RemoteError, TimeoutError, CancelledError) as error:
@@ -169,6 +170,7 @@ class HybridStages:
         """The early upload of this audio, which is then the caller's."""
         with self._lock:
             for place, upload in enumerate(self._uploads):
+                # By its audio, since an executor knows no sessions.
                 if len(upload.sent) <= len(audio) and np.array_equal(upload.sent, audio[: len(upload.sent)]):
                     return self._uploads.pop(place)
         return None

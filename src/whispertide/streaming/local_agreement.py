@@ -85,7 +85,7 @@ class LocalAgreement(Choice):
     prompt_chars: int = setting(
         200, "so much confirmed text, at least, precedes the window as prompt (0 = none)", least=0, most=2000
     )
-    doubt: float = setting(
+    least_probability: float = setting(
         0.0,
         "a word that is less probable is not confirmed as long as it lies in the last `settle_s` (0 = none waits)",
         least=0,
@@ -143,6 +143,7 @@ class LocalAgreement(Choice):
         self._confirm(state, fresh, 0, agreed)
         end = result.plan.window.end
         if not result.plan.is_last:
+            # Sentences are cut only by a round that confirmed something, segments by any (whisper_streaming).
             if agreed or self.trim == "segment":
                 self._trim(state, result)
             if end - state.start >= self.hard_cap:
@@ -157,6 +158,7 @@ class LocalAgreement(Choice):
         for kept in reversed(state.confirmed):
             if kept.word.lies_after(state.start):
                 continue
+            # No gaps: it begins after a word that may be part of a loop, which the decoder would go on with.
             if length >= self.prompt_chars or not kept.trusted:
                 break
             texts.append(kept.word.text)
@@ -211,7 +213,7 @@ class LocalAgreement(Choice):
         return guarded
 
     def _agreed(self, state: AgreementState, fresh: Sequence[Word], end: int) -> int:
-        """How many words at the front of `fresh` the earlier rounds heard too, without doubt in view of `end`."""
+        """How many words at the front of `fresh` the earlier rounds heard too, up to one that waits at the `end`."""
         if len(state.earlier) < self.agreement - 1:
             return 0
         agreed = 0
@@ -219,7 +221,9 @@ class LocalAgreement(Choice):
             if len({self._key(word.text) for word in hypotheses}) > 1:
                 break
             newest = hypotheses[0]
-            if waits(newest.probability, newest.end, end, below=self.doubt, settle=to_samples(self.settle_s)):
+            if waits(
+                newest.probability, newest.end, end, below=self.least_probability, settle=to_samples(self.settle_s)
+            ):
                 break
             agreed += 1
         return agreed
@@ -272,6 +276,7 @@ class LocalAgreement(Choice):
         if end - state.start <= self.hard_cap - least:
             return agreed
         forced = forced_cut(fresh.words[agreed:], Span(state.start, end), least)
+        # `_confirm` takes as many words off the earlier hypotheses, which is right only where they agreed.
         state.earlier = ()
         self._confirm(state, fresh, agreed, agreed + forced.confirm)
         state.start = max(state.start, align_down(forced.cut))

@@ -7,6 +7,7 @@ from then on its tokens are forced, and nothing unwinds them.
 
 A stream lasts at most `stream_s`, since a Whisper has no more positions. The next one begins with the last confirmed
 words, which are heard again and forced, so that nothing is lost or said twice; the published code begins with nothing.
+So does one whose decoder has lost its place; if the words do not help, it begins with nothing and goes by what comes.
 The policy sees words and tokens, no audio and no model.
 """
 
@@ -36,6 +37,8 @@ class StableState:
     hypotheses  what the last round found after them, the best first
     found_at    for each token of the best, where the round ended that found it first
     guess       the words of the best
+    carried     so many of the words were said before the stream began
+    tried       where a new stream last began because nothing was said
     """
 
     start: int
@@ -43,6 +46,8 @@ class StableState:
     hypotheses: tuple[Scored, ...] = ()
     found_at: tuple[int, ...] = ()
     guess: tuple[TokenWord, ...] = ()
+    carried: int = 0
+    tried: int = 0
 
     def copy(self) -> "StableState":
         """An independent copy; all its parts are values."""
@@ -70,7 +75,7 @@ class Stable(Choice):
     most_tokens: int = setting(28, "the most that a round adds", least=1, most=200)
     stuck_s: float = setting(
         2.0,
-        "when so much audio after the last word says nothing, a new stream begins there (0 = never)",
+        "when so much audio after the last word says nothing, a new stream begins (0 = never)",
         least=0,
         most=CHUNK_SECONDS,
     )
@@ -120,7 +125,7 @@ class Stable(Choice):
         if not is_last and end - state.start > to_samples(self.stream_s) - ROOM:
             confirmed += self._begin_again(state, end)
         elif not is_last and self._is_stuck(state, end):
-            state.start, state.words, state.hypotheses = align_down(state.words[-1].end), (), ()
+            self._try_again(state, end)
         return Commit(
             tuple(word.word for word in confirmed),
             tuple(word.word for word in state.guess),
@@ -141,6 +146,7 @@ class Stable(Choice):
         done = 0
         for number, word in enumerate(state.guess):
             done += len(word.tokens)
+            # A word is as old as the youngest token up to its end: what follows a change has to settle anew.
             if end - max(state.found_at[:done], default=end) < to_samples(self.confirm_s):
                 return number
         return len(state.guess)
@@ -166,27 +172,42 @@ class Stable(Choice):
     def _begin_again(self, state: StableState, end: int) -> list[TokenWord]:
         """A new stream, from the last confirmed words on; what nothing confirms in a full one is confirmed now."""
         forced: list[TokenWord] = []
-        start = self._carried_from(state)
+        start = self._carried_from(state, self.carry)
         if start - state.start < ROOM:
             cut = forced_cut([word.word for word in state.guess], Span(state.start, end), ROOM)
             forced = self._confirm(state, cut.confirm)
-            start = max(self._carried_from(state), align_down(cut.cut)) if forced else align_down(cut.cut)
-        words = tuple(word for word in state.words if word.start >= start)
-        state.start, state.words = start, words
-        state.hypotheses, state.found_at, state.guess = (), (), ()
+            start = max(self._carried_from(state, self.carry), align_down(cut.cut)) if forced else align_down(cut.cut)
+        self._begin(state, start, tuple(word for word in state.words if word.start >= start))
         return forced
+
+    def _begin(self, state: StableState, start: int, words: tuple[TokenWord, ...]) -> None:
+        """A stream that begins with these words; what the rounds guessed goes on after them."""
+        state.start, state.words, state.carried = start, words, len(words)
 
     def _is_stuck(self, state: StableState, end: int) -> bool:
         """Whether the text has ended and the audio goes on: a decoder that has lost its place finds no more words."""
-        if not self.stuck_s or not state.words or state.guess:
+        if not self.stuck_s or state.guess:
             return False
-        return end - state.words[-1].end > to_samples(self.stuck_s)
+        last = state.words[-1].end if state.words else state.start
+        return end - max(last, state.tried) > to_samples(self.stuck_s)
 
-    def _carried_from(self, state: StableState) -> int:
-        """Where the words begin that the next stream begins with."""
-        if len(state.words) < max(self.carry, 1):
+    def _try_again(self, state: StableState, end: int) -> None:
+        """A new stream, with the last words. If that one said nothing either, with none, and only what is newest: where
+        a word ends is too uncertain to begin there.
+        """
+        carried = min(self.carry, len(state.words))
+        start = self._carried_from(state, carried)
+        if carried and len(state.words) > state.carried and start > state.start:
+            self._begin(state, start, state.words[-carried:])
+        else:
+            self._begin(state, align_down(end - to_samples(self.stuck_s)), ())
+        state.tried, state.hypotheses, state.found_at = end, (), ()
+
+    def _carried_from(self, state: StableState, carried: int) -> int:
+        """Where the stream begins that begins with so many of the words."""
+        if len(state.words) < max(carried, 1):
             return state.start
-        first = state.words[-self.carry].start - MARGIN if self.carry else state.words[-1].end
+        first = state.words[-carried].start - MARGIN if carried else state.words[-1].end
         return align_down(max(first, state.start))
 
 

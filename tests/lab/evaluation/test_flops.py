@@ -65,13 +65,17 @@ def test_a_piece_is_counted_with_the_past_that_it_attends_to(frames: int, past: 
     checkpoint = load_checkpoint("nano.en")
     dims = checkpoint.dims
     size = dims.n_audio_state // dims.n_audio_head
-    held = np.zeros((1, dims.n_audio_head, room, size), np.float32)
+    held = {"k": (1, dims.n_audio_head, size, room), "v": (1, dims.n_audio_head, room, size)}
     inputs = {
         "mel": np.zeros((1, dims.n_mels, 2 * frames + 3), np.float32),
         "kept": np.ones((1, 1, 2 * frames + 1), np.float32),
         "positions": np.arange(past, past + frames),
         "attention_bias": np.zeros((1, 1, frames, room + frames), np.float32),
-        **{f"past_{which}.{layer}": held for which in "kv" for layer in range(dims.n_audio_layer)},
+        **{
+            f"past_{which}.{layer}": np.zeros(shape, np.float32)
+            for which, shape in held.items()
+            for layer in range(dims.n_audio_layer)
+        },
     }
     nodes, shapes = shapes_in_a_run(GraphFiles(checkpoint, "fp32", tmp_path)[ENCODER_INCREMENTAL], inputs)
     counted = sum(flop(node, shapes) for node in nodes)

@@ -13,6 +13,7 @@ from lab.evaluation.traces import reference
 from whispertide.audio.file import load_audio
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import whisperrt_items as items
+from whispertide.lab.evaluation.aligned_errors import AlignedErrors
 from whispertide.lab.evaluation.flops import encoder_gflop
 from whispertide.lab.evaluation.grid import Setup
 from whispertide.lab.evaluation.runner import Runner
@@ -50,7 +51,10 @@ class FakeRunner:
     def cell(self, recipe: str, *settings: str, step_s: float) -> Any:
         self.asked.append((self.clock, parse_overrides(get_recipe(recipe), settings).replace(step_s=step_s)))
         shown = (Shown(0.6, (" one",)), Shown(1.0 + step_s, (" two",)))
-        costs = tuple(RoundCost(n * step_s, 0.1, n * step_s, encoder_gflop=0.5, decoder_runs=2) for n in (1, 2, 3))
+        costs = tuple(
+            RoundCost(n * step_s, 0.1, n * step_s, encode_s=0.01, decode_s=0.02, encoder_gflop=0.5, decoder_runs=2)
+            for n in (1, 2, 3)
+        )
         return SimpleNamespace(score={"wer": 0.5}, traces=lambda: iter([Trace("u", recipe, "free", 3.0, shown, costs)]))
 
 
@@ -69,6 +73,18 @@ def test_every_recipe_has_a_round_for_each_chunk_and_only_blocks_are_as_long() -
     # at 0.5, 1, .. 3 s: nothing, "one", then both, of 1, 2, 2, 2, 2, 2 words
     assert rows["tide", "0.5"] == ("18.18", "0.00", "50.00")
     assert "whisperrt,1,16.6667" in outcome.plots[0].drawing.csv()
+    differences = {row[:2]: row[2:] for row in outcome.tables[1].rows}
+    assert differences.keys() == {(name, chunk) for name, chunk in rows if name != "whisperrt"}
+    assert differences["tide", "1"] == ("+0.00", "+0.00", "+0.00", "1")
+
+
+def test_a_difference_is_that_of_the_same_utterances() -> None:
+    """Ours: 1 of 4 words and 0 of 4; theirs: 2 of 4 and 1 of 4, so a quarter more in every draw."""
+    mine, theirs = (
+        [items.Point(0.3, Any, {"a": AlignedErrors(a, 0, 4), "b": AlignedErrors(b, 0, 4)})] for a, b in ((1, 0), (2, 1))
+    )
+    table = items._differences({"whisperrt": mine, **dict.fromkeys(items.OTHERS, theirs)})
+    assert table.rows[0] == ("whisper-streaming", "0.3", "+25.00", "+25.00", "+25.00", "2")
 
 
 def test_beams_are_those_of_the_paper() -> None:
@@ -84,7 +100,7 @@ def test_a_quick_run_has_few_cells() -> None:
     runner: Any = FakeRunner(quick=True)
     items.chunk_figure(runner)
     items.beam_figure(runner)
-    assert len(runner.asked) == 2 * 6 + 2
+    assert len(runner.asked) == 2 * 8 + 2
 
 
 @pytest.mark.parametrize("measure", [items.chunk_figure, items.beam_figure])
@@ -97,16 +113,21 @@ def test_words_need_exact_times(measure: Any) -> None:
 def test_work_is_that_of_new_audio_and_silence_between_rounds_is_none() -> None:
     """Rounds at 1 and 2 s, a pause, and one at 9 s that hears 1.5 s; at 10 s one that hears 6 s."""
     times = ((1.0, 1.0), (2.0, 2.0), (9.0, 1.5), (10.0, 6.0))
-    costs = tuple(RoundCost(at, 0.1, heard, encoder_gflop=0.5, decoder_runs=3, search_rows=4) for at, heard in times)
+    costs = tuple(
+        RoundCost(at, 0.1, heard, encode_s=0.25, decode_s=0.5, encoder_gflop=0.5, decoder_runs=3, search_rows=4)
+        for at, heard in times
+    )
     found = work_by_length(iter([Trace("u", "test", "free", 12.0, (), costs)]))
-    assert found == {0: Work(3.5, 1.5, 9, 12), 1: Work(1.0, 0.5, 3, 4)}
+    assert found == {0: Work(3.5, 1.5, 9, 12, 750, 1500), 1: Work(1.0, 0.5, 3, 4, 250, 500)}
 
 
 def test_the_cost_is_a_row_for_each_length_and_one_for_all() -> None:
     runner: Any = FakeRunner()
     outcome = items.cost_figure(runner)
     rows = [row for row in outcome.tables[0].rows if row[0] == "whisperrt"]
-    assert rows == [("whisperrt", length, "1", "1.67", "6.67", "0.00") for length in ("0 to 5", "all")]
+    assert rows == [
+        ("whisperrt", length, "1", "1.67", "6.67", "0.00", "33.33", "66.67") for length in ("0 to 5", "all")
+    ]
     assert len(outcome.plots) == 2
 
 

@@ -1,16 +1,17 @@
-"""WhisperRT's figures 4 and 5, and what its stream costs: errors at every chunk by chunk size and by beam, and
-operations as the audio of a round grows.
+"""WhisperRT's figures 4 and 5, and what its stream costs: errors at every chunk by chunk size and by beam, with the
+differences from the other recipes, and operations and time as the audio of a round grows.
 
 All on the free clock, as in the paper: a text is late because of the policy, not because of the machine.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import plots, report
 from whispertide.lab.evaluation.aligned_errors import AlignedErrors, aligned_errors
+from whispertide.lab.evaluation.bootstrap import paired
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.trace import FREE, RoundCost, Trace
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from whispertide.lab.evaluation.store import Cell
 
 SYSTEM = "whisperrt"
-OTHERS = ("whisper-streaming", "whisperflow", "simulstreaming", "npusper", "tide")
+OTHERS = ("whisper-streaming", "whisperflow", "simulstreaming", "npusper", "whisperkit", "pilot", "tide")
 COMPARED = (SYSTEM, "whisper-streaming", "tide")  # in what they cost
 CHUNKS, QUICK_CHUNKS = (0.1, 0.2, 0.3, 0.5, 1.0), (0.3, 1.0)
 BEAMS, QUICK_BEAMS = (1, 2, 3, 5), (1, 3)
@@ -32,30 +33,40 @@ _ERRORS = (
     "At each multiple of the chunk all that is shown is compared with the words that have been said (ARWER), and with "
     "the beginning of the reference that is nearest to it (RWER, ours)."
 )
+_BOOTSTRAP = (
+    "Differences of ARWER: 95 % by a paired bootstrap over utterances; with fewer than twenty it is too narrow."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A cell by its chunk or its beam, and its errors at every chunk."""
+    """A cell by its chunk or its beam, and the errors of each utterance at every chunk, by its name."""
 
     x: float
     cell: "Cell"
-    errors: AlignedErrors
+    each: Mapping[str, AlignedErrors]
+
+    @property
+    def errors(self) -> AlignedErrors:
+        """Of all utterances."""
+        return sum(self.each.values(), AlignedErrors())
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What some rounds computed, and for how many seconds of new audio. `rows` are hypotheses, over all runs."""
+    """What some rounds computed, and for how many seconds of new audio. `rows` are hypotheses, over all runs; what
+    encoding and decoding took is measured, in milliseconds.
+    """
 
     seconds: float = 0.0
     gflop: float = 0.0
     runs: int = 0
     rows: int = 0
+    encode_ms: float = 0.0
+    decode_ms: float = 0.0
 
     def __add__(self, other: "Work") -> "Work":
-        return Work(
-            self.seconds + other.seconds, self.gflop + other.gflop, self.runs + other.runs, self.rows + other.rows
-        )
+        return Work(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
 
 def chunk_figure(runner: "Runner") -> Outcome:
@@ -65,7 +76,8 @@ def chunk_figure(runner: "Runner") -> Outcome:
         name: [_point(runner, chunk, _cell(runner, name, chunk), chunk) for chunk in chunks]
         for name in (SYSTEM, *OTHERS)
     }
-    return _errors("chunk (s)", found, f"{_ERRORS} {_CLOCK}")
+    outcome = _errors("chunk (s)", found, f"{_ERRORS} {_BOOTSTRAP} {_CLOCK}")
+    return replace(outcome, tables=(*outcome.tables, _differences(found)))
 
 
 def beam_figure(runner: "Runner") -> Outcome:
@@ -99,13 +111,14 @@ def cost_figure(runner: "Runner") -> Outcome:
     )
     note = (
         f"A round every {CHUNK_S:g} s. Per second of audio that rounds take in; silence that the voice gate keeps out "
-        "is none. A piece of a stream is counted with all the past that its frames attend to. A run of the decoder "
-        f"searches with one hypothesis or several, or finds word times. {_CLOCK}"
+        "is none. Milliseconds are measured, so they hold for this machine and what else ran on it. A piece of a "
+        "stream is counted with all the past that its frames attend to. A run of the decoder searches with one "
+        f"hypothesis or several, or finds word times. {_CLOCK}"
     )
     return Outcome((Table(columns, tuple(rows)),), drawn, note)
 
 
-_WHAT = ("encoder GFLOP", "decoder runs", "searched hypotheses")
+_WHAT = ("encoder GFLOP", "decoder runs", "searched hypotheses", "encoding ms", "decoding ms")
 
 
 def work_by_length(traces: Iterator[Trace]) -> dict[int, Work]:
@@ -114,7 +127,8 @@ def work_by_length(traces: Iterator[Trace]) -> dict[int, Work]:
     for trace in traces:
         for cost, new_s in _new_audio(trace):
             number = int(cost.window_s // BIN_S)
-            work = Work(new_s, cost.encoder_gflop, cost.decoder_runs, cost.search_rows)
+            spent = (1000 * cost.encode_s, 1000 * cost.decode_s)
+            work = Work(new_s, cost.encoder_gflop, cost.decoder_runs, cost.search_rows, *spent)
             found[number] = found.get(number, Work()) + work
     return found
 
@@ -130,7 +144,8 @@ def _new_audio(trace: Trace) -> Iterator[tuple[RoundCost, float]]:
 def _rates(work: Work) -> tuple[str, ...]:
     if not work.seconds:
         return ("0", *("–" for _ in _WHAT))
-    return (f"{work.seconds:.0f}", *(f"{item / work.seconds:.2f}" for item in (work.gflop, work.runs, work.rows)))
+    seconds, *items = astuple(work)
+    return (f"{seconds:.0f}", *(f"{item / seconds:.2f}" for item in items))
 
 
 def _cell(runner: "Runner", recipe: str, chunk_s: float, *settings: str) -> "Cell":
@@ -147,8 +162,8 @@ def _point(runner: "Runner", x: float, cell: "Cell", chunk_s: float) -> Point:
             "chunk are those against the words said until then"
         )
     pairs = [(exact[trace.utterance], trace) for trace in cell.traces() if trace.utterance in exact]
-    each = [aligned_errors(utterance, trace, chunk_s, utterance.language) for utterance, trace in pairs]
-    return Point(x, cell, sum(each, AlignedErrors()))
+    each = {utterance.id: aligned_errors(utterance, trace, chunk_s, utterance.language) for utterance, trace in pairs}
+    return Point(x, cell, each)
 
 
 def _errors(x_label: str, found: dict[str, list[Point]], note: str) -> Outcome:
@@ -164,6 +179,20 @@ def _errors(x_label: str, found: dict[str, list[Point]], note: str) -> Outcome:
         title = f"{rate}: errors at every chunk, to the {of}"
         drawn.append(Plot(plots.scatter(curves, x_label=x_label, y_label=f"{rate} %", title=title), title))
     return Outcome((Table(("recipe", x_label, "ARWER %", "RWER %", "WER %"), rows),), tuple(drawn), note)
+
+
+def _differences(found: dict[str, list[Point]]) -> Table:
+    """What every other recipe's ARWER is above WhisperRT's at the same chunk, in points, with its interval."""
+    rows = []
+    for name in OTHERS:
+        for ours, theirs in zip(found[SYSTEM], found[name], strict=True):
+            names = sorted(ours.each.keys() & theirs.each.keys())
+            a, b = ([(point.each[each].edits, point.each[each].words) for each in names] for point in (ours, theirs))
+            found_out = paired(a, b)
+            figures = (found_out.difference, found_out.low, found_out.high)
+            rows.append((name, f"{ours.x:g}", *(f"{100 * each:+.2f}" for each in figures), str(len(names))))
+    columns = ("recipe", "chunk (s)", f"ARWER above {SYSTEM}'s, points", "from", "to", "utterances")
+    return Table(columns, tuple(rows))
 
 
 def _curve(name: str, points: Sequence[Point], rate: str) -> plots.Curve:

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from whispertide.checkpoint.latecontext import Kind, LateDims  # noqa: E402
 from whispertide.errors import CheckpointError, CorpusError, OptionError  # noqa: E402
-from whispertide.lab.training.augment import Augmentation, Heard  # noqa: E402
+from whispertide.lab.training.augment import Augmentation, SpokenWord  # noqa: E402
 from whispertide.lab.training.latecontext.batches import LateBatches, LateBatchOptions, labels, spoken_in  # noqa: E402
 from whispertide.lab.training.latecontext.network import LateNetwork  # noqa: E402
 from whispertide.lab.training.latecontext.run import LateOptions, LateTrainer, open_trainer  # noqa: E402
@@ -104,7 +104,7 @@ def test_padding_changes_nothing(shards: Shards) -> None:
 
 def test_a_frame_learns_what_is_said_in_it(shards: Shards, tmp_path: Path) -> None:
     vocabulary = open_trainer(shards, OPTIONS, tmp_path / "run").vocabulary
-    words = [Heard("go", 1280, 3840), Heard("left", 4480, 7040)]  # frames 2 to 5, 7 to 10
+    words = [SpokenWord("go", 1280, 3840), SpokenWord("left", 4480, 7040)]  # frames 2 to 5, 7 to 10
     intent = vocabulary.intent("go_first")
     assert intent is not None
     spoken = spoken_in(13, [intent, *vocabulary.encode("go left")], words, vocabulary)

@@ -52,11 +52,12 @@ WAYS: Mapping[str, Way] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class CommandResult:
     """What came of a command: word errors and words, whether the intent is right, seconds of speech, of waiting, and of
     the processor in all.
 
-    early   the last guess before the end of speech had the right intent; None where there was no guess
+    early       the last guess before the end of speech had the right intent; None where there was no guess
+    perplexity  of that guess
     """
 
     errors: int
@@ -66,9 +67,10 @@ class Heard:
     wait_s: float
     cpu_s: float
     early: bool | None
+    perplexity: float | None = None
 
 
-def hear(model: LateModel, said: Utterance, way: Way) -> Heard:
+def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
     """One command."""
     stream, told = Understanding(model, pilots=way.pilots, search=way.search), list[Understood]()
     sound, waited, spent = around(said), 0.0, 0.0
@@ -80,7 +82,7 @@ def hear(model: LateModel, said: Utterance, way: Way) -> Heard:
         waited = took if any(one.final for one in new) else waited
     final, guesses = [one for one in told if one.final], [one for one in told if not one.final]
     counts = align(said.text.split(), " ".join(one.text for one in final).split()).words
-    return Heard(
+    return CommandResult(
         counts.errors,
         counts.reference,
         bool(final) and final[0].intent == said.intent,
@@ -88,6 +90,7 @@ def hear(model: LateModel, said: Utterance, way: Way) -> Heard:
         waited,
         spent,
         guesses[-1].intent == said.intent if guesses else None,
+        guesses[-1].perplexity if guesses else None,
     )
 
 
@@ -112,7 +115,7 @@ class Score:
     early: float | None
 
 
-def score(heard: Iterable[Heard]) -> Score:
+def score(heard: Iterable[CommandResult]) -> Score:
     """All together; there must be one."""
     heard = list(heard)
     waits, guessed = [one.wait_s for one in heard], [one.early for one in heard if one.early is not None]
