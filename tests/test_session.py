@@ -388,6 +388,7 @@ class ScriptedGate:
     events: list[GateEvent]
     fed: int = 0
     needed_from: int = 0
+    quiet: int = 0
 
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         self.fed += len(samples)

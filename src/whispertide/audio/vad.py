@@ -95,6 +95,10 @@ class Gate(Protocol):
     def needed_from(self) -> int:
         """The first sample that an utterance starting now could still claim."""
 
+    @property
+    def quiet(self) -> int:
+        """Samples of silence at the end of the open utterance; 0 where somebody speaks, or none is open."""
+
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         """Judge the next samples."""
 
@@ -177,6 +181,11 @@ class SpeechGate:
         state = self._state
         earliest = state.judged if state.onset is None else state.onset
         return max(state.floor, earliest - self._pre_roll)
+
+    @property
+    def quiet(self) -> int:
+        """Samples of silence at the end of the open utterance, up to `judged`; 0 where none is open."""
+        return self._state.judged - self._state.speech_end if self._state.is_open else 0
 
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         """Judge the next `samples` ([n], finite, any n) and say what started or stopped."""

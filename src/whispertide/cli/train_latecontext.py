@@ -32,6 +32,10 @@ def latecontext(
     ] = "late",
     convolving: Annotated[int, typer.Option("--convolving", min=0, help="Layers of convolution alone.")] = 6,
     attending: Annotated[int, typer.Option("--attending", min=1, help="Layers of attention after them.")] = 3,
+    attending_inner: Annotated[
+        int | None,
+        typer.Option("--attending-inner", min=0, help="Inner width of these; 0: attention alone. Default: 4 widths."),
+    ] = None,
     width: Annotated[int, typer.Option("--width", min=8, help="Of a frame.")] = 160,
     rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 1.5e-3,
     training: Annotated[Training, {**length(20_000), **RUN}],
@@ -48,7 +52,14 @@ def latecontext(
 
     check_new(output, "for the network")
     known = None if start is None else load_late(start)
-    new = LateDims(kind=kind, convolving=convolving, attending=attending, width=width, inner=4 * width)
+    new = LateDims(
+        kind=kind,
+        convolving=convolving,
+        attending=attending,
+        attending_inner=attending_inner,
+        width=width,
+        inner=4 * width,
+    )
     dims, aligned = (new, _ALIGNED) if known is None else (known.dims, 0.0)
     options = LateOptions(dims=dims, rate=rate, seed=training.seed, aligned=aligned, **training.length)
     folder = training.run or Path(f"latecontext-{kind}-{training.seed}")

@@ -60,14 +60,18 @@ PUBLISHED_SENT = {
 
 
 def frequency_table(runner: "Runner") -> Outcome:
-    """Pilot inference, table 4: the delay by how often pilots run, on the device alone."""
+    """Pilot inference, table 4: the delay by how often pilots run, on the device alone, and what stands for energy."""
     said, ways = _by_ways(runner, tuple(EVERY))
+    seconds = sum(len(one.audio) for one in said) / SAMPLE_RATE
     rows = tuple(
-        (EVERY[name], f"{delay(way, said):.4f}", f"{mean(way.waits):.3f}", _rate(way), PUBLISHED_EVERY[name])
+        (
+            *(EVERY[name], f"{delay(way, said):.4f}", f"{mean(way.waits):.3f}", _rate(way)),
+            *(f"{way.cpu_s / seconds:.3f}", PUBLISHED_EVERY[name]),
+        )
         for name, way in ways.items()
     )
-    columns = ("pilots", "delay, of real time", "wait s", "WER %", "paper: delay, of real time")
-    return Outcome((Table(columns, rows),), note=_about(runner, said))
+    columns = ("pilots", "delay, of real time", "wait s", "WER %", "processor s per s", "paper: delay, of real time")
+    return Outcome((Table(columns, rows),), note=f"{_about(runner, said)} Processor seconds stand in for energy.")
 
 
 def ablation_figure(runner: "Runner") -> Outcome:

@@ -14,7 +14,7 @@ from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.lab.training.latecontext import pilot_items as items
 from whispertide.lab.training.latecontext.understood import BASE, CommandResult
 
-NETWORK = str(Path(__file__).parents[4] / "models" / "commands")
+NETWORK = "commands"
 WAITS = {BASE: 0.02, "every 1 s": 0.01, "no collapse": 0.03}
 
 
@@ -24,7 +24,7 @@ def command(text: str, intent: str | None = "play_music") -> Utterance:
 
 
 def heard(errors: int, wait_s: float, perplexity: float | None) -> CommandResult:
-    return CommandResult(errors, 4, errors == 0, 2.0, wait_s, None if perplexity is None else True, perplexity)
+    return CommandResult(errors, 4, errors == 0, 2.0, wait_s, 0.5, None if perplexity is None else True, perplexity)
 
 
 class FakeRunner:
@@ -55,7 +55,7 @@ def rows(outcome: Outcome) -> dict[str | None, tuple[str | None, ...]]:
 
 def test_delays_stand_next_to_the_paper_s() -> None:
     found = rows(items.frequency_table(RUNNER))
-    assert found[BASE] == ("0.0100", "1.00", "20.0", "20.0", "25.00", "33.3", "0.168", "1.00")
+    assert found[BASE] == ("0.0100", "1.00", "20.0", "20.0", "25.00", "33.3", "0.250", "0.168", "1.00")
     assert found["every 1 s"][:2] == ("0.0050", "2.00")
     assert found["every 0.5 s"][-2:] == ("0.120", "1.40")
 

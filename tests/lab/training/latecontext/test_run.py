@@ -181,6 +181,16 @@ def test_what_is_done_while_somebody_speaks_is_counted() -> None:
     assert encoder_work(branches, 2.6).share < encoder_work(LateDims(), 2.6).share < 1
 
 
+def test_without_a_feed_forward_part_after_attention_nearly_all_work_is_done_during_speech() -> None:
+    """In the shape of `commands` with one layer of attention: the 92 % of the paper."""
+    one = LateDims(width=128, inner=512, convolving=9, attending=1)
+    none = replace(one, attending_inner=0)
+    assert encoder_work(one, 2.6).share < 0.84
+    assert encoder_work(none, 2.6).share >= 0.92
+    apart = encoder_work(one, 1.0).waiting - encoder_work(none, 1.0).waiting
+    assert apart == pytest.approx(25 * 2 * 128 * 512)  # 25 frames
+
+
 def test_speech_without_intents_is_refused(shards: Shards, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="train commands"):
         open_trainer(shards.having(lambda place: False), OPTIONS, tmp_path / "run")
