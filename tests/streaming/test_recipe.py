@@ -90,7 +90,7 @@ def test_overrides_may_come_in_any_order() -> None:
     ("text", "message"),
     [
         ("stepp=1", "expected a field of a recipe; got 'stepp'; did you mean step_s"),
-        ("qqq=1", "got 'qqq'; there are: schedule, framing, search, policy, executor, step_s, .*loop_guard$"),
+        ("qqq=1", "got 'qqq'; there are: schedule, framing, search, policy, executor, step_s, .*settle_s$"),
         ("step_s", "FIELD=VALUE, for example step_s=0.5; got 'step_s'"),
         ("step_s=fast", "step_s to be a number; got 'fast'"),
         ("step_s=nan", "step_s between 0.02 and 30; got nan"),
@@ -114,7 +114,7 @@ def test_overrides_may_come_in_any_order() -> None:
         ("hush_s=1", r"\(schedule=fixed, framing=pad30, .*'hush_s' belongs to framing=hush$"),
         ("longest_step_s=2", "'longest_step_s' belongs to schedule=adaptive or schedule=pilots$"),
         ("shift_guard=on", "'shift_guard' belongs to policy=align-att or policy=grounded$"),
-        ("policy.step_s=1", "expected a field of policy=local-agreement; got 'step_s'; it has agreement, "),
+        ("policy.step_s=1", "expected a field of policy=local-agreement; got 'step_s'; it has hard_cap_s, "),
         ("executor.beam=1", "expected a field of executor=serial; got 'beam'; it has no fields"),
         ("policies.trim_s=1", "expected a field of"),
         ("carry=3", "'carry' belongs to policy=align-att or policy=stable$"),

@@ -95,7 +95,7 @@ class StableSearch(TokenSearch):
         self._steps += Steps.run(len(self._earlier))
         again = [self._following(output, place, self._earlier).logprobs() for place in range(self._last)]
         held = [self._stable(row, again) for row in range(len(self._earlier))]
-        # The rows of one run are of one length: only the best hypothesis says how long, others are cut to it or dropped.
+        # The rows of one run are of one length. The best hypothesis says which; others are cut to it or dropped.
         stable = held[0]
         self.unwound = self._last - stable
         cut = {row: self._cut(row, stable, again) for row in range(len(held)) if held[row] >= stable}

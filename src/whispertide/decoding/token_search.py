@@ -253,7 +253,14 @@ class TokenSearch:
                 self._live = []
                 break
             self._live = [other for other in self._live if other is not hypothesis]
-        return not self._live or self._is_full()
+        return not self._live or self._is_full() or self._is_enough()
+
+    def _is_enough(self) -> bool:
+        """Whether what has ended is enough, though fewer texts have than there are rows; the others go."""
+        if self._end is None or not self._finished or not self._end.is_enough(len(self._live[0].tokens)):
+            return False
+        self._live = []
+        return True
 
     def _is_full(self) -> bool:
         """Whether the live hypotheses, which are all of one length, are as long as may be."""

@@ -17,8 +17,9 @@ from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.bounded import tokens_of
 from whispertide.streaming.choice import check_range, setting
-from whispertide.streaming.repetition import CONTEXT, without_loops
+from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
@@ -162,10 +163,6 @@ class AlignAtt(Attending):
         """Nothing confirmed, nothing attended to, no context."""
         return AlignAttState(start=align_down(at))
 
-    def limit(self, state: AlignAttState) -> int:
-        """The end of a window of `hard_cap` samples."""
-        return state.start + self.hard_cap
-
     def plan(
         self, state: AlignAttState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
     ) -> RoundPlan:
@@ -195,13 +192,13 @@ class AlignAtt(Attending):
             unbounded=(replace(_far(rule), margin=None),) if guards_last else (),
         )
         window = Span(state.start, frontier)
-        guess = tuple(token for word in state.guess for token in word.tokens)
+        guess = tokens_of(state.guess)
         return RoundPlan(
             round_id,
             window,
             hearing,
             prompt=state.context if self.context_tokens else "",
-            prefix=tuple(token for word in state.words for token in word.tokens),
+            prefix=tokens_of(state.words),
             reference=Reference.exactly(guess) if guess and always.checks_guess else None,
             is_last=is_last,
             level=level,
@@ -254,7 +251,7 @@ class AlignAtt(Attending):
             firm = self.attentive(heard)
         if heard.last_frame is not None:
             state.attended = state.start + heard.last_frame * FRAME_SAMPLES
-        confirmed = self._without_loops(state, words[:firm])
+        confirmed = self.without_loops([word.word for word in state.words[-CONTEXT:]], words[:firm])
         state.words += confirmed
         state.guess, state.rounds = tuple(words[firm:]), tuple(known.rounds for known in facts[firm:])
         if self.calm:
@@ -280,11 +277,6 @@ class AlignAtt(Attending):
         if heard.word_ended is False or self.truncate == "last-word":
             return True
         return self.truncate == "detector" and is_newest and heard.word_ended is not True
-
-    def _without_loops(self, state: AlignAttState, words: list[TokenWord]) -> list[TokenWord]:
-        if not self.loop_guard:
-            return words
-        return without_loops([word.word for word in state.words[-CONTEXT:]], words)
 
     def _heard_to(self, state: AlignAttState) -> int:
         """Where the confirmed words in the window end."""

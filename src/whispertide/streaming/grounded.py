@@ -19,8 +19,9 @@ from typing import ClassVar
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.bounded import commit, tokens_of
 from whispertide.streaming.choice import check_range, setting
-from whispertide.streaming.repetition import CONTEXT, normalise, without_loops
+from whispertide.streaming.repetition import CONTEXT, normalise
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, frames
@@ -98,10 +99,6 @@ class Grounded(Attending):
         """Nothing carried over."""
         return GroundedState(start=align_down(at))
 
-    def limit(self, state: GroundedState) -> int:
-        """The end of a window of `hard_cap` samples."""
-        return state.start + self.hard_cap
-
     def plan(
         self, state: GroundedState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
     ) -> RoundPlan:
@@ -121,7 +118,7 @@ class Grounded(Attending):
                 retry=again,
                 unheard_from=_heard_to(state) if is_last else None,
             ),
-            prefix=tuple(token for word in state.prefix for token in word.tokens),
+            prefix=tokens_of(state.prefix),
             is_last=is_last,
         )
 
@@ -143,11 +140,7 @@ class Grounded(Attending):
         if not result.plan.is_last and window.end - state.start > self.hard_cap - self.most:
             confirmed += self._carry_all(state, window.end)
         state.tail = [*state.tail, *(word.word for word in confirmed)][-CONTEXT:]
-        return Commit(
-            tuple(word.word for word in confirmed),
-            tuple(word.word for word in state.guess),
-            min(state.start, align_down(window.end)),
-        )
+        return commit(confirmed, state.guess, state, window.end)
 
     # --- which words --------------------------------------------------------------------------------------------------
 
@@ -158,9 +151,7 @@ class Grounded(Attending):
         words = [word for word in heard.words if word.word.text.strip()]
         if heard.retried:
             words = words[_repeated(state.tail, words) :]
-        if not self.loop_guard:
-            return words
-        return without_loops(state.tail, words)
+        return self.without_loops(state.tail, words)
 
     def _is_speculative(self, words: Sequence[TokenWord], window: Span) -> bool:
         """Whether the times of these words cannot be trusted, or there is but one, which may still be spoken."""

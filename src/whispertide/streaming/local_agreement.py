@@ -18,7 +18,8 @@ from typing import ClassVar, Literal
 
 from whispertide.decoding.draft import Reference
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
-from whispertide.streaming.choice import Choice, check_range, setting
+from whispertide.streaming.bounded import Bounded
+from whispertide.streaming.choice import check_range, setting
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops, normalise, waits
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
@@ -62,7 +63,7 @@ class AgreementState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalAgreement(Choice):
+class LocalAgreement(Bounded):
     """The policy; see the module for the rules. Whole hypotheses are compared, so nothing watches a decode."""
 
     kind: ClassVar[str] = "local-agreement"
@@ -92,20 +93,10 @@ class LocalAgreement(Choice):
         most=1,
     )
     settle_s: float = setting(1.0, "the end of the window in which such words wait", least=0, most=CHUNK_SECONDS)
-    hard_cap_s: float = setting(
-        28.0,
-        "windows never get longer; then words are confirmed whether they are certain or not",
-        least=4,
-        most=CHUNK_SECONDS,
-    )
-    no_speech: float = setting(
-        0.9, "segments that Whisper takes for silence with a higher probability are dropped", least=0, most=1
-    )
-    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
 
     def check(self) -> None:
         """A window that is cut fits into the longest."""
-        Choice.check(self)
+        Bounded.check(self)
         check_range("trim_s", self.trim_s, 1, self.hard_cap_s)
 
     @property
@@ -113,18 +104,9 @@ class LocalAgreement(Choice):
         """How long windows usually get at most."""
         return self.trim_s
 
-    @property
-    def hard_cap(self) -> int:
-        """The longest window, in samples."""
-        return to_samples(self.hard_cap_s)
-
     def start(self, at: int) -> AgreementState:
         """Nothing confirmed, nothing heard: also the prompt starts anew (whisper_streaming, `init`)."""
         return AgreementState(start=align_down(at), last_time=at)
-
-    def limit(self, state: AgreementState) -> int:
-        """The end of a window of `hard_cap` samples."""
-        return state.start + self.hard_cap
 
     def plan(
         self, state: AgreementState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.first_entropy import FirstEntropy
 from whispertide.decoding.guards import RepetitionGuard
-from whispertide.decoding.length_cap import CappedSearch
+from whispertide.decoding.length_cap import Capped
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.search import Guard, Hypothesized, StopReason, run_search
-from whispertide.decoding.token_search import joined
+from whispertide.decoding.token_search import TokenSearch, joined
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
 from whispertide.features import Features
 from whispertide.model.engine import LAST_LAYER, EncoderState
@@ -145,12 +145,12 @@ class Pilot:
         rules = equipment.rules(options, must_speak=False)
         beam = options.beam if self.beam is None else min(self.beam, options.beam)
         watch = [*guards, RepetitionGuard(model.tokenizer.eot)] if self.loop_guard else [*guards]
-        search = CappedSearch(
+        search = TokenSearch(
             prompt,
             rules,
             Beam(beam, options.patience) if beam > 1 else GREEDY,
-            cap=self.cap,
             draft=None if plan.reference is None else plan.reference.draft(model.tokenizer, rules),
+            end=None if self.cap is None else Capped(self.cap),
             length_penalty=options.length_penalty,
             guards=watch,
         )

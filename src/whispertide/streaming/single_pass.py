@@ -20,7 +20,8 @@ from whispertide.features import Features
 from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import AttendedDecode, HeardWords, Job, Listening
-from whispertide.streaming.choice import Choice, setting
+from whispertide.streaming.bounded import Bounded
+from whispertide.streaming.choice import setting
 from whispertide.streaming.framing import BARE, PAD30
 from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult, stats_of
 from whispertide.streaming.searches import Search
@@ -134,17 +135,9 @@ FRAMES_PER_S = SAMPLE_RATE // FRAME_SAMPLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attending(Choice):
+class Attending(Bounded):
     """Settings of a policy that watches attention. Times in seconds."""
 
-    hard_cap_s: float = setting(
-        28.0,
-        "windows never get longer; then words are confirmed whether they are certain or not",
-        least=4,
-        most=CHUNK_SECONDS,
-    )
-    no_speech: float = setting(0.9, "what is heard with a higher no-speech probability is dropped", least=0, most=1)
-    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
     shift_guard: bool = setting(
         False,
         "whether backward shifts end a decode; AlignAtt then hears the window once more, padded to 30 s, or bare where "
@@ -181,14 +174,9 @@ class Attending(Choice):
 
     def check(self) -> None:
         """A median needs a middle."""
-        Choice.check(self)
+        Bounded.check(self)
         if self.shift_median % 2 == 0:
             raise OptionError(f"expected shift_median to be odd; got {self.shift_median}")
-
-    @property
-    def hard_cap(self) -> int:
-        """The longest window, in samples."""
-        return to_samples(self.hard_cap_s)
 
     def shift(self) -> BackwardShift:
         """The guard against backward shifts."""

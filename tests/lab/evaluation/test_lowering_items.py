@@ -10,6 +10,7 @@ import pytest
 
 from whispertide.api import load
 from whispertide.lab.evaluation import lowering_items as items
+from whispertide.lab.evaluation.static_decoding import FRAMES
 from whispertide.options import EngineOptions
 
 
@@ -44,8 +45,8 @@ def test_medians_are_of_rounds() -> None:
 def test_both_ways_compute_the_same(runner: Any, tmp_path: Path) -> None:
     ways = [items._opened(runner, name) for name in items.BUILDERS]
     dims = runner.transcriber("nano.en").dims
-    mel = np.random.default_rng(5).standard_normal((1, dims.n_mels, 2 * items.FRAMES)).astype(np.float32)
-    inputs = {"mel": mel, "attention_bias": np.zeros((1, 1, 1, items.FRAMES), np.float32)}
+    mel = np.random.default_rng(5).standard_normal((1, dims.n_mels, 2 * FRAMES)).astype(np.float32)
+    inputs = {"mel": mel, "attention_bias": np.zeros((1, 1, 1, FRAMES), np.float32)}
     linear, convolved = (encoder.run(["hidden"], inputs)[0].numpy() for encoder, _ in ways)
     np.testing.assert_allclose(convolved, linear, atol=2e-3)
     with pytest.raises(AssertionError):

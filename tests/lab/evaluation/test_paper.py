@@ -41,11 +41,14 @@ def written() -> str:
     return "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("test_*.py"))
 
 
-@pytest.mark.parametrize("item", [item for item in ITEMS if item.values[0].state == "whole"])  # type: ignore[attr-defined]
+WHOLE = [item for found in PAPERS.values() for item in found.items if item.state == "whole"]
+
+
+@pytest.mark.parametrize("item", WHOLE, ids=lambda item: item.measure)
 def test_what_is_whole_has_a_test_of_its_content(item: Item) -> None:
     """Some test calls what makes it."""
     assert re.search(
-        rf"items\.{item.measure.rpartition('.')[2]}\b|import .*{item.measure.rpartition('.')[2]}\b", tests()
+        rf"items\.{item.measure.rpartition('.')[2]}\b|import .*{item.measure.rpartition('.')[2]}\b", written()
     )
 
 

@@ -153,7 +153,9 @@ def outcome_figure(runner: "Runner") -> Outcome:
     fates, both = "What becomes of the clips", "Precision and recall of the guard"
     drawn = (
         Plot(plots.stacked(parts, x_label="clips (%)", title=fates.lower()), fates),
-        Plot(plots.scatter(points, x_label="recall (%)", y_label="precision (%)", title=both.lower()), both),
+        Plot(
+            plots.scatter(points, x_label="recall (%)", y_label="precision (%)", title=both.lower(), zero=False), both
+        ),
     )
     note = (
         f"{_about(runner, len(labels[0]))} Of each clip one thing is said: the guard stopped it and lost nothing, it "

@@ -8,7 +8,7 @@ from pathlib import Path
 from whispertide.audio.buffer import to_float
 from whispertide.lab.evaluation.corpora.listed import existing_folder
 from whispertide.lab.speech.utterance import RefWord, Utterance
-from whispertide.lab.training.shards import Place, Shards, open_shards
+from whispertide.lab.training.shards import ShardEntry, Shards, open_shards
 from whispertide.types import FloatArray
 
 
@@ -24,7 +24,7 @@ class CommandCorpus:
         """In the order of the shards."""
         return (self._utterance(number, place) for number, place in enumerate(self.shards.places))
 
-    def _utterance(self, number: int, place: Place) -> Utterance:
+    def _utterance(self, number: int, place: ShardEntry) -> Utterance:
         entry = place.entry
         words, spans = entry["text"].split(), entry.get("words")
         said = [RefWord(word) for word in words] if spans is None else [RefWord(*of) for of in _timed(words, spans)]
