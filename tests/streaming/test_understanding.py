@@ -141,15 +141,16 @@ def test_at_a_pause_it_is_searched_as_at_the_end(model: LateModel, monkeypatch: 
     assert asked[2][1] is found[1]
 
 
+@pytest.mark.parametrize("pause_s", [0.0, 0.09])
 @pytest.mark.parametrize(("again", "times"), [(True, 1), (False, 2)])
 def test_an_intent_is_decided_again_where_the_words_are_others(
-    model: LateModel, monkeypatch: pytest.MonkeyPatch, again: bool, times: int
+    model: LateModel, monkeypatch: pytest.MonkeyPatch, again: bool, times: int, pause_s: float
 ) -> None:
     decided: list[Found] = []
     intent, word = 1, len(model.checkpoint.vocabulary.intents) + 3
 
     def found(scores: Any, scorer: Any, options: HybridOptions, pilot: Any, given: int) -> Found:
-        assert given == (pilot is not None), "at the end the pilot's intent is taken unasked"
+        assert given == (pilot is not None and pause_s > 0), "of a pause's pilot the intent is taken unasked"
         tokens = (intent, word if again or pilot is None else word + 1)
         return replace(hybrid_search(scores, scorer, options), best=Hypothesis(tokens, (-1.0, -1.0), -2.0))
 
@@ -159,7 +160,8 @@ def test_an_intent_is_decided_again_where_the_words_are_others(
 
     monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", found)
     monkeypatch.setattr("whispertide.streaming.understanding.with_best_first", rescored)
-    stream = Understanding(model, gate=Told(), pilots=Pilots(every_s=5.0), search=SEARCH)
+    pilots = Pilots(first_s=5.0, pause_s=pause_s) if pause_s else Pilots(every_s=5.0, pause_s=0)
+    stream = Understanding(model, gate=Told(), pilots=pilots, search=SEARCH)
     assert [each.final for each in stream.push(STREAM[:56_000])] == [False, True]
     assert len(decided) == times
 

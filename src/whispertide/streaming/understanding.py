@@ -222,10 +222,10 @@ class Understanding:
         scores: Sums = context.ctc.astype("float64")
         scorer, vocabulary = _Scorer(self.model, context), self.model.checkpoint.vocabulary
         pilot, intents = utterance.found, vocabulary.intent_tokens
-        # Which intent it is, is decided when the words are known. So the last search takes the pilot's, which stands
-        # where the words are the pilot's, too.
+        # Which intent it is, is decided when the words are known. So a search that goes by the pilot of the pause takes
+        # that one's, which stands where the words are the pilot's, too.
         named = pilot is not None and bool(np.isin(pilot.best.tokens[:1], intents).any())
-        found = hybrid_search(scores, scorer, options, pilot, given=int(named and final))
+        found = hybrid_search(scores, scorer, options, pilot, given=int(named and utterance.rests))
         if not named or pilot is None or found.best.tokens != pilot.best.tokens:
             found = with_best_first(found, scores, scorer, intents, options)
         utterance.found, best = found, found.best

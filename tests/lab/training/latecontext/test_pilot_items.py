@@ -1,6 +1,5 @@
 """Pilot inference's items by the paper's own kind of network: whose they are, and what stands in them."""
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
