@@ -1,4 +1,4 @@
-"""Archives: what Ray costs beside plain processes, and whether batches of windows pay.
+"""Archives: what Ray costs next to plain processes, and whether batches of windows pay.
 
     python benchmarks/batch.py [--files 60] [--rounds 3]     throughput of --engine ray by that of --engine local
     python benchmarks/batch.py --windows [--rounds 3]        decoder steps of several recordings in one run

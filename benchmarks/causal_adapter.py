@@ -31,7 +31,7 @@ from whispertide.features import block_ends, causal_log_mel, log_mel, raw_log_me
 from whispertide.lab.evaluation.wer import Counts
 from whispertide.lab.speech.sentences import open_sentences
 from whispertide.lab.speech.voices import HELD_OUT, TRAINED
-from whispertide.lab.training.augment import Heard
+from whispertide.lab.training.augment import SpokenWord
 from whispertide.lab.training.causal_batches import CausalBatch, first_block
 from whispertide.lab.training.causal_decoding import Shown, arwer, greedy, shown_at_ends
 from whispertide.lab.training.causal_labels import FRAMES_PER_SECOND, Spoken
@@ -70,7 +70,7 @@ class Asked:
         samples = np.zeros(frames * FRAME_SAMPLES, np.float32)
         samples[: len(said.samples)] = said.samples / 32768
         limits = tuple(min(end, frames) for end in block_ends(frames, block, first_block(block)))
-        heard = [Heard(text, *span) for text, span in zip(said.text.split(), said.words or (), strict=True)]
+        heard = [SpokenWord(text, *span) for text, span in zip(said.text.split(), said.words or (), strict=True)]
         tokens, targets, places = answer(tokenizer, [Segment(heard, timed=True)], [], stamped=False)
         spoken = Spoken.of(Window(samples, tokens, targets, places, said.text), tokenizer, frames / FRAMES_PER_SECOND)
         return cls(said, block, samples, limits, spoken)

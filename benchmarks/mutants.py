@@ -94,7 +94,7 @@ def main() -> None:
         print(*(name for faults in found.values() for name, each in faults.items() if each in wanted), sep="\n")
     else:
         counts = {path: Counter(faults.values()) for path, faults in found.items()}
-        print(f"{'file':46}{'faults':>8}{'tried':>8}{'caught':>8}{'endless':>8}{'missed':>8}  share")
+        print(f"{'file':46}{'faults':>8}{'tried':>8}{'caught':>8}{'no end':>8}{'missed':>8}  share")
         for path, faults in counts.items():
             print(row(path, faults))
         total = sum(counts.values(), Counter[Verdict]())

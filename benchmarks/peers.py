@@ -24,7 +24,7 @@ from whispertide.checkpoint import hub, load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import WhispertideError
 from whispertide.lab.evaluation import publish
-from whispertide.lab.evaluation.grid import OFFLINE, PEER, Request, Setup, grid, text_of
+from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, grid, text_of
 from whispertide.lab.evaluation.peer_cells import PeerMissing
 from whispertide.lab.evaluation.peers import PEERS, why_not
 from whispertide.lab.evaluation.runner import Runner, Watch
@@ -115,7 +115,7 @@ class Study:
             self.runners[model, seed] = runner
         return self.runners[model, seed]
 
-    def measure(self, request: Request, seed: int) -> Cell | None:
+    def measure(self, request: CellRequest, seed: int) -> Cell | None:
         """The cell; None, with the reason noted, where it cannot be had."""
         settings = [f"{name}={text_of(value)}" for name, value in request.settings.items()]
         name = " ".join((request.recogniser, *settings, Path(request.model).name))
@@ -130,7 +130,7 @@ class Study:
             self.clerk.say(f"{name}: {error}")
         return None
 
-    def pooled(self, request: Request) -> Cell | None:
+    def pooled(self, request: CellRequest) -> Cell | None:
         """The cell over all seeds together; None if one of them is missing."""
         cells = [cell for seed in self.options.seeds if (cell := self.measure(request, seed)) is not None]
         return pool(cells) if len(cells) == len(self.options.seeds) else None
@@ -149,7 +149,7 @@ def pool(cells: Sequence[Cell]) -> Cell:
 # --- what is measured -------------------------------------------------------------------------------------------------
 
 
-def candidates(model: str, name: str) -> list[Request]:
+def candidates(model: str, name: str) -> list[CellRequest]:
     """A recipe, or a peer ("peer:..."), at each of its steps, with its gate."""
     peer = name.removeprefix(PEER)
     if peer == name:
@@ -157,11 +157,11 @@ def candidates(model: str, name: str) -> list[Request]:
     return [_surest(requests) for step in PEER_STEPS.get(peer, STEPS) if (requests := _peer(model, peer, step))]
 
 
-def _peer(model: str, name: str, step_s: float | None, *settings: str) -> list[Request]:
+def _peer(model: str, name: str, step_s: float | None, *settings: str) -> list[CellRequest]:
     return grid((), (model,), (CORPUS,), () if step_s is None else (step_s,), settings, (name,))
 
 
-def _surest(requests: Sequence[Request]) -> Request:
+def _surest(requests: Sequence[CellRequest]) -> CellRequest:
     """Without temperature fallback where there is the choice, and as it comes otherwise: sampling at a high temperature
     hits vocabulary that a small checkpoint was never trained in, and takes its time.
     """
@@ -175,7 +175,7 @@ def best(study: Study, model: str, name: str) -> float | None:
     return None if found is None else found.spec.step_s
 
 
-def contenders(model: str, steps: dict[str, float], *settings: str) -> list[Request]:
+def contenders(model: str, steps: dict[str, float], *settings: str) -> list[CellRequest]:
     """Ours and the stepped programs, at their best steps."""
     requests = grid(("tide",), (model,), (CORPUS,), (), settings)
     for name, step in steps.items():
@@ -188,15 +188,15 @@ def contenders(model: str, steps: dict[str, float], *settings: str) -> list[Requ
     return requests
 
 
-def in_real_time(model: str, steps: dict[str, float]) -> list[Request]:
+def in_real_time(model: str, steps: dict[str, float]) -> list[CellRequest]:
     """WhisperLiveKit, whole, at the step that is best for its policy alone; as it comes, where that is not known."""
     return [_surest(_peer(model, name, steps.get(PEER + policy))) for name, policy in LIVE.items()]
 
 
-def offline(model: str) -> list[Request]:
+def offline(model: str) -> list[CellRequest]:
     """Programs that transcribe when all audio is there, ours among them."""
     theirs = [_surest(_peer(model, name, None)) for name in WHOLE]
-    return [*theirs, Request(OFFLINE, model, CORPUS)]
+    return [*theirs, CellRequest(OFFLINE, model, CORPUS)]
 
 
 def clocks(study: Study) -> publish.Part:
@@ -245,7 +245,7 @@ def measured(study: Study, name: str) -> Measured:
     names = (*RIVALS, *(PEER + rival for rival in RIVALS))
     steps = {rival: step for rival in names if (step := best(study, model, rival)) is not None}
 
-    def cells(requests: Sequence[Request]) -> list[Cell]:
+    def cells(requests: Sequence[CellRequest]) -> list[Cell]:
         return [cell for request in requests if (cell := study.pooled(request)) is not None]
 
     gated = cells(contenders(model, steps)) + cells(offline(model)) + cells(in_real_time(model, steps))

@@ -40,13 +40,15 @@ def main() -> None:
     parser.add_argument("--model", default="nano.en")
     parser.add_argument("--corpus", default="talks")
     parser.add_argument("--excerpt", type=float, default=300.0, help="seconds of the corpus")
+    parser.add_argument("--seed", type=int, default=0, help="which talks are made")
     parser.add_argument("--ways", default=",".join(WAYS), help="those to measure")
     parser.add_argument("--wall", action="store_true", help="wall time in place of processor time")
     given = parser.parse_args()
     model = whispertide.load(given.model, threads=1)
     model.warm_up()
     chosen = list(dict.fromkeys([BASE, *(name.strip() for name in given.ways.split(","))])) if given.ways else []
-    every = list(sentences(Excerpt(open_corpus(given.corpus), given.excerpt).utterances()))
+    corpus = open_corpus(given.corpus, seed=given.seed, length_s=given.excerpt)
+    every = list(sentences(Excerpt(corpus, given.excerpt).utterances()))
     audio_s = sum(len(item.audio) for item in every) / SAMPLE_RATE
     ways = {name: Way() for name in chosen}
     for name in chosen:  # once without counting
@@ -56,7 +58,9 @@ def main() -> None:
             hear(model, sentence, WAYS[name], given.wall, ways[name])
     base = ways[BASE]
     counted = "wall" if given.wall else "processor"
-    print(f"{len(every)} sentences, {audio_s:.0f} s, {given.model}, {given.corpus}, {counted} time")
+    print(
+        f"{len(every)} sentences, {audio_s:.0f} s, {given.model}, {given.corpus} of seed {given.seed}, {counted} time"
+    )
     heads = ("wait", "p90", "times less", "WER %", "difference, points", "cpu s/s", "PPL")
     print("{:24} {:>7} {:>7} {:>10} {:>6} {:>22} {:>8} {:>5}".format("way", *heads))
     rows = {}

@@ -18,7 +18,7 @@ from typing import Any
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import plots
-from whispertide.lab.evaluation.grid import Request, Setup, changes_of
+from whispertide.lab.evaluation.grid import CellRequest, Setup, changes_of
 from whispertide.lab.evaluation.page import Table, text_table
 from whispertide.lab.evaluation.runner import Runner, Watch
 from whispertide.options import EngineOptions, Precision
@@ -35,11 +35,9 @@ SPACE: dict[str, tuple[Any, ...]] = {
     "margin_s": (0.12, 0.2, 0.24, 0.3, 0.4, 0.5),
     "backward_s": (0.0, 0.06, 0.12),
     "attention_floor": (0.0, 0.1, 0.3),
-    "hold_s": (0.2, 0.3, 0.4, 0.5, 0.7),
-    "doubt": (0.0, 0.3, 0.5, 0.7, 0.9),
     "steadiness": (0.0, 0.01, 0.02, 0.03, 0.05),
     "settle_s": (0.5, 0.75, 1.0, 1.5),
-    "truncate": ("none", "near-end", "last-word"),
+    "truncate": ("none", "last-word"),
     "window_s": (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0),
     "carry": (1, 2, 3, 5),
     "context_tokens": (0, 30, 60, 120),
@@ -112,9 +110,9 @@ def _is_possible(recipe: Recipe, changes: Changes) -> bool:
 
 
 def measure(runner: Runner, recipe: Recipe, changes: Changes, model: str, corpus: str) -> Trial:
-    """One cell; a setting whose latencies cover too few words counts as endlessly late."""
+    """One cell; a setting whose latencies cover too few words counts as infinitely late."""
     chosen = _changed(recipe, changes)
-    cell = runner.run(Request(recipe.name, model, corpus, chosen, chosen.schedule.step_s))
+    cell = runner.run(CellRequest(recipe.name, model, corpus, chosen, chosen.schedule.step_s))
     latency, wer = cell.score.get("confirmed_mean_s"), cell.score.get("wer")
     return Trial(
         changes,

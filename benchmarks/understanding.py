@@ -4,9 +4,9 @@
     python benchmarks/understanding.py commands --data spoken-test
 
 Commands are heard one by one, as from a microphone, by every way before the next one is taken: without pilots, with a
-pilot every 2, 1 and 0.5 s, and without each part of pilot decoding. One thread. The wait is wall time from the end of
-the audio to the final text, without what the voice gate takes to notice the end. The interval of the difference of word
-errors is a paired bootstrap over commands. Needs the extra bench.
+pilot every 2, 1 and 0.5 s and at pauses, and without each part of pilot decoding. One thread. The wait is the processor
+time from the audio in which the voice gate finds the end of speech to the final text. The interval of the difference
+of word errors is a paired bootstrap over commands. Needs the extra bench.
 """
 
 import argparse
@@ -20,14 +20,14 @@ import numpy as np
 from whispertide.cli.progress import counting
 from whispertide.lab.evaluation.bootstrap import paired
 from whispertide.lab.evaluation.page import Table, markdown_table
-from whispertide.lab.training.latecontext.understood import BASE, WAYS, Heard, hear, score
+from whispertide.lab.training.latecontext.understood import BASE, WAYS, CommandResult, hear, score
 from whispertide.lab.training.shards import Shards, open_shards
 from whispertide.model.latecontext import LateModel
 
 
-def measure(model: LateModel, commands: Shards, ways: Sequence[str]) -> dict[str, list[Heard]]:
+def measure(model: LateModel, commands: Shards, ways: Sequence[str]) -> dict[str, list[CommandResult]]:
     """Every command by every way."""
-    found: dict[str, list[Heard]] = {name: [] for name in ways}
+    found: dict[str, list[CommandResult]] = {name: [] for name in ways}
     for name in ways:
         hear(model, commands[0], WAYS[name])  # once without counting
     with counting("commands") as advance:
@@ -38,7 +38,7 @@ def measure(model: LateModel, commands: Shards, ways: Sequence[str]) -> dict[str
     return found
 
 
-def table(found: Mapping[str, Sequence[Heard]]) -> Table:
+def table(found: Mapping[str, Sequence[CommandResult]]) -> Table:
     """A row for each way."""
     base = score(found[BASE])
     rows = []
@@ -55,11 +55,11 @@ def table(found: Mapping[str, Sequence[Heard]]) -> Table:
                 f"{1000 * way.wait_mean_s:.1f}",
                 f"{1000 * way.wait_p90_s:.1f}",
                 f"{base.wait_mean_s / way.wait_mean_s:.2f}",
-                f"{way.delay:.4f}",
+                f"{way.cpu_s_per_s:.3f}",
             )
         )
     heads = ("pilots", "WER %", "difference, points", "intents right %", "of last guesses %", "wait mean ms", "p90 ms")
-    return Table((*heads, "times less", "of real time"), tuple(rows))
+    return Table((*heads, "times less", "processor s per s"), tuple(rows))
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 live.svg, live.png      the live view in the middle of the demo, by the bundled weights as they are today
 benchmarks/recipes-*    the recipes by the same weights, measured now on the free clock: the same on every machine
-*/*.png, */*.pdf        all plots, drawn from the numbers (*/*.csv) beside them
+*/*.png, */*.pdf        all plots, drawn from the numbers (*/*.csv) next to them
 """
 
 import io

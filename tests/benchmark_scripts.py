@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 @contextmanager
 def benchmark(name: str, folder: Path = FOLDER) -> Iterator[ModuleType]:
-    """`benchmarks/NAME.py`, importable for so long as what it finds beside itself and what pickles its classes."""
+    """`benchmarks/NAME.py`, importable for so long as what it finds next to itself and what pickles its classes."""
     spec = spec_from_file_location(f"{name}_benchmark", folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -29,7 +29,7 @@ ANSWERS: dict[str, bytes] = {
     "nothing": json.dumps({"text": "  "}).encode(),
     "deep": b"[" * 100_000,
     "not utf-8": b'{"text": "\xff\xfe"}',
-    "endless": b'{"text": "' + b"a" * 3_000_000,
+    "unlimited": b'{"text": "' + b"a" * 3_000_000,
 }
 STATUSES = {
     "refused 401": 401,

@@ -22,7 +22,7 @@ from whispertide.events import Confirmed, End, Event, Hypothesis, Language, Roun
 from whispertide.options import DecodeOptions
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.short_windows import Framed, choose_framing
+from whispertide.streaming.short_windows import Costs, Framed, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 HALF = SAMPLE_RATE // 2
@@ -113,7 +113,7 @@ class FakeTranscriber:
         self.warm = True
 
     def framed(self, recipe: Recipe) -> Framed:
-        return choose_framing(recipe, False, lambda: self.encode_s)
+        return choose_framing(recipe, False, lambda: Costs(self.encode_s))
 
     def can_stream(self, recipe: Recipe) -> bool:
         return recipe.framing.kind != "hush"

@@ -1,4 +1,4 @@
-"""A model that is told what was said, for policies that watch attention: it hears words behind a forced prefix, and its
+"""A model that is told what was said, for policies that watch attention: it hears words after a forced prefix, and its
 attention lies in the middle of each word.
 
 One token per word: its number in the truth, so that the same word said twice is two tokens. A word cut by the end of
@@ -65,7 +65,7 @@ class ListeningOracle(Oracle):
             if truth.start >= window.end:
                 break
             middle = (truth.start + truth.end) // 2
-            if middle < window.start:  # behind a prefix only its own tail can be left
+            if middle < window.start:  # after a prefix only its own tail can be left
                 if not prefix and truth.end > window.start + 1600 and rng.random() < 0.3:
                     heard.append(self._word(f" frag{window.start}", MANGLED, window.start, truth.end, window))
                 continue
@@ -89,14 +89,14 @@ class ListeningOracle(Oracle):
         assert isinstance(plan.hearing, SinglePass)
         for watch in plan.hearing.watch:
             if isinstance(watch, Frontier):
-                return self._behind_frontier(listened, places, watch)
+                return self._after_frontier(listened, places, watch)
             if isinstance(watch, EarlyStop):  # nothing here repeats itself
                 continue
             assert isinstance(watch, BackwardShift)
             return self._grounded(listened, places, watch, rng)
         return listened
 
-    def _behind_frontier(self, listened: HeardWords, places: list[int], rule: Frontier) -> HeardWords:
+    def _after_frontier(self, listened: HeardWords, places: list[int], rule: Frontier) -> HeardWords:
         for index, place in enumerate(places):
             if rule.margin is not None and listened.frames - place <= rule.margin:
                 words = listened.words[: index + rule.beyond]

@@ -101,7 +101,7 @@ class Oracle:
 
 
 def plain(text: str) -> str:
-    """The word behind the oracle's decoration."""
+    """The word without the oracle's decoration."""
     return text.split("#")[0].strip(" ,.!").lower()
 
 

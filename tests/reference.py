@@ -179,7 +179,7 @@ def hf_model(folder: Path = NANO) -> Any:
 
 def ct2_folder(folder: Path, output: Path) -> Path:
     """The checkpoint in `folder` through CTranslate2's own converter into the new folder `output`, in fp32, with what
-    faster-whisper reads beside it.
+    faster-whisper reads next to it.
     """
     for module in ("ctranslate2", "torch", "transformers"):
         pytest.importorskip(module)

@@ -93,7 +93,7 @@ def one_hot(token: int, sharpness: float = 20.0) -> FloatArray:
 
 
 def telling(prompt: Sequence[int], tokens: Sequence[int]) -> Script:
-    """A script that says `tokens` behind `prompt`, then end of text, whatever it is fed."""
+    """A script that says `tokens` after `prompt`, then end of text, whatever it is fed."""
     story = [*tokens, EOT]
 
     def script(seen: tuple[int, ...]) -> FloatArray:

@@ -21,7 +21,7 @@ from whispertide.model.engine import LAST_LAYER, Encoded
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
 
-Story = Sequence[tuple[int, int]]  # tokens behind the start sequence, and the frame that each is heard in
+Story = Sequence[tuple[int, int]]  # tokens after the start sequence, and the frame that each is heard in
 SURE = 20.0  # logits of the token that is said
 HEADS = ((2, 1), (3, 3))  # those that follow the audio
 
@@ -86,7 +86,7 @@ class ScriptedModel:
         everything = self.said(encoded)
         follow = [row for row, head in enumerate(heads) if head in HEADS]  # the others look nowhere
 
-        def behind_start(seen: tuple[int, ...]) -> tuple[Story, int]:
+        def after_start(seen: tuple[int, ...]) -> tuple[Story, int]:
             """What is told, and how much of it was said."""
             after = len(seen) - seen[::-1].index(sot)
             start = [token for token in seen[after : after + 3] if eot < token < self.tokenizer.timestamp_begin]
@@ -95,7 +95,7 @@ class ScriptedModel:
 
         def script(seen: tuple[int, ...]) -> FloatArray:
             logits = np.zeros(self.dims.n_vocab, np.float32)
-            told, at = behind_start(seen)
+            told, at = after_start(seen)
             if self.next_best is not None:
                 logits[self.next_best] = SURE / 4
             logits[told[at][0] if at < len(told) else eot] = self.sure(encoded)
@@ -110,7 +110,7 @@ class ScriptedModel:
             ten frames after the last token.
             """
             attention = np.full((len(heads), encoded.valid_frames), 1e-4, np.float32)
-            told, at = behind_start(seen) if sot in seen else ((), -1)
+            told, at = after_start(seen) if sot in seen else ((), -1)
             frames = [*(frame for _, frame in told), told[-1][1] + 10 if told else 0, encoded.valid_frames]
             if 0 <= at <= len(told):
                 until = frames[at + 1] if frames[at + 1] >= frames[at] else frames[at] + 10

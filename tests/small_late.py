@@ -8,14 +8,23 @@ TEXTS = ["play some music", "set an alarm for seven", "what is the weather"]
 INTENTS = ["play_music", "alarm_set"]
 
 
-def small_late(seed: int = 1) -> LateCheckpoint:
+def small_late(seed: int = 1, attending_inner: int | None = None) -> LateCheckpoint:
     """Width 32, two layers of each kind, 40 tokens; gates that are not all open, so that convolutions count."""
     import torch
 
     from whispertide.lab.training.latecontext.network import LateNetwork, tensors_of
 
     vocabulary = learn_vocabulary(TEXTS, INTENTS, 40)
-    dims = LateDims(width=32, heads=2, inner=64, kernel=5, convolving=2, attending=2, n_vocab=vocabulary.size)
+    dims = LateDims(
+        width=32,
+        heads=2,
+        inner=64,
+        attending_inner=attending_inner,
+        kernel=5,
+        convolving=2,
+        attending=2,
+        n_vocab=vocabulary.size,
+    )
     torch.manual_seed(seed)
     network = LateNetwork(dims)
     for parameter in network.parameters():

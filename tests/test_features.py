@@ -68,8 +68,8 @@ def test_filters_equal_openai_whispers(n_mels: int) -> None:
 def test_the_window_decides_the_floor() -> None:
     quiet, loud = sweep(SAMPLE_RATE), sweep(SAMPLE_RATE) * 30
     raw = raw_log_mel(quiet, 80)
-    alone, beside_loud = normalise(raw), normalise(raw, float(raw_log_mel(loud, 80).max()))
-    assert beside_loud.min() > alone.min()
+    alone, next_to_loud = normalise(raw), normalise(raw, float(raw_log_mel(loud, 80).max()))
+    assert next_to_loud.min() > alone.min()
 
 
 @settings(max_examples=40, deadline=None)

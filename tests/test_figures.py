@@ -2,7 +2,7 @@
 stored result as well, and what a page calls an entry of the log is one.
 
 A table of results is one whose head has a unit or a measure. It names its command, or the stored result, in its own
-section; a page may also name one command for all of it under "How this was made", or be made of a JSON file beside it.
+section; a page may also name one command for all of it under "How this was made", or be made of a JSON file next to it.
 The log is dated history, and docs/papers.md has tests of its own (`lab/evaluation/test_inventory.py`).
 """
 

@@ -137,9 +137,9 @@ class TestAddresses:
         (service,) = of_kind("Service")["spec"]["ports"]
         (rule,) = of_kind("Ingress")["spec"]["rules"]
         (monitor,) = of_kind("PodMonitor")["spec"]["podMetricsEndpoints"]
-        behind = rule["http"]["paths"][0]["backend"]["service"]
-        assert {named["name"]} == {service["targetPort"], behind["port"]["name"], monitor["port"]}
-        assert (behind["name"], monitor["path"] in paths()) == (of_kind("Service")["metadata"]["name"], True)
+        target = rule["http"]["paths"][0]["backend"]["service"]
+        assert {named["name"]} == {service["targetPort"], target["port"]["name"], monitor["port"]}
+        assert (target["name"], monitor["path"] in paths()) == (of_kind("Service")["metadata"]["name"], True)
         config = (FLEET / "haproxy.cfg").read_text()
         assert set(re.findall(r"server-template \w+ \d+ (\S+)", config)) == {f"whispertide:{port}"}
         assert set(re.findall(r"httpchk GET (\S+)", config)) <= paths()

@@ -24,7 +24,7 @@ AS_OPENAI: dict[str, Any] = {"suppress_tokens": (-1,), "temperatures": (0.0,)}
 
 @cache
 def long_recording() -> FloatArray:
-    """71 s of several voices: four windows, one of which begins behind a word instead of a timestamp."""
+    """71 s of several voices: four windows, one of which begins after a word instead of a timestamp."""
     by_name = {path.stem: load_audio(path) for path in CLIPS}
     return np.concatenate([by_name["river"], by_name["long"]])
 
@@ -61,6 +61,11 @@ def ours_in_full(words: bool) -> list[OfflineSegment]:
 
 
 class TestAgainstOpenAI:
+    @pytest.fixture(autouse=True)
+    def as_the_original(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It skips what is left of a window after a closed text; ours goes on there (`TestCutSentences`)."""
+        monkeypatch.setattr(longform, "CUT_SENTENCE", range(0))
+
     @pytest.mark.slow
     @pytest.mark.parametrize(("words", "prompt"), [(True, ""), (False, "A quiet house.")])
     def test_text_and_segments_are_the_same(self, words: bool, prompt: str) -> None:
@@ -81,7 +86,7 @@ class TestAgainstOpenAI:
     @pytest.mark.slow
     def test_words_are_the_same_within_20_ms(self) -> None:
         theirs = [word for each in openai_transcript(True, initial_prompt=None)["segments"] for word in each["words"]]
-        ours = [word for each in ours_in_full(True) for word in each.words]
+        ours = [word for each in transcript(long_recording(), word_timestamps=True) for word in each.words]
         assert [word.text for word in ours] == [word["word"] for word in theirs]
         for mine, other in zip(ours, theirs, strict=True):
             assert mine.start / SAMPLE_RATE == pytest.approx(other["start"], abs=0.0201)
@@ -97,6 +102,22 @@ class TestAgainstOpenAI:
         options = {"condition_on_previous_text": True, "word_timestamps": False}
         theirs = whisper.transcribe(openai_model(), recording, fp16=False, language="en", temperature=0.0, **options)
         assert "".join(each.text for each in transcript(recording, **options)) == theirs["text"]
+
+
+class TestCutSentences:
+    @pytest.mark.slow
+    def test_fewer_words_are_lost_than_by_the_original(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The sentences of a recording that its windows cut."""
+        path = next(path for path in CLIPS if path.stem == "long")
+        recording, said = load_audio(path), set(path.with_suffix(".txt").read_text().lower().split())
+
+        def found() -> int:
+            text = "".join(each.text for each in transcript(recording, word_timestamps=False))
+            return len(said & set(text.lower().split()))
+
+        ours = found()
+        monkeypatch.setattr(longform, "CUT_SENTENCE", range(0))
+        assert ours > found()
 
 
 @pytest.mark.slow

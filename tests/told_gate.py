@@ -21,6 +21,12 @@ class Told:
     def needed_from(self) -> int:
         return max(0, self.received - 4_000)
 
+    @property
+    def quiet(self) -> int:
+        if self.told % 2 == 0 or self.told == len(self.edges):
+            return 0
+        return max(0, self.received - self.received % 512 - self.edges[self.told])
+
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         self.received += len(samples)
         judged = self.received - self.received % 512

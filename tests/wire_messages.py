@@ -15,7 +15,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
     max_leaves=8,
 )
-# What Python's JSON takes and nothing behind it can use
+# What Python's JSON takes and nothing after it can use
 strange = st.sampled_from(["\ud800", 10**400, -(10**20), float("nan"), float("inf"), [[[[]]]] * 3, "²", "x" * 5_000])
 _names = [*every_field(), "schedule.step_s", *(item.name for item in fields(DecodeOptions))]
 _changes = st.dictionaries(st.sampled_from(_names), json_values | strange, max_size=2)

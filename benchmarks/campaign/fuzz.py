@@ -139,7 +139,7 @@ def _frame(kind: Kind | None, port: str, dice: random.Random) -> bytes:
 
 FUZZ = Scenario(
     "fuzz",
-    "mutated conversations in eight protocols to one server, beside a session that counts its words",
+    "mutated conversations in eight protocols to one server, next to a session that counts its words",
     "frames",
     2_000_000,
     fuzzed,

@@ -1,11 +1,11 @@
 """All scenarios, in the order in which they run."""
 
-from campaign.beside import BESIDE
 from campaign.disconnects import DISCONNECTS, JOURNALED, OUTAGES
 from campaign.drains import DRAINS
 from campaign.faults import CLOCK, CORRUPT, FAULTS
 from campaign.fuzz import FUZZ
 from campaign.kills import KILLS
+from campaign.livekit import LIVEKIT
 from campaign.processes import NANO_KILLS, PROCESSES
 from campaign.speech import PACES, SPEECH
 
@@ -23,5 +23,5 @@ KINDS = (
     CLOCK,
     FUZZ,
     SPEECH,
-    BESIDE,
+    LIVEKIT,
 )

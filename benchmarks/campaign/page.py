@@ -17,7 +17,7 @@ WARM = 0.25  # of a process's lines come before its memory counts
 POINTS = 200  # of a curve
 FOUND = "| scenario | code | done | of | sessions | audio h | words | lost | changed | repeated | seeds that failed |"
 DETAILS = "| scenario | unit | per minute | memory after warm-up, MB | at the end | change | notes |"
-BESIDE = "| words missing, by recording |"
+MISSING = "| words missing, by recording |"
 
 
 def write_page(path: Path, scenarios: Sequence[Scenario], notes: Sequence[Notes]) -> None:
@@ -68,21 +68,21 @@ def figures(
         found = lines[each.name]
         if row := _details(each, found[1]) if found[1] else kept(each.name, DETAILS):
             yield row
-    beside = lines["beside"][1] if "beside" in lines else []
-    if beside:
-        yield from _beside(beside)
-    elif kept_rows := list(takewhile(bool, dropwhile(lambda row: not row.startswith(BESIDE), earlier))):
+    livekit = lines["livekit"][1] if "livekit" in lines else []
+    if livekit:
+        yield from _missing(livekit)
+    elif kept_rows := list(takewhile(bool, dropwhile(lambda row: not row.startswith(MISSING), earlier))):
         yield from ("", *kept_rows)
 
 
-def _beside(lines: Sequence[Line]) -> Iterator[str]:
+def _missing(lines: Sequence[Line]) -> Iterator[str]:
     """Words that are missing on each server after each kind of harm, recording by recording."""
     heard = [line for line in lines if "missing" in line.figures]
     if not heard:
         return
     harms = sorted({line.figures["harm"] for line in heard}, key=lambda harm: (harm != "nothing", harm))
     yield ""
-    yield f"{BESIDE} heard undisturbed | {' | '.join(harms)} |"
+    yield f"{MISSING} heard undisturbed | {' | '.join(harms)} |"
     yield f"|---|---:|{'---:|' * len(harms)}"
     for server in dict.fromkeys(line.figures["server"] for line in heard):
         mine = [line for line in heard if line.figures["server"] == server]

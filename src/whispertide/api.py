@@ -20,23 +20,23 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.audio.buffer import checked
-from whispertide.checkpoint import ModelDims, Tokenizer, load_checkpoint
+from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.events import Event
 from whispertide.formats.document import Document, TextSegment
-from whispertide.model.whisper import WhisperModel, open_engine
+from whispertide.model.whisper import WhisperModel
 from whispertide.offline import transcribe_blocks
 from whispertide.options import DEFAULT_RECIPE, DecodeOptions, EngineOptions, Precision, ProviderName
 from whispertide.session import Session
 from whispertide.streaming.allocation import Allocation, allocate
-from whispertide.streaming.calibration import Calibration, recall, tuned_threads
+from whispertide.streaming.calibration import Calibration, load_tuned, recall
 from whispertide.streaming.executor import ExecutorKey, executor_key, make_executor
 from whispertide.streaming.framing import Hush, get_framing
 from whispertide.streaming.hush import DEFAULT_S, HushWord, has_word, suffix_for
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe, make_gate
-from whispertide.streaming.short_windows import Framed, choose_framing, encode_seconds
+from whispertide.streaming.short_windows import Costs, Framed, choose_framing, measure_costs
 from whispertide.types import FloatArray
 
 DEFAULT_MODEL = "base.en"
@@ -56,11 +56,11 @@ class Transcriber:
         model: WhisperModel,
         *,
         hush: HushWord | None = None,
-        measure: Callable[[WhisperModel], float] = encode_seconds,
+        measure: Callable[[WhisperModel], Costs] = measure_costs,
     ) -> None:
         """`hush` is used where a hush word is asked for (`framing=hush`); None: the one next to the checkpoint.
 
-        `measure` tells how many seconds the model takes to encode 30 s, and is asked once, if at all (`framed`).
+        `measure` tells what rounds of the model take here, and is asked once, if at all (`framed`).
         """
         self.model = model
         self.hush = hush
@@ -106,9 +106,9 @@ class Transcriber:
         What `whispertide tune` has found counts first. The machine is measured the first time that this matters; from
         then on the answer is the same. Where audio is not `live` nobody waits, and the machine does not matter.
         """
-        encode_s = (lambda: self.encode_s) if live else None
+        costs = (lambda: self.costs) if live else None
         model, known = self.model, self.model.generation.short_windows
-        return choose_framing(recipe, known, encode_s, self.calibration, model.options)
+        return choose_framing(recipe, known, costs, self.calibration, model.options)
 
     @cached_property
     def calibration(self) -> Calibration | None:
@@ -125,8 +125,8 @@ class Transcriber:
         return self.model.generation.short_windows or self.calibration is not None
 
     @cached_property
-    def encode_s(self) -> float:
-        """How many seconds encoding 30 s took here, measured once."""
+    def costs(self) -> Costs:
+        """What the parts of a round take here, measured once."""
         return self._measure(self.model)
 
     def warm_up(self) -> None:
@@ -277,9 +277,7 @@ def load(
     and its kin, `ProviderError`, `GraphError` and `OptionError`, each with what to do.
     """
     options = EngineOptions(precision=precision, provider=provider, threads=threads)
-    checkpoint = load_checkpoint(model, revision=revision, announce=announce)
-    options = replace(options, threads=tuned_threads(checkpoint.content_hash, options))
-    return Transcriber(WhisperModel(checkpoint, open_engine(checkpoint, options, announce)))
+    return Transcriber(load_tuned(model, options, revision=revision, announce=announce))
 
 
 def _blocks(audio: Audio) -> Iterable[FloatArray]:

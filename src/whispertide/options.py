@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from whispertide.errors import OptionError
+from whispertide.types import CHUNK_SECONDS
 
 DEFAULT_RECIPE = "tide"  # streaming.recipes has it, and the others
 
@@ -64,7 +65,7 @@ class DecodeOptions:
     logprob_threshold: float | None = -1.0
     no_speech_threshold: float | None = 0.6
     timestamps: bool = True
-    max_initial_timestamp: float | None = 1.0
+    max_initial_timestamp: float | None = None  # None = as the checkpoint says, else 1 s, as Whisper does; 30 = any
     suppress_blank: bool = True
     suppress_tokens: tuple[int, ...] | None = None  # None = the checkpoint's own list
     max_tokens: int | None = None  # None = half the text context (224), as Whisper does
@@ -78,6 +79,9 @@ class DecodeOptions:
             raise OptionError(f"expected beam >= 1 and best_of >= 1; got {self.beam} and {self.best_of}")
         if not self.temperatures or any(not 0.0 <= t <= 1.0 for t in self.temperatures):
             raise OptionError(f"expected one or more temperatures between 0 and 1; got {self.temperatures}")
+        if self.max_initial_timestamp is not None and not 0 <= self.max_initial_timestamp <= CHUNK_SECONDS:
+            got = self.max_initial_timestamp
+            raise OptionError(f"expected max_initial_timestamp between 0 and {CHUNK_SECONDS} seconds; got {got}")
         if self.patience <= 0:
             raise OptionError(f"expected patience > 0; got {self.patience}")
         if self.max_tokens is not None and self.max_tokens < 1:

@@ -163,13 +163,12 @@ class SessionState:
             self.emit(Hypothesis, at, words=change.hypothesis, **values)
 
     def note_lag(self, at: int, behind: int, lowered: int) -> None:
-        """Say when the audio that waits passes another `lag_s`, and when it is well below that again.
-
-        Steps by which the policy has `lowered` its quality count too.
+        """Say when the audio that waits passes another `lag_s`, when it is well below that again, and when the steps
+        by which the policy has `lowered` its quality change.
         """
         now = self.lateness.after(behind, lowered, to_samples(self.recipe.schedule.lag_s))
         if now != self.lateness:
-            self.emit(Lag, at, behind=behind, level=max(now.steps, now.lowered))
+            self.emit(Lag, at, behind=behind, level=now.lowered)
         self.lateness = now
 
     def _note_language(self, result: RoundResult[Any], at: int) -> None:

@@ -73,7 +73,7 @@ def make_wav(samples: npt.NDArray[Any], rate: int, kind: str = "s16") -> bytes:
 
 
 def encode(path: Path, codec: str, samples: FloatArray, rate: int, video: bool = False, **options: str) -> Path:
-    """Write mono `samples` with ffmpeg's encoder `codec`; with `video`, beside a small video track."""
+    """Write mono `samples` with ffmpeg's encoder `codec`; with `video`, next to a small video track."""
     import av
 
     with av.open(str(path), "w", options=options) as container:

@@ -109,7 +109,7 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(runner, "offline", offline)
     monkeypatch.setattr(corpora, "open_corpus", lambda spec, *, seed, **_: Talks(f"{spec}-{seed}", f"{seed:012}"))
     monkeypatch.setattr(Runner, "transcriber", transcriber)
-    monkeypatch.setattr(runner, "digest_beside", lambda model: "nothing")
+    monkeypatch.setattr(runner, "digest_attachments", lambda model: "nothing")
     monkeypatch.setattr(peers, "run_peer_over", over)
     monkeypatch.setattr(peers, "why_not", why_not)
     monkeypatch.setattr(script, "why_not", why_not)

@@ -1,4 +1,4 @@
-"""Learned things beside a checkpoint: a toy kind comes back as it was, and everything else is refused."""
+"""Learned things next to a checkpoint: a toy kind comes back as it was, and everything else is refused."""
 
 import io
 import struct
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whispertide.checkpoint.attachments import Attachment, Kind, carry_over, digest_beside, find, load, place, save
+from whispertide.checkpoint.attachments import Attachment, Kind, carry_over, digest_attachments, find, load, place, save
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 
 TOY = Kind("a toy", "toy-{variant}.npz", "whispertide train toy {model} --size {variant}")
@@ -132,7 +132,7 @@ def test_a_later_format_is_named(path: Path) -> None:
 
 def test_the_digest_knows_every_attachment(path: Path) -> None:
     mine = checkpoint(path.parent)
-    before = digest_beside(mine)
-    assert digest_beside(mine) == before
+    before = digest_attachments(mine)
+    assert digest_attachments(mine) == before
     save(path.with_name("other.npz"), Attachment(ARRAYS, OURS))
-    assert digest_beside(mine) != before
+    assert digest_attachments(mine) != before

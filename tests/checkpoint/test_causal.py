@@ -47,7 +47,7 @@ def test_every_projection_of_every_attention_is_adapted(checkpoint: Checkpoint) 
 def test_what_was_saved_comes_back(checkpoint: Checkpoint) -> None:
     adapter = random_adapter(checkpoint)
     adapter.save(checkpoint.folder / KIND.file)
-    found = CausalAdapter.beside(checkpoint)
+    found = CausalAdapter.of_checkpoint(checkpoint)
     assert (found.rank, found.block, found.first) == (RANK, 5, 30)
     assert (found.content_hash, found.report) == (checkpoint.content_hash, {"arwer": 0.1})
     assert found.matrices.keys() == adapter.matrices.keys()
@@ -79,7 +79,7 @@ def test_merged_weights_and_their_own_hash(checkpoint: Checkpoint) -> None:
 
 def test_there_is_none(checkpoint: Checkpoint) -> None:
     with pytest.raises(CheckpointNotFoundError, match=r"causal\.npz: make it with `whispertide train causal .*model0`"):
-        CausalAdapter.beside(checkpoint)
+        CausalAdapter.of_checkpoint(checkpoint)
 
 
 def test_half_a_file_is_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_the_arrays_are_few_and_small(checkpoint: Checkpoint, tmp_path: Path) ->
 
 def test_the_bundled_model_has_one() -> None:
     bundled = load_checkpoint("nano.en")
-    adapter = CausalAdapter.beside(bundled)
+    adapter = CausalAdapter.of_checkpoint(bundled)
     assert (adapter.rank, adapter.block, adapter.first) == (32, 0, 30)
     assert set(adapter.matrices) == set(adapted_names(bundled.dims))
     assert adapter.report["arwer"] < adapter.report["arwer_without"]
@@ -180,7 +180,7 @@ def test_a_published_checkpoint_is_a_whisper_and_an_adapter(outer: str, dims: Mo
     state = published(tmp_path / "base_300.pt", dims, outer=outer)
     checkpoint = load_checkpoint(tmp_path / "base_300.pt")
     assert checkpoint.dims == dims
-    adapter = CausalAdapter.beside(checkpoint)
+    adapter = CausalAdapter.of_checkpoint(checkpoint)
     assert (adapter.rank, adapter.block, adapter.first) == (RANK, 15, 30)
     assert set(adapter.matrices) == set(adapted_names(dims))
     whole = merged(checkpoint, adapter)
@@ -210,7 +210,7 @@ def test_a_published_checkpoint_is_a_whisper_and_an_adapter(outer: str, dims: Mo
 def test_published_settings_that_make_no_sense(config: Any, message: str, dims: ModelDims, tmp_path: Path) -> None:
     published(tmp_path / "base.pt", dims, **config)
     with pytest.raises(CheckpointError, match=message):
-        CausalAdapter.beside(load_checkpoint(tmp_path / "base.pt"))
+        CausalAdapter.of_checkpoint(load_checkpoint(tmp_path / "base.pt"))
 
 
 def test_a_published_one_that_lacks_an_adapter_s_half(dims: ModelDims, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_published_one_that_lacks_an_adapter_s_half(dims: ModelDims, tmp_path:
     del content["state_dict"]["encoder.blocks.0.attn.query.lora_layer.lora_B"]
     torch.save(content, tmp_path / "base.pt")
     with pytest.raises(CheckpointError, match=r"lacks a part .*query.*: download it again"):
-        CausalAdapter.beside(load_checkpoint(tmp_path / "base.pt"))
+        CausalAdapter.of_checkpoint(load_checkpoint(tmp_path / "base.pt"))
 
 
 def test_a_plain_pt_has_no_adapter_inside(dims: ModelDims, tmp_path: Path) -> None:
@@ -230,4 +230,4 @@ def test_a_plain_pt_has_no_adapter_inside(dims: ModelDims, tmp_path: Path) -> No
     store, _ = TensorStore.from_openai(tmp_path / "tiny.pt")
     assert store.names()
     with pytest.raises(CheckpointNotFoundError, match=r"train causal .*tiny\.pt"):
-        CausalAdapter.beside(load_checkpoint(tmp_path / "tiny.pt"))
+        CausalAdapter.of_checkpoint(load_checkpoint(tmp_path / "tiny.pt"))

@@ -122,7 +122,7 @@ def test_a_tokenizer_of_another_model(write_model: WriteModel, multilingual_fold
 
 
 def test_a_tokenizer_that_the_config_contradicts(write_model: WriteModel) -> None:
-    """An English tokenizer beside a fine-tuned multilingual model with more tokens: only the start token tells."""
+    """An English tokenizer next to a fine-tuned multilingual model with more tokens: only the start token tells."""
     folder = write_model(n_vocab=51_900)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "decoder_start_token_id": 50_258}))
@@ -139,7 +139,7 @@ def test_an_english_model_without_a_tokenizer_takes_the_bundled_one(write_model:
 def test_a_multilingual_model_without_a_tokenizer(write_model: WriteModel, multilingual_folder: Path) -> None:
     folder = write_model(n_vocab=51_865)
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(CheckpointNotFoundError, match=r"put the tokenizer.json of openai/whisper-tiny beside"):
+    with pytest.raises(CheckpointNotFoundError, match=r"put the tokenizer.json of openai/whisper-tiny next to"):
         load_checkpoint(folder)
     cached = hub_cache() / "models--openai--whisper-small"  # any model with this vocabulary will do
     shutil.copytree(multilingual_folder, cached / "snapshots" / "abc")
@@ -181,11 +181,11 @@ def test_an_english_pt(tmp_path: Path, dims: ModelDims) -> None:
 
 
 @pytest.mark.parametrize(("n_vocab", "n_mels"), [(51_865, 80), (51_866, 128)])
-def test_a_multilingual_pt_with_its_tokenizer_beside(
+def test_a_multilingual_pt_with_its_tokenizer_next_to_it(
     tmp_path: Path, dims: ModelDims, n_vocab: int, n_mels: int, request: pytest.FixtureRequest
 ) -> None:
     path = openai_checkpoint(tmp_path / "mine.pt", replace(dims, n_vocab=n_vocab, n_mels=n_mels))
-    with pytest.raises(CheckpointNotFoundError, match=r"openai/whisper-(tiny|large-v3) beside the weights"):
+    with pytest.raises(CheckpointNotFoundError, match=r"openai/whisper-(tiny|large-v3) next to the weights"):
         load_checkpoint(path)
     folder = request.getfixturevalue("multilingual_folder" if n_vocab == 51_865 else "v3_folder")
     shutil.copy(folder / "tokenizer.json", tmp_path)

@@ -59,7 +59,7 @@ def test_what_was_saved_comes_back(checkpoint: Checkpoint) -> None:
     adapter = random_adapter(checkpoint)
     adapter.save(checkpoint.folder / "masked-d750.npz")
     assert has_masked_adapter(checkpoint, D750)
-    found = MaskedAdapter.beside(checkpoint, D750)
+    found = MaskedAdapter.of_checkpoint(checkpoint, D750)
     assert (found.rank, found.mask, found.content_hash) == (2, D750, checkpoint.content_hash)
     assert found.report == {"held_out": 0.1, "mask": "d750"}
     whole = merged(checkpoint, found)
@@ -75,7 +75,7 @@ def test_there_is_none(checkpoint: Checkpoint) -> None:
         CheckpointNotFoundError,
         match=r"masked-d750\.npz: make it with `whispertide train blocks .*model0 --mask d750`, or choose trained=f",
     ):
-        MaskedAdapter.beside(checkpoint, D750)
+        MaskedAdapter.of_checkpoint(checkpoint, D750)
 
 
 def test_half_a_file_is_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_another_checkpoints_or_masks_is_refused(checkpoint: Checkpoint, tmp_pat
 @pytest.mark.parametrize("name", ["d750", "d500", "d250"])
 def test_the_bundled_model_has_some(name: str) -> None:
     bundled = load_checkpoint("nano.en")
-    adapter = MaskedAdapter.beside(bundled, Mask.parse(name))
+    adapter = MaskedAdapter.of_checkpoint(bundled, Mask.parse(name))
     assert set(adapter.matrices) == set(adapted_names(bundled.dims, GROUPS))
     assert adapter.report["held_out"] < adapter.report["held_out_without"]
     assert (bundled.folder / f"masked-{name}.npz").stat().st_size < 800_000

@@ -79,7 +79,7 @@ class Untimed(Corpus):
 
 @dataclass
 class Heard:
-    """What the fake recognisers were asked, beside samples for the estimate; which recipes were tried before anything
+    """What the fake recognisers were asked, and samples for the estimate; which recipes were tried before anything
     was made; `fail_after` so many utterances the user loses patience.
     """
 
@@ -122,7 +122,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
             dims=SimpleNamespace(is_multilingual=False),
             warm_up=lambda: None,
             session=session,
-            framed=lambda recipe: choose_framing(recipe, knows_short=True, encode_s=None),
+            framed=lambda recipe: choose_framing(recipe, knows_short=True, costs=None),
         )
 
     def session(recipe: Recipe) -> SimpleNamespace:
@@ -131,7 +131,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
         record.checked.append(recipe.name)
         return SimpleNamespace(close=lambda: None)
 
-    monkeypatch.setattr(runner, "digest_beside", lambda model: "nothing")
+    monkeypatch.setattr(runner, "digest_attachments", lambda model: "nothing")
     monkeypatch.setattr(runner, "streaming", streaming)
     monkeypatch.setattr(runner, "offline", offline)
     monkeypatch.setattr(corpora, "open_corpus", open_corpus)
@@ -242,7 +242,7 @@ def test_wrong_usage_is_said_before_anything_is_measured(
 
 
 @pytest.mark.slow
-def test_without_options_tide_stands_beside_the_baseline_on_a_quarter_of_an_hour(
+def test_without_options_tide_is_compared_with_the_baseline_on_a_quarter_of_an_hour(
     run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: Corpus(count=25))
@@ -363,7 +363,7 @@ def peer_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ..
     return asked
 
 
-def test_peers_stand_beside_recipes(
+def test_peers_are_compared_with_recipes(
     run: Run, heard: Heard, peer_asked: list[tuple[str, tuple[str, ...], dict[str, object]]]
 ) -> None:
     command = (*ONE, "--peers", "simulstreaming,faster-whisper", "--steps", "0.5,1", "--threads", "1")
@@ -572,7 +572,7 @@ def whisperflow(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         (
             "figure 10",
             r"executor=pipelined hush_s=0\.5 align=time recover=true follows=heard reread=false "
-            r"doubt=0\.8 settle_s=0\.6 +0\.1 s",
+            r"least_probability=0\.8 settle_s=0\.6 +0\.1 s",
         ),
     ],
 )
@@ -634,6 +634,24 @@ def test_an_item_that_fails_says_why_and_the_others_go_on(
     assert "npusper, table 1: one\nnot measured: expected an adapter; there is none\n" in result.stdout
     assert "whisperflow, table 2: two\nmade on talks\n" in result.stdout
     assert page.read_text(encoding="utf-8").count("not measured: expected an adapter") == 2
+
+
+def test_a_paper_is_measured_on_whole_talks(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One piece is one long recording, not many short ones."""
+    asked: list[tuple[float | None, int]] = []
+    made = corpora.open_corpus
+
+    def noted(spec: str, *, length_s: float | None, pieces: int, seed: int, **_: object) -> object:
+        asked.append((length_s, pieces))
+        return made(spec, seed=seed)
+
+    monkeypatch.setattr(corpora, "open_corpus", noted)
+    item = ("--items", "table 2", "--excerpt", "40")
+    first = run("bench", "paper", "whisperflow", *item, "--pieces", "1")
+    assert first.exit_code == 0, first.stderr + first.stdout
+    assert run("bench", "paper", "whisperflow", *item).exit_code == 0
+    assert asked == [(40.0, 1), (40.0, 16)]
+    assert {name for _, name in heard.asked} == {"talk/0", "talk/0-first320000", "talk/1-first320000"}
 
 
 def test_an_unknown_paper_is_wrong_usage(run: Run, heard: Heard) -> None:

@@ -5,12 +5,16 @@ from pathlib import Path
 import pytest
 
 from command_line import Run
+from whispertide.api import load
 from whispertide.audio import mic
 from whispertide.cli import doctor as command
 from whispertide.cli.doctor import Diagnosis, Machine, look_at_machine
 from whispertide.errors import AudioDeviceError
 from whispertide.lab import doctor as examine
 from whispertide.lab.doctor import EXACT, QUANTISED, LiveEstimate, Parity, Speed
+from whispertide.model.whisper import WhisperModel
+from whispertide.options import EngineOptions
+from whispertide.streaming.calibration import Calibration, Pace, machine_of, remember
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.short_windows import Framed, as_tuned
 
@@ -66,7 +70,7 @@ def test_json_has_the_verdicts(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert data["live"][0]["verdict"] == "yes"
     assert data["speed"]["encode_30s"] == 0.06
     assert data["machine"]["providers"] == ["cpu"]
-    assert data["framing"] == {"recipe": "tide", "name": "bare", "why": WHY}
+    assert data["framing"] == {"recipe": "tide", "name": "bare", "why": WHY, "step_s": 0.4}
 
 
 def test_the_machine_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,11 +101,15 @@ def test_an_unknown_model_is_a_model_problem(run: Run) -> None:
     ("model", "encode_s", "said"),
     [
         ("nano.en", 9.0, "bare windows, because this checkpoint has heard short ones"),
-        (PADDED, 0.12, "30 s of padding, because this checkpoint has not heard short windows and"),
+        (
+            PADDED,
+            0.12,
+            "30 s of padding and the backward-shift guard, because this checkpoint has not heard short windows;",
+        ),
         (
             PADDED,
             0.42,
-            "windows padded to 12 s and the backward-shift guard, because this checkpoint has not heard short",
+            "windows padded to 15 s and the backward-shift guard, because this checkpoint has not heard short",
         ),
     ],
 )
@@ -114,7 +122,30 @@ def test_it_says_how_windows_are_framed_and_why(
     assert result.exit_code == 0
     shown = " ".join(result.stdout.split())
     assert f"how tide frames its windows {said}" in shown
-    assert (f"encodes 30 s in {encode_s:.2f} s" in shown) == (model == PADDED)
+
+
+def test_a_tuned_model_is_measured_and_judged_as_it_is_heard(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the threads that `listen` would use, and in the framing and with the step that were found."""
+    options, model = EngineOptions(), load("nano.en").model
+    tuned = Calibration({"framing": "zeros", "zeros_s": 1.0}, "it was", pace={machine_of(options): Pace(1, 0.6)})
+    remember(model.content_hash, tuned)
+    measured: list[int] = []
+
+    def measure(model: WhisperModel) -> Speed:
+        measured.append(model.options.threads)
+        return replace(SPEED, encode_30s=9.0)
+
+    monkeypatch.setattr(examine, "measure_speed", measure)
+    monkeypatch.setattr(examine, "check_parity", lambda *_: [])
+    data = json.loads(run("doctor", "nano.en", "--json").stdout)
+    assert measured == [1]
+    assert data["framing"]["why"] == (
+        "1 s of padding, because it was; 1 thread and a step of 0.6 s, as timed here; "
+        "words confirmed by the shipped rule"
+    )
+    assert data["framing"]["step_s"] == 0.6
+    tide = next(item for item in data["live"] if item["measured"] and item["recipe"] == "tide")
+    assert tide["load"] == pytest.approx(tide["round_s"] / 0.6)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def transcribe(*arguments: object) -> Result:
 
 @pytest.fixture
 def word(tmp_path: Path) -> Path:
-    """Faint noise for the bundled model, of a length of which nothing is beside that."""
+    """Faint noise for the bundled model, of a length of which nothing is next to that."""
     samples = (0.01 * np.random.default_rng(0).standard_normal(12_000)).astype(np.float32)
     HushWord(samples, load_checkpoint("nano.en").content_hash).save(tmp_path / "word.npz")
     return tmp_path / "word.npz"

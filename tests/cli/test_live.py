@@ -75,7 +75,7 @@ def test_finished_rows_are_the_confirmed_text_in_order(parts: list[str], steps: 
         assert "guess" not in printed
 
 
-def test_a_row_waits_until_confirmed_text_goes_on_behind_it() -> None:
+def test_a_row_waits_until_confirmed_text_goes_on_after_it() -> None:
     captions = Captions()
     captions.confirm(said(" one", " two"))
     captions.suppose(said(" three", " four"))

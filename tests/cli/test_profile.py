@@ -21,7 +21,7 @@ from whispertide.lab.profile import LEAST_ROUNDS, Recorded, candidates, chosen, 
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions, ProviderName
 from whispertide.streaming import allocation
-from whispertide.streaming.allocation import Allocation, Measured, Place, allocate, recall, remember, split_evenly
+from whispertide.streaming.allocation import Allocation, Measured, Placement, allocate, recall, remember, split_evenly
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
@@ -30,7 +30,7 @@ from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 
 WHOLE, TIDE = get_recipe("whisper-streaming"), get_recipe("tide")
-ONE, TWO = Place("cpu", 1), Place("cpu", 2)
+ONE, TWO = Placement("cpu", 1), Placement("cpu", 2)
 SERIAL, PIPELINE = Allocation(TWO), Allocation(ONE, ONE)
 FOUND = [Measured(SERIAL, 0.3, 0.3), Measured(PIPELINE, 0.3, 0.2)]
 
@@ -134,7 +134,7 @@ def test_a_pipeline_takes_the_best_split_or_an_even_one(cache: Path, model: Whis
 @pytest.mark.parametrize(("threads", "encoder", "decoder"), [(1, 1, 1), (2, 1, 1), (3, 2, 1), (4, 2, 2)])
 def test_an_even_split_leaves_nobody_without(threads: int, encoder: int, decoder: int) -> None:
     split = split_evenly(EngineOptions(threads=threads))
-    assert split == Allocation(Place("auto", encoder), Place("auto", decoder))
+    assert split == Allocation(Placement("auto", encoder), Placement("auto", decoder))
 
 
 def test_a_session_computes_where_the_profile_says(cache: Path, model: WhisperModel) -> None:
@@ -174,10 +174,10 @@ def test_rounds_that_know_earlier_ones_may_change_workers() -> None:
     [
         (ONE, ONE, 1.5, "from 0 to 1; got 1.5"),
         (ONE, None, 0.5, "two workers of ONNX Runtime"),
-        (Place("torch", 1, "fp16"), ONE, 0.5, "two workers of ONNX Runtime"),
+        (Placement("torch", 1, "fp16"), ONE, 0.5, "two workers of ONNX Runtime"),
     ],
 )
-def test_no_such_exchange(encoder: Place, decoder: Place | None, exchange: float, message: str) -> None:
+def test_no_such_exchange(encoder: Placement, decoder: Placement | None, exchange: float, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         Allocation(encoder, decoder, exchange)
 
@@ -187,7 +187,7 @@ def test_an_accelerator_may_leave_decoding_to_the_processor(monkeypatch: pytest.
         return "cuda"
 
     monkeypatch.setattr(measuring, "choose_provider", there)
-    gpu = Place("auto", 2)
+    gpu = Placement("auto", 2)
     assert candidates(nano(2), WHOLE) == [
         Allocation(gpu),
         Allocation(gpu, gpu),
@@ -198,13 +198,13 @@ def test_an_accelerator_may_leave_decoding_to_the_processor(monkeypatch: pytest.
 
 
 def test_an_accelerator_that_only_torch_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Encoding there and decoding on the processor at the model's own precision, beside what the processor can do."""
+    """Encoding there and decoding on the processor at the model's own precision, next to what the processor can do."""
 
     def there(name: str) -> bool:
         return name == "torch"
 
     monkeypatch.setattr(measuring, "is_accelerated", there)
-    gpu = Place("torch", 1, "fp16")
+    gpu = Placement("torch", 1, "fp16")
     found = candidates(nano(2), WHOLE)
     assert [item for item in found if item.encoder == gpu] == [
         Allocation(gpu),

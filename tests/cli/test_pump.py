@@ -279,12 +279,12 @@ def test_arrivals_pass_an_error_on_after_the_audio_before_it() -> None:
 def test_the_rest_of_the_arrivals_is_given_without_waiting() -> None:
     go = threading.Event()
 
-    def endless() -> Iterator[FloatArray]:
+    def without_end() -> Iterator[FloatArray]:
         yield audio(10)
         yield audio(10)
         go.wait(60)
 
-    arrivals = Arrivals(endless())
+    arrivals = Arrivals(without_end())
     deadline = time.monotonic() + 60
     total = 0
     while total < 20 and time.monotonic() < deadline:

@@ -159,7 +159,7 @@ def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In processes of their own, with a worker; the result is that of a run that nothing stopped, made beside it."""
+    """In processes of their own, with a worker; the result is that of a run that nothing stopped, made next to it."""
     speech, quick = write_speech(tmp_path / "speech"), settings("report_every=1", "save_every=100", "batch.seconds=2")
     monkeypatch.setitem(shapes.SHAPES, "nano.en", SMALL_SHAPE)
     code = "from whispertide.lab.training import shapes, widen; from whispertide.cli.main import main;"

@@ -7,6 +7,7 @@ import wave
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber, word
 from read_transcripts import PARSERS, parse_json, parse_jsonl, parse_srt
 from whispertide import api
+from whispertide.cli import tune
 from whispertide.cli.main import app
 from whispertide.events import from_dict
 from whispertide.formats.files import FORMATS
@@ -50,6 +52,28 @@ def test_a_file_is_streamed_only_where_that_is_asked_for(
     assert (len(transcriber.sessions), len(transcriber.offline_options)) == (0, 1)
     run("transcribe", talk, *option)
     assert (len(transcriber.sessions), len(transcriber.offline_options)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "terminal", "refused"),
+    [
+        (("--pace", "live"), True, [False]),
+        (("--pace", "live"), False, [True]),
+        (("--pace", "live", "--no-tune"), True, [True]),
+        (("--pace", "max"), True, []),
+        ((), True, []),
+    ],
+)
+def test_an_unknown_model_is_tried_before_its_first_live_use(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], terminal: bool, refused: Any
+) -> None:
+    """As `listen` does: once for all files, where somebody may refuse it."""
+    asked: list[bool] = []
+    monkeypatch.setattr(tune, "may_ask", lambda: terminal)
+    monkeypatch.setattr(tune, "tune_first", lambda transcriber, recipe, *, refused: asked.append(refused))
+    files = [write_wav(tmp_path / name, 0.3) for name in ("a.wav", "b.wav")]
+    assert run("transcribe", *files, "-o", f"{tmp_path}/out/", *options).exit_code == 0
+    assert asked == refused
 
 
 @pytest.mark.parametrize("pace", ["max", "live"])
@@ -108,10 +132,10 @@ def test_at_full_speed_audio_comes_in_the_portions_of_a_live_run(
     assert transcriber.sessions[0].pushes == [SAMPLE_RATE // 10] * 30
 
 
-def test_live_pace_takes_as_long_as_the_audio(run: Run, tmp_path: Path) -> None:
+def test_live_pace_takes_at_least_as_long_as_the_audio(run: Run, tmp_path: Path) -> None:
     talk = write_wav(tmp_path / "short.wav", 1.0)
     metrics = parse_json(run("transcribe", talk, "--pace", "live", "-f", "json").stdout).metrics
-    assert 1.0 <= metrics["wall_s"] < 3
+    assert metrics["wall_s"] >= 1.0
     assert metrics["latency_clock"] == "wall"
     assert metrics["first_word_latency_s"] >= 0.09
 
@@ -401,7 +425,7 @@ def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [(), ("--recipe", "tide", "--pace", "max")])
-def test_beside_a_busy_process_the_real_model_says_the_same_twice(mode: tuple[str, ...]) -> None:
+def test_next_to_a_busy_process_the_real_model_says_the_same_twice(mode: tuple[str, ...]) -> None:
     command = ["transcribe", str(files("whispertide") / "bundled" / "audio" / "demo.flac"), "-m", "nano.en", *mode]
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:

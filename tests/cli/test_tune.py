@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from whispertide.lab.bearing import Tried
 from whispertide.lab.tune import Tuning
 from whispertide.model import whisper
 from whispertide.options import EngineOptions
-from whispertide.streaming.calibration import Calibration, recall, remember
+from whispertide.streaming.calibration import Calibration, Pace, recall, remember
 from whispertide.streaming.framing import BARE, PAD30
 from whispertide.streaming.recipes import get_recipe
 
@@ -56,7 +57,7 @@ def test_what_is_found_is_shown_kept_and_drawn(run: Run, model: Any, asked: Any,
     assert "tide uses bare windows with m from now on" in result.stderr
     kept = recall(HASH)
     assert kept is not None
-    assert kept.changes == {"framing": "bare", "shift_guard": True}
+    assert kept.changes == {"framing": "bare", "shift_guard": True, "short_s": 2.5}
 
 
 def test_the_bundled_recording_will_do(run: Run, model: Any, asked: Any, tmp_path: Path) -> None:
@@ -82,6 +83,39 @@ def test_nothing_found_does_not_replace_something(model: Any) -> None:
     before = recall(HASH)
     command.keep(model, found(None))
     assert recall(HASH) == before is not None
+
+
+def test_the_short_form_does_not_replace_the_long_one(run: Run, model: Any, asked: Any, tmp_path: Path) -> None:
+    long = Calibration(
+        {"framing": "zeros", "zeros_s": 1.0, "shift_guard": True, "rule": "1 2"}, "so", pace={"here": Pace(2, 0.5)}
+    )
+    remember(HASH, long)
+    said = run("tune", "m", "--short", "-o", tmp_path / "page.html").stderr
+    assert recall(HASH) == long
+    assert "what was found before stays" in said
+    assert "from now on" not in said
+    assert run("tune", "m", "-o", tmp_path / "page.html").exit_code == 0
+    kept = recall(HASH)
+    assert kept is not None
+    assert (kept.changes, kept.pace) == ({"framing": "bare", "shift_guard": True, "short_s": 2.5}, {})
+
+
+def test_the_short_form_replaces_the_short_form(model: Any) -> None:
+    command.keep(model, found(0, short=True))
+    command.keep(model, found(1, short=True))
+    kept = recall(HASH)
+    assert kept is not None
+    assert kept.changes["framing"] == "bare"
+
+
+def test_what_is_not_measured_again_stays(model: Any) -> None:
+    """The rule, and the paces of other machines, where the framing is the same."""
+    before = replace(found().calibration(), pace={"elsewhere": Pace(2, 0.5)})
+    remember(HASH, replace(before, changes={**before.changes, "rule": "1 2"}))
+    command.keep(model, found())
+    kept = recall(HASH)
+    assert kept is not None
+    assert (kept.changes["rule"], kept.pace) == ("1 2", before.pace)
 
 
 class Unknown(FakeTranscriber):

@@ -89,7 +89,7 @@ def recording(lines: list[Line]) -> FloatArray:
 
 
 def save(path: Path, samples: FloatArray, lines: list[Line]) -> None:
-    """Write FLAC, 16 bits, and the text beside it."""
+    """Write FLAC, 16 bits, and the text next to it."""
     with av.open(str(path), "w") as container:
         stream = container.add_stream("flac", rate=SAMPLE_RATE)
         stream.layout = "mono"

@@ -159,7 +159,7 @@ class TestMergePunctuation:
         assert merged[0].end == 10 * FRAME_SAMPLES
         assert merged[0].tokens == (1, 1, 1)
 
-    def test_opening_marks_join_the_word_behind(self) -> None:
+    def test_opening_marks_join_the_word_after(self) -> None:
         merged = merge_punctuation([timing(" (", 0, 3), timing('"', 3, 4), timing(" yes", 4, 9)])
         assert [each.text for each in merged] == [' ("', " yes"]  # the mark without a space closes
         merged = merge_punctuation([timing(' "', 0, 3), timing(" yes", 3, 9)])

@@ -79,7 +79,7 @@ def test_the_first_word_is_compared_with_the_carried_one() -> None:
 
 
 def test_each_word_is_compared_with_the_one_before_it() -> None:
-    places = [0, 20, 100, 60]  # behind the second, not behind the carried one
+    places = [0, 20, 100, 60]  # after the second, not after the carried one
     assert asked(guard(forced=(9,), opening=3), [1, 2], places, FRAMES, opening=3) == 1
     two_carried = guard(forced=(8, 9), opening=4)
     assert asked(two_carried, [1], [10, 30, 100, 60], FRAMES, opening=4) == 0

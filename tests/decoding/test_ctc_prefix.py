@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whispertide.decoding.ctc_prefix import Prefix, Sums, empty, extend
+from whispertide.decoding.ctc_prefix import Prefixes, Sums, empty, longer, longer_totals
 
 BLANK = 2
 
@@ -31,10 +31,19 @@ def by_force(scores: Sums) -> dict[tuple[int, ...], float]:
     return texts
 
 
-def prefix_of(scores: Sums, tokens: tuple[int, ...]) -> Prefix:
+def extended(
+    scores: Sums, prefix: Prefixes, tokens: list[int], known: Prefixes | None = None, until: int = 0
+) -> Prefixes:
+    """One prefix, longer by each of these."""
+    chosen = np.array(tokens)
+    totals = longer_totals(scores, prefix, chosen[None])[0]
+    return longer(scores, prefix, np.zeros(len(tokens), np.int64), chosen, totals, known, until)
+
+
+def prefix_of(scores: Sums, tokens: tuple[int, ...]) -> Prefixes:
     prefix = empty(scores)
     for token in tokens:
-        prefix = extend(scores, prefix, np.array([token])).prefix(0)
+        prefix = extended(scores, prefix, [token])
     return prefix
 
 
@@ -46,8 +55,8 @@ def test_totals_are_sums_over_all_paths(seed: int, frames: int, tokens: tuple[in
     prefix = prefix_of(scores, tokens)
     begun = [value for text, value in texts.items() if text[: len(tokens)] == tokens]
     expected = np.logaddexp.reduce(begun) if begun else -np.inf
-    np.testing.assert_allclose(prefix.total, expected, atol=1e-9)
-    np.testing.assert_allclose(prefix.whole, texts.get(tokens, -np.inf), atol=1e-9)
+    np.testing.assert_allclose(prefix.totals, [expected], atol=1e-9)
+    np.testing.assert_allclose(prefix.wholes, [texts.get(tokens, -np.inf)], atol=1e-9)
 
 
 @settings(max_examples=10, deadline=None)
@@ -56,9 +65,9 @@ def test_long_and_sharp_posteriors_frame_by_frame(seed: int, frames: int, sharp:
     logits = sharp * np.random.default_rng(seed).standard_normal((frames, 4))
     logits[5:20, 1] = -np.inf
     scores = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
-    prefix = extend(scores, empty(scores), np.array([0, 1, 2])).prefix(2)
-    found = extend(scores, prefix, np.array([1]))
-    before = np.logaddexp(prefix.in_token, prefix.in_blank)
+    prefix = extended(scores, empty(scores), [0, 1, 2]).row(2)
+    found = extended(scores, prefix, [1])
+    before = np.logaddexp(prefix.in_token, prefix.in_blank)[0]
     said, in_token, in_blank = scores[:, 1], [-np.inf], [-np.inf]
     for t in range(1, frames):
         in_blank.append(np.logaddexp(in_token[-1], in_blank[-1]) + scores[t, -1])
@@ -71,40 +80,50 @@ def test_long_and_sharp_posteriors_frame_by_frame(seed: int, frames: int, sharp:
 def test_many_tokens_at_once_are_each_alone(seed: int, frames: int, more: int) -> None:
     scores = posteriors(seed, frames, 5)
     prefix = prefix_of(scores, (3, 1)[: more % 3])
-    together = extend(scores, prefix, np.arange(5))
+    together = extended(scores, prefix, [0, 1, 2, 3, 4])
     for token in range(5):
-        alone = extend(scores, prefix, np.array([token])).prefix(0)
-        np.testing.assert_allclose(together.prefix(token).in_token, alone.in_token)
-        np.testing.assert_allclose(together.totals[token], alone.total)
+        alone = extended(scores, prefix, [token])
+        np.testing.assert_allclose(together.row(token).in_token, alone.in_token)
+        np.testing.assert_allclose(together.row(token).totals, alone.totals)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 9))
+def test_many_prefixes_at_once_are_each_alone(seed: int, frames: int) -> None:
+    scores = posteriors(seed, frames, 5)
+    several, tokens = extended(scores, empty(scores), [2, 4, 0]), np.array([[1, 2], [4, 0], [3, 3]])
+    totals = longer_totals(scores, several, tokens)
+    chosen = longer(scores, several, np.array([1, 1, 0]), np.array([0, 4, 2]), totals[[1, 1, 0], [1, 0, 1]])
+    for at, text in enumerate(((4, 0), (4, 4), (2, 2))):
+        alone = prefix_of(scores, text)
+        np.testing.assert_allclose(chosen.row(at).in_token, alone.in_token, atol=1e-9)
+        np.testing.assert_allclose(chosen.row(at).in_blank, alone.in_blank, atol=1e-9)
+        np.testing.assert_allclose(chosen.row(at).totals, alone.totals, atol=1e-9)
 
 
 @given(st.integers(0, 10**6), st.integers(3, 9), st.integers(0, 5), st.integers(0, 12))
 def test_a_leap_over_the_same_frames_loses_nothing(seed: int, frames: int, more: int, until: int) -> None:
     scores = posteriors(seed, frames + more, 4)
     pilot = scores[:frames]
-    tokens = np.array([0, 2, 3])
     for said in ((), (2,), (2, 1)):
-        known = extend(pilot, prefix_of(pilot, said), tokens)
-        anew = extend(scores, prefix_of(scores, said), tokens)
-        leapt = extend(scores, prefix_of(scores, said), tokens, known, until)
+        known = extended(pilot, prefix_of(pilot, said), [0, 2, 3])
+        anew = extended(scores, prefix_of(scores, said), [0, 2, 3])
+        leapt = extended(scores, prefix_of(scores, said), [0, 2, 3], known, until)
         np.testing.assert_allclose(leapt.in_token, anew.in_token, atol=1e-9)
         np.testing.assert_allclose(leapt.in_blank, anew.in_blank, atol=1e-9)
-        np.testing.assert_allclose(leapt.totals, anew.totals, atol=1e-9)
 
 
 def test_a_leap_takes_the_early_frames_of_the_pilot() -> None:
     scores, pilot = posteriors(1, 8, 4), posteriors(2, 6, 4)
-    tokens = np.array([1, 2])
-    known = extend(pilot, empty(pilot), tokens)
-    leapt = extend(scores, empty(scores), tokens, known, 4)
+    known = extended(pilot, empty(pilot), [1, 2])
+    leapt = extended(scores, empty(scores), [1, 2], known, 4)
     np.testing.assert_array_equal(leapt.in_token[:, :4], known.in_token[:, :4])
-    assert np.abs(leapt.in_token[:, 5] - extend(scores, empty(scores), tokens).in_token[:, 5]).max() > 1e-3
+    assert np.abs(leapt.in_token[:, 5] - extended(scores, empty(scores), [1, 2]).in_token[:, 5]).max() > 1e-3
 
 
 def test_another_prefix_is_refused() -> None:
     scores = posteriors(1, 8, 4)
-    known = extend(scores, empty(scores), np.array([1, 2]))
+    known = extended(scores, empty(scores), [1, 2])
     with pytest.raises(ValueError, match="same tokens"):
-        extend(scores, empty(scores), np.array([1, 3]), known, 4)
-    with pytest.raises(ValueError, match="prefix as long"):
-        extend(scores, prefix_of(scores, (0,)), np.array([1, 2]), known, 4)
+        extended(scores, empty(scores), [1, 3], known, 4)
+    with pytest.raises(ValueError, match="prefixes as long"):
+        extended(scores, prefix_of(scores, (0,)), [1, 2], known, 4)

@@ -56,7 +56,7 @@ def test_timestamps_do_not_hide_a_loop() -> None:
     assert stopped(loop) == [*loop[:9]]  # up to the second copy's last word
 
 
-def test_the_first_token_behind_text_is_no_text() -> None:
+def test_the_first_token_after_text_is_no_text() -> None:
     loop = [token for copy in range(8) for token in (TEXT_END + copy % 2, 7, 8, 9)]
     assert stopped(loop) == loop[:8]
 
@@ -117,7 +117,7 @@ def test_the_frame_is_that_of_the_newest_query() -> None:
     assert attended_frame(attention[:, :3], FRAMES) == pytest.approx(90, abs=SLACK)
 
 
-def test_frames_behind_the_audio_do_not_count() -> None:
+def test_frames_after_the_audio_do_not_count() -> None:
     attention = looking_at([5, 40, 150], FRAMES)
     assert attended_frame(attention, 100) < 100
 
@@ -173,7 +173,7 @@ def test_after_a_special_token_a_jump_back_is_accepted() -> None:
     assert watching.last_frame == pytest.approx(50, abs=SLACK)
 
 
-def test_a_guess_may_follow_behind_the_frontier() -> None:
+def test_a_guess_may_follow_after_the_frontier() -> None:
     watching = guard(margin=25, beyond=2)
     assert asked(watching, list(range(30)), [*ramp(190), 191, 192, 193], FRAMES) == 18
     assert watching.halt == Halt("frontier", 16, 16)  # firm are those before it
@@ -222,14 +222,14 @@ def test_the_rewind_has_a_bound_too() -> None:
 
 
 def test_only_words_are_compared() -> None:
-    """Pieces of words and punctuation may look anywhere, and the word behind them is compared with the word before."""
+    """Pieces of words and punctuation may look anywhere, and the word after them is compared with the word before."""
     assert asked(guard(margin=4, back=15), [1, 201, 101, 2], [0, 100, 60, 50, 120], FRAMES) is None
     assert asked(guard(margin=4, back=15), [1, 201, 101, 2], [0, 100, 60, 50, 70], FRAMES) == 3
 
 
-def test_what_looks_into_silence_behind_the_audio_is_dropped() -> None:
+def test_what_looks_into_silence_after_the_audio_is_dropped() -> None:
     """Cropped to the audio, its attention would be anywhere."""
-    places = [0, 40, 80, 150]  # the third token looks behind frame 100
+    places = [0, 40, 80, 150]  # the third token looks after frame 100
     cropped = FrontierGuard(Frontier(margin=2, rewind=None), scene(100), [0, 1])
     assert asked(cropped, [1, 2, 3], places, FRAMES) is None
     seen = FrontierGuard(Frontier(margin=2, rewind=None), replace(scene(100), silence=100), [0, 1])
@@ -244,7 +244,7 @@ def test_a_guess_that_looks_back_is_cut_too() -> None:
 
 
 def nearly_unseen() -> FloatArray:
-    """Three queries that look at frames 20, 60 and 100 of 200; behind 150 is next to nothing, the last sees a bit."""
+    """Three queries that look at frames 20, 60 and 100 of 200; after 150 is next to nothing, the last sees a bit."""
     attention = looking_at([20, 60, 100], FRAMES)
     attention[..., 150:] = 1e-6
     attention[:, -1, 160:170] = 3e-6

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from whispertide.decoding import hybrid
-from whispertide.decoding.ctc_prefix import Sums, empty, extend
-from whispertide.decoding.hybrid import END, Found, HybridOptions, hybrid_search
+from whispertide.decoding.ctc_prefix import Sums, empty, longer, longer_totals
+from whispertide.decoding.hybrid import END, HybridOptions, hybrid_search
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray, IntArray
 
@@ -65,9 +66,10 @@ def utterance(seed: int, frames: int, sharp: float = 2.0) -> tuple[Sums, Pairs]:
 def score_of(ctc: Sums, pairs: Pairs, text: tuple[int, ...], weight: float) -> float:
     prefix = empty(ctc)
     for token in text:
-        prefix = extend(ctc, prefix, np.array([token])).prefix(0)
+        one = np.array([token])
+        prefix = longer(ctc, prefix, np.array([0]), one, longer_totals(ctc, prefix, one[None])[0])
     places = zip((END, *text), (*text, END), strict=True)
-    return weight * sum(float(pairs.table[place]) for place in places) + (1 - weight) * prefix.whole
+    return weight * sum(float(pairs.table[place]) for place in places) + (1 - weight) * float(prefix.wholes[0])
 
 
 @settings(max_examples=25, deadline=None)
@@ -98,21 +100,27 @@ def test_leaping_over_the_same_frames_changes_no_text(seed: int, frames: int, mo
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 8), st.integers(1, 5))
-def test_a_pilot_that_was_wrong_from_the_start_changes_nothing(seed: int, frames: int, beam: int) -> None:
+def test_a_pilot_that_no_hypothesis_agrees_with_changes_nothing(seed: int, frames: int, beam: int) -> None:
     ctc, pairs = utterance(seed, frames)
-    options = HybridOptions(beam=beam, longest=8, cap=False, leap=False)
+    pairs.table[END, 3] = -1e9
+    ctc[:, 3] = -1e9  # what begins with 3 is never the best
+    options = HybridOptions(beam=beam, longest=8, cap=False)
     alone = hybrid_search(ctc, pairs, options)
-    first = hybrid_search(ctc, pairs, replace(options, longest=1, beam=1)).best.tokens
-    wrong = tuple(token for token in range(1, TOKENS) if (token,) != first)[:1] * 3
-    pilot = Found(replace(alone.best, tokens=wrong), (), frames, 0, 0)
-    assert hybrid_search(ctc, pairs, options, pilot).best.tokens == alone.best.tokens
+    pilot = replace(alone, best=replace(alone.best, tokens=(3, 1, 2)), sums=())
+    assert hybrid_search(ctc, pairs, options, pilot).best == alone.best
+
+
+def sure_of_three() -> tuple[Sums, Pairs]:
+    """The decoder is nearly sure of 2 1 3 and the end, CTC of nothing."""
+    ctc, pairs = utterance(3, 12, sharp=0.5)
+    sure = np.full((TOKENS, TOKENS), -3.0)
+    sure[[END, 2, 1, 3], [2, 1, 3, END]] = 3.0
+    pairs.table = normal(sure).astype(np.float32)
+    return ctc, pairs
 
 
 def test_what_is_said_again_needs_one_row() -> None:
-    ctc, pairs = utterance(3, 12, sharp=0.5)
-    sure = np.full((TOKENS, TOKENS), -3.0)
-    sure[[END, 2, 1, 3], [2, 1, 3, END]] = 3.0  # 2 1 3 and the end
-    pairs.table = normal(sure).astype(np.float32)
+    ctc, pairs = sure_of_three()
     options = HybridOptions(longest=8, cap=False, leap=False)
     pilot = hybrid_search(ctc, pairs, options)
     assert pilot.best.tokens == (2, 1, 3)
@@ -124,14 +132,71 @@ def test_what_is_said_again_needs_one_row() -> None:
     assert off.rows == pilot.rows
 
 
+def test_a_search_comes_back_to_the_pilot() -> None:
+    """Its first token is not the best at first. As soon as it is, the pilot's text is followed again."""
+    table = np.full((5, 5), -3.0)
+    table[[2, 1, 3], [1, 3, END]] = 3.0
+    table[END, [2, 4]] = 3.0, 3.2  # 4 seems better than 2, until nothing follows it
+    ctc, pairs = normal(np.zeros((12, 6))), Pairs(normal(table).astype(np.float32))
+    options = HybridOptions(longest=8, cap=False, attention=0.9)
+    alone = hybrid_search(ctc, pairs, options)
+    assert alone.best.tokens == (2, 1, 3)
+    again = hybrid_search(ctc, pairs, options, alone)
+    assert again.best.tokens == alone.best.tokens
+    assert again.runs < alone.runs
+
+
+def test_tokens_that_are_given_are_taken_unasked() -> None:
+    ctc, pairs = sure_of_three()
+    options = HybridOptions(longest=8, cap=False)
+    pilot = hybrid_search(ctc, pairs, options)
+    wrong = replace(pilot, best=replace(pilot.best, tokens=(3, 1, 3)), sums=())
+    assert hybrid_search(ctc, pairs, options, wrong).best.tokens == (2, 1, 3)
+    taken = hybrid_search(ctc, pairs, options, wrong, given=1)
+    assert taken.best.tokens[0] == 3
+    off = replace(options, collapse=False)
+    assert hybrid_search(ctc, pairs, off, wrong, given=1).best.tokens == (2, 1, 3)
+    ctc[:, 3] = -np.inf
+    impossible = hybrid_search(ctc, pairs, options, replace(pilot, best=replace(pilot.best, tokens=(3,))), given=1)
+    assert impossible.best.tokens[0] != 3
+
+
+def test_ctc_is_asked_about_as_many_tokens_with_a_leap_and_with_a_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(scores: Sums, prefixes: Any, tokens: IntArray) -> Sums:
+        asked.append(tokens.shape[1])
+        return longer_totals(scores, prefixes, tokens)
+
+    monkeypatch.setattr(hybrid, "longer_totals", counted)
+    dice = np.random.default_rng(0)
+    ctc, table = normal(dice.standard_normal((9, 21))), normal(dice.standard_normal((20, 20))).astype(np.float32)
+    for options in (HybridOptions(longest=4), HybridOptions(longest=4, leap=False)):
+        pilot = hybrid_search(ctc[:6], Pairs(table), options)
+        hybrid_search(ctc, Pairs(table), options, pilot)
+    assert set(asked) == {HybridOptions().likely} == {7}
+
+
+@pytest.mark.parametrize("longest", [1, 2])
+def test_a_search_that_is_cut_off_gives_the_best_of_what_there_is(longest: int) -> None:
+    ctc, pairs = sure_of_three()
+    found = hybrid_search(ctc, pairs, HybridOptions(longest=longest))
+    assert found.best.tokens == (2, 1, 3)[:longest]
+    assert not found.best.ended
+    assert len(found.sums) == found.runs == longest
+
+
 def test_a_text_ends_where_the_pilots_pace_says() -> None:
     table = normal(np.full((TOKENS, TOKENS), 0.0)).astype(np.float32)  # nothing is known, so it would go on
     ctc, pairs = utterance(5, 10, sharp=0.1)[0], Pairs(table)
     long = hybrid_search(ctc, pairs, HybridOptions(longest=40, leap=False))
-    pilot = replace(long, best=replace(long.best, tokens=()), frames=10)
-    short = hybrid_search(ctc, pairs, HybridOptions(longest=40, leap=False, collapse=False, spare=1), pilot)
+    pilot = replace(long, best=replace(long.best, tokens=(), ended=True), frames=10)
+    options = HybridOptions(longest=40, leap=False, collapse=False, spare=1)
+    short = hybrid_search(ctc, pairs, options, pilot)
     assert short.runs < long.runs
     assert short.runs == 1
+    unfinished = replace(pilot, best=replace(pilot.best, ended=False))
+    assert hybrid_search(ctc, pairs, options, unfinished).runs == long.runs, "it does not know how long the text is"
 
 
 @settings(max_examples=40, deadline=None)

@@ -19,7 +19,7 @@ from scripted_decoder import (
 from whispertide.decoding.accept import Beam
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.first_entropy import FirstEntropy
-from whispertide.decoding.length_cap import CappedSearch, expected_length
+from whispertide.decoding.length_cap import Capped, expected_length
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
 from whispertide.decoding.search import SearchResult, run_search
@@ -33,7 +33,9 @@ seeds = st.integers(0, 5000)
 def searched(seed: int, cap: int | None, beam: int = 4, reference: Reference | None = None) -> SearchResult:
     draft = None if reference is None else reference.draft(None, RULES)  # type: ignore[arg-type]
     decoder = ScriptedDecoder(random_script(seed))
-    return run_search(CappedSearch(PROMPT, RULES, Beam(beam), cap=cap, draft=draft), decoder)
+    return run_search(
+        TokenSearch(PROMPT, RULES, Beam(beam), end=None if cap is None else Capped(cap), draft=draft), decoder
+    )
 
 
 def test_the_expected_length_grows_with_the_audio() -> None:
@@ -80,7 +82,7 @@ def test_a_wrong_reference_leaves_the_full_beam(seed: int, wrong: int) -> None:
 def test_a_right_reference_is_checked_in_one_run() -> None:
     decoder = ScriptedDecoder(telling(PROMPT.tokens, (3, 4, 5, 6)))
     draft = Reference.exactly((3, 4, 5, 6)).draft(None, RULES)  # type: ignore[arg-type]
-    found = run_search(CappedSearch(PROMPT, RULES, Beam(4), draft=draft, cap=4), decoder)
+    found = run_search(TokenSearch(PROMPT, RULES, Beam(4), draft=draft, end=Capped(4)), decoder)
     assert found.best.tokens == (3, 4, 5, 6)
     assert found.steps.runs == 1  # the end is in it: one hypothesis has ended, and that is as long as expected
 
@@ -89,7 +91,7 @@ def test_a_right_reference_is_checked_in_one_run() -> None:
 def test_the_entropy_of_the_first_token_is_that_of_all_that_it_could_have_been(tokens: tuple[int, ...]) -> None:
     script = random_script(7)
     draft = Reference.exactly(tokens).draft(None, RULES)  # type: ignore[arg-type]
-    search = FirstEntropy(CappedSearch(PROMPT, RULES, Beam(3), draft=draft), PROMPT)
+    search = FirstEntropy(TokenSearch(PROMPT, RULES, Beam(3), draft=draft), PROMPT)
     run_search(search, ScriptedDecoder(script))
     shares = np.exp(script(PROMPT.tokens).astype(np.float64))
     shares /= shares.sum()

@@ -29,7 +29,7 @@ def test_without_text_there_is_only_the_start() -> None:
     assert prompt.limit == CONTEXT // 2
 
 
-def test_previous_text_comes_before_and_the_forced_prefix_behind() -> None:
+def test_previous_text_comes_before_and_the_forced_prefix_after() -> None:
     prompt = build(DecodeOptions(timestamps=False), previous=[1, 2], prefix=[3])
     assert prompt.tokens == (PREV, 1, 2, SOT, NO_TIMES, 3)
     assert prompt.tokens[prompt.sot_index] == SOT

@@ -219,7 +219,7 @@ def test_a_random_drafter_changes_no_token(
 
 
 class Knows(Recurrent):
-    """Drafts what is right, with something else beside it."""
+    """Drafts what is right, with something else next to it."""
 
     right: tuple[int, ...]
 

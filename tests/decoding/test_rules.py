@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scripted_decoder import EOT, NO_TIMESTAMPS, SIZE, SPECIALS, TIME, TIMES, VOCABULARY
+from whispertide.checkpoint.generation import GenerationConfig
 from whispertide.decoding.rules import (
     NON_SPEECH,
     Rules,
@@ -20,6 +21,7 @@ from whispertide.decoding.rules import (
     suppressed_tokens,
     timestamp_outweighs_text,
 )
+from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 
 ALL_TIMES = (TIME, SIZE)
@@ -177,7 +179,7 @@ class TestBuildRules:
 
     model: Any = SimpleNamespace(
         dims=SimpleNamespace(n_audio_ctx=30, n_vocab=SIZE),
-        generation=SimpleNamespace(suppress_tokens=(4,)),
+        generation=GenerationConfig(suppress_tokens=(4,)),
         tokenizer=SimpleNamespace(
             eot=EOT, no_speech=SPECIALS[2], no_timestamps=NO_TIMESTAMPS, timestamp_begin=TIME, blank_tokens=(7, EOT),
             transcribe=SPECIALS[0], translate=SPECIALS[0], sot=SPECIALS[0], sot_prev=SPECIALS[1], sot_lm=SPECIALS[0],
@@ -193,7 +195,23 @@ class TestBuildRules:
 
     def test_the_first_timestamp_has_a_limit_in_seconds(self) -> None:
         assert allowed(self.rules(max_initial_timestamp=5.0)) == set(range(TIME, TIME + 6))
-        assert allowed(self.rules(max_initial_timestamp=None)) == set(range(TIME, SIZE))
+        assert allowed(self.rules(max_initial_timestamp=30.0)) == set(range(TIME, SIZE))
+
+    @pytest.mark.parametrize(
+        ("of_checkpoint", "given", "index"), [(None, None, 1), (3, None, 3), (0, None, 0), (3, 5.0, 5)]
+    )
+    def test_the_limit_is_the_users_else_the_checkpoints_else_whispers(
+        self, of_checkpoint: int | None, given: float | None, index: int
+    ) -> None:
+        generation = GenerationConfig(max_initial_timestamp_index=of_checkpoint)
+        model: Any = SimpleNamespace(**{**vars(self.model), "generation": generation})
+        rules = build_rules(model, DecodeOptions(max_initial_timestamp=given))
+        assert allowed(rules) == set(range(TIME, TIME + index + 1))
+
+    @pytest.mark.parametrize("given", [-1.0, 30.5, float("nan")])
+    def test_a_limit_outside_the_window_is_refused(self, given: float) -> None:
+        with pytest.raises(OptionError, match="between 0 and 30 seconds"):
+            self.rules(max_initial_timestamp=given)
 
     def test_without_timestamps_text_may_come_first_but_no_blank(self) -> None:
         never = {4, *SPECIALS}

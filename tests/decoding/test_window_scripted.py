@@ -263,10 +263,25 @@ class TestWindowAfterWindow:
 
     @pytest.mark.parametrize(("frames", "left"), [(180, False), (181, True)])
     def test_much_audio_is_never_left(self, frames: int, left: bool) -> None:
-        """More than 2 s behind the last word, which ends at 1.6 s."""
+        """More than 2 s after the last word, which ends at 1.6 s."""
         run = transcription(telling([time(0), *WORDS]), frames / 50, reread=False)
         run.next_window()
         assert run.done is not left
+
+    @pytest.mark.parametrize(
+        ("closed", "seconds", "seek"),
+        [(1400, 40, 2800), (1450, 40, 2900), (1451, 40, 3000), (1001, 40, 2002), (1000, 40, 3000), (1400, 30, 3000)],
+        ids=["cut sentence", "the shortest", "too short", "the longest", "silence", "end of the recording"],
+    )
+    @pytest.mark.parametrize("words", [False, True])
+    def test_a_sentence_that_the_window_cuts_is_heard_again(
+        self, closed: int, seconds: float, seek: int, words: bool
+    ) -> None:
+        """A text that closes at encoder frame `closed` of 1,500, and a recording of so many seconds."""
+        options = DecodeOptions(temperatures=(0.0,), word_timestamps=words)
+        run = transcription(telling([time(0), *WORDS, time(closed)]), seconds, options=options)
+        run.next_window()
+        assert run.seek == seek
 
     def test_windows_do_not_creep_twice(self) -> None:
         crawl = [time(0), *story((" we", 5)), time(20), time(20), *story((" walk", 30))]
@@ -330,7 +345,7 @@ class TestWindowAfterWindow:
         run = transcription(telling(told))
         assert [segment.text for segment in run.next_window()] == [" we walk home"]
 
-    def test_later_windows_follow_what_was_heard_behind_them(self) -> None:
+    def test_later_windows_follow_what_was_heard_after_them(self) -> None:
         first = [time(0), *WORDS[:2], time(60), time(60), *WORDS[2:]]
         model = by_window(first, [time(0), *WORDS[2:], time(20)])
         words = (Word(" we", 0, 40 * 320), Word(" walk", 40 * 320, 60 * 320), Word(" home", 70 * 320, 80 * 320))
@@ -343,7 +358,7 @@ class TestWindowAfterWindow:
         assert later[1].tokens.tolist() == [[TOKENS[0], WORDS[2][0]]]
 
 
-def test_features_with_something_behind_the_recording() -> None:
+def test_features_with_something_after_the_recording() -> None:
     quiet = np.zeros(SAMPLE_RATE, np.float32)
     plain, hushed = Features.of([quiet], 80), Features.of([quiet], 80, np.ones(1600, np.float32))
     assert (plain.frames, plain.samples, hushed.frames, hushed.samples) == (100, SAMPLE_RATE, 100, SAMPLE_RATE)

@@ -11,7 +11,7 @@ import pytest
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
-from whispertide.errors import DiskSpaceError, GraphError
+from whispertide.errors import CheckpointError, DiskSpaceError, GraphError
 from whispertide.graphs import decoder, encoder
 from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_MASKED, GraphKind
 from whispertide.graphs.store import GraphFiles
@@ -90,6 +90,18 @@ def test_a_failed_build_leaves_nothing(checkpoint: Checkpoint, monkeypatch: pyte
     assert [path.name for path in (cache_dir() / "graphs").iterdir() if path.is_dir()] == []
     pretend(monkeypatch)
     assert GraphFiles(checkpoint, "fp32")[ENCODER].is_file()
+
+
+def test_nothing_is_kept_of_a_damaged_checkpoint(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(checkpoint: Checkpoint, precision: str, folder: Path) -> None:
+        raise CheckpointError("damaged")
+
+    pretend(monkeypatch)
+    graphs = GraphFiles(checkpoint, "fp32")
+    monkeypatch.setattr(decoder, "build", refuse)
+    with pytest.raises(CheckpointError, match="damaged"):
+        graphs.build(ENCODER, DECODER)
+    assert not graphs.path(ENCODER).is_file()
 
 
 def test_a_damaged_set_is_built_anew(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def test_every_step_is_the_ordinary_decoders(pair: Pair, known: int, valid: int)
     forced = (*start, 400, 401, 402, 403, 404, 405, 406)[:known]
     plan = pair.unrolled.layout.plan(known)
     outputs = run_chunks(pair, forced, plan, valid)
-    found = [token for output in outputs for token in output.tokens]  # found[i] is predicted behind fed[i + 1]
+    found = [token for output in outputs for token in output.tokens]  # found[i] is predicted after fed[i + 1]
     fed = [*forced, *found[known - 2 :]][: plan[-1].end]
     logits, attention = ordinary(pair, fed, valid)
     assert found == logits[1:].argmax(axis=-1).tolist()

@@ -113,11 +113,20 @@ def test_too_little_says_nothing() -> None:
 
 
 def test_it_can_be_ended_early() -> None:
-    answers = iter([False, False, True])
+    answers = iter([False, False, False, True])  # the first is for the window that does not count
     done: list[tuple[int, int]] = []
     executors: Any = {PAD30: Says(SAID)}
     found = measure(executors, [WINDOW] * 9, until=lambda: next(answers), progress=lambda *at: done.append(at))
     assert (found[0].windows, done) == (2, [(1, 9), (2, 9)])
+
+
+def test_a_window_that_was_not_heard_in_all_framings_does_not_count() -> None:
+    for asked, windows in ((0, 0), (1, 0), (3, 0), (4, 1), (5, 1)):
+        answers = iter([False] * asked + [True] * 9)
+        executors: Any = {PAD30: Says(SAID), BARE: Says(SAID)}
+        found = measure(executors, [WINDOW] * 9, until=lambda answers=answers: next(answers))  # type: ignore[misc]
+        assert [each.windows for each in found] == [windows] * 2
+        assert sum(len(executor.plans) for executor in executors.values()) == asked
 
 
 def test_windows_are_heard_without_guards_and_texts_that_do_not_end_are_ended() -> None:

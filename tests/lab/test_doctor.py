@@ -11,7 +11,9 @@ from whispertide.lab.doctor import (
     EXACT,
     QUANTISED,
     RULE,
+    Known,
     Limits,
+    LiveEstimate,
     Shape,
     Speed,
     check_parity,
@@ -24,12 +26,15 @@ from whispertide.lab.doctor import (
 )
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
+from whispertide.streaming.calibration import Calibration, Pace, machine_of
+from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.types import N_FRAMES, FloatArray
 
 NANO = BUNDLED_DIR / "nano.en"
 RECIPE = get_recipe("whisper-streaming")
 SPEED = Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 1.1)
+SLOW = Speed("nano.en", "int8", "cpu", 2, 0.9, 0.1, 0.002, 0.003, 0.004, 1.1)
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +89,23 @@ def test_a_short_window_and_a_greedy_search_cost_less(int8: WhisperModel) -> Non
 
     assert load(framing="bare", trim_s=4.0) < load(trim_s=4.0) < load()
     assert load(search="greedy") < load()
+
+
+def test_what_was_tuned_is_what_is_judged(int8: WhisperModel) -> None:
+    """tide with a second of zeros, and with the step that was found for it; the published models know nothing of it."""
+    tuned = Calibration({"framing": "zeros", "zeros_s": 1.0}, "so", pace={machine_of(int8.options): Pace(1, 0.6)})
+    tide = get_recipe("tide")
+
+    def judged(known: Known, recipe: Recipe = tide) -> tuple[LiveEstimate, LiveEstimate]:
+        mine, other, *_ = estimate_live(SLOW, int8.dims, {"x": recipe}, known)
+        return mine, other
+
+    found, other = judged(Known(False, tuned, int8.options))
+    as_tuned = tide.replace(framing="zeros", step_s=0.6)
+    assert found == judged(Known(False), as_tuned)[0]
+    assert found.load == pytest.approx(found.round_s / 0.6)
+    assert found != judged(Known(False))[0]
+    assert other == judged(Known(False))[1]
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ def tuning(**about: Any) -> Tuning:
 
 def test_what_is_kept_says_what_was_found() -> None:
     kept = tuning().calibration()
-    assert kept.changes == {"framing": "zeros", "zeros_s": 1.0, "shift_guard": True}
+    assert kept.changes == {"framing": "zeros", "zeros_s": 1.0, "shift_guard": True, "short_s": 2.5}
     assert kept.why == "`whispertide tune` found 2.5% of the words different from padded windows, 5 times as fast"
     assert list(kept.pace.values()) == [Pace(2, 0.4)]
     assert kept.report["chosen"] == "zeros"
@@ -67,8 +67,8 @@ def test_where_nothing_shorter_is_borne_windows_are_padded() -> None:
     ("framing", "expected"),
     [
         (PAD30, {"framing": "pad30"}),
-        (BARE, {"framing": "bare", "shift_guard": True}),
-        (Buckets(), {"framing": "buckets", "shift_guard": True}),
+        (BARE, {"framing": "bare", "shift_guard": True, "short_s": 2.5}),
+        (Buckets(), {"framing": "buckets", "shift_guard": True, "short_s": 2.5}),
     ],
 )
 def test_what_is_not_padded_as_in_training_is_guarded(framing: Framing, expected: dict[str, Any]) -> None:
@@ -105,12 +105,12 @@ def test_a_report_has_a_table_and_a_plot() -> None:
 
 @pytest.mark.parametrize(("short", "framings"), [(True, 3), (False, 4)])
 def test_the_short_form_ends_early(monkeypatch: pytest.MonkeyPatch, short: bool, framings: int) -> None:
-    """Each look at the clock takes a second."""
+    """Each look at the clock takes a quarter of a second, and each hearing is preceded by one."""
     now = iter(range(10_000))
     model: Any = SimpleNamespace(name="m", options=OPTIONS, view=lambda options: model)
     window = Window(np.zeros(16_000, np.float32), whole=False)
     heard = bearing.Text(("a", "b", "c"), 0, False, 0.1)
-    monkeypatch.setattr("time.perf_counter", lambda: float(next(now)))
+    monkeypatch.setattr("time.perf_counter", lambda: next(now) / 4)
     monkeypatch.setattr(bearing, "has_word", lambda model: False)
     monkeypatch.setattr(bearing, "cut", lambda audio: [window] * 40)
     monkeypatch.setattr(bearing, "open_executors", lambda model, framings: dict.fromkeys(framings))
@@ -119,10 +119,45 @@ def test_the_short_form_ends_early(monkeypatch: pytest.MonkeyPatch, short: bool,
     monkeypatch.setattr(tune, "refit_rule", lambda *_: BETTER)
     found = tune.tune(model, [window.audio], short=short)
     assert len(found.tried) == framings
-    assert found.tried[0].windows == (15 if short else 40)
+    assert (ENOUGH < found.tried[0].windows < 40) if short else (found.tried[0].windows == 40)
     assert (found.pace is None) is short
     assert (found.refit is None) is short
     assert found.chosen is found.tried[0]  # all are equal here
+
+
+class Clock:
+    """Goes on only where somebody computes."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("hearing_s", [0.01, 0.5, 2.0, 4.5, 9.0])
+@pytest.mark.parametrize("opening_s", [0.0, 3.0])
+def test_the_short_form_takes_no_more_than_it_says(
+    monkeypatch: pytest.MonkeyPatch, hearing_s: float, opening_s: float
+) -> None:
+    """However large the checkpoint is: windows that open the graphs and single words count, too."""
+    clock, window = Clock(), Window(np.zeros(16_000, np.float32), whole=True)
+    monkeypatch.setattr("time.perf_counter", clock)
+
+    def computing(seconds: float, result: Any) -> Any:
+        def compute(*_: Any) -> Any:
+            clock.now += seconds
+            return result
+
+        return compute
+
+    framings = dict.fromkeys((PAD30, Zeros(), BARE))
+    monkeypatch.setattr(bearing, "cut", lambda audio: [window] * 40)
+    monkeypatch.setattr(bearing, "open_executors", computing(opening_s, framings))
+    monkeypatch.setattr(bearing, "_run", computing(hearing_s, None))
+    found = tune.tune(SimpleNamespace(name="m", options=OPTIONS), [window.audio], short=True)  # type: ignore[arg-type]
+    assert clock.now <= tune.SHORT_S
+    assert len({each.windows for each in found.tried}) == 1
+    assert (found.tried[0].windows > 0) is (hearing_s < 3)
 
 
 # --- the commit rule ----------------------------------------------------------------------------------------------
@@ -132,6 +167,14 @@ def test_a_rule_is_kept_only_where_it_predicts_better() -> None:
     assert tuning(refit=BETTER).calibration().changes["rule"] == "1:2"
     assert "rule" not in tuning(refit=replace(BETTER, error=0.044)).calibration().changes
     assert "rule" not in tuning().calibration().changes
+
+
+def test_a_rule_that_was_fitted_before_stays_where_none_is_fitted_now() -> None:
+    before = tuning(refit=BETTER).calibration()
+    assert tuning().calibration(before).changes == before.changes
+    worse = tuning(refit=replace(BETTER, error=0.046))
+    assert "rule" not in worse.calibration(before).changes  # measured anew
+    assert "rule" not in tuning(chosen=tuning().tried[0]).calibration(before).changes  # of another framing
 
 
 def test_the_report_says_what_became_of_the_rule() -> None:
@@ -154,13 +197,13 @@ def refitted(monkeypatch: pytest.MonkeyPatch, true: Rule, *, parts: int, words: 
 
 
 def test_the_rule_of_a_checkpoint_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    doubtful = Rule((-3.0, *shipped_rule().weights[1:]))
-    found = refitted(monkeypatch, doubtful, parts=12)
+    unsure = Rule((-3.0, *shipped_rule().weights[1:]))
+    found = refitted(monkeypatch, unsure, parts=12)
     assert found is not None
     assert found.is_better
     assert found.words == 2400
     here, there = read_rule(found.rule).weights, shipped_rule().weights
-    assert abs(here[0] - doubtful.weights[0]) < abs(there[0] - doubtful.weights[0])
+    assert abs(here[0] - unsure.weights[0]) < abs(there[0] - unsure.weights[0])
 
 
 def test_the_shipped_rule_stays_where_it_is_right(monkeypatch: pytest.MonkeyPatch) -> None:

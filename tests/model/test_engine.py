@@ -48,7 +48,7 @@ def close(found: FloatArray | None, expected: FloatArray | None) -> bool:
 
 @pytest.fixture(scope="module")
 def windows(model: WhisperModel) -> list[Encoded]:
-    """Two of other audio and other length, the second with padding behind it."""
+    """Two of other audio and other length, the second with padding after it."""
     return [model.encode(mel(1, 200)), model.encode(mel(2, 320), valid_frames=130)]
 
 

@@ -27,7 +27,7 @@ def exchanged(model: WhisperModel, tokens: int, hand_over: Callable[[], None]) -
 
 
 def talk(model: WhisperModel) -> list[DecodeOutput]:
-    """A prompt, two beams, a rewind and a last step: four positions behind the prompt, then the last one."""
+    """A prompt, two beams, a rewind and a last step: four positions after the prompt, then the last one."""
     state = model.decoder(model.encode(log_mel(load_audio(CLIP)[:64000])), heads=[(3, 1)])
     outputs = [state.run(DecodeRequest(np.array([[50257, 50362, 383]]), (2,)))]
     outputs.append(state.run(DecodeRequest(np.array([[464], [290]]), (0,), parents=(0, 0))))
@@ -49,7 +49,7 @@ def test_whatever_the_point(model: WhisperModel, tokens: int) -> None:
 
 
 @pytest.mark.parametrize(("budget", "runs"), [(3, 1), (4, 1), (5, 2), (6, 3)])
-def test_what_is_drafted_behind_the_prompt_counts(model: WhisperModel, budget: int, runs: int) -> None:
+def test_what_is_drafted_after_the_prompt_counts(model: WhisperModel, budget: int, runs: int) -> None:
     """A prompt of three and a draft of four tokens, then one token a run, until the other worker has it."""
     handed_over: list[bool] = []
     state = exchanged(model, budget, lambda: handed_over.append(True)).decoder(

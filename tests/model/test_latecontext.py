@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from small_late import SOUND, small_late
-from whispertide.checkpoint.latecontext import LateCheckpoint, load_late, save_late
+from whispertide.checkpoint.latecontext import Kind, LateCheckpoint, LateDims, load_late, save_late
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 from whispertide.lab.training.latecontext.network import LateNetwork, load_tensors
 from whispertide.model.latecontext import LateModel, features, positions
@@ -50,6 +50,24 @@ def test_what_it_says_is_what_torch_says(model: LateModel, network: LateNetwork)
         scores, state = model.score(context, state, np.array([token]))
         said.append(scores[0])
     np.testing.assert_allclose(said, logits[0].log_softmax(-1).numpy(), atol=2e-4)
+
+
+@pytest.mark.parametrize("inner", [0, 16])
+def test_attention_may_have_a_width_of_its_own_after_it_or_nothing(
+    inner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    save_late(small_late(attending_inner=inner), tmp_path / "model")
+    other = LateModel.open(tmp_path / "model")
+    there = [name for name in other.checkpoint.tensors if name.startswith("encoder.attending.1.feed_forward.up")]
+    assert len(there) == (2 if inner else 0)
+    torch_s = LateNetwork(other.dims).eval()
+    load_tensors(torch_s, other.checkpoint.tensors)
+    mel = torch.from_numpy(features(SOUND, other.dims.n_mels))[None]
+    with torch.no_grad():
+        ctc, _ = torch_s(mel, None, torch.tensor([[0]]))
+    context = other.contextualise(other.ingest(other.nothing(), SOUND, ended=True))
+    np.testing.assert_allclose(context.ctc, ctc[0].numpy(), atol=2e-4)
 
 
 @settings(max_examples=25, deadline=None)
@@ -129,6 +147,12 @@ def test_a_folder_that_is_none_is_refused(checkpoint: LateCheckpoint, tmp_path: 
         (tmp_path / "whole" / "config.json").write_text(wrong)
         with pytest.raises(CheckpointError):
             load_late(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("kind", "inner"), [("late", -1), ("conformer", 8)])
+def test_a_width_after_attention_that_cannot_be_is_refused(kind: Kind, inner: int) -> None:
+    with pytest.raises(CheckpointError, match="attending_inner"):
+        LateDims(kind=kind, attending_inner=inner)
 
 
 def test_a_text_and_its_intent_come_back(checkpoint: LateCheckpoint) -> None:

@@ -1,5 +1,6 @@
 """The network for commands that is shipped understands spoken commands in a voice that it was never trained on."""
 
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -7,12 +8,13 @@ import pytest
 
 pytest.importorskip("espeakng_loader")
 
+from whispertide.checkpoint.latecontext import COMMANDS, load_late
+from whispertide.errors import CheckpointNotFoundError
 from whispertide.lab.speech.talks import open_speaker
 from whispertide.lab.speech.voices import HELD_OUT
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming.understanding import Understanding
 
-FOLDER = Path(__file__).parents[2] / "models" / "commands"
 WANTED = {
     "what is the weather like today": "weather_query",
     "play some music for me": "play_music",
@@ -25,7 +27,7 @@ WANTED = {
 
 @pytest.mark.slow
 def test_it_understands_most_of_what_an_unknown_voice_wants() -> None:
-    model = LateModel.open(FOLDER)
+    model = LateModel.open()
     voice = open_speaker(next(voice for voice in HELD_OUT if voice.synthesizer == "espeak-ng"), 0.5)
     understood = {}
     for text in WANTED:
@@ -38,5 +40,14 @@ def test_it_understands_most_of_what_an_unknown_voice_wants() -> None:
     assert sum(understood[text] == intent for text, intent in WANTED.items()) >= 4, understood
 
 
-def test_it_is_small() -> None:
-    assert sum(file.stat().st_size for file in FOLDER.iterdir()) < 15e6
+def test_it_is_in_the_package_and_small() -> None:
+    assert COMMANDS.is_relative_to(Path(str(files("whispertide"))))
+    assert 1e6 < sum(file.stat().st_size for file in COMMANDS.iterdir()) < 15e6
+
+
+def test_its_name_finds_it_unless_a_folder_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_late(Path("commands")).vocabulary.intents == load_late(COMMANDS).vocabulary.intents
+    (tmp_path / "commands").mkdir()
+    with pytest.raises(CheckpointNotFoundError, match=r"has no config\.json"):
+        load_late(Path("commands"))

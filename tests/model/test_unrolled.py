@@ -200,7 +200,7 @@ def test_qnn_options_reach_the_provider(
         "enable_htp_fp16_precision": "1",
         "vtcm_mb": "8",
     }
-    assert providers == [("QNNExecutionProvider", options)]  # no CPU behind it: nothing may fall back unnoticed
+    assert providers == [("QNNExecutionProvider", options)]  # no CPU after it: nothing may fall back unnoticed
     assert entries["session.disable_cpu_ep_fallback"] == "1"
     assert name == ("decoder-0150-00-04_ctx.onnx" if compiled else "decoder-0150-00-04.onnx")
     assert entries.get("ep.context_enable") == (None if compiled else "1")

@@ -42,7 +42,7 @@ def test_what_is_acknowledged_is_gone_and_what_was_not_sent_stays() -> None:
     assert seqs(outbox.take(10)) == [3, 4, 5]
 
 
-def test_a_mark_stays_until_the_client_has_something_behind_it() -> None:
+def test_a_mark_stays_until_the_client_has_something_after_it() -> None:
     outbox = Outbox()
     outbox.add([*outbox.number([confirmed()]), "flushed"])
     outbox.take(10)

@@ -155,7 +155,7 @@ def test_time_runs_out() -> None:
     asyncio.run(run())
 
 
-def test_a_client_that_said_nothing_leaves_nothing_behind() -> None:
+def test_a_client_that_said_nothing_leaves_nothing() -> None:
     async def run() -> None:
         async with served() as (server, hub):
             for _ in range(30):

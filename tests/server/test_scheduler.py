@@ -32,6 +32,7 @@ from whispertide.server.options import ServerOptions, Work
 from whispertide.server.protocols.base import Audio, Finish, Flush
 from whispertide.server.scheduler import Done, Scheduler
 from whispertide.session import Session
+from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.searches import Greedy
@@ -122,6 +123,16 @@ def test_being_late_is_told_and_being_in_time_again_too() -> None:
     events += steps(live)
     assert [(event.behind // 16_000, event.level) for event in events if isinstance(event, Lag)] == [(5, 0), (0, 0)]
     assert [event.seq for event in events] == list(range(len(events)))
+
+
+def test_the_level_is_what_the_policy_lowered_however_late_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = LocalAgreement.apply
+    monkeypatch.setattr(LocalAgreement, "apply", lambda *args: replace(apply(*args), level=1))
+    live = live_session(lag_s=2.0, hard_cap_s=4.0, trim_s=4.0)
+    live.put(audio(12))  # more than a window holds, so that the session itself is late too
+    told = [event for event in steps(live) if isinstance(event, Lag)]
+    assert told[0].behind == 8 * 16_000
+    assert {event.level for event in told} == {1}
 
 
 def test_lower_quality_is_told_and_taken_back() -> None:

@@ -97,34 +97,7 @@ def test_confirmed_words_are_forced_and_the_attention_is_remembered() -> None:
 def test_the_last_word_is_held_back() -> None:
     words = (word("one", 0.2, 0.5), word("two", 0.6, 1.0))
     assert texts(Play(AlignAtt(truncate="last-word")).round(2, *words).confirmed) == ["one"]
-    near = AlignAtt(truncate="near-end", hold_s=0.5)
-    assert texts(Play(near).round(2, *words).confirmed) == ["one", "two"]
-    commit = Play(near).round(1.2, *words)
-    assert texts(commit.confirmed) == ["one"]
-    assert texts(commit.hypothesis) == ["two"]
-
-
-def test_near_the_end_is_what_attends_to_it_not_a_word_before_a_pause() -> None:
-    """A word lasts until the next one begins, so its end says little."""
-    policy = AlignAtt(truncate="near-end", hold_s=0.5)
-    before_a_pause = TokenWord(Word(" one", S, 2 * S), (1,), attended=S)
-    assert texts(Play(policy).round(2, before_a_pause).confirmed) == ["one"]
-    for attended, confirmed in ((round(1.9 * S), []), (round(1.5 * S) + 1, []), (round(1.5 * S), ["one"])):
-        spoken_there = TokenWord(Word(" one", S, 2 * S), (1,), attended=attended)
-        assert texts(Play(policy).round(2, spoken_there).confirmed) == confirmed
-
-
-def test_a_doubtful_word_waits_until_it_is_settled_and_keeps_those_behind_it_waiting() -> None:
-    sure, doubtful = word("one", 0.2, 0.5), TokenWord(Word(" game", round(0.6 * S), S, probability=0.4), (2,))
-    behind = word("two", 1.1, 1.3)
-    policy = AlignAtt(truncate="none", doubt=0.5, settle_s=1.0)
-    commit = Play(policy).round(1.9, sure, doubtful, behind)
-    assert (texts(commit.confirmed), texts(commit.hypothesis)) == (["one"], ["game", "two"])
-    assert texts(Play(policy).round(2.1, sure, doubtful, behind).confirmed) == ["one", "game", "two"]
-    assert texts(Play(policy).round(1.9, sure, doubtful, is_last=True).confirmed) == ["one", "game"]
-    assert texts(Play(AlignAtt(truncate="none")).round(1.9, sure, doubtful).confirmed) == ["one", "game"]
-    attended = TokenWord(doubtful.word, (2,), attended=round(0.7 * S))
-    assert texts(Play(policy).round(1.9, sure, attended).confirmed) == ["one", "game"]
+    assert texts(Play(AlignAtt(truncate="none")).round(2, *words).confirmed) == ["one", "two"]
 
 
 @pytest.mark.parametrize(("fires", "confirmed"), [(True, 2), (False, 1), (None, 1)])
@@ -141,7 +114,7 @@ def test_a_word_known_to_go_on_is_held_back_in_any_case() -> None:
     assert texts(commit.confirmed) == ["one"]
 
 
-def test_words_behind_the_frontier_are_a_guess_that_can_be_verified() -> None:
+def test_words_after_the_frontier_are_a_guess_that_can_be_verified() -> None:
     play = Play(AlignAtt(truncate="none", beyond=9), search=Verified(beam=1))
     words = (word("one", 0.2, 0.5, 11), word("two", 0.6, 1.0, 12), word("three", 1.1, 1.4, 13))
     commit = play.round(1.5, *words, firm=1, halt=Halt("frontier", 1, 12), last_frame=40)
@@ -267,7 +240,7 @@ def test_a_short_window_keeps_a_few_words_in_front_of_what_is_new() -> None:
 
 
 @pytest.mark.parametrize("memory", ["segments", "words"])
-@pytest.mark.parametrize("truncate", ["none", "near-end"])
+@pytest.mark.parametrize("truncate", ["none", "last-word"])
 def test_where_in_the_stream_it_is_said_does_not_matter(memory: Any, truncate: Any) -> None:
     found = []
     for at in (0, 1024):
@@ -471,7 +444,7 @@ BY_PROBABILITY = Rule(tuple(10.0 if name == "probability" else 0.0 for name in F
 
 def test_with_steadiness_the_rule_decides_and_not_the_thresholds() -> None:
     """Both words lie so near the end, and before the frontier's mark, that the thresholds would hold them."""
-    policy = AlignAtt(truncate="last-word", doubt=0.99, settle_s=2.0, steadiness=0.1, rule=BY_PROBABILITY)
+    policy = AlignAtt(truncate="last-word", settle_s=2.0, steadiness=0.1, rule=BY_PROBABILITY)
     sure, unsure = heard_with("one", 0.2, 0.6, 0.99), heard_with("game", 0.7, 1.0, 0.5)
     commit = Play(policy).round(1.0, sure, unsure, firm=0)
     assert texts(commit.confirmed) == ["one"]

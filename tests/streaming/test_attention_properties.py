@@ -317,7 +317,7 @@ class Careless(AlignAtt):
 
 
 class Hasty(AlignAtt):
-    """Confirms what is behind the frontier too."""
+    """Confirms what is after the frontier too."""
 
     def _take(self, state: Any, heard: Any, plan: Any) -> Any:
         return super()._take(state, heard, replace(plan, is_last=True))

@@ -55,7 +55,7 @@ def test_both_rules(case: str) -> None:
 def test_by_time_removes_a_repeated_boundary_of_up_to_five_words() -> None:
     confirmed = speech(*((str(i), i * 0.3, i * 0.3 + 0.3) for i in range(6)))
     for n in range(1, 7):
-        # The last n words are heard once more, with times right behind those confirmed.
+        # The last n words are heard once more, with times right after those confirmed.
         again = tuple(Word(word.text, word.start + 4800 * n, word.end + 4800 * n) for word in confirmed[-n:])
         new = Word(" new", again[-1].end, again[-1].end + 4800)
         assert by_time((*confirmed, *again, new), confirmed) == ("new" if n <= 5 else texts((*again, new)))

@@ -19,12 +19,14 @@ from whispertide.streaming.calibration import (
     remember,
     tuned_threads,
 )
+from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.steadiness import FEATURES, Rule
 
 TIDE = get_recipe("tide")
 HASH, OTHER = "a" * 64, "b" * 64
 OPTIONS = EngineOptions()
+OWN = Rule((1.0,) * len(FEATURES)).text()
 FOUND = Calibration(
     {"framing": "zeros", "zeros_s": 1.0, "shift_guard": True},
     "it was measured",
@@ -60,15 +62,55 @@ def test_what_is_damaged_is_as_good_as_nothing(damage) -> None:  # type: ignore[
     assert recall(HASH) is None
 
 
-def test_the_pace_of_other_machines_stays_where_the_framing_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pace_of_other_machines_stays_where_the_framing_does() -> None:
     remember(HASH, FOUND)
     elsewhere = replace(FOUND, pace={"elsewhere": Pace(1, 1.0)})
     remember(HASH, elsewhere)
     assert recall(HASH) == replace(FOUND, pace={**FOUND.pace, **elsewhere.pace})
+    refitted = replace(FOUND, changes={**FOUND.changes, "rule": "1 2"}, pace={"third": Pace(2, 0.6)})
+    remember(HASH, refitted)
+    assert recall(HASH) == replace(refitted, pace={**FOUND.pace, **elsewhere.pace, **refitted.pace})
     remember(HASH, replace(elsewhere, changes={"framing": "pad30"}))
     kept = recall(HASH)
     assert kept is not None
     assert kept.pace == elsewhere.pace
+
+
+def test_a_pace_of_an_earlier_release_is_that_of_tide() -> None:
+    path = remember(HASH, FOUND)
+    kept = json.loads(path.read_text())
+    for pace in kept["pace"].values():
+        del pace["recipe"]
+    path.write_text(json.dumps(kept))
+    assert recall(HASH) == FOUND
+
+
+def test_a_pace_is_that_of_the_recipe_that_was_timed() -> None:
+    slow = replace(FOUND, pace={machine_of(OPTIONS): Pace(3, 1.5)})
+    assert slow.applied(TIDE, OPTIONS).schedule.step_s == 1.5
+    pilot = get_recipe("pilot")
+    assert slow.applied(pilot, OPTIONS) == pilot.replace(framing="zeros", zeros_s=1.0)
+    slowest = replace(FOUND, pace={machine_of(OPTIONS): Pace(3, 3.0)})
+    settings = slowest.applied(TIDE, OPTIONS).settings()
+    assert (settings["step_s"], settings["longest_step_s"]) == (3.0, 3.0)  # longer than the recipe's longest
+
+
+def test_it_says_in_a_line_what_is_used() -> None:
+    def said(found: Calibration, recipe: Recipe = TIDE, threads: int = 3) -> str:
+        return found.said(recipe, found.applied(recipe, OPTIONS), EngineOptions(threads=threads))
+
+    start = "1 s of padding, because it was measured; "
+    assert said(FOUND) == f"{start}3 threads and a step of 0.5 s, as timed here; words confirmed by the shipped rule"
+    fitted = replace(FOUND, changes={**FOUND.changes, "rule": OWN}, pace={})
+    assert said(fitted, threads=1) == (
+        f"{start}1 thread and a step of 0.4 s, not timed here; words confirmed by a rule fitted to this checkpoint"
+    )
+    own = TIDE.replace(rule=OWN, step_s=0.8)
+    assert said(FOUND, own, 1) == (
+        f"{start}1 thread and a step of 0.8 s, timed here with 3 threads; words confirmed by your own rule"
+    )
+    pilot = get_recipe("pilot")
+    assert said(FOUND, pilot) == f"{start}3 threads and a step of {pilot.schedule.step_s:g} s, not timed here"
 
 
 def test_a_recipe_gets_framing_guard_and_a_longer_step() -> None:

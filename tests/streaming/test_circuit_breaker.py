@@ -52,3 +52,17 @@ def test_it_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
         "the server failed 2 times in a row and is left alone for 30 s",
         "the server answers again",
     ]
+
+
+def test_a_question_that_was_taken_back_leaves_the_decision_to_the_next() -> None:
+    now = 0.0
+    breaker = CircuitBreaker(most=1, rest_s=10.0, clock=lambda: now)
+    breaker.withdrawn()
+    assert breaker.asks(), "nothing has failed yet"
+    breaker.failed()
+    now = 10.0
+    assert [breaker.asks(), breaker.asks()] == [True, False]
+    breaker.withdrawn()
+    assert [breaker.asks(), breaker.asks()] == [True, False]
+    breaker.failed()
+    assert not breaker.asks()

@@ -29,7 +29,7 @@ TIDE = get_recipe("tide")
 
 @dataclass(frozen=True)
 class Knows(Always):
-    """Drafts what is said, beside something else."""
+    """Drafts what is said, and something else."""
 
     wants_hidden = False
 
@@ -84,7 +84,7 @@ def test_an_executor_has_the_drafter_of_its_recipe(tmp_path: Any) -> None:
 
 
 def replace_files(checkpoint: Any, folder: Any) -> Any:
-    """The tensors of a checkpoint that lies elsewhere, where nothing is beside it."""
+    """The tensors of a checkpoint that lies elsewhere, where nothing is next to it."""
     from whispertide.checkpoint.weights import TensorStore
 
     store = checkpoint.tensors

@@ -10,7 +10,7 @@ from scripted_model import ScriptedModel, Story, multilingual, story
 from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
-from whispertide.streaming.allocation import Allocation, Place
+from whispertide.streaming.allocation import Allocation, Placement
 from whispertide.streaming.executor import executor_key, make_executor
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Hush
 from whispertide.streaming.hush import HushWord
@@ -257,7 +257,7 @@ class TestFollowing:
 
 
 PLAIN = Recipe("plain", search=Greedy())
-CPU = Place("cpu", 1)
+CPU = Placement("cpu", 1)
 
 
 class TestMaking:
@@ -280,7 +280,7 @@ class TestMaking:
         assert model.decoders == []  # nothing is opened before it is needed
 
     @pytest.mark.parametrize("policy", ["local-agreement", "align-att"])
-    def test_a_hush_word_goes_behind_every_window(self, policy: str) -> None:
+    def test_a_hush_word_goes_after_every_window(self, policy: str) -> None:
         word = HushWord(np.full(4_000, 0.5, np.float32), "0" * 64)
         executor, _ = self.make(PLAIN.replace(policy=policy, framing="hush", hush_s=0.25), hush=word)
         assert (executor.equipment.suffix is word.samples, executor.equipment.frame) == (True, Hush(hush_s=0.25))
@@ -310,7 +310,7 @@ class TestMaking:
             return telling(WALK, name=f"{options.threads} threads")
 
         monkeypatch.setattr(ScriptedModel, "view", view)
-        executor, _ = self.make(PLAIN.replace(policy=policy), allocation=Allocation(Place("cpu", 3)))
+        executor, _ = self.make(PLAIN.replace(policy=policy), allocation=Allocation(Placement("cpu", 3)))
         assert asked == [("cpu", 3)]
         assert executor.equipment.encodes is executor.model
         assert len(executor.equipment.encodes.mels) == 1  # its graphs were opened
@@ -324,7 +324,7 @@ class TestMaking:
             return views[-1]
 
         monkeypatch.setattr(ScriptedModel, "view", view)
-        executor, _ = self.make(PLAIN, allocation=Allocation(Place("cpu", 3), Place("cpu", 2)))
+        executor, _ = self.make(PLAIN, allocation=Allocation(Placement("cpu", 3), Placement("cpu", 2)))
         assert isinstance(executor, PipelinedExecutor)
         assert [each.name for each in views] == ["3", "2"]
         assert (len(views[0].mels), len(views[1].decoders), len(views[0].decoders)) == (1, 1, 0)

@@ -1,4 +1,4 @@
-"""Hush words: files, what goes behind a window, and that nothing is heard in it."""
+"""Hush words: files, what goes after a window, and that nothing is heard in it."""
 
 import io
 import json
@@ -117,7 +117,7 @@ def test_what_is_no_hush_word_is_refused(case: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def own_model(tmp_path: Path) -> WhisperModel:
-    """The bundled model in a folder of the user's own, without what lies beside it."""
+    """The bundled model in a folder of the user's own, without what lies next to it."""
     folder = tmp_path / "mine"
     folder.mkdir()
     for file in (BUNDLED_DIR / "nano.en").iterdir():
@@ -126,7 +126,7 @@ def own_model(tmp_path: Path) -> WhisperModel:
     return load_model(str(folder), EngineOptions(precision="fp32", threads=1))
 
 
-def test_the_hush_word_beside_the_checkpoint_is_found(own_model: WhisperModel, tmp_path: Path) -> None:
+def test_the_hush_word_next_to_the_checkpoint_is_found(own_model: WhisperModel, tmp_path: Path) -> None:
     recipe = get_recipe("whisper-streaming").replace(framing="hush")
     with pytest.raises(CheckpointNotFoundError) as raised:
         make_executor(own_model, recipe)
@@ -171,7 +171,7 @@ def test_recipes_know_the_framing() -> None:
         hushed.replace(search="unrolled")
 
 
-# --- behind the window ------------------------------------------------------------------------------------------------
+# --- after the window -------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=30, deadline=None)
@@ -190,7 +190,7 @@ def test_the_samples_are_appended_as_they_are(count: int, length: int, seed: int
 
 @pytest.mark.parametrize("gain_db", [0, -20, -40])
 def test_the_floor_is_that_of_the_speech(clip: FloatArray, gain_db: int) -> None:
-    """However quiet the speech beside a loud hush word, its frames are the same as alone (ALGORITHMS B1)."""
+    """However quiet the speech next to a loud hush word, its frames are the same as alone (ALGORITHMS B1)."""
     speech = (clip * 10 ** (gain_db / 20)).astype(np.float32)
     alone, followed = Features.of([speech], 80), Features.of([speech], 80, noise(level=1.0))
     untouched = alone.frames - 3  # the last few see the hush word

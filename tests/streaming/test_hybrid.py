@@ -3,10 +3,10 @@
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from oracle import audio_between, make_gate, speech
 from pilot_oracle import PilotOracle, scored
 from test_session_properties import said
 from whispertide.decoding.draft import Reference
-from whispertide.errors import OptionError
+from whispertide.errors import GraphError, OptionError
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
 from whispertide.streaming.circuit_breaker import CircuitBreaker
@@ -184,10 +184,29 @@ def test_a_server_that_hears_nothing_where_a_pilot_heard_words_is_not_believed()
 
 
 @pytest.mark.parametrize("tries", [100, pytest.param(1000, marks=pytest.mark.slow)])
-def test_failures_lose_nothing(tries: int) -> None:
+def test_failures_lose_nothing(tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is gone, slow, refusing or answering nonsense: each utterance is heard here, none waits long."""
     within_s = 0.2
     taken: list[float] = []
+    waits: list[float] = []
+
+    class Waited(Future[Any]):
+        """Notes how long an answer is waited for, and waits."""
+
+        def __init__(self, answer: Future[Any]) -> None:
+            super().__init__()
+            self.answer = answer
+
+        def result(self, timeout: float | None = None) -> Any:
+            assert timeout is not None
+            waits.append(timeout)
+            return self.answer.result(timeout)
+
+        def cancel(self) -> bool:
+            return self.answer.cancel()
+
+    send = Remote.send
+    monkeypatch.setattr(Remote, "send", lambda remote, *given: Waited(send(remote, *given)))
 
     def attempt(number: int) -> bool:
         found, plan = ways[number % len(ways)], last_round(number)
@@ -206,8 +225,61 @@ def test_failures_lose_nothing(tries: int) -> None:
     print(
         f"{tries} of {tries}; the longest took {max(taken):.2f} s, the deadline is {within_s} s and the time to hear it"
     )
+    assert len(waits) == tries
+    assert max(waits) <= within_s, "nobody waits for the server beyond the deadline"
     assert max(taken) < 30  # nothing hangs
     assert threading.active_count() < 20  # and nothing is left
+
+
+class Noted(Future[Any]):
+    """An answer that never comes, and how long somebody waited for it by a clock that stands still meanwhile."""
+
+    waits: ClassVar[list[float]] = []
+
+    def result(self, timeout: float | None = None) -> Any:
+        assert timeout is not None
+        self.waits.append(timeout)
+        raise TimeoutError
+
+
+@pytest.mark.parametrize("encoding_s", [0.0, 0.3, 1.9, 5.0])
+def test_nobody_waits_beyond_the_deadline(encoding_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the encoder takes here is part of it."""
+    now = 100.0
+    monkeypatch.setattr("whispertide.streaming.hybrid.time.perf_counter", lambda: now)
+    with stages(f"http://127.0.0.1:{closed_port()}", within_s=2.0) as found:
+        answer = Noted()
+        monkeypatch.setattr(found.remote, "send", lambda audio, within_s: answer)
+        plan = last_round()
+        opened = found.encode(plan, audio_between(0, plan.window.end), None)
+        now += encoding_s
+        heard = found.decode(plan, opened, DecodeOptions()).heard
+        assert isinstance(heard, HeardUtterance)
+        assert [word.word.text.strip() for word in heard.words] == LOCAL
+        assert Noted.waits.pop() == pytest.approx(max(2.0 - encoding_s, 0.0))
+        assert answer.cancelled()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_question_whose_audio_is_nothing_here_is_taken_back(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is too little to encode, or the encoder fails."""
+    with stages(f"http://127.0.0.1:{closed_port()}") as found:
+        answer = Noted()
+        monkeypatch.setattr(found.remote, "send", lambda audio, within_s: answer)
+        found.breaker = CircuitBreaker(most=1, rest_s=0.0)
+        found.breaker.failed()
+
+        def encode(*_: Any) -> None:
+            if fails:
+                raise GraphError("no graph")
+
+        monkeypatch.setattr(found.local, "encode", encode)
+        with pytest.raises(GraphError) if fails else nullcontext():
+            assert found.encode(last_round(), audio_between(0, 4 * SAMPLE_RATE), None) is None
+        assert answer.cancelled()
+        assert found.counts["failed"] == 0
+        found.breaker.rest_s = 1000.0
+        assert found.breaker.asks(), "the question decided nothing"
 
 
 def test_a_server_that_fails_again_and_again_is_left_alone_for_a_while() -> None:

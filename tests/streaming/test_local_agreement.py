@@ -70,21 +70,21 @@ def test_a_prefix_is_confirmed_when_it_is_heard_the_second_time() -> None:
     assert (texts(third.confirmed), texts(third.hypothesis)) == ("hole", "then")
 
 
-def test_a_doubtful_word_near_the_end_is_not_confirmed_by_agreement_alone() -> None:
-    script = Script(LocalAgreement(doubt=0.5, settle_s=1.0))
-    sure, doubtful = speech(("We", 0.5, 0.8))[0], Word(" wall", round(0.8 * S), round(1.2 * S), probability=0.4)
-    script.hear(1.3, (sure, doubtful))
-    assert texts(script.hear(1.4, (sure, doubtful)).confirmed) == "We"
-    assert texts(script.hear(2.1, (sure, doubtful)).confirmed) == ""
-    assert texts(script.hear(2.3, (sure, doubtful)).confirmed) == "wall"
-    script = Script(LocalAgreement(doubt=0.5, settle_s=1.0))
-    script.hear(1.3, (doubtful,))
-    assert texts(script.hear(1.4, (doubtful,), is_last=True).confirmed) == "wall"
+def test_an_unlikely_word_near_the_end_is_not_confirmed_by_agreement_alone() -> None:
+    script = Script(LocalAgreement(least_probability=0.5, settle_s=1.0))
+    sure, unlikely = speech(("We", 0.5, 0.8))[0], Word(" wall", round(0.8 * S), round(1.2 * S), probability=0.4)
+    script.hear(1.3, (sure, unlikely))
+    assert texts(script.hear(1.4, (sure, unlikely)).confirmed) == "We"
+    assert texts(script.hear(2.1, (sure, unlikely)).confirmed) == ""
+    assert texts(script.hear(2.3, (sure, unlikely)).confirmed) == "wall"
+    script = Script(LocalAgreement(least_probability=0.5, settle_s=1.0))
+    script.hear(1.3, (unlikely,))
+    assert texts(script.hear(1.4, (unlikely,), is_last=True).confirmed) == "wall"
 
 
 @pytest.mark.parametrize(("before", "now", "confirmed"), [(0.4, 0.6, "wall"), (0.6, 0.4, "")])
-def test_doubt_is_about_the_new_copy(before: float, now: float, confirmed: str) -> None:
-    script = Script(LocalAgreement(doubt=0.5, settle_s=1.0))
+def test_the_probability_of_the_new_copy_counts(before: float, now: float, confirmed: str) -> None:
+    script = Script(LocalAgreement(least_probability=0.5, settle_s=1.0))
     heard = [Word(" wall", round(0.8 * S), round(1.2 * S), probability=each) for each in (before, now)]
     script.hear(1.3, (heard[0],))
     assert texts(script.hear(1.4, (heard[1],)).confirmed) == confirmed
@@ -135,7 +135,7 @@ def test_a_boundary_that_is_repeated_is_removed(boundary: str) -> None:
     script = Script(LocalAgreement(boundary=boundary))  # type: ignore[arg-type]
     script.hear(1.7, WALK)
     script.hear(2.7, WALK)
-    # "walk home" comes again, its times just behind the confirmed end.
+    # "walk home" comes again, its times just after the confirmed end.
     late = speech(("walk", 1.55, 1.7), ("home", 1.7, 1.9), ("now", 1.9, 2.3))
     assert texts(script.hear(3.7, late).hypothesis) == "now"
 
@@ -210,7 +210,7 @@ def test_a_long_window_is_cut_at_a_confirmed_segment_end() -> None:
     assert script.state.start == 12 * S
 
 
-def test_the_cut_is_a_whole_frame_and_not_behind_the_segment() -> None:
+def test_the_cut_is_a_whole_frame_and_not_after_the_segment() -> None:
     script = Script()
     words = many(32, start=0.01)
     feed(script, words[:30])
@@ -252,7 +252,7 @@ def test_sentences_are_cut_when_something_was_confirmed() -> None:
     script.hear(9, (*words[:14], *many(2, start=7, text="new")))  # confirms nothing
     assert script.state.start == 0
     script.hear(9.5, (*words[:14], *many(1, start=7, text="new")))
-    assert script.state.start == 6 * S  # behind the second sentence; the third has begun
+    assert script.state.start == 6 * S  # after the second sentence; the third has begun
 
 
 # --- the hard cap ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Two stages on two workers: the same results as one after the other, in order, overlapping, and nothing left behind.
+"""Two stages on two workers: the same results as one after the other, in order, overlapping, and nothing left over.
 
 Overlap is shown by stages that wait for each other, not by clocks.
 """
@@ -188,14 +188,14 @@ def test_a_round_that_fails_early_does_not_let_the_next_one_overtake() -> None:
 def test_a_cancelled_round_stops_at_its_next_token_and_the_others_do_not_begin() -> None:
     decoding = threading.Event()
 
-    def endless(guards: Sequence[Guard]) -> None:
+    def without_end(guards: Sequence[Guard]) -> None:
         decoding.set()
         deadline = time.monotonic() + LONG
         while time.monotonic() < deadline:
             for guard in guards:
                 guard.check((), None)
 
-    stages = Scripted(Oracle(()), watched=endless)
+    stages = Scripted(Oracle(()), watched=without_end)
     executor = PipelinedExecutor(stages)
     rounds = [executor.begin(*bare_round(number)) for number in range(3)]
     assert decoding.wait(LONG)
@@ -437,7 +437,7 @@ def test_rounds_that_change_workers_give_the_same_results(model: WhisperModel, s
 
 @pytest.mark.slow
 def test_a_larger_share_leaves_the_second_worker_less(model: WhisperModel) -> None:
-    """Also behind a prompt that is longer than what is shared: it is read once and not counted."""
+    """Also after a prompt that is longer than what is shared: it is read once and not counted."""
     recipe = get_recipe("whisper-streaming").replace(search="pruned", framing="bare", step_s=1, vad=False)
     serial = make_executor(model, recipe)
     rounds = [item for item in record(serial, recipe, load_audio(CLIP)[: 4 * S]) if item.plan.reference]

@@ -11,7 +11,7 @@ from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.grounded import Grounded
 from whispertide.streaming.local_agreement import LocalAgreement
 from whispertide.streaming.round import RoundPlan
-from whispertide.streaming.turn_state import Flight, Request, TurnState, Utterance
+from whispertide.streaming.turn_state import EndRequest, Flight, TurnState, Utterance
 from whispertide.streaming.whole_window import WholeWindow
 from whispertide.types import Span
 
@@ -34,7 +34,7 @@ def test_a_copy_shares_nothing_that_can_change(start: Callable[[int], Any]) -> N
         utterance=Utterance(0, 0, policy=start(0), keep_from=0, last_end=0),
         in_flight=[Flight(plan, 0, 0, recorded=True)],
         stale={7},
-        requests=[Request("flush", 0)],
+        requests=[EndRequest("flush", 0)],
         boundaries=[320],
         loads=[0],
     )

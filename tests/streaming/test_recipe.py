@@ -90,7 +90,7 @@ def test_overrides_may_come_in_any_order() -> None:
     ("text", "message"),
     [
         ("stepp=1", "expected a field of a recipe; got 'stepp'; did you mean step_s"),
-        ("qqq=1", "got 'qqq'; there are: schedule, framing, search, policy, executor, step_s, .*loop_guard$"),
+        ("qqq=1", "got 'qqq'; there are: schedule, framing, search, policy, executor, step_s, .*settle_s$"),
         ("step_s", "FIELD=VALUE, for example step_s=0.5; got 'step_s'"),
         ("step_s=fast", "step_s to be a number; got 'fast'"),
         ("step_s=nan", "step_s between 0.02 and 30; got nan"),
@@ -114,7 +114,7 @@ def test_overrides_may_come_in_any_order() -> None:
         ("hush_s=1", r"\(schedule=fixed, framing=pad30, .*'hush_s' belongs to framing=hush$"),
         ("longest_step_s=2", "'longest_step_s' belongs to schedule=adaptive or schedule=pilots$"),
         ("shift_guard=on", "'shift_guard' belongs to policy=align-att or policy=grounded$"),
-        ("policy.step_s=1", "expected a field of policy=local-agreement; got 'step_s'; it has agreement, "),
+        ("policy.step_s=1", "expected a field of policy=local-agreement; got 'step_s'; it has hard_cap_s, "),
         ("executor.beam=1", "expected a field of executor=serial; got 'beam'; it has no fields"),
         ("policies.trim_s=1", "expected a field of"),
         ("carry=3", "'carry' belongs to policy=align-att or policy=stable$"),
@@ -131,7 +131,7 @@ def test_impossible_overrides_are_refused(text: str, message: str) -> None:
         (TIDE, "window_s=21", "window_s between 1 and 20"),
         (TIDE, "longest_step_s=0.1", "longest_step_s between 0.4 and 30"),
         (TIDE, "rescue_logprob=1", "rescue_logprob between -20 and 0"),
-        (TIDE, "truncate=maybe", "truncate to be one of none, last-word, near-end, detector; got 'maybe'"),
+        (TIDE, "truncate=maybe", "truncate to be one of none, last-word, detector; got 'maybe'"),
         (NPUSPER, "way=4", "way between 1 and 3"),
         (NPUSPER, "carry_most_s=31", "carry_most_s between 1 and 30"),
         (NPUSPER, "shift_median=6", "shift_median to be odd; got 6"),
@@ -214,7 +214,7 @@ def test_what_may_be_written_of_a_field() -> None:
     assert list(known)[:5] == list(CHOICES)
     assert known["policy"] == ("local-agreement", "align-att", "grounded", "stable", "held-agreement", "final")
     assert known["vad"] == ("true", "false")
-    assert known["truncate"] == ("none", "last-word", "near-end", "detector")
+    assert known["truncate"] == ("none", "last-word", "detector")
     assert known["step_s"] == ()
     assert known.keys() == {*CHOICES, *(name for choice in EVERY for name in field_types(choice))}
 
@@ -226,9 +226,9 @@ def test_an_exchanged_choice_keeps_the_fields_that_both_have() -> None:
     paused = BASE.replace(step_s=0.4, vad_pause_s=0.7)
     assert paused.replace(schedule="adaptive").schedule == Adaptive(step_s=0.4, vad_pause_s=0.7)
     assert paused.replace(schedule="best-effort").schedule == BestEffort(step_s=0.4, vad_pause_s=0.7)
-    careful = BASE.replace(doubt=0.3, hard_cap_s=20.0, loop_guard=False, no_speech=0.5, agreement=3)
+    careful = BASE.replace(settle_s=0.3, hard_cap_s=20.0, loop_guard=False, no_speech=0.5, agreement=3)
     assert careful.replace(policy="align-att").policy == AlignAtt(
-        doubt=0.3, hard_cap_s=20.0, loop_guard=False, no_speech=0.5
+        settle_s=0.3, hard_cap_s=20.0, loop_guard=False, no_speech=0.5
     )
     assert TIDE.replace(search="beam").search == Beam()
     assert TIDE.replace(search="verified") == TIDE  # it is that already
@@ -253,7 +253,7 @@ def test_a_choice_that_is_given_as_a_value_is_taken_as_it_is() -> None:
         (
             TIDE.replace(hard_cap_s=10.0, search="greedy"),
             {"policy": "local-agreement", "trim_s": 8.0},
-            LocalAgreement(doubt=0.5, hard_cap_s=10.0, trim_s=8.0),
+            LocalAgreement(hard_cap_s=10.0, trim_s=8.0),
         ),
     ],
 )
@@ -390,7 +390,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "agreement": (2, 10),
     "trim_s": (1, 30),
     "prompt_chars": (0, 2000),
-    "doubt": (0, 1),
+    "least_probability": (0, 1),
     "steadiness": (0, 0.5),
     "calm": (0, 0.99),
     "settle_s": (0, 30),
@@ -401,6 +401,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "shift_from_s": (0, 30),
     "least_s": (0, 30),
     "silence_s": (0, 30),
+    "short_s": (0, 30),
     "max_tokens": (1, 400),
     "context_tokens": (0, 400),
     "margin_s": (0, 30),
@@ -408,7 +409,6 @@ RANGES: dict[str, tuple[float, float]] = {
     "rewind_s": (0, 30),
     "backward_s": (0, 30),
     "attention_floor": (0, 1),
-    "hold_s": (0, 30),
     "window_s": (1, 30),
     "carry": (1, 20),
     "beyond": (0, 224),
@@ -452,7 +452,7 @@ NAMES = {
     "compare": ("normalised", "exact"),
     "boundary": ("align", "time"),
     "trim": ("segment", "sentence"),
-    "truncate": ("none", "last-word", "near-end", "detector"),
+    "truncate": ("none", "last-word", "detector"),
     "memory": ("segments", "words"),
     "shift_row": ("predicting", "fed"),
     "word_times": ("dtw", "attended"),

@@ -152,5 +152,5 @@ def test_a_probable_word_does_not_wait() -> None:
     assert not waits(0.5, 2 * S, 2 * S, below=0.5, settle=S)
 
 
-def test_without_doubt_no_word_waits() -> None:
+def test_without_a_least_probability_no_word_waits() -> None:
     assert not waits(0.0, 2 * S, 2 * S, below=0.0, settle=S)

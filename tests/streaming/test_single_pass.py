@@ -72,7 +72,7 @@ def test_words_lie_in_the_window_in_order(executor: SerialExecutor) -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_text_behind_the_frontier_is_dropped(executor: SerialExecutor, beam: int) -> None:
+def test_text_after_the_frontier_is_dropped(executor: SerialExecutor, beam: int) -> None:
     whole = listened(hear(executor, SinglePass(), beam=beam))
     margin = whole.frames // 2
     part = listened(hear(executor, SinglePass(watch=(Frontier(margin=margin),)), beam=beam))
@@ -84,7 +84,7 @@ def test_text_behind_the_frontier_is_dropped(executor: SerialExecutor, beam: int
     if beam == 1:
         *before, last = (word.tokens for word in part.words)
         assert before == [word.tokens for word in whole.words[: part.firm - 1]]
-        assert last == whole.words[part.firm - 1].tokens[: len(last)]  # its full stop may lie behind the frontier
+        assert last == whole.words[part.firm - 1].tokens[: len(last)]  # its full stop may lie after the frontier
 
 
 def unheard(executor: SerialExecutor, heard_to: int | None, **rule: Any) -> HeardWords:
@@ -199,7 +199,7 @@ class ShiftingGuard:
 def test_what_shifts_backward_is_heard_once_more_in_the_other_framing(
     model: WhisperModel, frame: Framing, other: Framing
 ) -> None:
-    """Behind the same prefix, and watched as the plan says for that."""
+    """After the same prefix, and watched as the plan says for that."""
     executor = SerialExecutor(Equipment(model, frame))
     whole = listened(hear(executor, SinglePass())).words
     prefix = tuple(token for word in whole[:2] for token in word.tokens)
@@ -301,7 +301,7 @@ def test_a_short_window_is_not_decoded_unless_it_is_the_last(executor: SerialExe
     assert hear(executor, listen, count=100, is_last=True).heard is None
 
 
-def test_silence_behind_the_last_window_counts_for_nothing_but_the_end(executor: SerialExecutor) -> None:
+def test_silence_after_the_last_window_counts_for_nothing_but_the_end(executor: SerialExecutor) -> None:
     listen = SinglePass(silence=8_000, keep_attention=True)
     plain = hear(executor, replace(listen, silence=0), count=40_000, is_last=True)
     closed = hear(executor, listen, count=40_000, is_last=True)

@@ -16,7 +16,7 @@ from whispertide.graphs.chunks import UnrolledLayout
 from whispertide.options import DecodeOptions
 from whispertide.streaming import attended_decode
 from whispertide.streaming.attended_decode import MARGIN_TOKENS, RETRY_TOKENS_PER_S, HeardWords
-from whispertide.streaming.framing import BARE, PAD30, Framing
+from whispertide.streaming.framing import BARE, PAD30, Framing, Zeros
 from whispertide.streaming.round import Equipment, RoundPlan
 from whispertide.streaming.single_pass import UNHEARD, SinglePass
 from whispertide.streaming.stages import SerialExecutor
@@ -237,7 +237,7 @@ class TestGuards:
         assert (listened(result).last_frame, listened(result).halt) == (44, None)
 
     @pytest.mark.parametrize(("reason", "firm"), [("frontier", 1), ("rewind", 3), ("backward-shift", 3)])
-    def test_text_behind_the_frontier_is_a_guess(self, reason: HaltReason, firm: int) -> None:
+    def test_text_after_the_frontier_is_a_guess(self, reason: HaltReason, firm: int) -> None:
         found = listened(hear(telling(WALK), SinglePass(watch=(Stop(1, reason, keep=2),))))
         assert (len(found.words), found.firm) == (3, firm)
         assert found.halt == Halt(reason, 1, TOKENS[1])
@@ -309,6 +309,21 @@ OTHER = story((" they", 10), (" run", 40), (" far", 70), (" off", 80))
 
 
 class TestOnceMore:
+    @pytest.mark.parametrize(
+        ("short", "is_last", "frames"),
+        [(SECONDS, True, 1500), (SECONDS - 1, True, 100), (SECONDS, False, 100), (0, True, 100)],
+    )
+    def test_a_short_utterance_is_heard_padded_in_the_end(self, short: int, is_last: bool, frames: int) -> None:
+        model = telling(WALK)
+        hear(model, SinglePass(short=short), is_last=is_last)
+        assert [window.frames for window in model.windows] == [frames]
+
+    @pytest.mark.parametrize(("frame", "again"), [(BARE, 100), (Zeros(), 150), (PAD30, 100)])
+    def test_where_it_shifted_it_is_heard_again_as_windows_usually_are(self, frame: Framing, again: int) -> None:
+        model, stop = by_window(WALK, OTHER), Stop(2, "backward-shift")
+        hear(model, SinglePass(short=SECONDS, watch=(stop,), again=()), frame=frame, is_last=True)
+        assert [window.frames for window in model.windows] == [1500, again]
+
     @pytest.mark.parametrize(("frame", "frames"), [(BARE, [100, 1500]), (PAD30, [1500, 100])])
     def test_in_the_other_framing(self, frame: Framing, frames: list[int], clock: None) -> None:
         model = by_window(WALK, OTHER)
@@ -337,7 +352,7 @@ class TestOnceMore:
             assert listened(hear(by_window(WALK, OTHER), listen)).retried is retried
         assert hear(by_window(WALK, OTHER), SinglePass(watch=(stop,))).heard.tokens == TOKENS[:2]
 
-    def test_behind_the_same_prefix(self) -> None:
+    def test_after_the_same_prefix(self) -> None:
         stop = Stop(1, "backward-shift")
         model = by_window(WALK, OTHER)
         result = hear(model, SinglePass(watch=(stop,), again=()), prefix=TOKENS[:1])
@@ -391,7 +406,7 @@ class TestOnceMore:
         )
         assert len(detector.seen) == 1  # in the first decode
 
-    def test_behind_a_hush_word_it_is_heard_without(self) -> None:
+    def test_after_a_hush_word_it_is_heard_without(self) -> None:
         model = by_window(WALK, [*OTHER, *story((" on", 110))])
         stop = Stop(2, "backward-shift")
         result = hear(model, SinglePass(watch=(stop,), again=()), suffix=np.ones(8_000, np.float32))

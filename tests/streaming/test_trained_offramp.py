@@ -41,7 +41,7 @@ def test_the_recurrent_one_is_that_of_torch(logprobs: list[float], seed: int) ->
     network, ours = random_one("bilstm", seed=seed)
     with torch.no_grad():
         theirs = float(torch.sigmoid(network([torch.from_numpy(signs(logprobs))])))
-    assert ours.doubt(logprobs, None) == pytest.approx(theirs, abs=1e-5)
+    assert ours.offload_probability(logprobs, None) == pytest.approx(theirs, abs=1e-5)
 
 
 @pytest.mark.parametrize("frames", [0, 1, 39, 40, 41, 300, 1500])
@@ -50,7 +50,7 @@ def test_the_convolutional_one_is_that_of_torch(frames: int) -> None:
     states = np.random.default_rng(frames).standard_normal((frames, WIDTH)).astype(np.float32)
     with torch.no_grad():
         theirs = float(torch.sigmoid(network([torch.from_numpy(padded(states))])))
-    assert ours.doubt((), states) == pytest.approx(theirs, abs=1e-5)
+    assert ours.offload_probability((), states) == pytest.approx(theirs, abs=1e-5)
 
 
 def test_texts_in_a_batch_do_not_change_each_other() -> None:
@@ -58,7 +58,7 @@ def test_texts_in_a_batch_do_not_change_each_other() -> None:
     texts = [[-0.1] * 3, [-2.0, -0.1] * 6, []]
     with torch.no_grad():
         together = torch.sigmoid(network([torch.from_numpy(signs(text)) for text in texts])).tolist()
-    assert together == pytest.approx([ours.doubt(text, None) for text in texts], abs=1e-5)
+    assert together == pytest.approx([ours.offload_probability(text, None) for text in texts], abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["bilstm", "cnn"])
@@ -68,7 +68,7 @@ def test_a_file_comes_back(kind: Trained, tmp_path: Path) -> None:
     back = TrainedOfframp.load(path, kind, width=WIDTH, content_hash="abc")
     assert {name: array.shape for name, array in back.arrays.items()} == shapes_of(kind, WIDTH)
     states = np.ones((50, WIDTH), np.float32)
-    assert back.doubt((-0.5,), states) == ours.doubt((-0.5,), states)
+    assert back.offload_probability((-0.5,), states) == ours.offload_probability((-0.5,), states)
     with pytest.raises(CheckpointError, match="another checkpoint"):
         TrainedOfframp.load(path, kind, width=WIDTH, content_hash="other")
     with pytest.raises(CheckpointError, match="something else"):
@@ -88,27 +88,27 @@ def test_a_threshold_that_no_probability_reaches_is_refused() -> None:
     assert Hybrid(offramp="cnn", threshold=0.0).threshold == 0
 
 
-def test_doubt_decides() -> None:
+def test_the_probability_decides() -> None:
     ramp = Offramp("bilstm", 0.5)
-    assert ramp.sends(Scores(doubt=0.51), Span(0, 1))
-    assert not ramp.sends(Scores((-9.0,), 9.0, doubt=0.5), Span(0, 1))
+    assert ramp.sends(Scores(offload_probability=0.51), Span(0, 1))
+    assert not ramp.sends(Scores((-9.0,), 9.0, offload_probability=0.5), Span(0, 1))
     assert not ramp.sends(None, Span(0, 1))
 
 
 @pytest.mark.parametrize("kind", ["bilstm", "cnn"])
 def test_pilots_are_scored_by_it(kind: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the bundled model: every round has the doubt that the offramp gives its tokens or its states."""
+    """On the bundled model: every round has the probability that the offramp gives its tokens or its states."""
     model = whispertide.load("nano.en", threads=1)
     _, ours = random_one(kind, model.dims.n_audio_state)
-    monkeypatch.setattr(TrainedOfframp, "beside", lambda checkpoint, wanted: ours)
+    monkeypatch.setattr(TrainedOfframp, "of_checkpoint", lambda checkpoint, wanted: ours)
     asked: list[tuple[tuple[float, ...], Any, float]] = []
-    doubt = TrainedOfframp.doubt
+    original = TrainedOfframp.offload_probability
 
     def watched(self: TrainedOfframp, logprobs: Any, states: Any) -> float:
-        asked.append((tuple(logprobs), states, doubt(self, logprobs, states)))
+        asked.append((tuple(logprobs), states, original(self, logprobs, states)))
         return asked[-1][2]
 
-    monkeypatch.setattr(TrainedOfframp, "doubt", watched)
+    monkeypatch.setattr(TrainedOfframp, "offload_probability", watched)
     recipe = model.framed(get_recipe("pilot").replace(vad=False)).recipe
     recipe = recipe.replace(executor=Hybrid(offramp=kind, threshold=0.5))
     equipment = executor._equipment(model.model, recipe, None, None, None)
@@ -121,7 +121,7 @@ def test_pilots_are_scored_by_it(kind: Trained, monkeypatch: pytest.MonkeyPatch)
         assert isinstance(result.heard, HeardUtterance)
         seen.append(result.heard.scores)
         session.apply(result)
-    assert [scores.doubt for scores in seen] == [found for _, _, found in asked]
+    assert [scores.offload_probability for scores in seen] == [found for _, _, found in asked]
     assert [scores.logprobs for scores in seen] == [logprobs for logprobs, _, _ in asked]
     assert all((states is None) == (kind == "bilstm") for _, states, _ in asked)
     if kind == "cnn":

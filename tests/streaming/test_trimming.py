@@ -21,7 +21,7 @@ def test_the_cut_is_at_the_end_of_the_last_segment_but_one() -> None:
     assert segment_cut(segments(4, 9, 14), last_time=9 * S) == 9 * S
 
 
-def test_segments_that_end_behind_the_confirmed_words_are_passed_over() -> None:
+def test_segments_that_end_after_the_confirmed_words_are_passed_over() -> None:
     assert segment_cut(segments(4, 9, 14), last_time=8 * S) == 4 * S
     assert segment_cut(segments(4, 9, 11, 14), last_time=5 * S) == 4 * S
 
@@ -46,7 +46,7 @@ def test_the_cut_is_at_the_end_of_the_last_sentence_but_one() -> None:
 def test_a_full_window_is_cut_at_its_widest_pause() -> None:
     words = speech(("a", 5, 6), ("b", 6.2, 7), ("c", 7, 8), ("d", 9.5, 10), ("e", 10, 11), ("f", 26, 27))
     cut = forced_cut(words, Span(0, 28 * S), least=3 * S)
-    # Not between e and f: e is confirmed too, as the pause behind it is the widest.
+    # Not between e and f: e is confirmed too, as the pause after it is the widest.
     assert (cut.confirm, cut.cut) == (5, 10 * S - MARGIN)
     cut = forced_cut(words[:4], Span(0, 28 * S), least=3 * S)
     assert (cut.confirm, cut.cut) == (4, round(9.5 * S) - MARGIN)

@@ -1,7 +1,9 @@
 """Commands understood as they come: portions change nothing, pilots help, what is final is what there was."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from told_gate import STREAM, Told
 from wav_file import save_wav
 from whispertide.checkpoint.latecontext import save_late
 from whispertide.cli.main import app
-from whispertide.decoding.hybrid import HybridOptions
+from whispertide.decoding.hybrid import Found, HybridOptions, Hypothesis, hybrid_search
 from whispertide.errors import AudioError, OptionError
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming.understanding import Pilots, Understanding, Understood
@@ -71,7 +73,95 @@ def test_portions_change_nothing(model: LateModel, sizes: list[int]) -> None:
 
 
 def test_without_pilots_there_are_no_guesses(model: LateModel) -> None:
-    assert all(each.final for each in heard(model, [STREAM], Pilots(every_s=0)))
+    assert all(each.final for each in heard(model, [STREAM], Pilots(every_s=0, pause_s=0.09)))
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.integers(1, 30_000), max_size=8))
+def test_a_pause_is_heard_once_and_then_nothing_until_somebody_speaks(model: LateModel, sizes: list[int]) -> None:
+    portions = [part for part in np.split(STREAM, np.minimum(np.cumsum(sizes), len(STREAM))) if len(part)]
+    pilots = Pilots(first_s=2.78, every_s=0.05, pause_s=0.05)  # a pilot every 800 samples from 52,480 on
+    assert [(each.end, each.final) for each in heard(model, portions, pilots)] == [
+        (52_480, False),
+        (53_248, False),  # the pause, not 53,280 and what follows
+        (54_272, True),
+        (76_288, False),
+        (77_312, True),
+    ]
+
+
+def test_no_pilot_delays_the_answer(model: LateModel) -> None:
+    """One is due in the very block in which the end of speech is told."""
+    pilots = Pilots(first_s=(54_272 - 8_000 - 100) / SAMPLE_RATE, pause_s=0)
+    assert [each.final for each in heard(model, [STREAM], pilots)] == [True, True]
+
+
+def test_the_wait_is_all_that_happens_after_the_audio_was_there(
+    model: LateModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pilot in the same portion, too."""
+    clock = iter(range(1000))
+    monkeypatch.setattr("whispertide.streaming.understanding.time.perf_counter", lambda: float(next(clock)))
+    first, second, final, *_ = heard(model, [STREAM])
+    assert [first.wait_s, second.wait_s] == [1, 1]
+    assert final.wait_s == 5  # of the push, the two pilots and the final
+
+
+def test_what_a_pilot_adds_is_limited(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def noted(scores: Any, scorer: Any, options: HybridOptions, pilot: Any, **more: Any) -> Found:
+        asked.append((options.longest, 0 if pilot is None else len(pilot.best.tokens)))
+        return hybrid_search(scores, scorer, options, pilot, **more)
+
+    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", noted)
+    stream = Understanding(model, gate=Told(), pilots=Pilots(tokens=2))
+    stream.push(STREAM[:56_000])
+    (first, none), (second, known), final = asked
+    assert (none, first, second) == (0, 2, known + 2)
+    assert final[0] == HybridOptions().longest
+
+
+def test_at_a_pause_it_is_searched_as_at_the_end(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the start and with all hypotheses. The end goes by what that finds."""
+    asked: list[tuple[HybridOptions, Found | None]] = []
+    found: list[Found] = []
+
+    def noted(scores: Any, scorer: Any, options: HybridOptions, pilot: Any, **more: Any) -> Found:
+        asked.append((options, pilot))
+        found.append(hybrid_search(scores, scorer, options, pilot, **more))
+        return found[-1]
+
+    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", noted)
+    monkeypatch.setattr("whispertide.streaming.understanding.with_best_first", lambda found, *_: found)
+    stream = Understanding(model, gate=Told(), pilots=Pilots(every_s=5.0, pause_s=0.09, beam=2), search=SEARCH)
+    assert [each.end for each in stream.push(STREAM[:56_000])] == [32_000, 53_760, 54_272]
+    assert [options == SEARCH for options, _ in asked] == [False, True, True]
+    assert asked[1][1] is None
+    assert asked[2][1] is found[1]
+
+
+@pytest.mark.parametrize(("again", "times"), [(True, 1), (False, 2)])
+def test_an_intent_is_decided_again_where_the_words_are_others(
+    model: LateModel, monkeypatch: pytest.MonkeyPatch, again: bool, times: int
+) -> None:
+    decided: list[Found] = []
+    intent, word = 1, len(model.checkpoint.vocabulary.intents) + 3
+
+    def found(scores: Any, scorer: Any, options: HybridOptions, pilot: Any, given: int) -> Found:
+        assert given == (pilot is not None), "at the end the pilot's intent is taken unasked"
+        tokens = (intent, word if again or pilot is None else word + 1)
+        return replace(hybrid_search(scores, scorer, options), best=Hypothesis(tokens, (-1.0, -1.0), -2.0))
+
+    def rescored(found: Found, *_: Any) -> Found:
+        decided.append(found)
+        return found
+
+    monkeypatch.setattr("whispertide.streaming.understanding.hybrid_search", found)
+    monkeypatch.setattr("whispertide.streaming.understanding.with_best_first", rescored)
+    stream = Understanding(model, gate=Told(), pilots=Pilots(every_s=5.0), search=SEARCH)
+    assert [each.final for each in stream.push(STREAM[:56_000])] == [False, True]
+    assert len(decided) == times
 
 
 def test_an_utterance_that_is_cut_off_is_understood_as_far_as_it_went(model: LateModel) -> None:
@@ -124,3 +214,6 @@ def test_the_command_tells_every_utterance_of_a_file(
     assert [line.split()[:2] for line in lines] == [["0.50", "3.39"], ["3.75", "4.83"]]
     asked = CliRunner().invoke(app, ["understand", str(tmp_path / "none.wav"), "--model", str(folder)])
     assert asked.exit_code != 0
+    bundled = CliRunner().invoke(app, ["understand", str(tmp_path / "said.wav")])
+    assert bundled.exit_code == 0, bundled.output
+    assert [line.split()[:2] for line in bundled.stdout.splitlines()] == [["0.50", "3.39"], ["3.75", "4.83"]]

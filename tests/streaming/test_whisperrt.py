@@ -268,7 +268,7 @@ def test_a_prefix_for_which_the_text_has_no_room_is_left_out() -> None:
 
 
 def test_an_adapter_for_one_length_refuses_another() -> None:
-    adapter = replace(CausalAdapter.beside(nano().checkpoint), block=5)
+    adapter = replace(CausalAdapter.of_checkpoint(nano().checkpoint), block=5)
     fixed = WhisperModel(nano().checkpoint, nano().engine)
     fixed.causal = WhisperModel(merged(nano().checkpoint, adapter), nano().engine)
     make_executor(fixed, RECIPE.replace(block_s=0.1))

@@ -70,7 +70,7 @@ def list_devices() -> list[InputDevice]:
 def microphone_blocks(device: int | str | None = None, block_ms: int = 100) -> Iterator[Iterator[FloatArray]]:
     """Record while the context is open; gives an iterator of blocks, each about `block_ms` long.
 
-    It is endless while the context is open, and may be read in another thread: when the context closes it still gives
+    It goes on as long as the context is open, and may be read in another thread: when the context closes it still gives
     what had been recorded, and ends.
 
     `device` is an index of `list_devices`, its number as text, or a part of a name; None is the system's default.

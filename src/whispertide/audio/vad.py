@@ -40,7 +40,7 @@ class GateOptions:
 
     threshold: float = 0.5
     release: float = 0.35
-    min_speech: float = 0.096
+    min_speech: float = 0.096  # three blocks
     min_silence: float = 0.5
     pre_roll: float = 1.0
     post_pad: float = 0.3
@@ -94,6 +94,10 @@ class Gate(Protocol):
     @property
     def needed_from(self) -> int:
         """The first sample that an utterance starting now could still claim."""
+
+    @property
+    def quiet(self) -> int:
+        """Samples of silence at the end of the open utterance; 0 where somebody speaks, or none is open."""
 
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         """Judge the next samples."""
@@ -178,6 +182,11 @@ class SpeechGate:
         earliest = state.judged if state.onset is None else state.onset
         return max(state.floor, earliest - self._pre_roll)
 
+    @property
+    def quiet(self) -> int:
+        """Samples of silence at the end of the open utterance, up to `judged`; 0 where none is open."""
+        return self._state.judged - self._state.speech_end if self._state.is_open else 0
+
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         """Judge the next `samples` ([n], finite, any n) and say what started or stopped."""
         state = self._state
@@ -190,6 +199,7 @@ class SpeechGate:
             event = self._while_open(speech) if state.is_open else self._while_closed(speech)
             if event is not None:
                 events.append(event)
+        # A copy: a view would keep the whole portion alive.
         state.pending = audio[whole:].copy()
         return events
 
@@ -218,12 +228,14 @@ class SpeechGate:
         state = self._state
         # The deviation and not the root mean square: a constant offset is no sound.
         state.level = max(float(block.std()), state.level * LEVEL_DECAY, TARGET_LEVEL / MAX_GAIN)
+        # Louder input is left alone; the level is bounded below, and with it the gain by MAX_GAIN.
         gain = max(TARGET_LEVEL / state.level, 1.0)
         probability, state.detector = self._detector.step(block * np.float32(gain), state.detector)
         return probability
 
     def _while_closed(self, speech: float) -> GateEvent | None:
         state, options = self._state, self.options
+        # Hysteresis: a block above the threshold begins a run, and those above the release go on with it.
         if speech < (options.threshold if state.onset is None else options.release):
             state.onset = None
             return None

@@ -63,7 +63,7 @@ def _in_one(name: str) -> Iterable[Found]:
     if name.endswith(MANIFEST):
         return _in_manifest(name)
     if is_address(name):
-        return _behind_address(name)
+        return _at_address(name)
     path = Path(os.path.abspath(name))
     if path.is_dir():
         return _in_folder(str(path), name)
@@ -72,7 +72,7 @@ def _in_one(name: str) -> Iterable[Found]:
     return [Found(str(path), PurePosixPath(path.stem), path.stat().st_size if path.exists() else 0)]
 
 
-def _behind_address(name: str) -> Iterable[Found]:
+def _at_address(name: str) -> Iterable[Found]:
     if _MAGIC & set(name):
         return _matching(name, name)
     if _is_recording(name):  # without asking: some servers answer such a question with the whole file

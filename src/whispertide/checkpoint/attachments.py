@@ -173,7 +173,7 @@ def _listed(shapes: Shapes) -> str:
     return ", ".join(f"{name} [{lengths}]" for name, lengths in sorted(named)) or "nothing"
 
 
-def digest_beside(checkpoint: Checkpoint) -> str:
+def digest_attachments(checkpoint: Checkpoint) -> str:
     """A hash over what, next to the weights, decides what a recipe hears with them: generation settings and everything
     learned. 12 hexadecimal digits.
     """

@@ -67,7 +67,7 @@ class CausalAdapter:
         return cls(rank, block, first, matrices, found.content_hash, found.report)
 
     @classmethod
-    def beside(cls, checkpoint: Checkpoint) -> Self:
+    def of_checkpoint(cls, checkpoint: Checkpoint) -> Self:
         """The one inside the checkpoint's file, if it is a published causal one, else the one next to it.
 
         Raises as `load` does.

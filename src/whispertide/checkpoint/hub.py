@@ -154,7 +154,7 @@ def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Pa
     if names is None:
         raise CheckpointNotFoundError(
             f"the checkpoint has no tokenizer, and none is known for {vocab_size} tokens: put its tokenizer.json "
-            "beside the weights"
+            "next to the weights"
         )
     models = [HubModel(SHORT_NAMES[name].repo) for name in names]
     for model in models:
@@ -163,7 +163,7 @@ def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Pa
             return folder
     if is_offline():
         raise CheckpointNotFoundError(
-            f"the checkpoint has no tokenizer: put the tokenizer.json of {models[0]} beside the weights, or allow the "
+            f"the checkpoint has no tokenizer: put the tokenizer.json of {models[0]} next to the weights, or allow the "
             f"network (HF_HUB_OFFLINE is set), or run `whispertide models pull {names[0]}` where there is one"
         )
     return download_tokenizer(models[0], announce)

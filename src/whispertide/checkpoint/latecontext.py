@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.atomic import replacing
+from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.checkpoint.safetensors_file import SafetensorsFile, header_of
 from whispertide.errors import CheckpointError, CheckpointNotFoundError, OutputError
 from whispertide.types import IntArray
 
@@ -26,6 +28,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 FORMAT = "late-context-1"
 END = "<end>"
 SAMPLES_PER_FRAME = 640  # 40 ms: two convolutions of stride 2 over Whisper's hop of 10 ms
+COMMANDS = BUNDLED_DIR / "understand" / "commands"  # the network that the package brings along
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
@@ -37,6 +40,7 @@ class LateDims:
                 "branchformer" and "conformer", its rivals, have so many layers in all, each with both; "rnnt" has so
                 many of convolution, and a recurrent network for the text. It says the intent last, since it streams
     width       of a frame; `inner` that of the wide parts of a layer
+    attending_inner   of layers of attention alone, where it is another; 0: they have no feed-forward part
     kernel      of the convolutions, in frames; they look back only
     decoding    layers of the decoder
     n_vocab     tokens, the end of text among them; the blank of CTC is one more
@@ -46,6 +50,7 @@ class LateDims:
     width: int = 160
     heads: int = 4
     inner: int = 640
+    attending_inner: int | None = None
     kernel: int = 15
     convolving: int = 6
     attending: int = 3
@@ -59,11 +64,21 @@ class LateDims:
             raise CheckpointError(
                 f"expected kind {', '.join(get_args(Kind))}, sizes from 1 and 2 tokens or more; got {asdict(self)}"
             )
+        if self.attending_inner is not None and (self.attending_inner < 0 or self.kind != "late"):
+            raise CheckpointError(
+                "expected attending_inner from 0, and of the kind late alone; got "
+                f"{self.attending_inner} for {self.kind}"
+            )
         if self.width % self.heads or self.width % 2 or self.inner % 2:
             raise CheckpointError(
                 "expected an even width that the heads divide, and an even inner width; got "
                 f"{self.width}, {self.heads} and {self.inner}"
             )
+
+    @property
+    def after_attention(self) -> int:
+        """The inner width of the feed-forward part that follows attention; 0: there is none."""
+        return self.inner if self.attending_inner is None else self.attending_inner
 
     @property
     def layers(self) -> int:
@@ -131,14 +146,14 @@ class LateCheckpoint:
 
 def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
     """Write it as a new folder, whole or not at all, weights as fp16. Raises `OutputError`."""
-    from safetensors.numpy import save_file
-
     config = {"format": FORMAT, "dims": asdict(checkpoint.dims), "intents": list(checkpoint.vocabulary.intents)}
     tensors = {name: np.ascontiguousarray(array, np.float16) for name, array in checkpoint.tensors.items()}
     try:
         with replacing(folder) as unfinished:
             unfinished.mkdir(parents=True)
-            save_file(tensors, str(unfinished / "model.safetensors"))
+            shapes = {name: (array.shape, array.dtype) for name, array in tensors.items()}
+            weights = [header_of(shapes, {}), *(array.tobytes() for array in tensors.values())]
+            (unfinished / "model.safetensors").write_bytes(b"".join(weights))
             checkpoint.vocabulary.subwords.save(str(unfinished / "tokenizer.json"))
             text = json.dumps(config | {"report": dict(checkpoint.report)}, indent=2)
             (unfinished / "config.json").write_text(text + "\n", encoding="utf-8")
@@ -146,34 +161,48 @@ def save_late(checkpoint: LateCheckpoint, folder: Path) -> None:
         raise OutputError(f"expected a new folder that can be written; got {error}") from error
 
 
+def _place(folder: Path) -> Path:
+    """The network of the package where that is meant."""
+    return COMMANDS if str(folder) == COMMANDS.name and not folder.exists() else folder
+
+
+def is_late(folder: Path) -> bool:
+    """Whether a folder says that it is such a network; it may be damaged all the same."""
+    try:
+        config = json.loads((_place(folder) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("format") == FORMAT
+
+
 def load_late(folder: Path) -> LateCheckpoint:
-    """Read such a folder.
+    """Read such a folder; where there is none of that name, "commands" is the network of the package.
 
     Raises `CheckpointNotFoundError` where there is none, `CheckpointError` where it is another or damaged.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
+    folder = _place(folder)
     missing = [name for name in _FILES if not (folder / name).is_file()]
     if missing:
         raise CheckpointNotFoundError(
             f"expected a late-contextualisation network in {folder}; it has no {', '.join(missing)}: "
-            "`whispertide train latecontext` makes one"
+            f"`whispertide train latecontext` makes one, and {COMMANDS.name} is in the package"
         )
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         if config.get("format") != FORMAT:
             raise CheckpointError(
-                f"expected a network of `whispertide train latecontext`, such as models/commands: format {FORMAT} in "
+                f"expected a network of `whispertide train latecontext`, such as {COMMANDS.name}: format {FORMAT} in "
                 f"{folder / 'config.json'}; got {config.get('format')!r}"
             )
         dims = LateDims(**config["dims"])
-        tensors = {name: array.astype(np.float32) for name, array in load_file(folder / "model.safetensors").items()}
+        weights = SafetensorsFile(folder / "model.safetensors")
+        tensors = {name: weights.read(name).astype(np.float32) for name in weights.tensors}
         vocabulary = LateVocabulary(Tokenizer.from_file(str(folder / "tokenizer.json")), config["intents"])
     except CheckpointError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{folder} is damaged ({error}); make it again, or copy it again") from error
     except Exception as error:  # `tokenizers` raises nothing more special
         raise CheckpointError(f"{folder / 'tokenizer.json'} is damaged ({error})") from error

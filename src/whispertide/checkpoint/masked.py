@@ -65,7 +65,7 @@ class MaskedAdapter:
         return cls(rank, mask, matrices, found.content_hash, found.report)
 
     @classmethod
-    def beside(cls, checkpoint: Checkpoint, mask: Mask) -> Self:
+    def of_checkpoint(cls, checkpoint: Checkpoint, mask: Mask) -> Self:
         """The one next to the checkpoint. Raises as `load` does."""
         path = attachments.find(checkpoint, KIND, str(mask), instead="trained=false, the mask without training")
         return cls.load(path, checkpoint, mask)

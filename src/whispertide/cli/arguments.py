@@ -69,6 +69,7 @@ _MODEL: dict[str, Any] = {
 }
 Model = Annotated[str, typer.Option("--model", "-m", **_MODEL)]
 ModelArgument = Annotated[str, typer.Argument(**_MODEL)]
+ModelsArgument = Annotated[list[str], typer.Argument(**_MODEL)]
 MeasuredModel = Annotated[
     str,
     typer.Argument(
@@ -203,6 +204,7 @@ RECIPE: Fields = {
     ),
     "changes": get_args(Changes)[1],
 }
+NoTune = Annotated[bool, _stream("--no-tune", help="Do not try what an unknown model bears before its first live use.")]
 GATE: Fields = {"vad": _stream("--vad/--no-vad", help="Skip everything but speech. Default: the recipe's.")}
 RecipeOptions = Annotated[StreamChoice, RECIPE]
 Stream = Annotated[

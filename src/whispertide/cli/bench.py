@@ -21,7 +21,7 @@ from whispertide.extras import require
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from whispertide.lab.evaluation.grid import Request, Setup
+    from whispertide.lab.evaluation.grid import CellRequest, Setup
     from whispertide.lab.evaluation.paper import Item, Outcome, Paper
     from whispertide.lab.evaluation.runner import Runner
     from whispertide.lab.evaluation.store import Cell
@@ -37,6 +37,7 @@ DEFAULT_MODELS = "nano.en"
 DEFAULT_CORPORA = "talks"
 DEFAULT_EXCERPT_S = 900.0
 PAPER_EXCERPT_S = 120.0  # so that an item takes minutes
+PIECES = 16
 ALL = "all"
 
 
@@ -87,7 +88,8 @@ ExcerptOption = Annotated[
 ]
 CORPORA_HELP = (
     "talks, rooms, noisy, nonspeech (made here), manifest:FILE (your own recordings: "
-    "docs/guides/compare-your-own-audio.md), or librispeech:, tedlium:, meanwhile:, timit:, fleurs: with a folder"
+    "docs/guides/compare-your-own-audio.md), or librispeech:, tedlium:, meanwhile:, timit:, fleurs:, commands: (of "
+    "`train commands`) with a folder"
 )
 PiecesOption = Annotated[
     int,
@@ -122,7 +124,7 @@ def run(
     settings: arguments.Changes = None,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
-    pieces: PiecesOption = 16,
+    pieces: PiecesOption = PIECES,
     align: Annotated[
         bool,
         typer.Option("--align", help="Word times by forced alignment where nobody knows exact ones; they are marked."),
@@ -226,7 +228,7 @@ def report(
 def paper(
     *,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt, xyz, or all.")
+        str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt, pilot, or all.")
     ],
     items: Annotated[
         str, typer.Option("--items", metavar="A,B", help="Some of them: 'table 1,figure 11'. Default: all.")
@@ -244,6 +246,7 @@ def paper(
     ] = None,
     quick: QuickOption = False,
     excerpt: ExcerptOption = None,
+    pieces: PiecesOption = PIECES,
     clock: ClockOption = "simulated",
     output: FolderOption = DEFAULT_FOLDER,
     page: Annotated[
@@ -262,7 +265,7 @@ def paper(
     from whispertide.lab.evaluation.paper_page import build
 
     wanted = papers.choose(name, _names(items))
-    setup = Setup(clock, quick, excerpt, seed, engine, _names(models), usual_s=PAPER_EXCERPT_S)
+    setup = Setup(clock, quick, excerpt, seed, engine, _names(models), pieces=pieces, usual_s=PAPER_EXCERPT_S)
     outcomes: dict[tuple[str, str], papers.Outcome] = {}
     codes: list[ExitCode] = []
     with _runner(output, setup) as runner:
@@ -303,7 +306,7 @@ def _print_item(paper: str, item: "Item", outcome: "Outcome | None") -> None:
         typer.echo(f"{name}{line}")
 
 
-def _measure(runner: "Runner", requests: "list[Request]") -> "list[Cell]":
+def _measure(runner: "Runner", requests: "list[CellRequest]") -> "list[Cell]":
     """All cells that can be measured. A peer that fails says why, and the others go on."""
     from whispertide.lab.evaluation.peer_cells import PeerMissing
 

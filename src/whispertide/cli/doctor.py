@@ -74,22 +74,22 @@ def doctor(
 
 def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> Diagnosis:
     """Look at everything. Raises what loading the model raises."""
+    from whispertide.api import Transcriber
     from whispertide.checkpoint import hub
     from whispertide.cli.bundled import bundled_audio
     from whispertide.lab import doctor as examine
     from whispertide.model.whisper import load_model
-    from whispertide.streaming.calibration import recall
+    from whispertide.streaming.calibration import load_tuned
     from whispertide.streaming.recipes import RECIPES, get_recipe
-    from whispertide.streaming.short_windows import choose_framing
 
     machine = look_at_machine()
-    model = load_model(name, engine, revision=revision, announce=say)
+    model = load_tuned(name, engine, revision=revision, announce=say)  # as `listen` does
     say(f"measuring {model.name} ...")
     speed = examine.measure_speed(model)
-    knows_short = model.generation.short_windows
-    tuned = recall(model.content_hash)
-    framed = choose_framing(get_recipe(DEFAULT_RECIPE), knows_short, lambda: speed.encode_30s, tuned, model.options)
-    live = examine.estimate_live(speed, model.dims, RECIPES, knows_short=knows_short)
+    transcriber = Transcriber(model, measure=lambda _: speed.costs)
+    known = examine.Known(model.generation.short_windows, transcriber.calibration, model.options)
+    framed = transcriber.framed(get_recipe(DEFAULT_RECIPE))
+    live = examine.estimate_live(speed, model.dims, RECIPES, known)
     say(f"comparing {model.name} with its own fp32 graphs ...")
     exact = model
     if engine.precision != "fp32":
@@ -136,6 +136,7 @@ def to_json(found: Diagnosis) -> dict[str, Any]:
             "recipe": found.framed.recipe.name,
             "name": found.framed.recipe.framing.kind,
             "why": found.framed.why,
+            "step_s": found.framed.recipe.schedule.step_s,
         },
         "live": [{**asdict(item), "verdict": item.verdict} for item in found.live],
         "parity": [_parity_json(item) for item in found.parity],

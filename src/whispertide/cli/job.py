@@ -19,7 +19,7 @@ from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.live import LiveView, clock_text
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
-from whispertide.cli.pump import Heard, Pump, Watcher
+from whispertide.cli.pump import Pump, PumpResult, Watcher
 from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, choose_view, terminal
 from whispertide.errors import AudioError
 from whispertide.formats.document import Document
@@ -56,7 +56,7 @@ class Job(ABC):
     source: str
     duration_s: float | None = None
     place: str = ""
-    heard: Heard = field(default_factory=Heard, init=False)
+    heard: PumpResult = field(default_factory=PumpResult, init=False)
     done: int = field(default=0, init=False)
     as_it_comes: ClassVar[Sequence[str]]  # formats that are written while the run goes on
 

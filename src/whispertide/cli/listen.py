@@ -25,9 +25,7 @@ def listen(
         typer.Option("--output", "-o", metavar="FILE|DIR/", help="Save the transcript to this file at the end."),
     ] = None,
     form: arguments.Format = None,
-    no_tune: Annotated[
-        bool, typer.Option("--no-tune", help="Do not try what an unknown model bears before its first use.")
-    ] = False,
+    no_tune: arguments.NoTune = False,
     text: arguments.Text,
     stream: arguments.Stream,
     engine: arguments.Engine,

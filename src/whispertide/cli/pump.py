@@ -43,7 +43,7 @@ class Watcher:
 
 
 @dataclass(slots=True)
-class Heard:
+class PumpResult:
     """What a run has confirmed so far, and how it ended: `broken` is what ended the audio before its end."""
 
     segments: list[TextSegment] = field(default_factory=list)
@@ -67,10 +67,10 @@ class Pump:
     meter: Meter
     watchers: Sequence[Watcher] = ()
     rest: Callable[[], FloatArray] | None = None
-    heard: Heard = field(default_factory=Heard)
+    heard: PumpResult = field(default_factory=PumpResult)
     _segmenter: Segmenter = field(default_factory=Segmenter)
 
-    def run(self, blocks: Iterable[FloatArray], interrupts: Interrupts) -> Heard:
+    def run(self, blocks: Iterable[FloatArray], interrupts: Interrupts) -> PumpResult:
         """Push all of `blocks`, then finish. An interrupt, or audio that breaks off, ends the run early.
 
         Raises `AudioError` where there was no audio at all.
@@ -84,7 +84,7 @@ class Pump:
         self._lines(self._segmenter.end_turn())
         return self.heard
 
-    def close(self) -> Heard:
+    def close(self) -> PumpResult:
         """What there is after an error in mid-run."""
         self.session.close()
         self._lines(self._segmenter.end_turn())

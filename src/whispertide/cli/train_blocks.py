@@ -2,41 +2,32 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from whispertide.cli import arguments
-from whispertide.cli.exit import ExitCode, guarded, say, writing
-from whispertide.cli.train_adapter import MinutesOption, RateOption, RunOption, StepsOption, train_adapter, updates
-from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_device, train_workers
-from whispertide.cli.train_hush import speech_or_synthetic
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.train_epochs import RUN, SPEECH, Training, length
+from whispertide.cli.train_fit import train_device
 
 
 @guarded
+@arguments.grouped
 def blocks(
+    *,
     model: arguments.ModelArgument,
     mask: Annotated[
         str,
         typer.Option("--mask", metavar="NAME", help="d750, d500 or d250: blocks of 15, 10, 5 s; c250: causal ones."),
     ] = "d750",
-    data: Annotated[
-        list[Path] | None,
-        typer.Option("--data", metavar="PATH", help="A manifest, or folders of shards. Default: synthetic speech."),
-    ] = None,
     output: arguments.Attachment = None,
     rank: Annotated[
         int, typer.Option("--rank", min=1, help="Of the changes (LoRA). The file's size grows with it.")
     ] = 16,
-    steps: StepsOption = None,
-    minutes: MinutesOption = None,
-    rate: RateOption = 1e-3,
+    rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 1e-3,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Windows of 30 s in an update.")] = 4,
-    language: SpokenOption = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed for windows and adapters.")] = 0,
-    run: RunOption = None,
-    device: DeviceOption = "auto",
-    workers: WorkersOption = None,
+    training: Annotated[Training, {**SPEECH, **length(2000), **RUN}],
 ) -> ExitCode:
     """Teach a model's encoder to hear in blocks, so that padding costs nothing (framing masked).
 
@@ -45,7 +36,7 @@ def blocks(
     from whispertide.checkpoint.mask import Mask
 
     wanted = Mask.parse(mask)
-    where = train_device(device)
+    where = train_device(training.device)
     from whispertide.checkpoint import load_checkpoint
     from whispertide.checkpoint.attachments import place
     from whispertide.checkpoint.masked import KIND
@@ -57,26 +48,20 @@ def blocks(
     options = MaskedOptions(
         mask=str(wanted),
         rank=rank,
-        steps=updates(steps, minutes),
-        minutes=minutes,
         rate=rate,
-        seed=seed,
+        seed=training.seed,
         content_hash=checkpoint.content_hash,
-        batch=replace(windows, windows=replace(windows.windows, language=language)),
+        batch=replace(windows, windows=replace(windows.windows, language=training.language)),
+        **training.length,
     )
-    path = output or place(checkpoint, KIND, str(wanted))
-    folder = run or Path(f"blocks-{wanted}-{checkpoint.content_hash[:8]}")
-    trainer = open_trainer(checkpoint, speech_or_synthetic(data or [], folder), options, folder, where)
-    say(f"the run is kept in {folder}")
-    if not train_adapter(trainer, train_workers() if workers is None else workers):
-        return ExitCode.INTERRUPTED
-    adapter = trainer.result()
-    with writing(path):
-        adapter.save(path)
-    now, before = adapter.report["distances"], adapter.report["distances_without"]
-    say(
+    folder = training.run or Path(f"blocks-{wanted}-{checkpoint.content_hash[:8]}")
+    trainer = open_trainer(checkpoint, training.speech(folder), options, folder, where)
+    return training.train(trainer, output or place(checkpoint, KIND, str(wanted)), _told)
+
+
+def _told(report: dict[str, Any]) -> str:
+    now, before = report["distances"], report["distances_without"]
+    return (
         f"distance to the whole encoder on held-out windows: outputs {now['outputs']}, text {now['text']}; without "
         f"training {before['outputs']} and {before['text']}"
     )
-    typer.echo(path)
-    return ExitCode.OK

@@ -30,7 +30,7 @@ def card(
     *,
     model: arguments.ModelArgument,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE.md", help="The card. Its figures go beside it.")
+        Path, typer.Option("--output", "-o", metavar="FILE.md", help="The card. Its figures go next to it.")
     ],
     against: Annotated[
         str, typer.Option("--against", metavar="PREVIOUS", help="A checkpoint, or the JSON file of its card.")
@@ -52,7 +52,7 @@ def card(
     from whispertide.lab.evaluation.card import CardOptions, make_card, previous_card, write_card
 
     if output.suffix != ".md":
-        raise OutputError(f"expected a file that ends with .md; got {output}. The figures go beside it as .json")
+        raise OutputError(f"expected a file that ends with .md; got {output}. The figures go next to it as .json")
     options = CardOptions(manifest, quick, seed, engine, output, against)
     try:
         with counting("recognitions") as advance:

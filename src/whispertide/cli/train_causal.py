@@ -1,31 +1,24 @@
 """`whispertide train causal`: the causal adapter of a model, for recipes that encode sound as it arrives."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from whispertide.cli import arguments
-from whispertide.cli.exit import ExitCode, guarded, say, writing
-from whispertide.cli.train_adapter import MinutesOption, RateOption, RunOption, StepsOption, train_adapter, updates
-from whispertide.cli.train_fit import DeviceOption, SpokenOption, WorkersOption, train_device, train_workers
-from whispertide.cli.train_hush import speech_or_synthetic
+from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.train_epochs import RUN, SPEECH, Training, length
+from whispertide.cli.train_fit import train_device
 from whispertide.errors import OptionError
 
 _FRAME_S = 0.02
 
 
 @guarded
+@arguments.grouped
 def causal(
+    *,
     model: arguments.ModelArgument,
-    data: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--data",
-            metavar="PATH",
-            help="A manifest, or folders of shards, with word times. Default: synthetic speech.",
-        ),
-    ] = None,
     chunk: Annotated[
         str, typer.Option("--chunk", metavar="S", help="Seconds of a chunk, or any: all from 0.1 to 1 s.")
     ] = "any",
@@ -33,9 +26,7 @@ def causal(
     rank: Annotated[
         int, typer.Option("--rank", min=1, help="Of the changes (LoRA). The file's size grows with it.")
     ] = 32,
-    steps: StepsOption = None,
-    minutes: MinutesOption = None,
-    rate: RateOption = 1e-3,
+    rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 1e-3,
     batch_s: Annotated[
         float, typer.Option("--batch", metavar="S", min=1, help="Seconds of sound in an update.")
     ] = 40.0,
@@ -47,17 +38,13 @@ def causal(
             help="The moments of a window in one optimiser step (together), or one step each (ordered, random).",
         ),
     ] = "together",
-    language: SpokenOption = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed for windows, moments and adapters.")] = 0,
-    run: RunOption = None,
-    device: DeviceOption = "auto",
-    workers: WorkersOption = None,
+    training: Annotated[Training, {**SPEECH, **length(2000), **RUN}],
 ) -> ExitCode:
     """Make a model causal: train an adapter, so that sound is encoded once, chunk by chunk (recipe whisperrt).
 
-    Ctrl-C saves and stops. The same command continues.
+    The speech needs word times. Ctrl-C saves and stops. The same command continues.
     """
-    where = train_device(device)
+    where = train_device(training.device)
     block = _block(chunk)
     from whispertide.checkpoint import load_checkpoint
     from whispertide.checkpoint.attachments import place
@@ -68,31 +55,23 @@ def causal(
     checkpoint = load_checkpoint(model, announce=say)
     options = CausalOptions(
         rank=rank,
-        steps=updates(steps, minutes),
-        minutes=minutes,
         rate=rate,
         order=order,
-        seed=seed,
+        seed=training.seed,
         content_hash=checkpoint.content_hash,
-        batch=CausalBatchOptions(block=block, seconds=batch_s, windows=stream_windows(language)),
+        batch=CausalBatchOptions(block=block, seconds=batch_s, windows=stream_windows(training.language)),
+        **training.length,
     )
-    path = output or place(checkpoint, KIND)
-    folder = run or Path(f"causal-{chunk}-{checkpoint.content_hash[:8]}")
-    trainer = open_trainer(checkpoint, speech_or_synthetic(data or [], folder), options, folder, where)
-    say(f"the run is kept in {folder}")
-    if not train_adapter(trainer, train_workers() if workers is None else workers):
-        return ExitCode.INTERRUPTED
-    say("choosing among the best epochs by ARWER")
-    adapter = trainer.result()
-    with writing(path):
-        adapter.save(path)
-    report = adapter.report
-    say(
+    folder = training.run or Path(f"causal-{chunk}-{checkpoint.content_hash[:8]}")
+    trainer = open_trainer(checkpoint, training.speech(folder), options, folder, where)
+    return training.train(trainer, output or place(checkpoint, KIND), _told)
+
+
+def _told(report: dict[str, Any]) -> str:
+    return (
         f"loss per token at sample points: {report['held_out']}, without the adapter {report['held_out_without']}; "
         f"ARWER: {report['arwer']}, without {report['arwer_without']}"
     )
-    typer.echo(path)
-    return ExitCode.OK
 
 
 def _block(chunk: str) -> int:

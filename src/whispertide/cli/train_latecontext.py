@@ -1,20 +1,22 @@
 """`whispertide train latecontext`: a small network for commands that does most of its work while somebody speaks."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.cli.train_adapter import MinutesOption, RunOption, StepsOption, train_adapter
-from whispertide.cli.train_fit import DeviceOption, WorkersOption, train_device, train_workers
+from whispertide.cli import arguments
+from whispertide.cli.exit import ExitCode, guarded
+from whispertide.cli.train_epochs import RUN, Training, length
+from whispertide.cli.train_fit import train_device
 
 _ALIGNED = 0.3  # of the run, frames learn what is said in them
-_UPDATES = 20_000  # where neither updates nor minutes are given
 
 
 @guarded
+@arguments.grouped
 def latecontext(
+    *,
     data: Annotated[
         list[Path],
         typer.Option("--data", metavar="FOLDER", help="Folders of shards with intents (`whispertide train commands`)."),
@@ -30,20 +32,19 @@ def latecontext(
     ] = "late",
     convolving: Annotated[int, typer.Option("--convolving", min=0, help="Layers of convolution alone.")] = 6,
     attending: Annotated[int, typer.Option("--attending", min=1, help="Layers of attention after them.")] = 3,
+    attending_inner: Annotated[
+        int | None,
+        typer.Option("--attending-inner", min=0, help="Inner width of these; 0: attention alone. Default: 4 widths."),
+    ] = None,
     width: Annotated[int, typer.Option("--width", min=8, help="Of a frame.")] = 160,
-    steps: StepsOption = None,
-    minutes: MinutesOption = None,
     rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 1.5e-3,
-    seed: Annotated[int, typer.Option("--seed", help="Seed for weights and batches.")] = 0,
-    run: RunOption = None,
-    device: DeviceOption = "auto",
-    workers: WorkersOption = None,
+    training: Annotated[Training, {**length(20_000), **RUN}],
 ) -> ExitCode:
     """Train a network that hears commands and says what is wanted: convolutions first, attention at the end.
 
     Ctrl-C saves and stops. The same command continues.
     """
-    where = train_device(device)
+    where = train_device(training.device)
     from whispertide.checkpoint.latecontext import LateDims, load_late, save_late
     from whispertide.lab.training.checkpoint_folder import check_new
     from whispertide.lab.training.latecontext.run import LateOptions, open_trainer
@@ -51,20 +52,24 @@ def latecontext(
 
     check_new(output, "for the network")
     known = None if start is None else load_late(start)
-    new = LateDims(kind=kind, convolving=convolving, attending=attending, width=width, inner=4 * width)
+    new = LateDims(
+        kind=kind,
+        convolving=convolving,
+        attending=attending,
+        attending_inner=attending_inner,
+        width=width,
+        inner=4 * width,
+    )
     dims, aligned = (new, _ALIGNED) if known is None else (known.dims, 0.0)
-    updates = steps or (_UPDATES if minutes is None else 10**6)
-    options = LateOptions(dims=dims, steps=updates, minutes=minutes, rate=rate, seed=seed, aligned=aligned)
-    folder = run or Path(f"latecontext-{kind}-{seed}")
+    options = LateOptions(dims=dims, rate=rate, seed=training.seed, aligned=aligned, **training.length)
+    folder = training.run or Path(f"latecontext-{kind}-{training.seed}")
     trainer = open_trainer(open_shards(data), options, folder, where, known)
-    say(f"the run is kept in {folder}")
-    if not train_adapter(trainer, train_workers() if workers is None else workers):
-        return ExitCode.INTERRUPTED
-    checkpoint = trainer.result()
-    save_late(checkpoint, output)
-    report = checkpoint.report
-    say(f"{report['parameters']:,} weights; loss per token on held-out utterances {report['held_out']}")
-    if report["attention"]:
-        say(f"how much attention counts, layer by layer: {', '.join(f'{share:.2f}' for share in report['attention'])}")
-    typer.echo(output)
-    return ExitCode.OK
+    return training.train(trainer, output, _told, save_late)
+
+
+def _told(report: dict[str, Any]) -> str:
+    said = f"{report['parameters']:,} weights; loss per token on held-out utterances {report['held_out']}"
+    if not report["attention"]:
+        return said
+    shares = ", ".join(f"{share:.2f}" for share in report["attention"])
+    return f"{said}\nhow much attention counts, layer by layer: {shares}"

@@ -7,6 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.train_epochs import timed_speech, told_figures
 from whispertide.cli.train_fit import train_device
 
 
@@ -31,13 +32,10 @@ def offramp(
     """
     train_device("cpu")
     from functools import partial
-    from tempfile import TemporaryDirectory
 
     import whispertide
     from whispertide.cli.progress import counting
     from whispertide.lab.training.offramp import OfframpOptions, fitting, hear_examples, pilots_recipe, train_offramp
-    from whispertide.lab.training.shards import open_shards
-    from whispertide.lab.training.timed_speech import make_speech
     from whispertide.streaming.trained_offramp import TRAINED
 
     options = OfframpOptions(utterances=utterances, seed=seed)
@@ -46,11 +44,8 @@ def offramp(
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     examples = []
-    with TemporaryDirectory(prefix="whispertide-") as made:
-        if not data:
-            say(f"making {minutes:g} minutes of synthetic speech")
-            make_speech(Path(made), minutes, seed)
-        said = fitting(open_shards(data or [Path(made)]), options)
+    with timed_speech(data, minutes, seed) as speech:
+        said = fitting(speech, options)
         with counting("utterances") as advance:
             for number, example in enumerate(hear_examples(loaded.model, recipe, said, options), 1):
                 examples += [] if example is None else [example]
@@ -61,6 +56,6 @@ def offramp(
             trained = train_offramp(kind, examples, options, loaded.model.content_hash, progress)
         with writing(folder):
             path = trained.save(folder)
-        say(", ".join(f"{name} {value}" for name, value in trained.report.items() if name != "options"))
+        say(told_figures(trained.report))
         typer.echo(path)
     return ExitCode.OK

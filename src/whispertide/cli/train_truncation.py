@@ -7,6 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say, writing
+from whispertide.cli.train_epochs import timed_speech, told_figures
 from whispertide.cli.train_fit import train_device
 
 
@@ -28,13 +29,9 @@ def truncation(
 ) -> ExitCode:
     """Train a linear layer that detects whether a window's last word is whole (recipe simulstreaming)."""
     train_device("cpu")
-    from tempfile import TemporaryDirectory
-
     from whispertide.checkpoint import load_checkpoint
     from whispertide.checkpoint.attachments import place
     from whispertide.decoding.truncation import KIND
-    from whispertide.lab.training.shards import open_shards
-    from whispertide.lab.training.timed_speech import make_speech
     from whispertide.lab.training.truncation import TruncationOptions, train_truncation
     from whispertide.model.whisper import load_model
     from whispertide.options import EngineOptions
@@ -42,13 +39,10 @@ def truncation(
     options = TruncationOptions(windows=windows, framing=framing, seed=seed)
     loaded = load_model(model, EngineOptions(precision="fp32"), announce=say)
     path = output or place(load_checkpoint(model), KIND)
-    with TemporaryDirectory(prefix="whispertide-") as folder:
-        if not data:
-            say(f"making {minutes:g} minutes of synthetic speech")
-            make_speech(Path(folder), minutes, seed)
-        detector = train_truncation(loaded, open_shards(data or [Path(folder)]), options, announce=say)
+    with timed_speech(data, minutes, seed) as speech:
+        detector = train_truncation(loaded, speech, options, announce=say)
     with writing(path):
         detector.save(path)
-    say(", ".join(f"{name} {value}" for name, value in detector.report.items()))
+    say(told_figures(detector.report))
     typer.echo(path)
     return ExitCode.OK

@@ -49,6 +49,7 @@ def transcribe(
             rich_help_panel="Streaming",
         ),
     ] = None,
+    no_tune: arguments.NoTune = False,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
     rate: Annotated[int | None, _pcm("--rate", min=1, help="Samples per second. Without it - is a file.")] = None,
@@ -60,6 +61,7 @@ def transcribe(
     With --recipe, --set, --pace, --vad or --executor the audio is streamed instead, as from a microphone.
     """
     from whispertide.cli.job import Job, OfflineJob, StreamJob, warn_of_synthetic
+    from whispertide.cli.tune import may_ask, tune_first
 
     pcm, names = None if rate is None else PcmFormat(rate, channels, sample_format), with_folders_opened(files)
     # A folder gives a folder, also where it holds one recording, or is yet to be made.
@@ -73,6 +75,8 @@ def transcribe(
     if durations:
         transcriber = arguments.load(model, engine, revision, word)
         warn_of_synthetic(transcriber, names)
+        if live and recipe is not None:
+            tune_first(transcriber, recipe, refused=no_tune or not may_ask())
     for number, duration_s in durations.items():
         source = sources[number]
         place = f"{number + 1}/{len(names)} " if len(names) > 1 else ""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from whispertide.api import Transcriber
     from whispertide.lab.tune import Tuning
     from whispertide.model.whisper import WhisperModel
+    from whispertide.streaming.calibration import Calibration
     from whispertide.streaming.recipe import Recipe
     from whispertide.types import FloatArray
 
@@ -35,13 +36,14 @@ def tune(
     forget: Annotated[bool, typer.Option("--forget", help="Forget what was found, and measure nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page. Default: beside what is kept.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page. Default: next to what is kept.")
     ] = None,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
     """Find out which framing a model bears, and which threads and step suit this machine. tide uses it from then on."""
     from whispertide.model.whisper import load_model
+    from whispertide.streaming.calibration import recall
 
     loaded = load_model(model, engine, revision=revision, announce=say)
     if forget:
@@ -52,9 +54,12 @@ def tune(
         typer.echo(json.dumps(found.report(), indent=2))
     else:
         _show(found)
-    kept = keep(loaded, found)
-    say(f"{found.sentence}; kept in {kept}")
-    _write_page(found, output or kept.with_suffix(".html"), asked=output is not None)
+    before, path = recall(loaded.content_hash), keep(loaded, found)
+    if stands(before, found):
+        say(f"what was found before stays ({path}), because it was measured at length; `--forget` removes it")
+    else:
+        say(f"{found.sentence}; kept in {path}")
+    _write_page(found, output or path.with_suffix(".html"), asked=output is not None)
     return ExitCode.OK
 
 
@@ -68,15 +73,20 @@ def run(model: "WhisperModel", recordings: "Sequence[FloatArray]", *, short: boo
         return measure(model, recordings or [bundled_audio()], short=short, advance=advance)
 
 
+def stands(before: "Calibration | None", found: "Tuning") -> bool:
+    """Whether what was found before stays: where this is nothing, or the short form and that was the long one."""
+    return before is not None and bool(before.changes) and (found.chosen is None or (found.short and not before.short))
+
+
 def keep(model: "WhisperModel", found: "Tuning") -> Path:
-    """Keep what was found, unless it is nothing and something was found before; returns where. Raises `OutputError`."""
+    """Keep what was found, unless something better was found before; returns where. Raises `OutputError`."""
     from whispertide.streaming.calibration import place, recall, remember
 
     before = recall(model.content_hash)
-    if found.chosen is None and before is not None and before.changes:
-        return place(model.content_hash)  # what was found with more audio stays
+    if stands(before, found):
+        return place(model.content_hash)
     try:
-        return remember(model.content_hash, found.calibration())
+        return remember(model.content_hash, found.calibration(before))
     except OSError as error:
         raise OutputError(
             f"cannot keep what was found in the cache ({error}): make it writable, or set WHISPERTIDE_CACHE to "

@@ -23,8 +23,11 @@ MICROPHONE = "mic"
 def understand(
     files: Annotated[list[str], typer.Argument(metavar="FILE|mic", help="Recordings, - for standard input, or mic.")],
     model: Annotated[
-        Path, typer.Option("--model", "-m", metavar="FOLDER", help="A network of `whispertide train latecontext`.")
-    ],
+        Path | None,
+        typer.Option(
+            "--model", "-m", metavar="FOLDER", help="A network of `whispertide train latecontext`. Default: commands."
+        ),
+    ] = None,
     every: Annotated[
         float,
         typer.Option("--pilots", metavar="S", min=0, help="Seconds between guesses; 0: none."),
@@ -41,7 +44,7 @@ def understand(
     from whispertide.model.latecontext import LateModel
     from whispertide.streaming.understanding import Pilots
 
-    network, pilots = LateModel.open(model), Pilots(every_s=every)
+    network, pilots = LateModel.open(model) if model else LateModel.open(), Pilots(every_s=every)
     if files == [MICROPHONE]:
         from whispertide.audio import mic
 

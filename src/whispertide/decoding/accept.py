@@ -90,6 +90,7 @@ class Beam:
             for token, logprob in zip(ids[row], scores[row], strict=True)
             if np.isfinite(logprob)
         ]
+        # By the sum of log-probabilities, as Whisper does: length only counts when all have ended (`rank`).
         return sorted(grown, key=lambda choice: totals[choice.row] + choice.logprob, reverse=True)
 
 

@@ -33,7 +33,7 @@ _MEDIAN_NETWORK = (
     *((2, 3), (3, 6), (4, 5), (1, 4), (1, 3), (3, 4)),
 )
 _ROWS_AT_ONCE = 16
-LONGEST_TYPICAL_WORD = SAMPLE_RATE * 7 // 10
+LONGEST_TYPICAL_WORD = SAMPLE_RATE * 7 // 10  # 0.7 s, as in openai/whisper
 SEGMENT_TOLERANCE = SAMPLE_RATE // 2  # a word may disagree with its segment's timestamps by this much
 SENTENCE_ENDS = ".。!！?？"
 PREPENDED = "\"'“¿([{-"
@@ -96,8 +96,11 @@ def locate_words(
             need="logits",
         )
     )
+    # Among text tokens alone, as in the original: what end of text and timestamps would get is shared out.
     probabilities = chosen_probabilities(required(output.logits, "logits")[0, :, : tokenizer.eot], text)
     sharpened = sharpen(required(output.attention, "attention")[:, 0, :, :frames])
+    # Up to the query that predicts the end of text: where that begins the last word ends. What the end of text itself
+    # predicts is about no audio.
     starts = token_starts(sharpened[first:-1])
     words, word_tokens = tokenizer.split_to_word_tokens([*text, tokenizer.eot], language)
     return word_timings(words[:-1], word_tokens[:-1], starts, probabilities)
@@ -246,9 +249,10 @@ def shorten_at_sentence_ends(timings: Sequence[WordTiming], longest: int) -> lis
 def merge_punctuation(timings: Sequence[WordTiming]) -> list[WordTiming]:
     """Join opening marks to the word after them and closing marks to the word before, keeping the words' times.
 
-    A mark that was joined leaves nothing behind; its tokens go with the word.
+    A mark that was joined is no word any more; its tokens go with the word.
     """
     merged: list[WordTiming] = []
+    # From the end, so that several opening marks in a row all join the word after them.
     for timing in reversed(timings):
         opening = timing.text.startswith(" ") and timing.text.strip() in PREPENDED
         if opening and merged:
@@ -325,11 +329,14 @@ def _fitted(segment: TimedSegment, words: list[Word], typical: int, last_speech:
         return SpokenSegment(Span(start, max(start, end)), (), segment.tokens)
     words = _shortened_after_pause(words, typical, last_speech)
     first = words[0]
+    # A word that begins long before its segment: attention lingered in the pause before it, and the timestamp is right.
+    # Everywhere else the words are, which are known to a frame.
     if start < first.end and start - SEGMENT_TOLERANCE > first.start:
         words[0] = replace(first, start=max(0, min(first.end - typical, start)))
     else:
         start = first.start
     last = words[-1]
+    # The same at the end, where attention lingers in the pause after the last word.
     if end > last.start and end + SEGMENT_TOLERANCE < last.end:
         words[-1] = replace(last, end=max(last.start + typical, end))
     else:
@@ -345,6 +352,7 @@ def _shortened_after_pause(words: list[Word], typical: int, last_speech: int) ->
     if first.end - last_speech <= 4 * typical or not is_long:
         return words
     if second is not None and second.end - second.start > longest:
+        # Half of an absolute time is odd, but the original's; it only counts in the first seconds of a recording.
         boundary = max(second.end // 2, second.end - longest)
         first, second = replace(first, end=boundary), replace(second, start=boundary)
     first = replace(first, start=max(0, first.end - longest))

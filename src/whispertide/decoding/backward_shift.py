@@ -91,6 +91,7 @@ class BackwardShiftGuard(Guard):
             self._start(attention)
         if self.halt is not None:  # near the end, in the middle of a word
             return None if self._scene.kinds.continues(tokens[-1]) else len(tokens) - 1
+        # With the row "fed" the newest token has no attention yet: it is judged when the next one is there.
         index = len(tokens) - 1 - self._late
         if index < 0 or not self._is_compared(tokens[index]):
             return None
@@ -122,12 +123,14 @@ class BackwardShiftGuard(Guard):
         if self._before is not None:
             self.shifts.append((index, arrives, leaves))
         self.last_frame = arrives
+        # What is newly attended to lies before what is no longer: the decoder goes back over audio that it has heard.
         if self._rule.detect and self._before is not None and arrives < leaves:
             self.halt = Halt("backward-shift", index, tokens[index])
             return index
         self._before = now
         if self._rule.near_end is not None and arrives > self._scene.frames - self._rule.near_end:
             self.halt = Halt("near-end", index, tokens[index])
+            # Near the end the token stays; AlignAtt would drop it.
             return self._end_here(tokens, index)
         return None
 
@@ -140,6 +143,7 @@ class BackwardShiftGuard(Guard):
 
     def _shift(self, now: FloatArray) -> tuple[int, int]:
         """f+ and f-, in frames."""
+        # Without a token before it all of the attention is new; only the distance to the end is judged by that.
         before = np.zeros_like(now) if self._before is None else self._before
         change = smooth(now - before, self._rule.median, self._rule.average)
         start = min(self._rule.search_from, len(change) - 1)

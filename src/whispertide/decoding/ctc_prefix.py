@@ -2,11 +2,11 @@
 
 For a prefix there are two sums of paths at each frame: those that end in its last token, and those that end in a blank.
 The total of a longer prefix is the sum over the frames in which its last token can begin. (Watanabe et al. 2017,
-algorithm 2; pilot inference, section 5; ALGORITHMS G.)
+algorithm 2; pilot inference, section 5; ALGORITHMS G.) A total needs no sums of the longer prefix itself, so these are
+computed only for the prefixes that a search keeps.
 
-A pilot's sums can be taken over (the paper's CTC leap): for the same prefix they are copied up to a frame, and only the
-rest is computed. The total needs its early part too, which the paper leaves out: it is summed anew from the prefix's
-own sums. Where the early frames are those of the pilot, nothing is lost.
+A pilot's sums can be taken over (the paper's CTC leap): of the same prefix they are copied up to a frame, and only the
+rest is computed. Where the early frames are those of the pilot, nothing is lost.
 """
 
 from dataclasses import dataclass
@@ -23,87 +23,90 @@ _LEAST = -1e6  # stands for a frame that cannot say a token; finite, since sums 
 
 
 @dataclass(frozen=True, slots=True)
-class Prefix:
-    """A prefix and its sums over [frames]: paths that end in its `last` token (-1: none), or in a blank.
+class Prefixes:
+    """Some prefixes of `length` tokens.
 
-    `length` in tokens, `total` is the log probability that a text begins so.
+    last                 [n], their last tokens (-1: none)
+    in_token, in_blank   [n, frames], sums of the paths that end in the last token, or in a blank
+    totals               [n], log probabilities that a text begins so
     """
 
     length: int
-    last: int
-    in_token: Sums
-    in_blank: Sums
-    total: float
-
-    @property
-    def whole(self) -> float:
-        """The log probability that the text is this, and nothing else."""
-        return float(np.logaddexp(self.in_token[-1], self.in_blank[-1]))
-
-
-@dataclass(frozen=True, slots=True)
-class Extensions:
-    """One prefix, longer by each of some tokens.
-
-    tokens               int64 [k]
-    in_token, in_blank   [k, frames]
-    totals               [k]
-    """
-
-    length: int
-    tokens: IntArray
+    last: IntArray
     in_token: Sums
     in_blank: Sums
     totals: Sums
 
-    def prefix(self, at: int) -> Prefix:
-        """With the token number `at` of those."""
-        return Prefix(
-            self.length + 1, int(self.tokens[at]), self.in_token[at], self.in_blank[at], float(self.totals[at])
-        )
+    @property
+    def wholes(self) -> Sums:
+        """Log probabilities [n] that the text is this, and nothing else."""
+        whole: Sums = np.logaddexp(self.in_token[:, -1], self.in_blank[:, -1])
+        return whole
+
+    def row(self, at: int) -> "Prefixes":
+        """That one alone."""
+        one = slice(at, at + 1)
+        return Prefixes(self.length, self.last[one], self.in_token[one], self.in_blank[one], self.totals[one])
 
 
-def empty(scores: Sums) -> Prefix:
-    """No token yet, over CTC's log probabilities [frames, tokens + 1]; the blank is the last."""
-    blanks = np.cumsum(scores[:, -1].astype(np.float64))
-    return Prefix(0, -1, np.full(len(scores), NEVER), blanks, 0.0)
+def empty(scores: Sums) -> Prefixes:
+    """One prefix without any token, over CTC's log probabilities [frames, tokens + 1]; the blank is the last."""
+    blanks = np.cumsum(scores[:, -1].astype(np.float64))[None]
+    return Prefixes(0, np.array([-1]), np.full(blanks.shape, NEVER), blanks, np.zeros(1))
 
 
-def extend(
-    scores: Sums, prefix: Prefix, tokens: IntArray, known: Extensions | None = None, until: int = 0
-) -> Extensions:
-    """The prefix, longer by each of `tokens` [k], over CTC's log probabilities [frames, tokens + 1].
+def longer_totals(scores: Sums, prefixes: Prefixes, tokens: IntArray) -> Sums:
+    """The totals [n, k] of every prefix, longer by each of its `tokens` [n, k]."""
+    first = max(prefixes.length, 1)
+    either = np.logaddexp(prefixes.in_token, prefixes.in_blank)[:, None]
+    again = (tokens == prefixes.last[:, None])[..., None]
+    before = np.where(again, prefixes.in_blank[:, None], either)  # where a token comes again, a blank lies between
+    said = scores.T[tokens]  # [n, k, frames]
+    # Each frame in which the token may begin counts; paths that stay in it were counted where they began.
+    begins = before[..., first - 1 : -1] + said[..., first:]
+    if prefixes.length == 0:
+        begins = np.concatenate([said[..., :1], begins], axis=-1)
+    totals: Sums = np.logaddexp.reduce(begins, axis=-1, initial=NEVER)
+    return totals
 
-    known, until: the same tokens after the same prefix as a pilot had them, and how many of its first frames count as
-    these. Raises ValueError where `known` has other tokens.
+
+def longer(
+    scores: Sums,
+    prefixes: Prefixes,
+    rows: IntArray,
+    tokens: IntArray,
+    totals: Sums,
+    known: Prefixes | None = None,
+    until: int = 0,
+) -> Prefixes:
+    """The prefixes `rows` [r], each longer by one of `tokens` [r], whose `totals` [r] are known.
+
+    known, until: the sums that a pilot has of the same longer prefixes, and how many of its first frames count as
+    these. Raises ValueError where it has other prefixes.
     """
-    if known is not None and (known.length != prefix.length or not np.array_equal(known.tokens, tokens)):
-        raise ValueError("expected what a pilot knows of the same tokens after a prefix as long")
-    frames = len(scores)
-    said = scores[:, tokens].T.astype(np.float64)  # [k, frames]
-    blank = scores[:, -1].astype(np.float64)
-    before = _before(prefix, tokens)  # [k, frames]: paths of the prefix after which the token is a new one
+    length, frames = prefixes.length + 1, len(scores)
+    if known is not None and (known.length != length or not np.array_equal(known.last, tokens)):
+        raise ValueError("expected what a pilot knows of prefixes as long that end in the same tokens")
+    said, blank = scores.T[tokens].astype(np.float64), scores[:, -1].astype(np.float64)
     in_token, in_blank = (np.full(said.shape, NEVER) for _ in range(2))
-    first = max(prefix.length, 1)
-    if prefix.length == 0 and frames:
+    start = max(prefixes.length, 1)
+    if prefixes.length == 0 and frames:
         in_token[:, 0] = said[:, 0]
-    start = first
     if known is not None:
-        start = max(first, min(until, known.in_token.shape[1], frames))
+        start = max(start, min(until, known.in_token.shape[1], frames))
         in_token[:, :start], in_blank[:, :start] = known.in_token[:, :start], known.in_blank[:, :start]
     if start < frames:
+        again = (tokens == prefixes.last[rows])[:, None]
+        either = np.logaddexp(prefixes.in_token[rows], prefixes.in_blank[rows])
+        before = np.where(again, prefixes.in_blank[rows], either)
         blanks = np.broadcast_to(blank[start:], in_blank[:, start:].shape)
         in_token[:, start:] = _paths(said[:, start:], before[:, start - 1 : -1], in_token[:, start - 1])
         in_blank[:, start:] = _paths(blanks, in_token[:, start - 1 : -1], in_blank[:, start - 1])
-    begins = before[:, first - 1 : frames - 1] + said[:, first:]
-    if prefix.length == 0:
-        begins = np.concatenate([said[:, :1], begins], axis=1)
-    totals = np.logaddexp.reduce(begins, axis=1) if begins.shape[1] else np.full(len(tokens), NEVER)
-    return Extensions(prefix.length, tokens, in_token, in_blank, totals)
+    return Prefixes(length, tokens, in_token, in_blank, totals)
 
 
 def _paths(said: Sums, entering: Sums, at_first: Sums) -> Sums:
-    """Paths that stay, or enter from the frame before, and then say what each frame says: [k, frames].
+    """Paths that stay, or enter from the frame before, and then say what each frame says: [r, frames].
 
     The recurrence p[t] = (p[t - 1] + entering[t]) said[t], all at once: with the running product s of what is said,
     p / s is a running sum of entering / s[t - 1]. In logarithms this takes no division.
@@ -114,9 +117,3 @@ def _paths(said: Sums, entering: Sums, at_first: Sums) -> Sums:
     terms[:, 0] = np.logaddexp(terms[:, 0], at_first)
     sums: Sums = np.logaddexp.accumulate(terms, axis=1) + running
     return np.where(sums < _LEAST / 2, NEVER, sums)
-
-
-def _before(prefix: Prefix, tokens: IntArray) -> Sums:
-    """Where the prefix's last token comes once more, a blank must lie between."""
-    either = np.logaddexp(prefix.in_token, prefix.in_blank)
-    return np.where((tokens == prefix.last)[:, None], prefix.in_blank, either)

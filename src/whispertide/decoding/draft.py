@@ -239,6 +239,7 @@ class Follower:
         key = self._key(token)
         if key is None:
             if self._places:
+                # Punctuation on both sides is passed together.
                 self._places = tuple(place + self._is_silent(place) for place in self._places)
             return True
         if self._places is None:
@@ -253,6 +254,7 @@ class Follower:
         self._hear(tokens)
         if self._how.align != "bigram":
             return self._settle(self._aligned(key))
+        # One word in common is no sign of the place: common words are everywhere.
         before = next((last for token in reversed(tokens[:-1]) if (last := self._key(token)) is not None), None)
         return before is not None and self._settle(self._after(self._everywhere(before), key))
 
@@ -292,6 +294,7 @@ class Follower:
         """Of `places`, those where `key` comes next, one step further."""
         found = []
         for place in places:
+            # The text may have punctuation that the search leaves out.
             while self._is_silent(place):
                 place += 1
             if place < len(self.keys) and self.keys[place] == key:

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 
-class End(Protocol):
-    """Says whether end of text ends a text."""
+class End:
+    """Says whether end of text ends a text, and a text a search."""
+
+    __slots__ = ()
 
     def ends(self, sampled: Sequence[int], runner_up: int) -> bool:
         """Whether `sampled` is all; else `runner_up`, the likeliest token but end of text, takes its place."""
+        return True
+
+    def is_enough(self, length: int) -> bool:
+        """Whether one text that has ended is enough, where the others have so many tokens."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
-class SecondBest:
+class SecondBest(End):
     """The second-best token takes the place of end of text, unless it says nothing: then the text is over (NPUsper).
 
     On short windows without padding a decoder's end of text comes too early or too late. Tokens from `text_end` on are

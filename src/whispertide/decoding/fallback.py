@@ -58,6 +58,7 @@ def sounds_silent(quality: Quality, options: DecodeOptions) -> bool:
 
 def needs_fallback(quality: Quality, options: DecodeOptions) -> bool:
     """Whether to try again: repetitive or unlikely text, unless it is unlikely because nobody speaks."""
+    # Where nobody speaks every text is unlikely, and a higher temperature would only invent another.
     if is_unlikely(quality, options):
         return not sounds_silent(quality, options)
     return is_repetitive(quality, options)

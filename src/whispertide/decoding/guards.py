@@ -152,10 +152,12 @@ def attended_frame(attention: FloatArray, frames: int, floor: float = 0.0) -> in
     strongest attention; the spread over the queries is taken to be so much larger. Without it a frame that nobody looks
     at, as at the end of a short window, can score highest: nearly nothing divided by nearly nothing may be much.
     """
+    # The median at the last frames of the audio needs the three after them.
     near = attention[..., : frames + MEDIAN_WIDTH // 2]
     mean, spread = near.mean(axis=1), near.std(axis=1) + floor * near.max(axis=(1, 2))[:, None]
     centred = near[:, -1] - mean
     scores = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
+    # Heads are standardised one by one before they are averaged: a head that attends sharply would outweigh the others.
     return int(median_filter(scores).mean(axis=0)[:frames].argmax())
 
 
@@ -172,8 +174,8 @@ class Frontier:
     floor       of the spread of attention, see `attended_frame`; 0: as published
     """
 
-    margin: int | None = 25
-    rewind: int | None = 200
+    margin: int | None = 25  # 0.5 s, as in the program (SimulStreaming)
+    rewind: int | None = 200  # 4 s, the same
     last_frame: int = -200
     beyond: int = 0
     back: int | None = None
@@ -220,6 +222,7 @@ class FrontierGuard(Guard):
             return len(tokens) - 1
         if self.halt is None:
             return None
+        # The decoder has lost its place, so what it said before in this round is not to be trusted either.
         if self.halt.reason == "rewind":
             return 0
         if self.halt.reason == "backward-shift" or not self._rule.beyond:
@@ -236,14 +239,17 @@ class FrontierGuard(Guard):
     def _look(self, tokens: Sequence[int], frame: int, turns_back: bool) -> None:
         before = self._rule.last_frame if self.last_frame is None else self.last_frame
         newest = len(tokens) - 1
+        # After a special token attention is nowhere in particular: nothing to jump back from (SimulStreaming).
         after_special = newest == 0 and not self._scene.forced
         if turns_back:
+            # Before a rewind is looked for, which would void the words before a long jump as well.
             self.halt = Halt("backward-shift", newest, tokens[-1])
             return
         if self._rule.rewind is not None and before - frame > self._rule.rewind and not after_special:
             self.halt = Halt("rewind", newest, tokens[-1])
             return
         self.last_frame = frame
+        # `frames` are without the silence after the audio: whatever looks there is beyond the frontier.
         if self._rule.margin is not None and self._scene.frames - frame <= self._rule.margin:
             self.halt = Halt("frontier", newest, tokens[-1])
 

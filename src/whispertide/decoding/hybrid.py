@@ -5,27 +5,25 @@ when the best of the hypotheses that ended at each of the last three lengths is 
 And it ends where no hypothesis that goes on can still win, which the papers do not have and which changes no result.
 
 What a pilot gives: while the best hypothesis says what the pilot said, it alone is kept (beam collapse), and the
-decoder has read the pilot's text in one run; the text's
-length is foreseen from the pilot's (early termination); CTC's sums over the pilot's frames are taken over (leap). Each
-can be switched off. Knows nothing of audio, and of networks only that they score rows of tokens.
+decoder has read the pilot's text in one run; the text's length is foreseen from the pilot's (early termination); of
+what is said again CTC's sums over the pilot's frames are taken over (leap). Each can be switched off. Knows nothing of
+audio, and of networks only that they score rows of tokens.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from whispertide.decoding.ctc_prefix import Extensions, Prefix, Sums, empty, extend
+from whispertide.decoding.ctc_prefix import Prefixes, Sums, empty, longer, longer_totals
 from whispertide.errors import OptionError
 from whispertide.types import FloatArray, IntArray
 
 END = 0  # the token that ends a text
 _HOPELESS = 10.0  # nats below the best (Watanabe et al. 2017, section IV.C)
 _LENGTHS = 3
-_KNOWN = 10  # next tokens whose sums a pilot keeps
-_SHARED = 0.7  # of these must be likely now, too, for the leap
 
 
 class Rows(Protocol):
@@ -72,7 +70,7 @@ class HybridOptions:
     collapse: bool = True
     cap: bool = True
     leap: bool = True
-    spare: int = 5
+    spare: int = 5  # C in the paper
     overlap: float = 0.8
 
     def __post_init__(self) -> None:
@@ -87,7 +85,15 @@ class HybridOptions:
     @property
     def likely(self) -> int:
         """Next tokens of a hypothesis that CTC is asked about."""
+        # CTC is asked about no others: its sums over all frames are dear. 7 with a beam of 5, as in the paper.
         return max(2, math.floor(1.5 * self.beam))
+
+    def weighed(self, said: Sums, heard: Sums) -> Sums:
+        """Scores by what the decoder said and what CTC heard, of the same shape."""
+        if self.attention == 1:
+            return said  # and CTC's impossible texts are possible
+        scores: Sums = self.attention * said + (1 - self.attention) * heard
+        return scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,6 @@ class Hypothesis:
     tokens: tuple[int, ...]
     said: tuple[float, ...]
     score: float
-    prefix: Prefix
     ended: bool = False
 
     @property
@@ -114,13 +119,15 @@ class Hypothesis:
 class Found:
     """What a search found, and what the next one over more audio can use.
 
-    known    CTC's sums of likely next tokens after each prefix of the best text, as far as they were kept
+    sums     CTC's of each beginning of the best text, from one token on, as far as they are known; one prefix each
+    first    what the decoder said of the first token [tokens]
     frames   that it was over
     runs     of the decoder, and `rows` in all of them
     """
 
     best: Hypothesis
-    known: tuple[Extensions, ...]
+    sums: tuple[Prefixes, ...]
+    first: FloatArray
     frames: int
     runs: int
     rows: int
@@ -128,110 +135,135 @@ class Found:
 
 @dataclass(slots=True)
 class _Beam:
-    """The hypotheses that go on, their next tokens' sums, and those that ended."""
+    """The hypotheses that go on with CTC's sums, those that ended, and the sums of all that went on."""
 
     going: list[Hypothesis]
-    ended: list[Hypothesis]
-    known: dict[tuple[int, ...], Extensions]
+    prefixes: Prefixes
     follows: bool  # the best says what the pilot said
+    ended: list[Hypothesis] = field(default_factory=list)
+    sums: dict[tuple[int, ...], Prefixes] = field(default_factory=dict)
 
 
-def hybrid_search(scores: Sums, scorer: Scorer[S], options: HybridOptions, pilot: Found | None = None) -> Found:
-    """The best text over CTC's log probabilities `scores` [frames, tokens + 1] and the decoder."""
-    beam = _Beam([Hypothesis((), (), 0.0, empty(scores))], [], {}, pilot is not None and options.collapse)
+def hybrid_search(
+    scores: Sums,
+    scorer: Scorer[S],
+    options: HybridOptions,
+    pilot: Found | None = None,
+    *,
+    given: int = 0,
+) -> Found:
+    """The best text over CTC's log probabilities `scores` [frames, tokens + 1] and the decoder.
+
+    given: so many of the pilot's first tokens are taken as they are, where it is followed at all. A search that is cut
+    off by `longest` gives the best of what has ended and what has not.
+    """
+    follows = pilot is not None and options.collapse
+    beam = _Beam([Hypothesis((), (), 0.0)], empty(scores), follows)
     state, last = scorer.start(), np.array([END])
     runs = rows = 0
-    if pilot is not None and beam.follows:
+    if pilot is not None and follows:
         ahead, whole = scorer.read(np.array([[END, *pilot.best.tokens]]))
         runs, rows = 1, ahead.shape[1]
+    first, over = np.zeros(0, np.float32), False
     for length in range(1, options.longest + 1):
         if beam.follows:
             decoded, state = ahead[:, length - 1], whole.cut(length)
         else:
             decoded, state = scorer.score(state, last)
             runs, rows = runs + 1, rows + len(last)
-        parents = _step(beam, scores, decoded, options, pilot)
-        if not beam.going or _over(beam, length, _foreseen(len(scores), options, pilot)):
+        first = first if len(first) else decoded[0]
+        parents = _step(beam, scores, decoded, options, pilot, given=length <= given)
+        over = not beam.going or _over(beam, length, _foreseen(len(scores), options, pilot))
+        if over:
             break
-        state = state.rows(np.array(parents))
-        last = np.array([hypothesis.tokens[-1] for hypothesis in beam.going])
-    best = max(beam.ended or beam.going, key=lambda hypothesis: hypothesis.score)
-    known = [beam.known.get(best.tokens[:length]) for length in range(len(best.tokens) + 1)]
-    kept = tuple(each for each in known if each is not None)
-    return Found(best, kept, len(scores), runs, rows)
+        state = state.rows(parents)
+        last = beam.prefixes.last
+    best = max(beam.ended if over else [*beam.ended, *beam.going], key=lambda hypothesis: hypothesis.score)
+    sums = tuple(beam.sums[best.tokens[:length]] for length in range(1, len(best.tokens) + 1))
+    return Found(best, sums, first, len(scores), runs, rows)
 
 
-def _step(beam: _Beam, scores: Sums, decoded: FloatArray, options: HybridOptions, pilot: Found | None) -> list[int]:
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """What the hypotheses can become, each in a row: as it ends here, in the first column, and longer by its `tokens`.
+
+    tokens [n, k], and the `totals` of texts that begin so; said, scores [n, 1 + k]
+    """
+
+    tokens: IntArray
+    totals: Sums
+    said: Sums
+    scores: Sums
+
+    def best(self, count: int) -> list[tuple[int, int]]:
+        """Row and column of the possible ones with the highest scores, the best first."""
+        order = np.argsort(-self.scores, axis=None, kind="stable")[:count]
+        places = [divmod(int(at), self.scores.shape[1]) for at in order]
+        return [place for place in places if self.scores[place] > -math.inf]
+
+
+def _candidates(
+    beam: _Beam, scores: Sums, decoded: FloatArray, tokens: IntArray, options: HybridOptions
+) -> _Candidates:
+    totals = longer_totals(scores, beam.prefixes, tokens)
+    every = np.concatenate([np.full((len(tokens), 1), END), tokens], axis=1)
+    said = np.take_along_axis(decoded, every, axis=1).astype(np.float64)
+    before = np.array([[sum(hypothesis.said)] for hypothesis in beam.going])
+    heard = np.concatenate([beam.prefixes.wholes[:, None], totals], axis=1)
+    return _Candidates(tokens, totals, said, options.weighed(before + said, heard))
+
+
+def _step(
+    beam: _Beam, scores: Sums, decoded: FloatArray, options: HybridOptions, pilot: Found | None, *, given: bool
+) -> IntArray:
     """Make every hypothesis a token longer and keep the best; returns the rows that they come from."""
-    longer: list[tuple[Hypothesis, int]] = []
-    for row, hypothesis in enumerate(beam.going):
-        longer += [(each, row) for each in _longer(hypothesis, scores, decoded[row], options, pilot, beam)]
-    longer.sort(key=lambda pair: -pair[0].score)
-    length = len(beam.going[0].tokens)
-    best = longer[0][0]
-    if beam.follows and pilot is not None:
-        said = pilot.best.tokens
-        beam.follows = not best.ended and length < len(said) and best.tokens[-1] == said[length]
-    chosen = longer[: 1 if beam.follows else options.beam]
-    beam.ended += [hypothesis for hypothesis, _ in chosen if hypothesis.ended]
-    beam.going = [hypothesis for hypothesis, _ in chosen if not hypothesis.ended]
-    return [row for hypothesis, row in chosen if not hypothesis.ended]
+    length = beam.prefixes.length
+    expected = pilot.best.tokens[: length + 1] if pilot and options.collapse and length < len(pilot.best.tokens) else ()
+    tokens = np.argsort(-decoded[:, 1:], axis=1, kind="stable")[:, : options.likely] + 1  # without the end
+    found = _candidates(beam, scores, decoded, tokens, options)
+    places = found.best(options.beam)
+    row, column = places[0]
+    best = (*beam.going[row].tokens, int(tokens[row, column - 1])) if column else ()
+    beam.follows = len(best) > 0 and best == expected
+    if given and expected and not beam.follows:
+        forced = _candidates(beam, scores, decoded, np.array([[expected[-1]]]), options)
+        if forced.scores[0, 1] > -math.inf:
+            beam.follows, found, places = True, forced, [(0, 1)]
+    known = None
+    if beam.follows and pilot:  # beam collapse: while the best hypothesis says what the pilot said, no other is kept
+        places = places[:1]
+        known = pilot.sums[length] if options.leap and length < len(pilot.sums) else None
+    return _keep(beam, scores, found, places, known, math.floor(options.overlap * pilot.frames) if pilot else 0)
 
 
-def _longer(
-    hypothesis: Hypothesis,
-    scores: Sums,
-    decoded: FloatArray,
-    options: HybridOptions,
-    pilot: Found | None,
+def _keep(
     beam: _Beam,
-) -> list[Hypothesis]:
-    """The hypothesis with each of its likely next tokens, and as it is when it ends here."""
-    extensions = _extensions(hypothesis, scores, decoded, options, pilot)
-    beam.known[hypothesis.tokens] = extensions
-    weight, before = options.attention, sum(hypothesis.said)
-    ends = Hypothesis(
-        hypothesis.tokens,
-        (*hypothesis.said, float(decoded[END])),
-        weight * (before + float(decoded[END])) + (1 - weight) * hypothesis.prefix.whole,
-        hypothesis.prefix,
-        ended=True,
-    )
-    found = [ends]
-    for at, token in enumerate(extensions.tokens.tolist()):
-        prefix, said = extensions.prefix(at), float(decoded[token])
-        score = weight * (before + said) + (1 - weight) * prefix.total
-        found.append(Hypothesis((*hypothesis.tokens, token), (*hypothesis.said, said), score, prefix))
-    return [each for each in found if each.score > -math.inf]
-
-
-def _extensions(
-    hypothesis: Hypothesis, scores: Sums, decoded: FloatArray, options: HybridOptions, pilot: Found | None
-) -> Extensions:
-    """CTC's sums of the likely next tokens: with a leap over the pilot's frames where most of these are known."""
-    ranked = np.argsort(-decoded[1:], kind="stable") + 1  # without the end
-    known = _known(hypothesis, pilot) if options.leap else None
-    if known is not None and pilot is not None:
-        likely = ranked[: len(known.tokens)]
-        shared = known.tokens[np.isin(known.tokens, likely)]
-        if len(shared) >= math.ceil(_SHARED * len(known.tokens)):
-            at = np.flatnonzero(np.isin(known.tokens, shared))
-            part = Extensions(known.length, known.tokens[at], known.in_token[at], known.in_blank[at], known.totals[at])
-            return extend(scores, hypothesis.prefix, part.tokens, part, math.floor(options.overlap * pilot.frames))
-    return extend(scores, hypothesis.prefix, ranked[: max(options.likely, _KNOWN if options.leap else 0)])
-
-
-def _known(hypothesis: Hypothesis, pilot: Found | None) -> Extensions | None:
-    """What the pilot kept of the very same prefix."""
-    length = len(hypothesis.tokens)
-    if pilot is None or length >= len(pilot.known) or hypothesis.tokens != pilot.best.tokens[:length]:
-        return None
-    return pilot.known[length]
+    scores: Sums,
+    found: _Candidates,
+    places: Sequence[tuple[int, int]],
+    known: Prefixes | None,
+    until: int,
+) -> IntArray:
+    """Of the candidates those in these places; returns the rows of the hypotheses that go on."""
+    chosen = []
+    for row, column in places:
+        one, score = beam.going[row], float(found.scores[row, column])
+        said = (*one.said, float(found.said[row, column]))
+        if column:
+            chosen.append(Hypothesis((*one.tokens, int(found.tokens[row, column - 1])), said, score))
+        else:
+            beam.ended.append(Hypothesis(one.tokens, said, score, ended=True))
+    rows = np.array([row for row, column in places if column], np.int64)
+    columns = np.array([column - 1 for _, column in places if column], np.int64)
+    tokens, totals = found.tokens[rows, columns], found.totals[rows, columns]
+    beam.going, beam.prefixes = chosen, longer(scores, beam.prefixes, rows, tokens, totals, known, until)
+    beam.sums |= {each.tokens: beam.prefixes.row(at) for at, each in enumerate(chosen)}
+    return rows
 
 
 def _foreseen(frames: int, options: HybridOptions, pilot: Found | None) -> int | None:
     """How many tokens the text should have at most, by the pilot's pace; None: nobody knows."""
-    if pilot is None or not options.cap or not pilot.frames:
+    if pilot is None or not options.cap or not pilot.best.ended:
         return None
     return math.ceil(len(pilot.best.tokens) * frames / pilot.frames) + options.spare
 

@@ -41,6 +41,7 @@ def detect_language(model: WhisperModel, encoded: Encoded) -> DetectedLanguage:
     request = DecodeRequest(tokens=np.array([[tokenizer.sot]], dtype=np.int64), logits_at=(0,), need="logits")
     logits = required(model.decoder(encoded).run(request).logits, "logits")[0, 0]
     codes = list(tokenizer.language_tokens)
+    # Among the languages alone: other tokens that might come here say nothing about which one is spoken.
     shares = np.exp(log_softmax(logits[[tokenizer.language_tokens[code] for code in codes]]))
     probabilities = dict(zip(codes, shares.tolist(), strict=True))
     likeliest = max(probabilities, key=probabilities.__getitem__)

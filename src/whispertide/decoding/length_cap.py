@@ -7,14 +7,9 @@ has come so far ends with the first hypothesis that does. Source: pilot inferenc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from whispertide.decoding.accept import Accept
-from whispertide.decoding.draft import Draft
-from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.rules import Rules
-from whispertide.decoding.search import Guard
-from whispertide.decoding.token_search import TokenSearch
+from whispertide.decoding.end import End
 
 ALLOWANCE = 5  # tokens that a text may be longer than expected
 
@@ -24,27 +19,12 @@ def expected_length(tokens: int, heard: int, whole: int, allowance: int = ALLOWA
     return round(tokens * whole / heard) + allowance
 
 
-class CappedSearch(TokenSearch):
-    """From `cap` tokens on it ends as soon as any hypothesis has ended; None: it ends when enough have."""
+@dataclass(frozen=True, slots=True)
+class Capped(End):
+    """From `cap` tokens on a search ends as soon as any text has ended."""
 
-    def __init__(
-        self,
-        prompt: Prompt,
-        rules: Rules,
-        accept: Accept,
-        *,
-        cap: int | None = None,
-        draft: Draft | None = None,
-        length_penalty: float | None = None,
-        guards: Sequence[Guard] = (),
-    ) -> None:
-        super().__init__(prompt, rules, accept, draft=draft, length_penalty=length_penalty, guards=guards)
-        self._cap = cap
+    cap: int
 
-    def _is_over(self) -> bool:
-        if super()._is_over():
-            return True
-        if self._cap is None or not self._finished or len(self._live[0].tokens) < self._cap:
-            return False
-        self._live = []  # what has not ended is no candidate
-        return True
+    def is_enough(self, length: int) -> bool:
+        """Whether the others are as long as was expected."""
+        return length >= self.cap

@@ -24,7 +24,7 @@ from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word
 
 if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
+    from whispertide.model.engine import Encoded, Piece
     from whispertide.model.whisper import WhisperModel
 
 Stage = Literal["encode", "decode", "align"]
@@ -32,20 +32,24 @@ Stage = Literal["encode", "decode", "align"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one stage of one window took: wall seconds, and the encoder frames with padding or the decoder's steps.
-
-    `past` are the frames of a stream that were encoded before these; None: a window by itself.
-    """
+    """What one stage of one window took: wall seconds, and the `pieces` that were encoded or the decoder's steps."""
 
     stage: Stage
     seconds: float
-    frames: int = 0
+    pieces: Sequence[Piece] = ()
     steps: Steps = NO_STEPS
-    past: int | None = None
+
+    @property
+    def frames(self) -> int:
+        """Encoder frames, with padding."""
+        return sum(frames for frames, _ in self.pieces)
 
 
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
 MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
+# Between these a text that closes before its window ends, where the recording goes on, may have left out the sentence
+# that the window cuts. After longer rests Whisper is believed: nobody speaks there.
+CUT_SENTENCE = range(SAMPLE_RATE, 10 * SAMPLE_RATE)
 HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 
 
@@ -135,6 +139,7 @@ class Transcription:
             duration=count * HOP_LENGTH,
         )
         self.costs.append(Cost("decode", time.perf_counter() - began, steps=result.steps))
+        # Its tokens do not become context either: the model itself does not believe in them.
         if is_silence(result, self.options):
             self.seek += count
             return []
@@ -143,13 +148,13 @@ class Transcription:
         spoken = self._spoken(encoded, result, count, hushed=hushed)
         steps = Steps.run(1) if hushed or self.options.word_timestamps else NO_STEPS
         self.costs.append(Cost("align", time.perf_counter() - began, steps=steps))
-        self.seek = self._next_seek(result, spoken)
+        self.seek = self._next_seek(result, spoken, count)
         return self._written(result, spoken)
 
     def _encode(self, mel: FloatArray) -> Encoded:
         began = time.perf_counter()
         encoded = self.frame(self.model, mel)
-        self.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
+        self.costs.append(Cost("encode", time.perf_counter() - began, encoded.computed))
         return encoded
 
     def _spoken(self, encoded: Encoded, result: WindowResult, count: int, *, hushed: bool) -> list[SpokenSegment]:
@@ -172,13 +177,15 @@ class Transcription:
             last_speech=self.last_speech,
         )
 
-    def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> int:
-        """After the last closed segment; more exactly after its last word, where words are known.
+    def _next_seek(self, result: WindowResult, spoken: Sequence[SpokenSegment], count: int) -> int:
+        """After the last closed segment of the window of `count` frames; more exactly after its last word, where words
+        are known.
 
-        Unlike the original, a window without words is done with, and two windows in a row may not both advance by less
-        than a second: on silence or noise a model can place its one word at the very start, window after window.
+        Unlike the original, what may be a sentence that the window cuts is heard again whole, a window without words is
+        done with, and two windows in a row may not both advance by less than a second: on silence or noise a model can
+        place its one word at the very start, window after window.
         """
-        seek = self.seek + result.segmentation.consumed // HOP_LENGTH
+        seek = self.seek + self._dealt_with(result, count) // HOP_LENGTH
         words = [word for segment in spoken for word in segment.words]
         if words:
             self.last_speech = words[-1].end
@@ -190,7 +197,19 @@ class Transcription:
         if creeps and self.crept:
             seek = self.seek + SHORT_STEP
         self.crept = creeps
+        # Whatever the times say, the loop has to end.
         return max(seek, self.seek + 1)
+
+    def _dealt_with(self, result: WindowResult, count: int) -> int:
+        """Samples of the window that need not be heard again. The original takes a single timestamp at the end to say
+        that no speech follows. Checkpoints say it of cut sentences, too, and those would be lost.
+        """
+        segmentation = result.segmentation
+        goes_on = self.seek + count < self.end
+        if segmentation.ends_in_speech or not segmentation.segments or not goes_on:
+            return segmentation.consumed
+        closed = segmentation.segments[-1].end
+        return closed if count * HOP_LENGTH - closed in CUT_SENTENCE else segmentation.consumed
 
     def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> list[OfflineSegment]:
         """Number the segments that last and say something, and remember them as context."""
@@ -216,6 +235,7 @@ class Transcription:
                 )
             )
             self.segments += 1
+        # What is said after this is context again (openai/whisper, `prompt_reset_since`).
         if not self._conditions or result.temperature > HOT:
             self.context_from = len(self.context)
         return written

@@ -41,6 +41,7 @@ def build_prompt(
     Of the `previous` text only the last `n_text_ctx // 2 - 1` tokens are kept. Raises `OptionError` when the forced
     `prefix` leaves no room in the text context.
     """
+    # Whisper's own bound: half of the text context is for what was said before, one place of that for `sot_prev`.
     kept = tuple(previous)[-(n_text_ctx // 2 - 1) :]
     head = (tokenizer.sot_prev, *kept) if kept else ()
     tokens = (*head, *tokenizer.sot_sequence(language, options.task, options.timestamps), *prefix)

@@ -105,7 +105,7 @@ class CellWeights:
         return cls(tokens, **learned, content_hash=found.content_hash, report=found.report)
 
     @classmethod
-    def beside(cls, checkpoint: Checkpoint) -> Self:
+    def of_checkpoint(cls, checkpoint: Checkpoint) -> Self:
         """The one next to the checkpoint. Raises as `load` does."""
         path = attachments.find(checkpoint, KIND, instead="source=ngram or search=greedy")
         return cls.load(path, checkpoint)
@@ -121,7 +121,7 @@ class Cell:
     @classmethod
     def of(cls, checkpoint: Checkpoint, weights: CellWeights | None = None) -> Self:
         """That of a checkpoint; without `weights` the one next to it. Raises as `CellWeights.load` does."""
-        weights = weights or CellWeights.beside(checkpoint)
+        weights = weights or CellWeights.of_checkpoint(checkpoint)
         return cls(weights, np.asarray(checkpoint.tensors.get(EMBEDDING)[weights.tokens], np.float32))
 
     @cached_property
@@ -189,6 +189,7 @@ class Recurrent:
         for _ in range(self.length):
             states = cell.step(states, rows)
             scores = (totals[:, None] + cell.logprobs(states)).ravel()
+            # All tokens that it does not know are one class, and that cannot be fed.
             scores[unknown :: unknown + 1] = -np.inf
             likely = np.argpartition(-scores, min(self.width, len(scores) - 1))[: self.width]
             likely = likely[np.argsort(-scores[likely], kind="stable")]

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from whispertide.decoding.ctc_prefix import Sums, empty, extend
+from whispertide.decoding.ctc_prefix import Sums, empty, longer_totals
 from whispertide.decoding.hybrid import END, Found, HybridOptions, S, Scorer
 from whispertide.types import IntArray
 
@@ -25,17 +25,16 @@ def with_best_first(found: Found, scores: Sums, scorer: Scorer[S], firsts: IntAr
     best = found.best
     if not best.tokens or best.tokens[0] not in firsts:
         return found
-    alone, _ = scorer.read(np.array([[END]]))
-    likely = firsts[np.argsort(-alone[0, 0, firsts], kind="stable")[:_LIKELY]]
+    likely = firsts[np.argsort(-found.first[firsts], kind="stable")[:_LIKELY]]
     chosen = np.unique([*likely, best.tokens[0]])
     texts = np.array([(END, first, *best.tokens[1:]) for first in chosen])
     read, _ = scorer.read(texts)
     follow = np.concatenate([texts[:, 1:], np.full((len(texts), 1), END)], axis=1)
     said = np.take_along_axis(read, follow[..., None], axis=2)[..., 0].astype(np.float64)
-    begun = extend(scores, empty(scores), chosen).totals
-    totals = options.attention * said.sum(axis=1) + (1 - options.attention) * begun
+    begun = longer_totals(scores, empty(scores), chosen[None])[0]
+    totals = options.weighed(said.sum(axis=1), begun)
     at, own = int(totals.argmax()), int(np.flatnonzero(chosen == best.tokens[0])[0])
-    counted = replace(found, runs=found.runs + 2, rows=found.rows + 1 + len(texts))
+    counted = replace(found, runs=found.runs + 1, rows=found.rows + len(texts))
     if at == own:
         return counted
     better = replace(
@@ -44,4 +43,4 @@ def with_best_first(found: Found, scores: Sums, scorer: Scorer[S], firsts: IntAr
         said=tuple(said[at].tolist()),
         score=best.score + float(totals[at] - totals[own]),
     )
-    return replace(counted, best=better, known=found.known[:1])
+    return replace(counted, best=better, sums=())

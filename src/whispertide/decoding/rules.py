@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Range = tuple[int, int]  # half-open range of token ids
 
+MAX_INITIAL_TIMESTAMP_S = 1.0  # openai/whisper, `DecodingOptions.max_initial_timestamp`
 NON_SPEECH = -1  # in a list of suppressed tokens: "and everything that nobody says", as in openai/whisper
 _CACHED_VECTORS = 16  # one per distinct state; a beam needs a handful at a time
 
@@ -52,6 +53,8 @@ def pairing(sampled: Sequence[int], vocabulary: Vocabulary) -> tuple[Range, ...]
     """Timestamps come in pairs (end of one segment, start of the next), except right before the end of the text."""
     if not sampled or not vocabulary.is_timestamp(sampled[-1]):
         return ()
+    # After the timestamp that opens a segment text must follow, or the end; the first of all opens one, and so does the
+    # second of two in a row. After one that closes a segment only another timestamp may follow, or the end.
     opened = len(sampled) < 2 or vocabulary.is_timestamp(sampled[-2])
     return ((vocabulary.timestamp_begin, vocabulary.size),) if opened else ((0, vocabulary.eot),)
 
@@ -61,6 +64,7 @@ def monotone(sampled: Sequence[int], vocabulary: Vocabulary) -> tuple[Range, ...
     last = next((token for token in reversed(sampled) if vocabulary.is_timestamp(token)), None)
     if last is None:
         return ()
+    # The next segment may begin at the very time at which the last one ended.
     just_closed = sampled[-1] == last and len(sampled) >= 2 and not vocabulary.is_timestamp(sampled[-2])
     first_allowed = last if just_closed else last + 1
     return ((vocabulary.timestamp_begin, first_allowed),)
@@ -84,9 +88,11 @@ def timestamp_outweighs_text(logits: FloatArray, timestamp_begin: int) -> npt.ND
     text = logits[:, :timestamp_begin].max(axis=-1)
     times = logits[:, timestamp_begin:]
     peak = times.max(axis=-1)
+    # Where all timestamps are forbidden the peak is -inf, and taking it away from itself would give nan.
     safe = np.where(np.isfinite(peak), peak, 0)
     with np.errstate(divide="ignore"):
         mass = safe + np.log(np.exp(times - safe[:, None]).sum(axis=-1))
+    # Logits will do: as log-probabilities both sides would be smaller by the same number.
     return np.asarray(mass > text)
 
 
@@ -122,6 +128,7 @@ class Rules:
         self._base = np.zeros(vocabulary.size, dtype=np.float32)
         self._base[list(suppressed)] = -np.inf
         if timestamps:
+            # It belongs into the prompt; sampled, it would say that no timestamps follow (so in openai/whisper).
             self._base[vocabulary.no_timestamps] = -np.inf
         self._vectors: dict[tuple[Range, ...], FloatArray] = {(): self._base}
 
@@ -187,6 +194,7 @@ def suppressed_tokens(
     if NON_SPEECH in chosen:
         ids.update(tokenizer.non_speech_tokens)
     ids.update((tokenizer.transcribe, tokenizer.translate, tokenizer.sot, tokenizer.sot_prev, tokenizer.sot_lm))
+    # How likely it is after sot tells silence; as a part of the text it would say nothing.
     ids.add(tokenizer.no_speech)
     return tuple(sorted(ids))
 
@@ -194,9 +202,6 @@ def suppressed_tokens(
 def build_rules(model: WhisperModel, options: DecodeOptions) -> Rules:
     """The rules that `options` ask for, with the ids of `model`'s vocabulary."""
     tokenizer = model.tokenizer
-    max_index = None
-    if options.max_initial_timestamp is not None:
-        max_index = round(options.max_initial_timestamp * model.dims.n_audio_ctx / CHUNK_SECONDS)
     return Rules(
         Vocabulary(
             size=model.dims.n_vocab,
@@ -208,8 +213,17 @@ def build_rules(model: WhisperModel, options: DecodeOptions) -> Rules:
         suppressed=suppressed_tokens(tokenizer, options.suppress_tokens, model.generation.suppress_tokens),
         blank=tokenizer.blank_tokens if options.suppress_blank else (),
         timestamps=options.timestamps,
-        max_initial_index=max_index,
+        max_initial_index=_max_initial_index(model, options),
     )
+
+
+def _max_initial_index(model: WhisperModel, options: DecodeOptions) -> int:
+    """The latest timestamp that a text may begin with: the user's, else the checkpoint's, else Whisper's."""
+    given, of_checkpoint = options.max_initial_timestamp, model.generation.max_initial_timestamp_index
+    if given is None and of_checkpoint is not None:
+        return of_checkpoint
+    latest_s = MAX_INITIAL_TIMESTAMP_S if given is None else given
+    return round(latest_s * model.dims.n_audio_ctx / CHUNK_SECONDS)
 
 
 def token_rules(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -230,6 +244,7 @@ def opening_request(prompt: Prompt, draft: Tree = NO_DRAFT, *, hidden: bool = Fa
     """
     tokens = (*prompt.tokens, *draft.tokens)
     positions = range(len(prompt.tokens) - 1, len(tokens))
+    # The no-speech probability is that of sot's own query, before anything is suppressed.
     at = (*positions,) if prompt.sot_index in positions else (prompt.sot_index, *positions)
     return DecodeRequest(
         tokens=np.array([tokens], dtype=np.int64),

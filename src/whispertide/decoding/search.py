@@ -198,6 +198,7 @@ def run_search(search: Search, decoder: DecoderRun) -> SearchResult:
         request = search.next()
         verdict = search.feed(decoder.run(request))
         length = request.tokens.shape[1]
+        # What was fed ahead in vain is in the cache already.
         if verdict.keep is not None and verdict.keep < length:
             decoder.rewind(length - verdict.keep, verdict.path)
         if verdict.stop:

@@ -50,6 +50,7 @@ def split_segments(tokens: Sequence[int], timestamp_begin: int, duration: int) -
         return max(token - timestamp_begin, 0) * FRAME_SAMPLES
 
     if not cuts:
+        # `<|0.00|>` alone opens the one segment and does not tell where it ends: then it lasts as long as the audio.
         last = next((token for token in reversed(tokens) if token >= timestamp_begin), timestamp_begin)
         end = duration if last == timestamp_begin else time_of(last)
         return Segmentation((TimedSegment(0, end, tuple(tokens)),), duration, not single_ending)
@@ -60,5 +61,7 @@ def split_segments(tokens: Sequence[int], timestamp_begin: int, duration: int) -
         TimedSegment(start, max(start, time_of(piece[-1])), piece)
         for piece, start in ((piece, time_of(piece[0])) for piece in pieces)
     )
+    # A single timestamp at the end: nothing is said after it, so the whole window is dealt with. Else the last text has
+    # no end in this window and is dropped; the next window begins where the last whole segment ended.
     consumed = duration if single_ending else time_of(tokens[bounds[-1] - 1])
     return Segmentation(segments, consumed, not single_ending)

@@ -95,6 +95,7 @@ class StableSearch(TokenSearch):
         self._steps += Steps.run(len(self._earlier))
         again = [self._following(output, place, self._earlier).logprobs() for place in range(self._last)]
         held = [self._stable(row, again) for row in range(len(self._earlier))]
+        # The rows of one run are of one length. The best hypothesis says which; others are cut to it or dropped.
         stable = held[0]
         self.unwound = self._last - stable
         cut = {row: self._cut(row, stable, again) for row in range(len(held)) if held[row] >= stable}
@@ -128,6 +129,7 @@ class StableSearch(TokenSearch):
         for place, logprobs in enumerate(again):
             token, before = earlier.tokens[first + place], earlier.logprobs[first + place]
             is_best = token in best(logprobs[row : row + 1], self._accept.rows)[0]
+            # Log-probabilities; the published code compares logits, which are not normalised.
             has_not_fallen = logprobs[row, token] >= before
             holds = {"either": is_best or has_not_fallen, "both": is_best and has_not_fallen, "best": is_best}
             if not holds[self._rule]:

@@ -160,6 +160,7 @@ class TokenSearch:
             self._extend(following, None if output.attention is None else output.attention[:, :, queries])
             self._hidden = None if output.hidden is None else output.hidden[0, query]
             is_over = self._is_over()
+            # What was fed ahead counts as far as it is what the search itself has found.
             child = None if is_over or not self._narrow else self._ahead.child(place, self._live[0].tokens[-1])
             if child is None:
                 return _verdict(is_over, before + 1, path)
@@ -187,6 +188,7 @@ class TokenSearch:
         if attention is not None:
             seen = [(*pieces, attention[:, row]) for row, pieces in enumerate(seen)]
         width, choices = self._choices(following)
+        # With patience more hypotheses may finish than there are rows, but no more than are enough.
         room = self._accept.enough - len(self._finished)
         live: list[Hypothesis] = []
         ended: list[Hypothesized] = []
@@ -202,6 +204,7 @@ class TokenSearch:
         self._finished += ended[:room]
         if self._draft is None or was_narrow or self._accept.independent or not live:
             return  # what has just been left is not looked for at once
+        # Back in the text that was expected: one hypothesis is enough again.
         if self._draft.find(live[0].tokens):
             self._narrow = True
             self._live = live[:1]
@@ -239,6 +242,7 @@ class TokenSearch:
     def _is_over(self) -> bool:
         if len(self._finished) >= self._accept.enough or not self._live:
             return True
+        # Of a beam the guards watch the hypothesis that leads; each sample stands for itself.
         watched = self._live if self._accept.independent else self._live[:1]
         for hypothesis in tuple(watched):
             keep = truncation(self._guards, hypothesis.tokens, hypothesis.seen)
@@ -249,7 +253,14 @@ class TokenSearch:
                 self._live = []
                 break
             self._live = [other for other in self._live if other is not hypothesis]
-        return not self._live or self._is_full()
+        return not self._live or self._is_full() or self._is_enough()
+
+    def _is_enough(self) -> bool:
+        """Whether what has ended is enough, though fewer texts have than there are rows; the others go."""
+        if self._end is None or not self._finished or not self._end.is_enough(len(self._live[0].tokens)):
+            return False
+        self._live = []
+        return True
 
     def _is_full(self) -> bool:
         """Whether the live hypotheses, which are all of one length, are as long as may be."""
@@ -271,6 +282,7 @@ def build_search(
     """
     accept: Accept
     if temperature > 0:
+        # Seeded anew for each attempt: a text depends on the audio and the seed, not on what was decoded before it.
         rng = np.random.default_rng([options.seed, round(temperature * 1000)])
         accept = Sampling(temperature, options.best_of, rng)
     else:

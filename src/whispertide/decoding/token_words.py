@@ -1,4 +1,4 @@
-"""Words of a decode with times taken from the attention that decoding itself left behind: no further decoder run.
+"""Words of a decode with times taken from the attention of decoding itself: no further decoder run.
 
 Row k of the attention is that of the query that predicted token k. Two ways to read it: "dtw" warps the rows onto the
 frames as `decoding.alignment` does; "attended" takes each token's strongest frame (SimulStreaming). Knows nothing of
@@ -79,6 +79,7 @@ class Sampled:
 def whole_characters(tokenizer: Tokenizer, tokens: Sequence[int]) -> int:
     """How many of `tokens` may be shown: not the last ones if they are the beginning of a character."""
     count = len(tokens)
+    # A character may be several tokens long; its first ones decode to U+FFFD until the last is there.
     while count and tokenizer.decode(tokens[:count]).endswith(REPLACEMENT):
         count -= 1
     return count
@@ -118,6 +119,7 @@ def read_words(
     done = 0
     for timing in merged:
         spoken = [n for n, token in enumerate(timing.tokens) if any(map(speaks, tokenizer.decode([token])))]
+        # Nothing is heard of punctuation, and its attention may be anywhere: the last token that speaks counts.
         last = done + (spoken or [0])[-1]
         one = _absolute(timing, window, int(strongest[last]))
         least = float(probabilities[done : done + len(timing.tokens)].min())
@@ -147,6 +149,7 @@ def _attended(
     done = least = 0
     for text, tokens in zip(words, word_tokens, strict=True):
         stop = done + len(tokens)
+        # Each token's strongest frame is found by itself, so they need not rise as those of a warped path do.
         start = max(int(frames[done]), least)
         end = max(int(frames[stop - 1]) + 1, start)
         timings.append(

@@ -23,7 +23,7 @@ from whispertide.types import FloatArray
 KIND = Kind("a word-truncation detector", "truncation.npz", "whispertide train truncation {model}")
 NEARLY_ONE = 0.999  # the sum fires a little early, so that rounding does not matter
 END_FRAMES = 2  # a firing in the last frames but one counts as at the end
-_PASSES = 10
+_PASSES = 10  # as in the published code
 
 
 def rescaled(weights: FloatArray) -> npt.NDArray[np.float64]:
@@ -36,6 +36,7 @@ def rescaled(weights: FloatArray) -> npt.NDArray[np.float64]:
     scaled *= round(total) / max(total, 1e-9)
     for _ in range(_PASSES):
         for place in np.flatnonzero(scaled > NEARLY_ONE):
+            # An earlier place of this pass may have brought it down by now.
             if scaled[place] >= NEARLY_ONE:
                 present = scaled != 0
                 scaled = 0.5 * scaled + 0.5 * scaled.sum() / present.sum() * present
@@ -101,7 +102,7 @@ class TruncationDetector:
         return cls(weight, float(found.arrays["bias"]), found.content_hash, found.report)
 
     @classmethod
-    def beside(cls, checkpoint: Checkpoint) -> Self:
+    def of_checkpoint(cls, checkpoint: Checkpoint) -> Self:
         """The one next to the checkpoint. Raises as `load` does."""
         path = attachments.find(checkpoint, KIND, instead="truncate=last-word")
         return cls.load(path, width=checkpoint.dims.n_audio_state, content_hash=checkpoint.content_hash)

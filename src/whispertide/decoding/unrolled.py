@@ -67,6 +67,7 @@ class ComputedAhead:
         self._eot = rules.vocabulary.eot
         self._prompt = prompt  # tokens
         self._without_end = without_end
+        # What is forbidden at first, and afterwards: without timestamps nothing that is said changes it.
         self._suppress = np.stack([rules.suppression([()]), rules.suppression([(0,)])])
         self._end_may_come_first = bool(np.isfinite(self._suppress[0, self._eot]))
         if without_end:

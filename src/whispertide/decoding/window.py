@@ -92,6 +92,7 @@ def decode_window(
         nonlocal steps
         is_followed = reference is not None and not (reference.block and temperature > 0)
         draft: Draft | None = reference.draft(tokenizer, rules) if reference is not None and is_followed else None
+        # Verified drafts keep greedy search's text; among samples or in a beam there is no one text to verify by.
         if drafter is not None and temperature == 0 and options.beam == 1:
             draft = in_turn(draft, drafter.draft(prompt))
         search = build_search(prompt, rules, options, temperature=temperature, draft=draft, guards=guards)

@@ -121,7 +121,8 @@ def _context(layers: _Layers) -> None:
         normed = layers.norm(frames, f"{name}.attention.norm")
         parts = [layers.heads(layers.linear(normed, f"{name}.attention.{part}")) for part in ("query", "key", "value")]
         frames = graph.node("Add", frames, layers.attend(parts[0], parts[1], parts[2], f"{name}.attention"))
-        frames = layers.feed_forward(frames, f"{name}.feed_forward")
+        if dims.after_attention:
+            frames = layers.feed_forward(frames, f"{name}.feed_forward")
     frames = layers.norm(frames, "encoder.norm")
     scores = graph.node("LogSoftmax", layers.linear(frames, "ctc"), axis=-1)
     graph.float_output(scores, "ctc", [1, "frames", dims.n_vocab + 1])

@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.cache import cache_dir
-from whispertide.errors import DiskSpaceError, GraphError
+from whispertide.errors import CheckpointError, DiskSpaceError, GraphError
 from whispertide.graphs.contract import GraphKind
 from whispertide.options import Precision
 
@@ -43,11 +43,14 @@ class GraphFiles:
         return (self.folder or cache_dir() / "graphs") / name / kind.file
 
     def build(self, *kinds: GraphKind, announce: Callable[[str], None] | None = None) -> None:
-        """Build those that are not there yet, after telling `announce`; raises as `[]` does."""
+        """Build those that are not there yet, after telling `announce`. Raises as `[]` does.
+
+        Where the checkpoint is damaged (`CheckpointError`), none of them is kept.
+        """
         missing = [kind for kind in kinds if not self.path(kind).is_file()]
         if missing and announce:
             announce(f"building the {self.precision} graphs of {self.checkpoint.name} (once)")
-        for kind in missing:
+        for number, kind in enumerate(missing):
             path = self.path(kind)
             folder = path.parent
             try:
@@ -55,6 +58,10 @@ class GraphFiles:
                 with FileLock(f"{folder}.lock"):
                     if not path.is_file():
                         self._build_whole(kind, folder)
+            except CheckpointError:  # a damaged one: nothing of it is kept
+                for built in missing[:number]:
+                    shutil.rmtree(self.path(built).parent, ignore_errors=True)
+                raise
             except OSError as error:
                 raise _storage_error(error, folder) from error
 

@@ -272,19 +272,28 @@ def measure(
     until: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Tried]:
-    """Hear the windows in every framing; `executors` begin with that of the padding. `until` ends it early.
+    """Hear the windows in every framing; `executors` begin with that of the padding.
 
-    A first window that does not count opens the graphs.
+    `until` is asked before every hearing, and ends it early; a window that was not heard in all of them does not count.
+    Nor does a first one, which opens the graphs.
     """
     options = options or DecodeOptions()
     tried = [Tried(framing) for framing in executors]
-    for executor in executors.values():
-        if windows:
-            hear(executor, windows[0], options)
+
+    def heard(window: Window) -> list[Text] | None:
+        texts = []
+        for executor in executors.values():
+            if until():
+                return None
+            texts.append(hear(executor, window, options))
+        return texts
+
+    if not windows or heard(windows[0]) is None:
+        return tried
     for number, window in enumerate(windows):
-        if until():
+        texts = heard(window)
+        if texts is None:
             break
-        texts = [hear(executor, window, options) for executor in executors.values()]
         for each, text in zip(tried, texts, strict=True):
             each.add(window, texts[0], text)
         if progress:

@@ -10,20 +10,23 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whispertide.features import log_mel
-from whispertide.options import DecodeOptions
+from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.streaming.recipes import usual_window_s
+from whispertide.streaming.short_windows import COMFORTABLE, TOKENS_PER_S, Costs, choose_framing
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.checkpoint import ModelDims
     from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
+    from whispertide.streaming.calibration import Calibration
     from whispertide.streaming.recipe import Recipe
 
 # --- speed -----------------------------------------------------------------------------------------------------------
@@ -53,6 +56,11 @@ class Speed:
     step_5: float
     block_50: float
     spread: float
+
+    @property
+    def costs(self) -> Costs:
+        """What the choice of a framing goes by."""
+        return Costs(self.encode_30s, self.step_1)
 
 
 def measure_speed(model: "WhisperModel") -> Speed:
@@ -103,10 +111,6 @@ def _feed(model: "WhisperModel", encoded: "Encoded", *, rows: int, length: int) 
 
 # --- what can run live -----------------------------------------------------------------------------------------------
 
-COMFORTABLE = (
-    0.8  # share of the step that a round may take; the rest is for the voice gate, the screen, everything else
-)
-TOKENS_PER_S = 4.0  # of fluent speech, time marks included
 RULE = (
     f"A round = encode its window + one decoder step per token ({TOKENS_PER_S:g} tokens per second of the longest "
     f"window, at the recipe's beam) + one block pass for word times. It runs live if a round takes at most "
@@ -168,46 +172,73 @@ class Shape:
         return self.decoder_layers * 14.0 * self.width**2 + self.vocab * self.width
 
 
-def estimate_live(
-    speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"], *, knows_short: bool = True
-) -> list[LiveEstimate]:
-    """For every recipe: the measured model, then the published ones, which know no short windows.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the measured checkpoint: whether it says that it knows short windows, and what `whispertide
+    tune` found with an engine of these options.
+    """
 
-    `knows_short`: whether the measured one does.
+    short: bool = True
+    tuned: "Calibration | None" = None
+    options: EngineOptions = field(default_factory=EngineOptions)
+
+
+NOTHING = Known(short=False)
+
+
+def estimate_live(
+    speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"], known: Known = NOTHING
+) -> list[LiveEstimate]:
+    """For every recipe, as the checkpoint gets it: the measured model, of which something may be `known`, then the
+    published ones, of which nothing is.
     """
     own = Shape.of(dims)
     shapes = {speed.model: own, **{name: Shape(*sizes) for name, sizes in _SHAPES.items() if name != speed.model}}
-    estimates = []
-    for recipe in recipes.values():
-        for name, shape in shapes.items():
-            measured = name == speed.model
-            seconds = _round_seconds(speed, own, shape, recipe, knows_short=measured and knows_short)
-            estimates.append(
-                LiveEstimate(
-                    name, recipe.name, seconds, seconds / recipe.schedule.step_s, seconds / COMFORTABLE, measured
-                )
-            )
-    return estimates
+    return [
+        _estimate(name, _Machine(speed, own, shape), recipe, known if name == speed.model else NOTHING)
+        for recipe in recipes.values()
+        for name, shape in shapes.items()
+    ]
 
 
-def _round_seconds(speed: Speed, own: Shape, shape: Shape, recipe: "Recipe", *, knows_short: bool) -> float:
-    from whispertide.streaming.recipes import usual_window_s
-    from whispertide.streaming.short_windows import choose_framing
+def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: Known) -> LiveEstimate:
+    framed = choose_framing(recipe, known.short, lambda: machine.costs, known.tuned, known.options).recipe
+    seconds = machine.round_s(framed)
+    load, shortest_s = seconds / framed.schedule.step_s, seconds / COMFORTABLE
+    return LiveEstimate(name, recipe.name, seconds, load, shortest_s, measured=name == machine.speed.model)
 
-    frames = SAMPLE_RATE // FRAME_SAMPLES
 
-    def encode_s(padded_s: float) -> float:
-        measured_s, base = (speed.encode_30s, 30.0) if padded_s > 12 else (speed.encode_5s, 5.0)
-        return measured_s * shape.encoder_flops(int(padded_s * frames)) / own.encoder_flops(int(base * frames))
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What a model of some shape takes, by what one of the shape `own` was measured to take."""
 
-    recipe = choose_framing(recipe, knows_short, lambda: encode_s(30.0)).recipe
-    window_s = usual_window_s(recipe)
-    padded_s = recipe.framing.length_s(min(window_s, 30.0))
-    reading = shape.decoder_weights() / own.decoder_weights()
-    rows = recipe.search.hypotheses
-    step = speed.step_1 + (speed.step_5 - speed.step_1) * (rows - 1) / (_BEAM - 1)
-    tokens = TOKENS_PER_S * window_s
-    return encode_s(padded_s) + reading * (tokens * step + tokens / _BLOCK * speed.block_50)
+    speed: Speed
+    own: Shape
+    shape: Shape
+
+    @property
+    def reading(self) -> float:
+        """By how much a decoder step reads more."""
+        return self.shape.decoder_weights() / self.own.decoder_weights()
+
+    @property
+    def costs(self) -> Costs:
+        return Costs(self.encode_s(30.0), self.reading * self.speed.step_1)
+
+    def encode_s(self, padded_s: float) -> float:
+        frames = SAMPLE_RATE // FRAME_SAMPLES
+        measured_s, base = (self.speed.encode_30s, 30.0) if padded_s > 12 else (self.speed.encode_5s, 5.0)
+        return (
+            measured_s * self.shape.encoder_flops(int(padded_s * frames)) / self.own.encoder_flops(int(base * frames))
+        )
+
+    def round_s(self, recipe: "Recipe") -> float:
+        window_s = usual_window_s(recipe)
+        rows = recipe.search.hypotheses
+        step = self.speed.step_1 + (self.speed.step_5 - self.speed.step_1) * (rows - 1) / (_BEAM - 1)
+        tokens = TOKENS_PER_S * window_s
+        decode_s = self.reading * (tokens * step + tokens / _BLOCK * self.speed.block_50)
+        return self.encode_s(recipe.framing.length_s(min(window_s, 30.0))) + decode_s
 
 
 # --- parity ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from whispertide.model.installed import is_accelerated
 from whispertide.model.providers import choose_provider, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
-from whispertide.streaming.allocation import Allocation, Measured, Place
+from whispertide.streaming.allocation import Allocation, Measured, Placement
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.recipes import make_gate
@@ -82,7 +82,7 @@ def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
     provider, threads = choose_provider(model.options.provider), thread_count(model.options)
     overlaps = recipe.policy.overlaps
     if provider == "cpu":
-        places = [Place("cpu", count) for count in range(1, threads + 1)]
+        places = [Placement("cpu", count) for count in range(1, threads + 1)]
         shares = EXCHANGES if recipe.search.reuse is not None else (0.0,)
         pairs = [
             (one, other, share)
@@ -92,14 +92,14 @@ def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
             if one.threads + other.threads <= threads
         ]
         if is_accelerated("torch"):
-            there = Place("torch", 1, "fp16")
+            there = Placement("torch", 1, "fp16")
             pairs += [(there, place, 0.0) for place in places]
             places.append(there)
         return [*map(Allocation, places), *(Allocation(*pair) for pair in pairs if overlaps)]
-    there = Place(model.options.provider, threads)
+    there = Placement(model.options.provider, threads)
     decoders = [there]
     if model.options.precision != "fp16":  # which the processor cannot compute
-        decoders += [Place("cpu", count) for count in range(1, threads + 1)]
+        decoders += [Placement("cpu", count) for count in range(1, threads + 1)]
     return [Allocation(there), *(Allocation(there, place) for place in decoders if overlaps)]
 
 

@@ -5,10 +5,11 @@
         used where it predicts parts of the audio that it was not fitted to better than the shipped one
     (c) threads, and the step that rounds leave room for
 
-The short form looks at as many windows as fit into some seconds, and leaves threads and step. Returns values; keeping
+The short form hears as many windows as fit into 20 s, and leaves threads and step. Returns values; keeping
 them is `streaming.calibration`'s business, printing the command line's.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,31 +18,54 @@ from typing import TYPE_CHECKING, Any
 from whispertide.errors import OptionError
 from whispertide.lab import bearing
 from whispertide.lab.bearing import Tried, Window
-from whispertide.lab.doctor import BUSY, COMFORTABLE
+from whispertide.lab.doctor import BUSY
 from whispertide.lab.training.steadiness import as_busy, fit_rule, held_out, record_stream, reliability
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.streaming.calibration import Calibration, Pace, machine_of
 from whispertide.streaming.framing import Framing, Pad30
 from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.short_windows import COMFORTABLE
 from whispertide.streaming.steadiness import shipped_rule
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
-SHORT_S = 15.0  # the short form begins no further window after this
+SHORT_S, RESERVE_S = 20.0, 1.0  # what the short form takes at most; what is left of it for all but hearing
 MOST_WINDOWS, FEW_WORDS, MANY_WORDS = 160, 8, 24
 STEPS_S = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
 _PART_S = 10.0  # of audio; rules are tried on parts that they were not fitted to
 _MOST_PARTS, _FEWEST_PARTS = 60, 6
 _FEWEST_WORDS = 600  # that rounds heard; the same word counts in each round that hears it
 _BETTER = 0.95  # of the shipped rule's error
+SINGLE_WORD_S = 2.5  # of audio: a second before the word, some 1.2 s of it, and what the voice gate leaves after it
 _USUAL_S = 5.0  # of tide's windows
 _ROUNDS = 5  # that are timed with each number of threads
 _WORTH = 0.9  # of the time that more threads have to save
 
 Advance = Callable[[str, int, int], None]
+
+
+@dataclass(slots=True)
+class Budget:
+    """Seconds from now on. Asked before each piece of work, it says when the next one might take too long: one like the
+    longest so far. Only a first piece that alone takes longer can exceed it.
+    """
+
+    total_s: float
+    began: float = field(init=False)
+    last: float = field(init=False)
+    longest_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.began = self.last = time.perf_counter()
+
+    def is_spent(self, share: float = 1.0) -> bool:
+        """Whether nothing more is to begin, where so much of it may be used."""
+        now = time.perf_counter()
+        self.longest_s, self.last = max(self.longest_s, now - self.last), now
+        return now - self.began + self.longest_s > share * self.total_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +140,14 @@ class Tuning:
             return f"{self.why}, so tide keeps the careful framing with {self.model}; more audio may tell"
         return f"tide uses {self.chosen.label} with {self.model} from now on"
 
-    def calibration(self) -> Calibration:
-        """What is kept of it."""
+    def calibration(self, before: Calibration | None = None) -> Calibration:
+        """What is kept of it, with the rule that was fitted `before` in the same framing, where none was fitted now."""
+        framing = {} if self.chosen is None else changes(self.chosen.framing)
         rule = {"rule": self.refit.rule} if self.refit is not None and self.refit.is_better else {}
+        if self.refit is None and before is not None and before.framing == framing:
+            rule = {name: value for name, value in before.changes.items() if name == "rule"}
         return Calibration(
-            changes={} if self.chosen is None else {**changes(self.chosen.framing), **rule},
+            changes={**framing, **rule},
             why=self.why,
             short=self.short,
             pace={} if self.pace is None else {machine_of(self.options): self.pace},
@@ -141,8 +168,10 @@ class Tuning:
 
 
 def changes(framing: Framing) -> dict[str, Any]:
-    """Of a recipe. What is not padded as in training is guarded: what stops a guard is heard once more, padded."""
-    guard = {} if isinstance(framing, Pad30) else {"shift_guard": True}
+    """Of a recipe. What is not padded as in training is guarded: what stops a guard is heard once more, padded. Single
+    words, which checkpoints bear worst, are heard padded in the end.
+    """
+    guard = {} if isinstance(framing, Pad30) else {"shift_guard": True, "short_s": SINGLE_WORD_S}
     fields = {"zeros_s": framing.zeros_s} if framing.kind == "zeros" else {}  # type: ignore[attr-defined]
     return {"framing": framing.kind, **fields, **guard}
 
@@ -159,20 +188,16 @@ def tune(
 
     Raises what computing raises, and `CheckpointError` where the voice gate's weights are missing.
     """
-    began = time.perf_counter()
-
-    def late(share: float = 1.0) -> bool:
-        return short and time.perf_counter() - began > share * SHORT_S
-
+    budget = Budget(SHORT_S - RESERVE_S if short else math.inf)
     executors = bearing.open_executors(model, bearing.candidates(model, few=short))
     speech = bearing.spread([window for audio in recordings for window in bearing.cut(audio)])[:MOST_WINDOWS]
     padded = next(iter(executors.values()))
-    alone = bearing.single_words(padded, speech, FEW_WORDS if short else MANY_WORDS, lambda: late(0.2))
+    alone = bearing.single_words(padded, speech, FEW_WORDS if short else MANY_WORDS, lambda: budget.is_spent(0.2))
     tried = bearing.measure(
         executors,
         bearing.spread([*speech, *alone]),
         options=options,
-        until=late,
+        until=budget.is_spent,
         progress=lambda done, total: advance("what the checkpoint bears", done, total),
     )
     chosen = bearing.choose(tried)

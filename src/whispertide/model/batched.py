@@ -84,6 +84,7 @@ class Batcher:
         """Run one step; returns when it is done. Raises `GraphError` if its run fails."""
         check_context(member.cache.length, 1, self.decoder.dims)
         wanted = (request.need, request.hidden, request.logits_at, member.heads)
+        # What one run computes must have one shape: as many rows, the same outputs and heads, windows of one length.
         key = (len(request.tokens), *wanted, member.encoded.frames)
         job = _Job(member, request, time.monotonic())
         with self._changed:
@@ -108,6 +109,7 @@ class Batcher:
                 outputs = queue.cohort.run({job.member: job.request for job in jobs})
             for job in jobs:
                 job.output = outputs[job.member]
+        # Also an interrupt: the threads of the other jobs would wait for ever.
         except BaseException as error:
             for job in jobs:
                 job.error = error if isinstance(error, GraphError) else GraphError(f"a step failed: {error}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from whispertide.model.decoder import Decoder, DecoderState, KVCache, Place, Rows, one_below_the_other
+from whispertide.model.decoder import Decoder, DecoderState, KVCache, Rows, SlabRows, one_below_the_other
 from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head
 from whispertide.types import FloatArray
 
@@ -23,11 +23,11 @@ class Member:
     decoder: Decoder
     encoded: Encoded
     heads: tuple[Head, ...]
-    cache: KVCache | Place
+    cache: KVCache | SlabRows
 
     def run_alone(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` in a run of their own."""
-        cache = self.cache.copied() if isinstance(self.cache, Place) else self.cache
+        cache = self.cache.copied() if isinstance(self.cache, SlabRows) else self.cache
         state = DecoderState(self.decoder, self.encoded, self.heads, cache)
         output = state.run(request)
         self.cache = state.cache
@@ -40,6 +40,7 @@ class Cohort:
     def __init__(self, decoder: Decoder, most: int) -> None:
         self._decoder = decoder
         self._most = most
+        # Weak: a search that was given up must not live on because its window has a slot.
         self._members: list[weakref.ref[Member]] = []
         self._cross: list[tuple[FloatArray, FloatArray]] = []
         self._bias: FloatArray = np.zeros((0,), np.float32)
@@ -70,6 +71,7 @@ class Cohort:
             if member is not None and member in wanted:
                 slot += 1
                 continue
+            # The last window fills the gap: a run takes the first so many slots, without holes.
             last = members.pop()
             if slot < len(members):
                 members[slot] = last
@@ -106,6 +108,7 @@ class Cohort:
         count, rows = len(members), len(requests[0].tokens)
         places = self._places(members)
         width = len(places[0].columns)
+        # One column more, for the token that is fed now.
         bias = np.zeros((count, rows, 1, 1, width + 1), np.float32)
         for group, place in enumerate(places):
             bias[group, ..., :width][..., ~place.columns] = self._decoder.masked_value
@@ -123,27 +126,27 @@ class Cohort:
         heads = members[0].heads
         found = self._decoder.run(fed, requests[0], heads)
         for group, (member, place) in enumerate(zip(members, places, strict=True)):
-            member.cache = Place(found.cache, group * rows, rows, np.append(place.columns, True))
+            member.cache = SlabRows(found.cache, group * rows, rows, np.append(place.columns, True))
         return {
             member: found.output(request, heads, member.encoded, group=group)
             for group, (member, request) in enumerate(zip(members, requests, strict=True))
         }
 
-    def _places(self, members: list[Member]) -> list[Place]:
+    def _places(self, members: list[Member]) -> list[SlabRows]:
         """Where each cache lies in the slab they share, or in a new one with each cache flush left."""
         caches = [member.cache for member in members]
-        places = [cache for cache in caches if isinstance(cache, Place)]
+        places = [cache for cache in caches if isinstance(cache, SlabRows)]
         if len(places) == len(caches) and all(place.slab is places[0].slab for place in places):
             return places
         width = max(cache.length for cache in caches)
         slab = KVCache(self._stacked(caches, "keys", width), self._stacked(caches, "values", width), width)
         starts = np.cumsum([0, *(cache.rows for cache in caches)])
         return [
-            Place(slab, int(start), cache.rows, np.arange(width) < cache.length)
+            SlabRows(slab, int(start), cache.rows, np.arange(width) < cache.length)
             for start, cache in zip(starts[:-1], caches, strict=True)
         ]
 
-    def _stacked(self, caches: Sequence[KVCache | Place], which: str, width: int) -> tuple[Any, ...]:
+    def _stacked(self, caches: Sequence[KVCache | SlabRows], which: str, width: int) -> tuple[Any, ...]:
         """All caches one below the other, each from its first column on; one tensor a layer."""
         import onnxruntime
 
@@ -153,11 +156,11 @@ class Cohort:
 
             parts = []
             for cache in caches:
-                whole = cache.slab if isinstance(cache, Place) else cache
+                whole = cache.slab if isinstance(cache, SlabRows) else cache
                 if id(whole) not in arrays:
                     arrays[id(whole)] = getattr(whole, which)[layer].numpy()  # a copy, so one for all that share it
                 array = arrays[id(whole)]
-                parts.append(cache.read(array) if isinstance(cache, Place) else array)
+                parts.append(cache.read(array) if isinstance(cache, SlabRows) else array)
             tensors.append(onnxruntime.OrtValue.ortvalue_from_numpy(one_below_the_other(parts, width)))
         return tuple(tensors)
 
@@ -169,6 +172,6 @@ class Cohort:
         return np.concatenate([np.broadcast_to(mask, (rows, *mask.shape[1:])) for mask in spread])
 
 
-def _parents(request: DecodeRequest, place: Place) -> list[int]:
+def _parents(request: DecodeRequest, place: SlabRows) -> list[int]:
     own = range(len(request.tokens)) if request.parents is None else request.parents
     return [place.start + row for row in own]

@@ -39,6 +39,7 @@ class KVCache:
         heads = dims.n_text_head
         nothing = np.empty((1, heads, 0, dims.n_text_state // heads), np.float32)
         tensors = tuple(onnxruntime.OrtValue.ortvalue_from_numpy(nothing) for _ in range(dims.n_text_layer))
+        # Keys and values may share the arrays, since nothing is ever written to them.
         return cls(tensors, tensors, 0)
 
     @property
@@ -76,7 +77,7 @@ class KVCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SlabRows:
     """Where a search's cache lies: `rows` rows of a larger one, the slab, from `start` on; of its columns those in
     `columns` [columns].
     """
@@ -182,6 +183,7 @@ class Decoder:
         self.graph = graph
         self.dims = dims
         self.masked_value = masked_value(precision)
+        # The graph always adds something to the logits; zeros change nothing.
         self._no_suppression = np.zeros((1, 1, dims.n_vocab), np.float32)
 
     def run(self, rows: Rows, request: DecodeRequest, heads: Sequence[Head]) -> Found:
@@ -221,6 +223,7 @@ class Decoder:
         """[1, 1, length, past + length]: a token attends to what is cached, to those it comes after, and to itself."""
         length = request.tokens.shape[1]
         bias = np.zeros((1, 1, length, past + length), np.float32)
+        # A single token comes after everything in the cache: nothing is hidden from it.
         if length > 1:
             bias[0, 0, :, past:][~request.sees] = self.masked_value
         return bias
@@ -271,6 +274,7 @@ class DecoderState:
         """
         decoder, cache, encoded = self._decoder, self.cache, self._encoded
         count = len(request.tokens)
+        # By depth: tokens of a tree that come after the same one share a position.
         check_context(cache.length, int(request.depths.max()) + 1, decoder.dims)
         rows = Rows(
             tokens=request.tokens,

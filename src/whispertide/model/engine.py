@@ -119,6 +119,9 @@ class EncoderState:
     frames: int
 
 
+Piece = tuple[int, int | None]  # frames that were encoded at once; how many before them they hear too, None: alone
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """One encoded window. The keys and values stay where they were computed; they are never copied here.
@@ -129,7 +132,7 @@ class Encoded:
     valid_frames  those that the decoder may attend to; the rest is masked and cropped from attention
     taps          [frames, width] the output of each encoder layer that was asked for
     state         what the next piece of the stream is encoded with; None where each window stands alone
-    fresh         frames that were computed for it, where others were there already; None: all
+    fresh         what was computed for it, where the rest was there already; None: all, at once
     """
 
     cross_k: tuple[Any, ...]
@@ -138,7 +141,12 @@ class Encoded:
     valid_frames: int
     taps: Mapping[int, FloatArray] = field(default_factory=dict)
     state: EncoderState | None = None
-    fresh: int | None = None
+    fresh: tuple[Piece, ...] | None = None
+
+    @property
+    def computed(self) -> tuple[Piece, ...]:
+        """The pieces that were encoded for it."""
+        return ((self.frames, None),) if self.fresh is None else self.fresh
 
 
 class DecoderRun(Protocol):

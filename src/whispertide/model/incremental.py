@@ -38,6 +38,7 @@ class Growing:
     def appended(self, at: int, new: FloatArray, most: int) -> "Growing":
         """The same up to `at`, then `new`; never longer than `most`."""
         end, length, held = at + new.shape[self.axis], self.room.shape[self.axis], self
+        # Another state has gone on from here already, or the room is full.
         if at != self.used or end > length:
             while length < end:
                 length = min(length + ROOM, most)
@@ -75,6 +76,8 @@ def encode_piece(
     first, frames = state.frames, _new_frames(mel, state, dims)
     columns = np.concatenate([state.tensors.get("mel", np.zeros((dims.n_mels, 2), np.float32)), mel], axis=1)
     kept = np.ones((1, 1, 2 * frames + 1), np.float32)
+    # Before the stream there is no audio, but of zeros, too, the first convolution makes something (its bias). At the
+    # edge of a window the second one is padded with true zeros, and so it is here.
     kept[..., : not first] = 0
     held = state.tensors if first else _nothing(dims)
     if not _nothing(dims).keys() <= held.keys():
@@ -90,6 +93,7 @@ def encode_piece(
     names = [name.replace("past", "new") for name in _nothing(dims)] + ["hidden"]
     *new, hidden = (value.numpy() for value in graph.run(names, inputs))
     grown: dict[str, Any] = {
+        # Never longer than there are positions, for room is computed with like audio.
         name: held[name].appended(first, values, dims.n_audio_ctx)
         for name, values in zip(_nothing(dims), new, strict=True)
     }

@@ -16,7 +16,7 @@ import numpy as np
 
 from whispertide.atomic import replacing
 from whispertide.checkpoint.cache import cache_dir
-from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateCheckpoint, LateDims, load_late
+from whispertide.checkpoint.latecontext import COMMANDS, SAMPLES_PER_FRAME, LateCheckpoint, LateDims, load_late
 from whispertide.features import raw_columns
 from whispertide.graphs.latecontext import CONTEXT, GRAPHS, INGEST, TEXT, VERSION, build
 from whispertide.model.runtime import GraphSession, open_session
@@ -89,8 +89,11 @@ class LateModel:
     _sessions: dict[str, GraphSession] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, path: Path, options: EngineOptions | None = None) -> "LateModel":
-        """From a folder. Raises `CheckpointError`, `CheckpointNotFoundError` or `GraphError`."""
+    def open(cls, path: Path = COMMANDS, options: EngineOptions | None = None) -> "LateModel":
+        """From a folder; without one, the network of the package.
+
+        Raises `CheckpointError`, `CheckpointNotFoundError` or `GraphError`.
+        """
         checkpoint = load_late(path)
         model = cls(checkpoint, _built(checkpoint))
         return replace(model, options=options) if options else model

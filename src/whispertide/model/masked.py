@@ -17,7 +17,7 @@ from whispertide.checkpoint import ModelDims
 from whispertide.checkpoint.mask import Mask
 from whispertide.errors import GraphError
 from whispertide.graphs.contract import masked_value
-from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState, check_taps
+from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState, Piece, check_taps
 from whispertide.model.runtime import GraphSession, in_runtime, run_encoder
 from whispertide.types import FloatArray
 
@@ -84,24 +84,25 @@ def encode_window(
     parts = np.split(np.pad(mel, ((0, 0), (0, window - mel.shape[1]))), window // mask.columns, axis=1)
     kept: tuple[Block, ...] = state.tensors["blocks"]
     blocks: list[Block] = []
-    fresh = 0
+    fresh: list[Piece] = []
     for number, part in enumerate(parts):
         silent = _silent(mask, part)
         block = _known(mask, part, number, blocks, kept) or (silence.get((mask, number)) if silent else None)
         if block is None:
             block = encoder.encode(part, number, blocks)
-            fresh += mask.block
+            fresh.append((mask.block, number * mask.block if mask.causal else None))
         if silent:
             silence[mask, number] = block
         blocks.append(block)
     after = EncoderState({"mask": mask, "blocks": tuple(blocks)}, dims.n_audio_ctx)
-    return replace(_joined(blocks, dims, taps), state=after, fresh=fresh)
+    return replace(_joined(blocks, dims, taps), state=after, fresh=tuple(fresh))
 
 
 def _known(mask: Mask, mel: FloatArray, number: int, before: Sequence[Block], kept: Sequence[Block]) -> Block | None:
     """The kept block of this number, if it was made from the same; under a causal mask, after the same."""
     if number >= len(kept) or not kept[number].made_from(mel):
         return None
+    # Identity will do: a block that was not encoded anew is the very object that was kept.
     same = all(ours is theirs for ours, theirs in zip(before, kept, strict=False))
     return kept[number] if same or not mask.causal else None
 

@@ -102,6 +102,7 @@ class StaticEngine:
         padded = np.zeros((1, self.dims.n_mels, 2 * frames), self.dtype)
         padded[0, :, : mel.shape[1]] = mel
         bias = np.zeros((1, 1, 1, frames), self.dtype)
+        # Zeros that are added here are always hidden; those that came with the audio where padding is to be masked.
         bias[..., valid if mask_padding else given :] = MASKED
         graph, inputs = self.session(encoder_name(frames)), {"mel": padded, "attention_bias": bias}
         return run_encoder(graph, inputs, self.dims, frames=frames, valid_frames=valid, taps=taps)

@@ -78,6 +78,7 @@ class UnrolledState:
         self._heads = heads
         self._fed = 0
         dims = engine.dims
+        # The first chunk has no cache, but a static graph cannot have an empty tensor: a masked place stands for it.
         dummy = np.zeros((1, dims.n_text_head, DUMMY, dims.n_text_state // dims.n_text_head), engine.dtype)
         self._cache: dict[str, Any] = {
             f"past_{which}.{layer}": dummy for layer in range(dims.n_text_layer) for which in "kv"

@@ -48,13 +48,13 @@ class WhisperModel:
         Raises `CheckpointNotFoundError` where there is none, `CheckpointError` where it is damaged or another model's,
         and what `open_engine` raises.
         """
-        checkpoint = merged(self.checkpoint, CausalAdapter.beside(self.checkpoint))
+        checkpoint = merged(self.checkpoint, CausalAdapter.of_checkpoint(self.checkpoint))
         return WhisperModel(checkpoint, open_engine(checkpoint, self.options))
 
     def masked(self, mask: Mask) -> "WhisperModel":
         """The same model with its adapter for blocks under that mask, in an engine of its own. Raises as `causal`."""
         if mask not in self._masked:
-            checkpoint = merged(self.checkpoint, MaskedAdapter.beside(self.checkpoint, mask))
+            checkpoint = merged(self.checkpoint, MaskedAdapter.of_checkpoint(self.checkpoint, mask))
             self._masked[mask] = WhisperModel(checkpoint, open_engine(checkpoint, self.options))
         return self._masked[mask]
 

@@ -13,7 +13,6 @@ transaction: it survives a kill at any moment, and a power cut where its last wo
 import asyncio
 import json
 import logging
-import pickle
 import queue
 import sqlite3
 import threading
@@ -27,19 +26,26 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.errors import OptionError
-from whispertide.server.journal_values import packed
 from whispertide.server.live import Command, LiveSession
 from whispertide.server.outbox import Entry
-from whispertide.server.protocols.base import Audio, Settings, as_plain
-from whispertide.server.session_journal import About, Kept, Known, Row, kept_of, plain_entries, snapshot_of
+from whispertide.server.protocols.base import Settings, as_plain
+from whispertide.server.session_journal import (
+    About,
+    Kept,
+    Known,
+    Row,
+    kept_of,
+    plain_entries,
+    safe_with,
+    samples_in,
+    snapshot_of,
+)
 from whispertide.server.watermark import Watermark
-from whispertide.types import SAMPLE_RATE
 
 log = logging.getLogger("whispertide.server")
 
 FORMAT = 3
 _RETRY_S = 0.2  # after a failure to write
-_STATE_EVERY = 5 * SAMPLE_RATE  # of audio without an event
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY, owner TEXT, model TEXT, protocol TEXT, settings TEXT, opened REAL
@@ -155,28 +161,17 @@ class Journal:
 
     def put(self, live: LiveSession, command: Command) -> None:
         """A command comes in, and the session does not have it yet; `live.safe` follows once it is written."""
-        known, count = self._known.get(live.id), len(command.samples) if isinstance(command, Audio) else 0
-        accepted = live.accepted + count
+        known = self._known.get(live.id)
         if known is None:
-            live.safe = accepted
+            live.safe = live.accepted + samples_in(command)
             return
-        kind, data = packed(command)
-        start = known.samples
-        known.samples += count
-        row = (live.id, known.commands, kind, start, known.samples, data)
-        known.commands += 1
-        loop = asyncio.get_running_loop()
-
-        def safe() -> None:
-            live.safe = max(live.safe, accepted)
-            if live.wake is not None:
-                live.wake()
+        loop, safe = asyncio.get_running_loop(), safe_with(live, command)
 
         def then(written: bool) -> None:
             if written and not loop.is_closed():
                 loop.call_soon_threadsafe(safe)
 
-        self._submit([("INSERT INTO commands VALUES (?, ?, ?, ?, ?, ?)", row)], then)
+        self._submit([("INSERT INTO commands VALUES (?, ?, ?, ?, ?, ?)", (live.id, *known.row(command)))], then)
 
     def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
         """A session said something: it is written down, with the state after it, before anybody hears of it.
@@ -184,20 +179,14 @@ class Journal:
         Now and then a state alone is written, so that audio which is not needed any more can go.
         """
         known = self._known.get(live.id)
-        if known is None:
+        if known is None or not known.is_due(taken, entries):
             return None
-        known.since_state += sum(len(command.samples) for command in taken if isinstance(command, Audio))
-        if not entries and known.since_state < _STATE_EVERY:
-            return None
-        known.since_state = 0
-        try:
-            statements = self._state(live, entries)
-        except (pickle.PicklingError, TypeError, AttributeError):
-            log.exception("state cannot be kept", extra={"session": live.id})
+        state = snapshot_of(live)
+        if state is None:
             self._known.pop(live.id, None)
             return None
         written: Future[None] = Future()
-        self._submit(statements, lambda _: written.set_result(None))
+        self._submit(self._state(live, *state, entries), lambda _: written.set_result(None))
         return written if entries else None
 
     def is_ahead(self, live: LiveSession) -> bool:
@@ -213,8 +202,7 @@ class Journal:
         if self._known.pop(live.id, None) is not None:
             self._submit(_forget(live.id))
 
-    def _state(self, live: LiveSession, entries: Sequence[Entry]) -> list[_Statement]:
-        data, needed = snapshot_of(live)
+    def _state(self, live: LiveSession, data: bytes, needed: int, entries: Sequence[Entry]) -> list[_Statement]:
         texts = [(number, json.dumps(plain)) for number, plain in plain_entries(live, entries)]
         insert = "INSERT INTO entries (session, seq, data) VALUES (?, ?, ?)"
         rows: list[_Statement] = [(insert, (live.id, number, text)) for number, text in texts]

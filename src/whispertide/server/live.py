@@ -240,8 +240,7 @@ class LiveSession:
         """
         for event in events:
             if isinstance(event, Lag):
-                late = event.behind // to_samples(self.asked_recipe.schedule.lag_s)
-                self._lowered = event.level if event.level > late else 0
+                self._lowered = event.level
         return [event for event in events if not isinstance(event, Lag)]
 
     def _lag(self, at: int, behind: int) -> list[Event]:

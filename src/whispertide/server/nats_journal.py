@@ -13,7 +13,6 @@ with one replica and a day if it is not there.
 
 import asyncio
 import logging
-import pickle
 import secrets
 import threading
 from collections import deque
@@ -25,21 +24,28 @@ from functools import partial
 from typing import Any, TypeVar
 
 from whispertide.errors import OptionError
-from whispertide.server.journal_values import packed
 from whispertide.server.live import Command, LiveSession
 from whispertide.server.nats_records import Record, commands_record, plain_about
 from whispertide.server.nats_stream import FencedError, SessionStream
 from whispertide.server.outbox import Entry
-from whispertide.server.protocols.base import Audio, Settings
-from whispertide.server.session_journal import About, Kept, Known, Row, UnreachableError, plain_entries, snapshot_of
-from whispertide.types import SAMPLE_RATE
+from whispertide.server.protocols.base import Settings
+from whispertide.server.session_journal import (
+    About,
+    Kept,
+    Known,
+    Row,
+    UnreachableError,
+    plain_entries,
+    safe_with,
+    samples_in,
+    snapshot_of,
+)
 
 log = logging.getLogger("whispertide.server")
 
 _RETRY_S = 0.2
 _RENEW_S = 5.0
 _CLOSE_S = 5.0  # for what waits at the end
-_STATE_EVERY = 5 * SAMPLE_RATE  # of audio without an event
 _TRIM = 16  # records that are not needed any more go together
 T = TypeVar("T")
 
@@ -156,41 +162,23 @@ class NatsJournal:
 
         Called in the event loop.
         """
-        writer, count = self._writers.get(live.id), len(command.samples) if isinstance(command, Audio) else 0
-        accepted = live.accepted + count
+        writer = self._writers.get(live.id)
         if writer is None:
-            live.safe = accepted
+            live.safe = live.accepted + samples_in(command)
             return
-        kind, data = packed(command)
-        known, start = writer.known, writer.known.samples
-        known.samples += count
-        row = Row(known.commands, kind, start, known.samples, data)
-        known.commands += 1
-        loop = asyncio.get_running_loop()
-
-        def safe() -> None:
-            live.safe = max(live.safe, accepted)
-            if live.wake is not None:
-                live.wake()
-
-        self._submit(live.id, _Job(row=row, then=lambda: _in_loop(loop, safe)))
+        safe = partial(_in_loop, asyncio.get_running_loop(), safe_with(live, command))
+        self._submit(live.id, _Job(row=writer.known.row(command), then=safe))
 
     def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
         """A session said something: it is written down, with the state after it, before anybody hears of it."""
         writer = self._writers.get(live.id)
-        if writer is None:
+        if writer is None or not writer.known.is_due(taken, entries):
             return None
-        known = writer.known
-        known.since_state += sum(len(command.samples) for command in taken if isinstance(command, Audio))
-        if not entries and known.since_state < _STATE_EVERY:
-            return None
-        known.since_state = 0
-        try:
-            data, needed = snapshot_of(live)
-        except (pickle.PicklingError, TypeError, AttributeError):
-            log.exception("state cannot be kept", extra={"session": live.id})
+        state = snapshot_of(live)
+        if state is None:
             self._writers.pop(live.id, None)
             return None
+        data, needed = state
         head: dict[str, Any] = {"about": plain_about(writer.about), "entries": plain_entries(live, entries)}
         head |= {"taken": live.commands, "next_seq": live.outbox.next_seq, "needed": needed, "acked": writer.acked}
         waits: Future[None] | None = None

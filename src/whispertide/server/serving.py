@@ -57,7 +57,7 @@ def batched(transcriber: Transcriber, *, most: int, lanes: int) -> Transcriber:
     """A transcriber whose sessions step together (`model.batched`)."""
     engine = BatchedEngine(transcriber.model.engine, most=most, lanes=lanes)
     model = WhisperModel(transcriber.model.checkpoint, engine)
-    return Transcriber(model, hush=transcriber.hush, measure=lambda _: transcriber.encode_s)
+    return Transcriber(model, hush=transcriber.hush, measure=lambda _: transcriber.costs)
 
 
 class Server(uvicorn.Server):

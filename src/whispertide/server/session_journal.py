@@ -4,8 +4,9 @@
 """
 
 import io
+import logging
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -13,12 +14,17 @@ from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import OptionError
 from whispertide.events import Event, from_dict, to_dict
 from whispertide.options import DecodeOptions
-from whispertide.server.journal_values import AUDIO, StateLoader, samples_of, unpacked
+from whispertide.server.journal_values import AUDIO, StateLoader, packed, samples_of, unpacked
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.outbox import Entry, Mark
-from whispertide.server.protocols.base import Settings
+from whispertide.server.protocols.base import Audio, Settings
 from whispertide.session_state import SessionState
 from whispertide.streaming.recipe import Recipe
+from whispertide.types import SAMPLE_RATE
+
+log = logging.getLogger("whispertide.server")
+
+STATE_EVERY = 5 * SAMPLE_RATE  # of audio without an event
 
 
 class UnreachableError(Exception):
@@ -54,6 +60,16 @@ class Kept:
     options: DecodeOptions | None
 
 
+class Row(NamedTuple):
+    """A command as it is stored: its number, its kind, the samples before and after it, and what else there is."""
+
+    n: int
+    kind: str
+    start: int
+    stop: int
+    data: bytes
+
+
 @dataclass(slots=True)
 class Known:
     """What the journal remembers of an open session: commands and samples written so far, and how many of the samples
@@ -64,15 +80,20 @@ class Known:
     samples: int = 0
     since_state: int = 0
 
+    def row(self, command: Command) -> Row:
+        """A command that comes in, as it is stored."""
+        kind, data = packed(command)
+        n, start = self.commands, self.samples
+        self.commands, self.samples = n + 1, start + samples_in(command)
+        return Row(n, kind, start, self.samples, data)
 
-class Row(NamedTuple):
-    """A command as it is stored: its number, its kind, the samples before and after it, and what else there is."""
-
-    n: int
-    kind: str
-    start: int
-    stop: int
-    data: bytes
+    def is_due(self, taken: Sequence[Command], entries: Sequence[Entry]) -> bool:
+        """Whether a state is to be written, after these commands with what they said: now and then also without."""
+        self.since_state += sum(map(samples_in, taken))
+        if not entries and self.since_state < STATE_EVERY:
+            return False
+        self.since_state = 0
+        return True
 
 
 class SessionJournal(Observer, Protocol):
@@ -111,11 +132,36 @@ class SessionJournal(Observer, Protocol):
         """Write what waits, then close."""
 
 
-def snapshot_of(live: LiveSession) -> tuple[bytes, int]:
+def samples_in(command: Command) -> int:
+    """How much audio it brings."""
+    return len(command.samples) if isinstance(command, Audio) else 0
+
+
+def safe_with(live: LiveSession, command: Command) -> Callable[[], None]:
+    """What tells a session, in its event loop, that a command that comes in is written."""
+    accepted = live.accepted + samples_in(command)
+
+    def safe() -> None:
+        live.safe = max(live.safe, accepted)
+        if live.wake is not None:
+            live.wake()
+
+    return safe
+
+
+def snapshot_of(live: LiveSession) -> tuple[bytes, int] | None:
     """The state of a session as bytes, without its audio, and the first sample that it needs.
 
-    Raises `pickle.PicklingError`, `TypeError` or `AttributeError` for a state that cannot be kept.
+    None for a state that cannot be kept, which the log says.
     """
+    try:
+        return _snapshot(live)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        log.exception("state cannot be kept", extra={"session": live.id})
+        return None
+
+
+def _snapshot(live: LiveSession) -> tuple[bytes, int]:
     state = live.session.snapshot()
     needed = state.buffer.start
     data = (state, len(state.buffer), live.asked_recipe, live.asked_options)

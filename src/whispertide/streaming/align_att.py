@@ -17,8 +17,9 @@ from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.bounded import tokens_of
 from whispertide.streaming.choice import check_range, setting
-from whispertide.streaming.repetition import CONTEXT, waits, without_loops
+from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, SinglePass, frames
@@ -26,7 +27,7 @@ from whispertide.streaming.steadiness import Facts, calm, facts_of, read_rule, s
 from whispertide.streaming.trimming import MARGIN, forced_cut
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, SAMPLE_RATE, Span, Word, align_down, to_samples
 
-Truncate = Literal["none", "last-word", "near-end", "detector"]
+Truncate = Literal["none", "last-word", "detector"]
 Memory = Literal["segments", "words"]
 
 UNSETTLED = SAMPLE_RATE  # so much audio before the frontier may hold a word of which nothing was heard yet
@@ -96,25 +97,18 @@ class AlignAtt(Attending):
     )
     truncate: Truncate = setting(
         "last-word",
-        'what is held back of the last word: "none", "last-word", "near-end" (if it attends to the last `hold_s`), '
-        '"detector" (unless the word-truncation detector, which the model then must have, fires)',
+        'what is held back of the last word: "none", "last-word", "detector" (unless the word-truncation detector, '
+        "which the model then must have, fires)",
     )
-    hold_s: float = setting(0.5, "see `truncate`", least=0, most=CHUNK_SECONDS)
-    doubt: float = setting(
-        0.0,
-        "a word that is less probable is not confirmed as long as it attends to the last `settle_s` (0 = none waits)",
-        least=0,
-        most=1,
-    )
-    settle_s: float = setting(1.0, "the end of the window in which such words wait", least=0, most=CHUNK_SECONDS)
     steadiness: float = setting(
         0.0,
         "the accepted share of confirmed words that would have changed: what is more likely to stay, by a learned "
-        "rule, is confirmed, and what has waited for `settle_s`; `margin_s`, `truncate` and `doubt` say nothing then "
+        "rule, is confirmed, and what has waited for `settle_s`; `margin_s` and `truncate` decide nothing then "
         "(0 = they decide)",
         least=0,
         most=0.5,
     )
+    settle_s: float = setting(1.0, "the end of the window in which unlikely words wait", least=0, most=CHUNK_SECONDS)
     calm: float = setting(
         0.0, "words of the guess that are less likely to stay are not shown (0 = all are)", least=0, most=0.99
     )
@@ -169,17 +163,13 @@ class AlignAtt(Attending):
         """Nothing confirmed, nothing attended to, no context."""
         return AlignAttState(start=align_down(at))
 
-    def limit(self, state: AlignAttState) -> int:
-        """The end of a window of `hard_cap` samples."""
-        return state.start + self.hard_cap
-
     def plan(
         self, state: AlignAttState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
     ) -> RoundPlan:
         """The window up to `frontier`, after the confirmed words in it."""
         level = self.level(load)
         rewind = frames(self.rewind_s) or None
-        last_frame = -(rewind or 0)
+        last_frame = -(rewind or 0)  # nothing known: so far back that no first token looks like a rewind
         if state.attended is not None:
             last_frame = (state.attended - state.start) // FRAME_SAMPLES
         always = _always(self, search)
@@ -202,13 +192,13 @@ class AlignAtt(Attending):
             unbounded=(replace(_far(rule), margin=None),) if guards_last else (),
         )
         window = Span(state.start, frontier)
-        guess = tuple(token for word in state.guess for token in word.tokens)
+        guess = tokens_of(state.guess)
         return RoundPlan(
             round_id,
             window,
             hearing,
             prompt=state.context if self.context_tokens else "",
-            prefix=tuple(token for word in state.words for token in word.tokens),
+            prefix=tokens_of(state.words),
             reference=Reference.exactly(guess) if guess and always.checks_guess else None,
             is_last=is_last,
             level=level,
@@ -229,7 +219,7 @@ class AlignAtt(Attending):
         rewound = heard is not None and heard.halt is not None and heard.halt.reason == "rewind"
         confirmed: list[TokenWord] = []
         if rewound:
-            state.attended = None
+            state.attended = None  # as void as the round; else the next would be void for the same reason
             if is_last:  # in both framings; what an earlier round has heard is the best there is
                 confirmed, state.guess = list(state.guess), ()
         elif heard is not None:
@@ -258,10 +248,10 @@ class AlignAtt(Attending):
             firm = steady(facts, chances, self.steadiness, settle=to_samples(self.settle_s))
             firm = min(firm, len(words) - (heard.word_ended is False and bool(words)))
         else:
-            firm = self.attentive(state, heard)
+            firm = self.attentive(heard)
         if heard.last_frame is not None:
             state.attended = state.start + heard.last_frame * FRAME_SAMPLES
-        confirmed = self._without_loops(state, words[:firm])
+        confirmed = self.without_loops([word.word for word in state.words[-CONTEXT:]], words[:firm])
         state.words += confirmed
         state.guess, state.rounds = tuple(words[firm:]), tuple(known.rounds for known in facts[firm:])
         if self.calm:
@@ -276,37 +266,17 @@ class AlignAtt(Attending):
         step = end - (state.ends[-1] if state.ends else state.start)
         return facts_of(spoken(heard.words), state.guess, state.rounds, firm=firm, end=end, step=step)
 
-    def attentive(self, state: AlignAttState, heard: HeardWords) -> int:
+    def attentive(self, heard: HeardWords) -> int:
         """How many words stand by the thresholds."""
-        words = spoken(heard.words)
         firm = len(spoken(heard.words[: heard.firm]))
-        if firm and self._holds(words[firm - 1], heard, state, is_newest=firm == len(words)):
-            firm -= 1
-        return self._certain(words[:firm], state.start + heard.frames * FRAME_SAMPLES)
+        held = self._holds(heard, is_newest=firm == len(spoken(heard.words)))
+        return firm - 1 if firm and held else firm
 
-    def _holds(self, word: TokenWord, heard: HeardWords, state: AlignAttState, *, is_newest: bool) -> bool:
+    def _holds(self, heard: HeardWords, *, is_newest: bool) -> bool:
         """Whether the last firm word may still be spoken."""
-        if heard.word_ended is False:
+        if heard.word_ended is False or self.truncate == "last-word":
             return True
-        if self.truncate == "none":
-            return False
-        if self.truncate == "last-word":
-            return True
-        if self.truncate == "detector":
-            return is_newest and heard.word_ended is not True
-        return word.spoken_by > state.start + heard.frames * FRAME_SAMPLES - to_samples(self.hold_s)
-
-    def _certain(self, words: list[TokenWord], end: int) -> int:
-        """How many words stand before the first one that more audio up to `end` may still change."""
-        for number, word in enumerate(words):
-            if waits(word.word.probability, word.spoken_by, end, below=self.doubt, settle=to_samples(self.settle_s)):
-                return number
-        return len(words)
-
-    def _without_loops(self, state: AlignAttState, words: list[TokenWord]) -> list[TokenWord]:
-        if not self.loop_guard:
-            return words
-        return without_loops([word.word for word in state.words[-CONTEXT:]], words)
+        return self.truncate == "detector" and is_newest and heard.word_ended is not True
 
     def _heard_to(self, state: AlignAttState) -> int:
         """Where the confirmed words in the window end."""

@@ -30,7 +30,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Placement:
     """Where a stage computes. `precision` None: as the model; only an engine without graphs has its own."""
 
     provider: ProviderName
@@ -55,8 +55,8 @@ class Allocation:
     worker goes on with the decode before the decoder's takes over (`model.exchanged`).
     """
 
-    encoder: Place
-    decoder: Place | None = None
+    encoder: Placement
+    decoder: Placement | None = None
     exchange: float = 0.0
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class Measured:
 def split_evenly(options: EngineOptions) -> Allocation:
     """A pipeline of as many threads as `options` mean, at least one for each stage; the encoder gets the odd one."""
     threads = max(2, thread_count(options))
-    return Allocation(Place(options.provider, threads - threads // 2), Place(options.provider, threads // 2))
+    return Allocation(Placement(options.provider, threads - threads // 2), Placement(options.provider, threads // 2))
 
 
 def allocate(model: "WhisperModel", recipe: Recipe) -> tuple[Recipe, Allocation | None]:
@@ -106,7 +106,7 @@ def allocate(model: "WhisperModel", recipe: Recipe) -> tuple[Recipe, Allocation 
     if recipe.executor.kind in ("serial", "hybrid"):
         return recipe, None
     known = [item.allocation for item in recall(model, recipe.name)]
-    if recipe.executor.kind == "pipelined":
+    if recipe.executor.overlaps:
         pipelines = [allocation for allocation in known if allocation.decoder is not None]
         return recipe, pipelines[0] if pipelines else split_evenly(model.options)
     if not known:
@@ -147,8 +147,8 @@ def recall(model: "WhisperModel", recipe: str) -> list[Measured]:
 
 def _read(item: Any) -> Measured:
     places = item["allocation"]
-    decoder = places["decoder"] and Place(**places["decoder"])
-    allocation = Allocation(Place(**places["encoder"]), decoder, float(places.get("exchange", 0.0)))
+    decoder = places["decoder"] and Placement(**places["decoder"])
+    allocation = Allocation(Placement(**places["encoder"]), decoder, float(places.get("exchange", 0.0)))
     return Measured(allocation, float(item["round_s"]), float(item["period_s"]))
 
 

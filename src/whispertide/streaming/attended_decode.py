@@ -42,6 +42,7 @@ class Listening:
     watch           guards of the attention
     least           samples: a shorter window is not decoded unless it is the last
     silence         samples of silence after the last window, so that its text may end
+    short           samples: a last window that is no longer is padded to 30 s, whatever the framing
     must_speak      the decode may not begin with its end (SimulStreaming)
     real_end        whether end of text ends it; else the second-best token is taken (NPUsper's code)
     no_speech       a window whose no-speech probability is higher is taken for silence
@@ -66,6 +67,7 @@ class Listening:
     watch: tuple[Watch, ...] = ()
     least: int = 0
     silence: int = 0
+    short: int = 0
     must_speak: bool = False
     real_end: bool = True
     no_speech: float = 1.0

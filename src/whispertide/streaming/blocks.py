@@ -92,6 +92,7 @@ class Blocks(Framing):
         """The ends, in frames, of the blocks of a stream that has so many samples: those that are whole, or, where no
         audio follows, as many as hold all of it.
         """
+        # While audio goes on, a frame waits for the samples after it that it hears; at the end silence will do.
         frames = -(-samples // FRAME_SAMPLES) if is_last else max(samples - _AHEAD, 0) // FRAME_SAMPLES
         ends = block_ends(frames, self.block, self.first)
         if is_last:
@@ -123,6 +124,7 @@ class Blocks(Framing):
     def _mel(self, samples: FloatArray, n_mels: int, state: EncoderState, ends: list[int]) -> tuple[FloatArray, float]:
         """The columns that the blocks add, each block under its own floor, and the loudest cell so far."""
         peak = state.tensors.get("peak", RAW_SILENCE)
+        # One column more than two a frame: the first piece had one more (`model.incremental`).
         at = 2 * state.frames + 1 if state.frames else 0
         parts = []
         for end in ends:

@@ -79,6 +79,7 @@ def _edits(
     """[k] = the least cost of turning all of `confirmed` into the first k words of `heard`."""
     same = [key(word.text) for word in heard]
     insertions = [_insertion(word, confirmed[0].start, last_time) for word in heard]
+    # The usual edit distance, row by row: row k is that of the first k confirmed words to each beginning of `heard`.
     row = list(accumulate(insertions, initial=0.0))
     for old in confirmed:
         old_key, omission = key(old.text), _omission(old, window_start)

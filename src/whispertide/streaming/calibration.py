@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.atomic import write_text
+from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
-from whispertide.model.providers import physical_cores
-from whispertide.options import EngineOptions
+from whispertide.model.providers import physical_cores, thread_count
+from whispertide.model.whisper import Announce, WhisperModel, open_engine
+from whispertide.options import DEFAULT_RECIPE, EngineOptions
 from whispertide.streaming.allocation import processor
 from whispertide.streaming.recipe import Recipe
 
@@ -24,10 +26,11 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What this machine does best with the framing: threads, and the step that its rounds leave room for."""
+    """What this machine does best with the framing: threads, and the step that rounds of `recipe` leave room for."""
 
     threads: int
     step_s: float
+    recipe: str = DEFAULT_RECIPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +52,67 @@ class Calibration:
     report: Mapping[str, Any] = field(default_factory=dict)
 
     def applied(self, recipe: Recipe, options: EngineOptions) -> Recipe:
-        """The recipe with its framing, and with a longer step where it asks for one that is too short for this machine.
+        """The recipe with its framing, and with a longer step where it is the one that was timed and asks for one that
+        is too short for this machine.
 
         Raises `OptionError` for changes that the recipe cannot have.
         """
         framed = recipe.replace(framing=self.changes["framing"])
         changes = {name: value for name, value in self.changes.items() if framed.has(name)}
-        if framed.settings().get("rule"):  # the user's own
+        if _rule(recipe):  # the user's own
             changes.pop("rule", None)
         framed = framed.replace(**changes)
+        pace = self.timed(recipe, options)
+        if pace is None or pace.step_s <= framed.schedule.step_s:
+            return framed
+        return with_step(framed, pace.step_s)
+
+    def timed(self, recipe: Recipe, options: EngineOptions) -> Pace | None:
+        """What was timed on this machine with rounds of this recipe; None: nothing."""
         pace = self.pace.get(machine_of(options))
-        return framed.replace(step_s=pace.step_s) if pace and pace.step_s > framed.schedule.step_s else framed
+        return pace if pace is not None and pace.recipe == recipe.name else None
+
+    def said(self, recipe: Recipe, framed: Recipe, options: EngineOptions) -> str:
+        """For the user, in a line: framing and why, threads and step, and whose rule it is that confirms words."""
+        pace, threads = self.timed(recipe, options), thread_count(options)
+        timed = "not timed here"
+        if pace is not None:
+            timed = "as timed here" if pace.threads == threads else f"timed here with {_threads(pace.threads)}"
+        parts = [
+            f"{framed.framing.name}, because {self.why}",
+            f"{_threads(threads)} and a step of {framed.schedule.step_s:g} s, {timed}",
+        ]
+        if framed.has("rule"):
+            whose = "a rule fitted to this checkpoint" if _rule(framed) else "the shipped rule"
+            parts.append(f"words confirmed by {'your own rule' if _rule(recipe) else whose}")
+        return "; ".join(parts)
+
+    def after(self, before: "Calibration | None") -> "Calibration":
+        """With the paces of other machines that were found before, where the framing is the same: a pace is one of it,
+        whatever rule confirms words.
+        """
+        if before is None or before.framing != self.framing:
+            return self
+        return replace(self, pace={**before.pace, **self.pace})
+
+    @property
+    def framing(self) -> dict[str, Any]:
+        """The changes that say how windows are heard."""
+        return {name: value for name, value in self.changes.items() if name != "rule"}
+
+
+def with_step(recipe: Recipe, step_s: float) -> Recipe:
+    """With so long a step, and at least as long a longest one."""
+    longest = recipe.settings().get("longest_step_s", step_s)
+    return recipe.replace(step_s=step_s, **({"longest_step_s": step_s} if longest < step_s else {}))
+
+
+def _rule(recipe: Recipe) -> str:
+    return str(recipe.settings().get("rule", ""))
+
+
+def _threads(count: int) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def machine_of(options: EngineOptions) -> str:
@@ -74,9 +127,7 @@ def place(content_hash: str) -> Path:
 
 def remember(content_hash: str, found: Calibration) -> Path:
     """Keep it, with the paces of other machines that were kept before; returns where. Raises `OSError`."""
-    before = recall(content_hash)
-    if before is not None and before.changes == found.changes:
-        found = replace(found, pace={**before.pace, **found.pace})
+    found = found.after(recall(content_hash))
     path = place(content_hash)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps({"format": FORMAT, "content_hash": content_hash, **asdict(found)}, indent=2))
@@ -89,10 +140,14 @@ def recall(content_hash: str) -> Calibration | None:
         kept = json.loads(place(content_hash).read_text(encoding="utf-8"))
         if kept["format"] != FORMAT or kept["content_hash"] != content_hash:
             return None
-        pace = {name: Pace(int(item["threads"]), float(item["step_s"])) for name, item in kept["pace"].items()}
+        pace = {name: _pace(**item) for name, item in kept["pace"].items()}
         return Calibration(dict(kept["changes"]), str(kept["why"]), bool(kept["short"]), pace, kept["report"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _pace(threads: Any, step_s: Any, recipe: Any = DEFAULT_RECIPE) -> Pace:
+    return Pace(int(threads), float(step_s), str(recipe))
 
 
 def tuned_threads(content_hash: str, options: EngineOptions) -> int:
@@ -102,6 +157,15 @@ def tuned_threads(content_hash: str, options: EngineOptions) -> int:
     found = recall(content_hash)
     pace = found.pace.get(machine_of(options)) if found is not None else None
     return pace.threads if pace else 0
+
+
+def load_tuned(
+    name: str, options: EngineOptions, *, revision: str | None = None, announce: Announce | None = None
+) -> WhisperModel:
+    """As `load_model`, with the threads that were found best here, where `options` name none. Raises what it raises."""
+    checkpoint = load_checkpoint(name, revision=revision, announce=announce)
+    options = replace(options, threads=tuned_threads(checkpoint.content_hash, options))
+    return WhisperModel(checkpoint, open_engine(checkpoint, options, announce))
 
 
 def forget(content_hash: str) -> bool:

@@ -45,6 +45,12 @@ class CircuitBreaker:
                 log.warning("the server answers again")
             self._failed = 0
 
+    def withdrawn(self) -> None:
+        """Nobody waits for the answer any more, so it decides nothing: the next may ask."""
+        with self._lock:
+            if self._failed >= self.most:
+                self._until = self.clock()
+
     def failed(self) -> None:
         """It gave none."""
         with self._lock:

@@ -50,7 +50,7 @@ def make_executor(
     `allocation` says where the stages compute (`allocation.allocate` finds it); None: as `model` does, and a pipeline
     shares its threads out evenly. Graphs for other places than the model's are opened now.
     """
-    if allocation is None and recipe.executor.kind == "pipelined":
+    if allocation is None and recipe.executor.overlaps:
         allocation = split_evenly(model.options)
     equipment = _equipment(model, recipe, detector, hush, allocation)
     if isinstance(recipe.executor, Hybrid):
@@ -77,12 +77,12 @@ def _equipment(
     encoder, model = (frame.adapted(encoder) if encoder is not None else None), frame.adapted(model)
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
     if detector is None and _detects(recipe):
-        detector = TruncationDetector.beside(model.checkpoint)
+        detector = TruncationDetector.of_checkpoint(model.checkpoint)
     drafter, where = recipe.search.drafter(model.checkpoint), recipe.executor
     equipment = Equipment(model, frame, suffix, detector, encoder=encoder, drafter=drafter)
     if isinstance(where, Hybrid) and is_trained(where.offramp):
-        equipment.offramp = TrainedOfframp.beside(model.checkpoint, where.offramp)
-    if recipe.search.kind == "unrolled":
+        equipment.offramp = TrainedOfframp.of_checkpoint(model.checkpoint, where.offramp)
+    if recipe.search.static:
         equipment.open_unrolled()
     return equipment
 

@@ -10,7 +10,12 @@ from whispertide.streaming.offramp import Offramp, Signal, is_trained
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where(Choice):
-    """Where, and only where."""
+    """Where, and only where.
+
+    overlaps  whether rounds overlap: one is planned while the one before it is decoded
+    """
+
+    overlaps: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,7 @@ class Pipelined(Where):
     """A round is encoded while the one before it is decoded, each by a worker of its own (WhisperFlow)."""
 
     kind: ClassVar[str] = "pipelined"
+    overlaps: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,42 +14,28 @@ from typing import ClassVar
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.length_cap import ALLOWANCE, expected_length
 from whispertide.decoding.token_words import TokenWord
-from whispertide.streaming.choice import Choice, setting
+from whispertide.streaming.bounded import ROOM, Bounded, WindowState, commit, tokens_of
+from whispertide.streaming.choice import setting
 from whispertide.streaming.pilot import LONGEST, HeardUtterance, Pilot
-from whispertide.streaming.repetition import CONTEXT, without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import forced_cut
-from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, align_down, to_samples
-
-ROOM = 2 * SAMPLE_RATE  # a full window makes at least so much room
+from whispertide.types import Span, align_down
 
 
 @dataclass(slots=True)
-class FinalState:
+class FinalState(WindowState):
     """What is remembered between rounds.
 
-    start  first sample of the next window, a multiple of 320
-    words  confirmed words in the window: forced, in front of everything else
-    pilot  what the newest round heard, after them; `heard_to` is where its window ended
-    guess  the words of that
-    tail   the newest confirmed words, as far back as loops are looked for
+    pilot  what the newest round heard after the confirmed words; `heard_to` is where its window ended
     """
 
-    start: int
-    words: tuple[TokenWord, ...] = ()
     pilot: HeardUtterance | None = None
     heard_to: int = 0
-    guess: tuple[TokenWord, ...] = ()
-    tail: tuple[TokenWord, ...] = ()
-
-    def copy(self) -> "FinalState":
-        """An independent copy; all its parts are values."""
-        return replace(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Final(Choice):
+class Final(Bounded):
     """The policy."""
 
     kind: ClassVar[str] = "final"
@@ -67,29 +53,16 @@ class Final(Choice):
         True, "the last round ends with its first hypothesis, once it is as long as the newest pilot lets expect"
     )
     allowance: int = setting(ALLOWANCE, "tokens that it may be longer than that", least=0, most=LONGEST)
-    hard_cap_s: float = setting(
-        28.0, "windows never get longer; then words are confirmed before the end", least=4, most=CHUNK_SECONDS
-    )
-    no_speech: float = setting(0.9, "what is heard with a higher no-speech probability is dropped", least=0, most=1)
-    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
-
-    @property
-    def usual_s(self) -> float:
-        """An utterance may get as long as a window can."""
-        return self.hard_cap_s
 
     def start(self, at: int) -> FinalState:
         """Nothing heard yet."""
         return FinalState(start=align_down(at))
 
-    def limit(self, state: FinalState) -> int:
-        """The end of a window of `hard_cap_s`."""
-        return state.start + to_samples(self.hard_cap_s)
-
     def plan(
         self, state: FinalState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
     ) -> RoundPlan:
         """A pilot; at the end of the utterance, and where the window is full, the whole search."""
+        # A full window is searched whole although the utterance goes on: its older part is going to be confirmed.
         is_pilot = not is_last and frontier < self.limit(state)
         known = state.pilot.tokens if state.pilot is not None else ()
         follows = bool(known) and (self.chain if is_pilot else self.collapse)
@@ -103,7 +76,7 @@ class Final(Choice):
             round_id,
             Span(state.start, frontier),
             hearing,
-            prefix=tuple(token for word in state.words for token in word.tokens),
+            prefix=tokens_of(state.words),
             reference=Reference.exactly(known) if follows else None,
             is_last=is_last,
             provisional=is_pilot,
@@ -119,11 +92,7 @@ class Final(Choice):
             confirmed = self._confirm(state, len(state.guess))
         elif window.end >= self.limit(state):
             confirmed = self._make_room(state, window.end)
-        return Commit(
-            tuple(word.word for word in confirmed),
-            tuple(word.word for word in state.guess),
-            min(state.start, align_down(window.end)),
-        )
+        return commit(confirmed, state.guess, state, window.end)
 
     def _cap(self, state: FinalState, pilot: HeardUtterance, frontier: int) -> int | None:
         """How long the whole text is at most; None where nobody knows, as the pilot did not come to an end."""
@@ -136,14 +105,11 @@ class Final(Choice):
         """Confirm the older part of a full window and begin the next one after it."""
         cut = forced_cut([word.word for word in state.guess], Span(state.start, end), ROOM)
         confirmed = self._confirm(state, cut.confirm)
-        state.start, state.pilot = align_down(cut.cut), None
-        state.words = tuple(word for word in state.words if word.start >= state.start)
+        state.pilot = None
+        state.begin_at(align_down(cut.cut))
         return confirmed
 
     def _confirm(self, state: FinalState, count: int) -> list[TokenWord]:
         """Take the first words of the guess as certain."""
         words, state.guess = state.guess[:count], state.guess[count:]
-        state.words += words
-        said = [word.word for word in state.tail]
-        state.tail = (*state.tail, *words)[-CONTEXT:]
-        return without_loops(said, words) if self.loop_guard else list(words)
+        return self.take(state, words)

@@ -127,6 +127,7 @@ class Buckets(Framing):
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """The smallest bucket that holds the audio."""
         valid = -(-mel.shape[1] // 2)
+        # The decoder never sees the padding (`valid_frames`); the encoder does, unless it is `masked` there, too.
         bucket = next(bucket for bucket in BUCKETS if bucket >= valid)
         return model.encode(_padded(mel, 2 * bucket), valid_frames=valid, mask_padding=self.masked, taps=taps)
 

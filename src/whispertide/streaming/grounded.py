@@ -19,8 +19,9 @@ from typing import ClassVar
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.attended_decode import HeardWords
+from whispertide.streaming.bounded import commit, tokens_of
 from whispertide.streaming.choice import check_range, setting
-from whispertide.streaming.repetition import CONTEXT, normalise, without_loops
+from whispertide.streaming.repetition import CONTEXT, normalise
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, frames
@@ -98,16 +99,13 @@ class Grounded(Attending):
         """Nothing carried over."""
         return GroundedState(start=align_down(at))
 
-    def limit(self, state: GroundedState) -> int:
-        """The end of a window of `hard_cap` samples."""
-        return state.start + self.hard_cap
-
     def plan(
         self, state: GroundedState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
     ) -> RoundPlan:
         """Carried-over and new audio, after the carried word."""
         near_end = None if is_last else frames(self.near_end_s) or None
         watch = replace(self.shift(), near_end=near_end, finish_word=self.finish_word)
+        # Only where the window begins where it did: a second halt at the same token of it asks for padding.
         again = state.halt if self.way == 3 and state.halt_at == state.start else None
         return RoundPlan(
             round_id,
@@ -120,7 +118,7 @@ class Grounded(Attending):
                 retry=again,
                 unheard_from=_heard_to(state) if is_last else None,
             ),
-            prefix=tuple(token for word in state.prefix for token in word.tokens),
+            prefix=tokens_of(state.prefix),
             is_last=is_last,
         )
 
@@ -128,6 +126,7 @@ class Grounded(Attending):
         """Confirm what is certain (everything, in the last round), and choose what to carry over."""
         window, heard = result.plan.window, result.heard
         words = self._words(state, heard)
+        # Together with where the window began: only the same audio can halt in the same way.
         state.halt, state.halt_at = _backward(heard), state.start
         if result.plan.is_last:
             confirmed = words or list(state.guess)
@@ -141,11 +140,7 @@ class Grounded(Attending):
         if not result.plan.is_last and window.end - state.start > self.hard_cap - self.most:
             confirmed += self._carry_all(state, window.end)
         state.tail = [*state.tail, *(word.word for word in confirmed)][-CONTEXT:]
-        return Commit(
-            tuple(word.word for word in confirmed),
-            tuple(word.word for word in state.guess),
-            min(state.start, align_down(window.end)),
-        )
+        return commit(confirmed, state.guess, state, window.end)
 
     # --- which words --------------------------------------------------------------------------------------------------
 
@@ -156,14 +151,13 @@ class Grounded(Attending):
         words = [word for word in heard.words if word.word.text.strip()]
         if heard.retried:
             words = words[_repeated(state.tail, words) :]
-        if not self.loop_guard:
-            return words
-        return without_loops(state.tail, words)
+        return self.without_loops(state.tail, words)
 
     def _is_speculative(self, words: Sequence[TokenWord], window: Span) -> bool:
         """Whether the times of these words cannot be trusted, or there is but one, which may still be spoken."""
         last = words[-1]
         if len(words) == 1:
+            # A pause of half of what may be carried settles a single word; else the window would grow to 30 s.
             return window.end - last.end < self.most // 2
         return last.end - window.start < TIMED_SHARE * len(window) or words[0].start == last.end
 

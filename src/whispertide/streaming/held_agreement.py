@@ -15,49 +15,36 @@ tokens, no audio and no model.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from whispertide.decoding.early_stop import EarlyStop
 from whispertide.decoding.token_words import TokenWord
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.choice import Choice, setting
-from whispertide.streaming.repetition import CONTEXT, normalise, without_loops
+from whispertide.streaming.bounded import ROOM, Bounded, WindowState, commit, tokens_of
+from whispertide.streaming.choice import setting
+from whispertide.streaming.repetition import normalise
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, align_down, to_samples
+from whispertide.types import Span, align_down
 
 Cut = Literal["cursor", "full"]
 
-ROOM = 2 * SAMPLE_RATE  # a full window makes at least so much room
-
 
 @dataclass(slots=True)
-class HeldState:
+class HeldState(WindowState):
     """What is remembered between rounds.
 
-    start  first sample of the next window, a multiple of 320
-    words  confirmed words in the window: forced, in front of those that are held
-    held   words that two rounds agreed on and that are not confirmed yet: forced
-    guess  what the last round found after them
-    tail   the newest confirmed words, as far back as loops are looked for
+    held  words that two rounds agreed on and that are not confirmed yet: forced after `words`, the guess follows them
     """
 
-    start: int
-    words: tuple[TokenWord, ...] = ()
     held: tuple[TokenWord, ...] = ()
-    guess: tuple[TokenWord, ...] = ()
-    tail: tuple[TokenWord, ...] = ()
-
-    def copy(self) -> "HeldState":
-        """An independent copy; all its parts are values."""
-        return replace(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldAgreement(Choice):
+class HeldAgreement(Bounded):
     """The policy."""
 
     kind: ClassVar[str] = "held-agreement"
@@ -78,27 +65,10 @@ class HeldAgreement(Choice):
         60, "a decode ends when its newest so many tokens repeat themselves (0 = never)", least=0, most=224
     )
     stop_ratio: float = setting(2.4, "they do when their text compresses better than this", least=1.1, most=20)
-    hard_cap_s: float = setting(
-        28.0,
-        "windows never get longer; then words are confirmed whether they are certain or not",
-        least=4,
-        most=CHUNK_SECONDS,
-    )
-    no_speech: float = setting(0.9, "what is heard with a higher no-speech probability is dropped", least=0, most=1)
-    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
-
-    @property
-    def usual_s(self) -> float:
-        """A window may get as long as it can."""
-        return self.hard_cap_s
 
     def start(self, at: int) -> HeldState:
         """Nothing heard yet."""
         return HeldState(start=align_down(at))
-
-    def limit(self, state: HeldState) -> int:
-        """The end of a window of `hard_cap_s`."""
-        return state.start + to_samples(self.hard_cap_s)
 
     def plan(
         self, state: HeldState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
@@ -115,7 +85,7 @@ class HeldAgreement(Choice):
             round_id,
             Span(state.start, frontier),
             hearing,
-            prefix=tuple(token for word in forced for token in word.tokens),
+            prefix=tokens_of(forced),
             is_last=is_last,
         )
 
@@ -130,16 +100,13 @@ class HeldAgreement(Choice):
         else:
             confirmed = self._confirm(state, self._agreed(before, result.heard, state.guess), self.hold)
             confirmed += self._move(state, end)
-        return Commit(
-            tuple(word.word for word in confirmed),
-            tuple(word.word for word in (*state.held, *state.guess)),
-            min(state.start, align_down(end)),
-        )
+        return commit(confirmed, (*state.held, *state.guess), state, end)
 
     # --- which words --------------------------------------------------------------------------------------------------
 
     def _agreed(self, before: Sequence[TokenWord], heard: HeardWords | None, now: Sequence[TokenWord]) -> int:
         """How many words at the front of `now` the round before found too."""
+        # What the model itself hardly believes in confirms nothing, even if it says the same as before.
         if heard is None or heard.avg_logprob < self.least_logprob:
             return 0
         pairs = enumerate(zip(before, now, strict=False))
@@ -151,24 +118,22 @@ class HeldAgreement(Choice):
         certain = (*state.held, *state.guess[:count])
         sure = max(len(certain) - hold, 0)
         words, state.held, state.guess = certain[:sure], certain[sure:], state.guess[count:]
-        state.words += words
-        said = [word.word for word in state.tail]
-        state.tail = (*state.tail, *words)[-CONTEXT:]
-        return without_loops(said, words) if self.loop_guard else list(words)
+        return self.take(state, words)
 
     # --- which audio --------------------------------------------------------------------------------------------------
 
     def _move(self, state: HeldState, end: int) -> list[TokenWord]:
         """Where the next window begins; what nothing confirms in a full one is confirmed now."""
-        full = end - state.start > to_samples(self.hard_cap_s) - ROOM
+        # A window that begins where the last one did keeps its encoded blocks; so it moves only when it must.
+        full = end - state.start > self.hard_cap - ROOM
         if self.cut == "cursor" or full:
-            self._begin_at(state, self._cursor(state))
-        if end - state.start <= to_samples(self.hard_cap_s) - ROOM:
+            state.begin_at(self._cursor(state))
+        if end - state.start <= self.hard_cap - ROOM:
             return []
         unsure = (*state.held, *state.guess)
         cut = forced_cut([word.word for word in unsure], Span(state.start, end), ROOM)
         confirmed = self._confirm(state, max(cut.confirm - len(state.held), 0), len(state.held) - cut.confirm)
-        self._begin_at(state, align_down(cut.cut))
+        state.begin_at(align_down(cut.cut))
         return confirmed
 
     def _cursor(self, state: HeldState) -> int:
@@ -176,10 +141,6 @@ class HeldAgreement(Choice):
         if len(state.held) < self.hold:
             return state.start
         return align_down(max(state.held[0].start - MARGIN, state.start))
-
-    def _begin_at(self, state: HeldState, start: int) -> None:
-        state.start = start
-        state.words = tuple(word for word in state.words if word.start >= start)
 
 
 def _key(word: TokenWord) -> str:

@@ -88,7 +88,7 @@ class HushWord:
         except CheckpointError as error:
             raise CheckpointError(f"{path}: {error}") from error
 
-    def doubt(self, model: "WhisperModel") -> str | None:
+    def mismatch(self, model: "WhisperModel") -> str | None:
         """Why it might not suit `model`; None where it was trained for this very checkpoint, or nobody can tell."""
         if self.content_hash in ("", model.content_hash):
             return None
@@ -111,8 +111,8 @@ def suffix_for(model: "WhisperModel", hush_s: float = DEFAULT_S, given: HushWord
         word = HushWord.load(attachments.find(model.checkpoint, KIND, f"{hush_s:g}", instead="framing=bare"))
     if abs(word.seconds - hush_s) > 1e-3:
         raise OptionError(f"expected a hush word of {hush_s:g} s (hush_s); got one of {word.seconds:g} s")
-    if doubt := word.doubt(model):
-        warnings.warn(doubt, UserWarning, stacklevel=3)
+    if mismatch := word.mismatch(model):
+        warnings.warn(mismatch, UserWarning, stacklevel=3)
     return word.samples
 
 

@@ -109,9 +109,15 @@ class HybridStages:
             answer = self.remote.send(audio, self.within_s) if upload is None else upload.finish(self.within_s)
         elif upload is not None:
             upload.abandon()
-        opened = self.local.encode(plan, audio, state)
+        opened = None
+        try:
+            opened = self.local.encode(plan, audio, state)
+        finally:
+            if opened is None and answer is not None:  # nobody is going to wait for it
+                answer.cancel()
+                self.breaker.withdrawn()
         if answer is None or opened is None:
-            self.counts["here"] += 1
+            self._count("here")
             return opened
         return Asked(opened, answer, began)
 
@@ -122,19 +128,26 @@ class HybridStages:
         if not isinstance(opened, Asked):
             return self.local.decode(plan, opened, options, guards)
         try:
-            words = words_of(opened.answer.result(self.within_s + 1), plan.window)
+            left_s = opened.since + self.within_s - time.perf_counter()
+            words = words_of(opened.answer.result(max(left_s, 0.0)), plan.window)
+            # A pilot has heard words here, so an answer without any is a failure.
             if not words and plan.reference is not None:
                 raise RemoteError("the server heard nothing where there were words")
         except (RemoteError, TimeoutError, CancelledError) as error:
             log.warning("an utterance is heard here: %s", str(error) or type(error).__name__)
-            self.counts["failed"] += 1
+            opened.answer.cancel()
+            self._count("failed")
             self.breaker.failed()
             return self.local.decode(plan, opened.here, options, guards)
-        self.counts["there"] += 1
+        self._count("there")
         self.breaker.answered()
         heard = HeardUtterance(tuple(TokenWord(word, ()) for word in words))
         costs = (Cost("decode", time.perf_counter() - opened.since),)
         return RoundResult(plan, heard, costs=costs, stats=stats_of(costs, 0), state=opened.encoded.state)
+
+    def _count(self, where: str) -> None:
+        with self._lock:  # rounds of several sessions
+            self.counts[where] += 1
 
     def _go_on(self, upload: Upload | None, audio: FloatArray, sends: bool) -> None:
         """An early upload gets what is new, begins, or ends."""
@@ -157,6 +170,7 @@ class HybridStages:
         """The early upload of this audio, which is then the caller's."""
         with self._lock:
             for place, upload in enumerate(self._uploads):
+                # By its audio, since an executor knows no sessions.
                 if len(upload.sent) <= len(audio) and np.array_equal(upload.sent, audio[: len(upload.sent)]):
                     return self._uploads.pop(place)
         return None

@@ -18,7 +18,8 @@ from typing import ClassVar, Literal
 
 from whispertide.decoding.draft import Reference
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
-from whispertide.streaming.choice import Choice, check_range, setting
+from whispertide.streaming.bounded import Bounded
+from whispertide.streaming.choice import check_range, setting
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops, normalise, waits
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
@@ -62,7 +63,7 @@ class AgreementState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalAgreement(Choice):
+class LocalAgreement(Bounded):
     """The policy; see the module for the rules. Whole hypotheses are compared, so nothing watches a decode."""
 
     kind: ClassVar[str] = "local-agreement"
@@ -85,27 +86,17 @@ class LocalAgreement(Choice):
     prompt_chars: int = setting(
         200, "so much confirmed text, at least, precedes the window as prompt (0 = none)", least=0, most=2000
     )
-    doubt: float = setting(
+    least_probability: float = setting(
         0.0,
         "a word that is less probable is not confirmed as long as it lies in the last `settle_s` (0 = none waits)",
         least=0,
         most=1,
     )
     settle_s: float = setting(1.0, "the end of the window in which such words wait", least=0, most=CHUNK_SECONDS)
-    hard_cap_s: float = setting(
-        28.0,
-        "windows never get longer; then words are confirmed whether they are certain or not",
-        least=4,
-        most=CHUNK_SECONDS,
-    )
-    no_speech: float = setting(
-        0.9, "segments that Whisper takes for silence with a higher probability are dropped", least=0, most=1
-    )
-    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
 
     def check(self) -> None:
         """A window that is cut fits into the longest."""
-        Choice.check(self)
+        Bounded.check(self)
         check_range("trim_s", self.trim_s, 1, self.hard_cap_s)
 
     @property
@@ -113,18 +104,9 @@ class LocalAgreement(Choice):
         """How long windows usually get at most."""
         return self.trim_s
 
-    @property
-    def hard_cap(self) -> int:
-        """The longest window, in samples."""
-        return to_samples(self.hard_cap_s)
-
     def start(self, at: int) -> AgreementState:
         """Nothing confirmed, nothing heard: also the prompt starts anew (whisper_streaming, `init`)."""
         return AgreementState(start=align_down(at), last_time=at)
-
-    def limit(self, state: AgreementState) -> int:
-        """The end of a window of `hard_cap` samples."""
-        return state.start + self.hard_cap
 
     def plan(
         self, state: AgreementState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
@@ -143,6 +125,7 @@ class LocalAgreement(Choice):
         self._confirm(state, fresh, 0, agreed)
         end = result.plan.window.end
         if not result.plan.is_last:
+            # Sentences are cut only by a round that confirmed something, segments by any (whisper_streaming).
             if agreed or self.trim == "segment":
                 self._trim(state, result)
             if end - state.start >= self.hard_cap:
@@ -157,6 +140,7 @@ class LocalAgreement(Choice):
         for kept in reversed(state.confirmed):
             if kept.word.lies_after(state.start):
                 continue
+            # No gaps: it begins after a word that may be part of a loop, which the decoder would go on with.
             if length >= self.prompt_chars or not kept.trusted:
                 break
             texts.append(kept.word.text)
@@ -211,7 +195,7 @@ class LocalAgreement(Choice):
         return guarded
 
     def _agreed(self, state: AgreementState, fresh: Sequence[Word], end: int) -> int:
-        """How many words at the front of `fresh` the earlier rounds heard too, without doubt in view of `end`."""
+        """How many words at the front of `fresh` the earlier rounds heard too, up to one that waits at the `end`."""
         if len(state.earlier) < self.agreement - 1:
             return 0
         agreed = 0
@@ -219,7 +203,9 @@ class LocalAgreement(Choice):
             if len({self._key(word.text) for word in hypotheses}) > 1:
                 break
             newest = hypotheses[0]
-            if waits(newest.probability, newest.end, end, below=self.doubt, settle=to_samples(self.settle_s)):
+            if waits(
+                newest.probability, newest.end, end, below=self.least_probability, settle=to_samples(self.settle_s)
+            ):
                 break
             agreed += 1
         return agreed
@@ -272,6 +258,7 @@ class LocalAgreement(Choice):
         if end - state.start <= self.hard_cap - least:
             return agreed
         forced = forced_cut(fresh.words[agreed:], Span(state.start, end), least)
+        # `_confirm` takes as many words off the earlier hypotheses, which is right only where they agreed.
         state.earlier = ()
         self._confirm(state, fresh, agreed, agreed + forced.confirm)
         state.start = max(state.start, align_down(forced.cut))

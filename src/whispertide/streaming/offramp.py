@@ -37,7 +37,7 @@ class Offramp:
         if self.signal == "random":
             return random.Random(f"{window.start} {window.end}").random()
         if is_trained(self.signal):
-            return pilot.doubt
+            return pilot.offload_probability
         return pilot.perplexity if self.signal == "perplexity" else pilot.entropy
 
     def sends(self, pilot: Scores | None, window: Span) -> bool:

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.first_entropy import FirstEntropy
 from whispertide.decoding.guards import RepetitionGuard
-from whispertide.decoding.length_cap import CappedSearch
+from whispertide.decoding.length_cap import Capped
 from whispertide.decoding.longform import Cost
 from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.search import Guard, Hypothesized, StopReason, run_search
-from whispertide.decoding.token_search import joined
+from whispertide.decoding.token_search import TokenSearch, joined
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words, whole_characters
 from whispertide.features import Features
 from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import Equipment, Opening, RoundPlan, RoundResult, stats_of
+from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult, stats_of
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, FloatArray
 
 LONGEST = 224  # tokens
@@ -33,14 +33,14 @@ LONGEST = 224  # tokens
 class Scores:
     """How sure a decode was of its text.
 
-    logprobs  of its tokens, without the end of text
-    entropy   of what the first token could have been, in nats
-    doubt     how likely the text is not good enough, by a trained offramp; 0 where there is none
+    logprobs             of its tokens, without the end of text
+    entropy              of what the first token could have been, in nats
+    offload_probability  how likely the text is not good enough, by a trained offramp; 0 where there is none
     """
 
     logprobs: tuple[float, ...] = ()
     entropy: float = 0.0
-    doubt: float = 0.0
+    offload_probability: float = 0.0
 
     @property
     def perplexity(self) -> float:
@@ -86,7 +86,7 @@ class Pilot:
 
     def encode(
         self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
-    ) -> Opening | None:
+    ) -> EncodedWindow | None:
         """The window. None: there is less than 10 ms."""
         features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
         if len(audio) < HOP_LENGTH:
@@ -99,7 +99,7 @@ class Pilot:
         self,
         equipment: Equipment,
         plan: RoundPlan,
-        opened: Opening,
+        opened: EncodedWindow,
         options: DecodeOptions,
         guards: Sequence[Guard] = (),
     ) -> RoundResult[HeardUtterance]:
@@ -115,7 +115,7 @@ class Pilot:
             began = time.perf_counter()
             words = _words(equipment, plan, best, opened, search.prompt, language.language)
             logprobs = best.logprobs[: len(best.tokens)]
-            scores = Scores(logprobs, search.entropy, _doubt(equipment, logprobs, opened))
+            scores = Scores(logprobs, search.entropy, _offload_probability(equipment, logprobs, opened))
             heard = replace(heard, words=words, tokens=best.tokens, scores=scores)
             costs.append(Cost("align", time.perf_counter() - began))
         return RoundResult(
@@ -145,31 +145,33 @@ class Pilot:
         rules = equipment.rules(options, must_speak=False)
         beam = options.beam if self.beam is None else min(self.beam, options.beam)
         watch = [*guards, RepetitionGuard(model.tokenizer.eot)] if self.loop_guard else [*guards]
-        search = CappedSearch(
+        search = TokenSearch(
             prompt,
             rules,
             Beam(beam, options.patience) if beam > 1 else GREEDY,
-            cap=self.cap,
             draft=None if plan.reference is None else plan.reference.draft(model.tokenizer, rules),
+            end=None if self.cap is None else Capped(self.cap),
             length_penalty=options.length_penalty,
             guards=watch,
         )
         return FirstEntropy(search, prompt)
 
 
-def _doubt(equipment: Equipment, logprobs: Sequence[float], opened: Opening) -> float:
+def _offload_probability(equipment: Equipment, logprobs: Sequence[float], opened: EncodedWindow) -> float:
     """What the trained offramp says, if there is one."""
     if equipment.offramp is None:
         return 0.0
     states = opened.encoded.taps.get(LAST_LAYER)
-    return equipment.offramp.doubt(logprobs, None if states is None else states[: opened.encoded.valid_frames])
+    return equipment.offramp.offload_probability(
+        logprobs, None if states is None else states[: opened.encoded.valid_frames]
+    )
 
 
 def _words(
     equipment: Equipment,
     plan: RoundPlan,
     best: Hypothesized,
-    opened: Opening,
+    opened: EncodedWindow,
     prompt: Prompt,
     language: str | None,
 ) -> tuple[TokenWord, ...]:

@@ -101,6 +101,7 @@ class PipelinedRound:
         finally:
             self._leave_first()
             self._second_is_free.set()
+            # Else every round would keep all those before it alive.
             self._before = self._after = None
 
     def encoded_to(self) -> EncoderState | None:
@@ -166,6 +167,7 @@ class PipelinedExecutor:
         """Begin to hear `audio` ([len(plan.window)] samples, not to be written to); returns at once."""
         of_session = after if isinstance(after, PipelinedRound) else None
         with self._lock:
+            # Under the lock, so that no two rounds follow the same one.
             begun = self._newest = self.rounds(plan, audio, options, state, of_session, self._newest)
         threading.Thread(target=begun.run, args=(self.stages, self.exchange), name="round").start()
         return begun

@@ -17,7 +17,7 @@ from whispertide.options import DecodeOptions
 from whispertide.streaming.align_att import AlignAtt
 from whispertide.streaming.blocks import Blocks
 from whispertide.streaming.choice import Choice, field_types, parse_value
-from whispertide.streaming.executors import Auto, Hybrid, Pipelined, Serial
+from whispertide.streaming.executors import Auto, Hybrid, Pipelined, Serial, Where
 from whispertide.streaming.final import Final
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Open, Pad30, Zeros
 from whispertide.streaming.grounded import Grounded
@@ -63,7 +63,7 @@ class Recipe:
     framing: Framing = field(default_factory=Pad30)
     search: Search = field(default_factory=Beam)
     policy: AnyPolicy = field(default_factory=LocalAgreement)
-    executor: Choice = field(default_factory=Serial)
+    executor: Where = field(default_factory=Serial)
 
     def __post_init__(self) -> None:
         policy, search = self.policy, self.search
@@ -77,12 +77,12 @@ class Recipe:
                 f"expected framing=blocks with policy=stable, and with no other; got framing={self.framing.kind} with "
                 f"policy={policy.kind}. Blocks are pieces of one stream, which a causal encoder hears"
             )
-        if search.kind == "unrolled" and not self.framing.fixed:
+        if search.static and not self.framing.fixed:
             raise OptionError(
                 "expected framing=buckets or pad30 with search=unrolled; got "
                 f"framing={self.framing.kind}. Unrolled graphs have fixed lengths"
             )
-        if self.executor.kind == "pipelined" and not policy.overlaps:
+        if self.executor.overlaps and not policy.overlaps:
             raise OptionError(
                 f"expected policy=local-agreement with executor=pipelined; got policy={policy.kind}. It begins a round "
                 "with the words that the last one confirmed, so rounds cannot overlap. Use executor=serial or auto"

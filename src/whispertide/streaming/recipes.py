@@ -32,14 +32,14 @@ _WHISPER_STREAMING = Recipe(
 )
 # The paper runs the stages on two processors; `executor=pipelined` does. Its pruning is `align=first follows=shown`
 # without recovery; ours finds its place by time and gets narrow again. Rounds that follow each other so fast make the
-# same mistakes about a word that is still being spoken, so agreement alone is not enough: `doubt` is ours, and so is
-# leaving what breaks off to the next round (docs/LOG.md).
+# same mistakes about a word that is still being spoken, so agreement alone is not enough: `least_probability` is ours,
+# and so is leaving what breaks off to the next round (docs/LOG.md).
 _WHISPERFLOW = Recipe(
     "whisperflow",
     schedule=BestEffort(step_s=0.1),
     framing=Hush(),
     search=Pruned(beam=5, align="time"),
-    policy=LocalAgreement(reread=False, doubt=0.8, settle_s=0.6),
+    policy=LocalAgreement(reread=False, least_probability=0.8, settle_s=0.6),
 )
 _SIMULSTREAMING = Recipe(
     "simulstreaming",
@@ -110,8 +110,6 @@ _TIDE = Recipe(
         rewind_s=2.0,
         backward_s=0.06,
         attention_floor=0.1,
-        truncate="near-end",
-        doubt=0.5,
         steadiness=0.03,
         calm=0.7,
         memory="words",
@@ -148,7 +146,7 @@ ABOUT: Mapping[str, str] = MappingProxyType(
         "whisperrt": "Every tenth of a second is heard once; needs a model with a causal adapter.",
         "whisperkit": "Two rounds must agree, and the last two words wait; for Apple's chips, every second.",
         "pilot": "For voice commands: the whole utterance after its end, prepared while it is spoken.",
-        "tide": "The model's attention decides, every 0.3 s: words soon, at little cost.",
+        "tide": "The model's attention decides, every 0.4 s or sooner: words soon, at little cost.",
     }
 )
 

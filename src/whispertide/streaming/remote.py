@@ -124,7 +124,10 @@ class Remote:
     async def _serve(self, ready: threading.Event) -> None:
         self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         async with httpx2.AsyncClient(
-            headers=self.server.headers, follow_redirects=False, timeout=None
+            # No timeout here: the deadline is that of the whole answer, its tries included (`_answer`).
+            headers=self.server.headers,
+            follow_redirects=False,
+            timeout=None,
         ) as self._client:
             ready.set()
             await self._stop.wait()

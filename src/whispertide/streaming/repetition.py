@@ -109,6 +109,7 @@ def without_loops(said: Sequence[Word], words: Sequence[W]) -> list[W]:
 
 def _plausible_copies(words: Sequence[Word], run: Run) -> int:
     """How many copies of the run somebody may really have said: at least one, at most all."""
+    # "very very", "I think I think": two copies of so little are no loop, however fast.
     if run.copies == 2 and run.phrase < 3:
         return 2
     copies = [words[run.start + i * run.phrase : run.start + (i + 1) * run.phrase] for i in range(run.copies)]

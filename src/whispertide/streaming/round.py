@@ -30,7 +30,7 @@ from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.static import StaticEngine
 from whispertide.options import DecodeOptions, Task
 from whispertide.streaming.framing import Framing
-from whispertide.streaming.trained_offramp import Doubts
+from whispertide.streaming.trained_offramp import OffloadModel
 from whispertide.types import FRAME_SAMPLES, FloatArray, Span, Word
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class EncodedWindow:
     """What the first stage leaves to the second: the features of the round, and its first window encoded.
 
     `hushed` says whether a hush word is after that window.
@@ -71,7 +71,7 @@ class Equipment:
     unrolled: StaticEngine | None = None
     encoder: "WhisperModel | None" = None
     drafter: Drafter | None = None
-    offramp: Doubts | None = None
+    offramp: OffloadModel | None = None
     kinds: Callable[[str | None], TokenKinds] = field(init=False, repr=False)  # words from punctuation in a language
     start: Callable[[str | None, Task], tuple[int, ...]] = field(init=False, repr=False)  # what begins a transcript
     _rules: Callable[[tuple[int, ...] | None, bool], Rules] = field(init=False, repr=False)
@@ -99,14 +99,22 @@ class Equipment:
         """What runs the first stage."""
         return self.encoder or self.model
 
-    def open(self, features: Features, frames: int, state: "EncoderState | None", taps: Sequence[int] = ()) -> Opening:
-        """Encode the first `frames` mel frames of a round, after what left `state`, and note what that took."""
+    def open(
+        self,
+        features: Features,
+        frames: int,
+        state: "EncoderState | None",
+        taps: Sequence[int] = (),
+        frame: Framing | None = None,
+    ) -> EncodedWindow:
+        """Encode the first `frames` mel frames of a round, after what left `state`, and note what that took; `frame`:
+        in another framing.
+        """
         mel = features.followed(0, frames)
         began = time.perf_counter()
-        encoded = self.frame.after(self.encodes, mel, state, taps=taps)
-        computed = encoded.frames if encoded.fresh is None else encoded.fresh
-        cost = Cost("encode", time.perf_counter() - began, frames=computed)
-        return Opening(features, encoded, cost, hushed=mel.shape[1] > frames)
+        encoded = (frame or self.frame).after(self.encodes, mel, state, taps=taps)
+        cost = Cost("encode", time.perf_counter() - began, encoded.computed)
+        return EncodedWindow(features, encoded, cost, hushed=mel.shape[1] > frames)
 
     def open_unrolled(self) -> StaticEngine:
         """The static graphs of the model's decoder. Raises `GraphError` where they cannot be built."""

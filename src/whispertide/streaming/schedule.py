@@ -45,6 +45,7 @@ class Lateness:
     def after(self, behind: int, lowered: int, limit: int) -> "Lateness":
         """What is to be said where so many samples wait; below half of `limit` a stream is on time again."""
         steps = behind // limit
+        # Or lateness around the limit would be told, and taken back, again and again.
         if steps == 0 < self.steps and behind > limit // 2:
             steps = self.steps
         return Lateness(steps, lowered)

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search(Choice):
-    """How tokens are found."""
+    """How tokens are found.
+
+    static  whether by graphs of fixed lengths
+    """
+
+    static: ClassVar[bool] = False
 
     @property
     def hypotheses(self) -> int:
@@ -77,6 +82,7 @@ class Unrolled(Search):
     """Greedy in static graphs of several steps each (docs/npu.md), which have fixed lengths."""
 
     kind: ClassVar[str] = "unrolled"
+    static: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,10 @@ from whispertide.features import Features
 from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import AttendedDecode, HeardWords, Job, Listening
-from whispertide.streaming.choice import Choice, setting
+from whispertide.streaming.bounded import Bounded
+from whispertide.streaming.choice import setting
 from whispertide.streaming.framing import BARE, PAD30
-from whispertide.streaming.round import Equipment, Opening, RoundPlan, RoundResult, stats_of
+from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult, stats_of
 from whispertide.streaming.searches import Search
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, to_samples
 
@@ -35,7 +36,7 @@ class SinglePass(Listening):
 
     def encode(
         self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
-    ) -> Opening | None:
+    ) -> EncodedWindow | None:
         """The window, with what follows it. None: it is too short."""
         if len(audio) < HOP_LENGTH or (len(audio) < self.least and not plan.is_last):
             return None
@@ -44,13 +45,13 @@ class SinglePass(Listening):
             audio = np.pad(audio, (0, silence))
         features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
         taps = (LAST_LAYER,) if equipment.detector is not None and self.detect_end else ()
-        return equipment.open(features, features.frames, state, taps)
+        return equipment.open(features, features.frames, state, taps, PAD30 if self._is_short(plan) else None)
 
     def decode(
         self,
         equipment: Equipment,
         plan: RoundPlan,
-        opened: Opening,
+        opened: EncodedWindow,
         options: DecodeOptions,
         guards: Sequence[Guard] = (),
     ) -> RoundResult[HeardWords]:
@@ -58,6 +59,7 @@ class SinglePass(Listening):
         job = Job(equipment, plan, self, options, guards, hushed=opened.hushed, costs=[opened.cost])
         features, encoded, model = opened.features, opened.encoded, equipment.model
         frames = _encoder_frames(len(plan.window) // HOP_LENGTH)
+        # What was appended so that the text may end. It is heard, but what attends to it was not said.
         job.silence = _encoder_frames(features.frames) - frames
         detector = equipment.detector if self.detect_end else None
         language = equipment.language(encoded, options)
@@ -79,10 +81,15 @@ class SinglePass(Listening):
             stats=stats_of(job.costs, len(decode.found.best.tokens)),
         )
 
+    def _is_short(self, plan: RoundPlan) -> bool:
+        """Whether the whole utterance is about a single word, which checkpoints bear worst without padding."""
+        return plan.is_last and len(plan.window) <= self.short
+
     def _again(self, halt: Halt | None) -> Listening | None:
         """How the window is heard once more; None: it is not."""
         if halt is None:
             return None
+        # The very same halt as in the round before: reason, place and token.
         if halt == self.retry:  # the 30 s fallback of NPUsper: no guards of attention, the real end of text
             return replace(self, watch=(), real_end=True, must_speak=True, retry=None, detect_end=False)
         shifted = _turned_back(halt) if self.believes_jumps else halt.reason == "backward-shift"
@@ -103,12 +110,15 @@ class SinglePass(Listening):
 
     def _once_more(self, job: Job, mel: FloatArray, frames: int, language: str) -> AttendedDecode:
         """In the other framing, because in the same one it would say the same; NPUsper's fallback is always padded."""
+        usual = job.equipment.frame
+        other = BARE if usual == PAD30 else usual if self._is_short(job.plan) else PAD30
         is_fallback = self.retry is not None
-        frame = BARE if job.equipment.frame == PAD30 and not is_fallback else PAD30
+        frame = PAD30 if is_fallback else other
+        # `Features.window`, unlike `followed`, leaves the hush word out.
         job.hushed = False
         began = time.perf_counter()
         encoded = frame(job.equipment.model, mel)
-        job.costs.append(Cost("encode", time.perf_counter() - began, frames=encoded.frames))
+        job.costs.append(Cost("encode", time.perf_counter() - began, encoded.computed))
         return AttendedDecode(job, encoded, frames, language, () if is_fallback else job.plan.prefix)
 
 
@@ -125,17 +135,9 @@ FRAMES_PER_S = SAMPLE_RATE // FRAME_SAMPLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attending(Choice):
+class Attending(Bounded):
     """Settings of a policy that watches attention. Times in seconds."""
 
-    hard_cap_s: float = setting(
-        28.0,
-        "windows never get longer; then words are confirmed whether they are certain or not",
-        least=4,
-        most=CHUNK_SECONDS,
-    )
-    no_speech: float = setting(0.9, "what is heard with a higher no-speech probability is dropped", least=0, most=1)
-    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
     shift_guard: bool = setting(
         False,
         "whether backward shifts end a decode; AlignAtt then hears the window once more, padded to 30 s, or bare where "
@@ -151,6 +153,13 @@ class Attending(Choice):
     silence_s: float = setting(
         0.0, "silence after the last window of an utterance, so that its text may end", least=0, most=CHUNK_SECONDS
     )
+    short_s: float = setting(
+        0.0,
+        "an utterance of at most so much audio, the pause before it included, is heard padded to 30 s in the end, "
+        "whatever the framing (0 = none is)",
+        least=0,
+        most=CHUNK_SECONDS,
+    )
     max_tokens: int = setting(224, "the most that a round decodes", least=1, most=400)
     context_tokens: int = setting(
         223, "how much text before the window precedes it (0 = none, not even the user's prompt)", least=0, most=400
@@ -165,14 +174,9 @@ class Attending(Choice):
 
     def check(self) -> None:
         """A median needs a middle."""
-        Choice.check(self)
+        Bounded.check(self)
         if self.shift_median % 2 == 0:
             raise OptionError(f"expected shift_median to be odd; got {self.shift_median}")
-
-    @property
-    def hard_cap(self) -> int:
-        """The longest window, in samples."""
-        return to_samples(self.hard_cap_s)
 
     def shift(self) -> BackwardShift:
         """The guard against backward shifts."""
@@ -189,6 +193,7 @@ class Attending(Choice):
         return SinglePass(
             least=to_samples(self.least_s),
             silence=to_samples(self.silence_s),
+            short=to_samples(self.short_s),
             no_speech=self.no_speech,
             loop_guard=self.loop_guard,
             max_tokens=self.max_tokens,
@@ -196,7 +201,7 @@ class Attending(Choice):
             static_prompt=self.static_prompt,
             times=self.word_times,
             heads_first=self.heads_first,
-            unrolled=search.kind == "unrolled",
+            unrolled=search.static,
         )
 
 

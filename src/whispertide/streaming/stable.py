@@ -17,15 +17,14 @@ from typing import ClassVar
 
 from whispertide.decoding.stable import Rule, Scored
 from whispertide.decoding.token_words import TokenWord
+from whispertide.streaming.bounded import ROOM, commit, tokens_of
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.repetition import CONTEXT, without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stable_beam import HeardStream, StableBeam
 from whispertide.streaming.trimming import MARGIN, forced_cut
-from whispertide.types import CHUNK_SECONDS, SAMPLE_RATE, Span, align_down, to_samples
-
-ROOM = 2 * SAMPLE_RATE  # a stream that is to end makes at least so much room
+from whispertide.types import CHUNK_SECONDS, Span, align_down, to_samples
 
 
 @dataclass(slots=True)
@@ -111,7 +110,7 @@ class Stable(Choice):
             round_id,
             Span(state.start, frontier),
             StableBeam(state.hypotheses, self.rescored, self.holds, self.most_tokens, self.loop_guard),
-            prefix=tuple(token for word in state.words for token in word.tokens),
+            prefix=tokens_of(state.words),
             is_last=is_last,
         )
 
@@ -126,11 +125,7 @@ class Stable(Choice):
             confirmed += self._begin_again(state, end)
         elif not is_last and self._is_stuck(state, end):
             self._try_again(state, end)
-        return Commit(
-            tuple(word.word for word in confirmed),
-            tuple(word.word for word in state.guess),
-            min(state.start, align_down(end)),
-        )
+        return commit(confirmed, state.guess, state, end)
 
     # --- which words --------------------------------------------------------------------------------------------------
 
@@ -146,6 +141,7 @@ class Stable(Choice):
         done = 0
         for number, word in enumerate(state.guess):
             done += len(word.tokens)
+            # A word is as old as the youngest token up to its end: what follows a change has to settle anew.
             if end - max(state.found_at[:done], default=end) < to_samples(self.confirm_s):
                 return number
         return len(state.guess)
@@ -154,7 +150,7 @@ class Stable(Choice):
         """The first words of the guess become the forced prefix; hypotheses that say otherwise go."""
         words, state.guess = state.guess[:count], state.guess[count:]
         state.words += words
-        tokens = tuple(token for word in words for token in word.tokens)
+        tokens = tokens_of(words)
         state.found_at = state.found_at[len(tokens) :]
         state.hypotheses = tuple(
             Scored(each.tokens[len(tokens) :], each.logprobs[len(tokens) :])

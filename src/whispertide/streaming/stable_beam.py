@@ -83,9 +83,10 @@ class StableBeam:
         encoded = blocks.advance(equipment.encodes, audio, plan.window.start, state, is_last=plan.is_last)
         if encoded is None or encoded.state is None:
             return None
+        # A state of another stream does not count, and then all of this one was encoded.
         known = state.frames if state is not None and state.tensors.get("begin") == plan.window.start else 0
         spent = time.perf_counter() - began
-        return OpenedStream(encoded, Cost("encode", spent, frames=encoded.state.frames - known, past=known))
+        return OpenedStream(encoded, Cost("encode", spent, [(encoded.state.frames - known, known)]))
 
     def decode(
         self,
@@ -126,6 +127,7 @@ class StableBeam:
         """Start sequence and forced prefix; of a prefix that does not fit the end is kept."""
         model = equipment.model
         start = equipment.start(language, options.task)
+        # Also the earlier text is fed again, so the forced prefix must leave room for that, too.
         said = max((len(each.tokens) for each in self.earlier), default=0)
         room = model.dims.n_text_ctx - MARGIN_TOKENS - len(start) - said
         prefix = plan.prefix[-room:] if room > 0 else ()

@@ -77,6 +77,7 @@ class Facts:
         sure, twice = _log_odds(self.probability), float(self.rounds >= 2)
         return (
             1.0,
+            # One distance on three scales: a sum of weighted numbers cannot bend by itself.
             min(frontier, 1.0),
             min(frontier / 0.5, 1.0),
             min(frontier / 0.2, 1.0),
@@ -171,6 +172,7 @@ class Rule:
     def chance(self, facts: Facts) -> float:
         """That the word will be in the final text, 0 to 1."""
         total = math.fsum(w * x for w, x in zip(self.weights, facts.features(), strict=True))
+        # Beyond 50 the chance is 0 or 1 for all purposes; far beyond `exp` would overflow.
         return 1 / (1 + math.exp(-min(max(total, -50.0), 50.0)))
 
     def chances(self, every: Sequence[Facts]) -> tuple[float, ...]:

@@ -31,14 +31,14 @@ _LEAST = -10.0  # log-probability; what is less likely is no more of a sign
 _SHORTEST = 40  # frames; the states of a shorter window are followed by zeros
 
 
-class Doubts(Protocol):
+class OffloadModel(Protocol):
     """What tells how likely the text of a decode is not good enough."""
 
     @property
     def hears(self) -> bool:
         """Whether it goes by what the encoder gives out."""
 
-    def doubt(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
+    def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
         """The probability, 0 to 1, that the text is not good enough.
 
         `logprobs` are those of its tokens, `states` [frames, width] the encoder's output; None where it does not hear.
@@ -47,7 +47,7 @@ class Doubts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrainedOfframp:
-    """One of the two, of one checkpoint. Satisfies `Doubts`.
+    """One of the two, of one checkpoint. Satisfies `OffloadModel`.
 
     arrays         its weights (`shapes_of`)
     content_hash   of the checkpoint whose decodes it was trained on
@@ -65,8 +65,8 @@ class TrainedOfframp:
         """Whether it goes by what the encoder gives out."""
         return self.kind in self.by_states
 
-    def doubt(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
-        """See `Doubts`."""
+    def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
+        """See `OffloadModel`."""
         if not self.hears:
             return _sigmoid(_recurrent(self.arrays, signs(logprobs)))
         if states is None:
@@ -90,7 +90,7 @@ class TrainedOfframp:
         return cls(kind, found.arrays, found.content_hash, found.report)
 
     @classmethod
-    def beside(cls, checkpoint: Checkpoint, kind: Trained) -> Self:
+    def of_checkpoint(cls, checkpoint: Checkpoint, kind: Trained) -> Self:
         """The one next to the checkpoint. Raises as `load` does."""
         path = attachments.find(checkpoint, KIND, kind, instead="offramp=perplexity")
         return cls.load(path, kind, width=checkpoint.dims.n_audio_state, content_hash=checkpoint.content_hash)

@@ -57,6 +57,7 @@ def forced_cut(hypothesis: Sequence[Word], window: Span, least: int) -> ForcedCu
         for i, word in enumerate(hypothesis)
         if earliest <= word.end <= unsettled
     }
+    # Of equal pauses the last, which makes most room.
     confirm = max(pauses, key=lambda count: (pauses[count], count)) if pauses else 0
     # A word so early that the cut must go after its start can only be confirmed, however long it claims to be.
     while confirm < len(hypothesis) and hypothesis[confirm].start - MARGIN < earliest:

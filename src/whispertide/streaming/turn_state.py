@@ -58,7 +58,7 @@ class Flight:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EndRequest:
     """The caller wants everything before sample `at` confirmed and, for "finish", nothing after it."""
 
     kind: Literal["flush", "finish"]
@@ -81,7 +81,7 @@ class TurnState:
     utterance: Utterance | None = None
     in_flight: list[Flight] = field(default_factory=list)
     stale: set[int] = field(default_factory=set)
-    requests: list[Request] = field(default_factory=list)
+    requests: list[EndRequest] = field(default_factory=list)
     boundaries: list[int] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
     next_round: int = 0

@@ -15,7 +15,7 @@ from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
 from whispertide.streaming.searches import Search
-from whispertide.streaming.turn_state import Flight, Request, TurnState, Utterance
+from whispertide.streaming.turn_state import EndRequest, Flight, TurnState, Utterance
 from whispertide.types import align_down, to_samples
 
 
@@ -56,11 +56,12 @@ class Turns:
         self.state.gate_events += gate_events
         utterance = self.state.utterance
         if utterance is not None and utterance.due_at is None and self._scheduled(utterance) is not None:
+            # From here on the round waits for the machine and not for audio: that is load.
             utterance.due_at = self.state.received
 
     def request(self, kind: Literal["flush", "finish"]) -> None:
         """Everything received so far is to be confirmed."""
-        self.state.requests.append(Request(kind, self.state.received))
+        self.state.requests.append(EndRequest(kind, self.state.received))
 
     @property
     def finishing(self) -> bool:
@@ -120,6 +121,7 @@ class Turns:
         """Drop the open utterance, if any, and whatever the gate said: the next utterance begins here or later."""
         state = self.state
         at, utterance = state.received, state.utterance
+        # Their results may come all the same: whoever computes rounds elsewhere cannot always stop. They are ignored.
         state.stale.update(flight.plan.id for flight in state.in_flight)
         state.in_flight.clear()
         state.gate_events.clear()
@@ -138,6 +140,7 @@ class Turns:
         else:
             starts.append(gate_needs if self._gated else state.floor)
         in_flight = [flight.plan.window.start for flight in state.in_flight]
+        # Windows begin at whole frames of the encoder. What a round in flight looks at stays until that is back.
         return min(align_down(max(min(starts), state.floor)), *in_flight, state.received)
 
     @property
@@ -245,6 +248,7 @@ class Turns:
         if utterance.end <= utterance.start:
             self._end_turn(utterance, utterance.closed_at)
             return None
+        # More audio than a window holds takes several rounds; only the one that reaches the end is the last.
         target = min(utterance.end, self.policy.limit(utterance.policy))
         is_last = target == utterance.end
         if target <= utterance.last_end and not is_last:
@@ -276,12 +280,13 @@ class Turns:
         """The utterance is done. If its end is what a flush asked for, the flush is done too."""
         state, end = self.state, utterance.end
         assert end is not None
-        flushed = bool(state.requests) and state.requests[0] == Request("flush", utterance.closed_at)
+        flushed = bool(state.requests) and state.requests[0] == EndRequest("flush", utterance.closed_at)
         state.utterance, state.floor = None, end
         if flushed:
             state.requests.pop(0)
         if self._gated and end > utterance.start and not utterance.spoken:
             self.emit(Unheard, at, start=utterance.start, end=end)
+        # A flush is always answered, also where nothing was left to hear.
         if flushed or end > utterance.start:
             self.emit(TurnEnd, at, end=end)
 

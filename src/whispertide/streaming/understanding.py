@@ -2,15 +2,19 @@
 
 The layers that stream run as audio arrives. From 1.5 s on a pilot decodes what there is so far, each going by the one
 before, and says what it thinks. At the end of speech the whole is decoded, going by the last pilot. (Pilot inference,
-sections 4 and 5; ALGORITHMS G.) All of it is counted in samples, so the portions in which audio comes change nothing
-but when it is said.
+sections 4 and 5; ALGORITHMS G.) A pause may be that end: so a pilot searches as at the end (ours), while the voice gate
+waits for somebody to go on. All of it is counted in samples, so the portions in which audio comes change nothing but
+when it is said.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from whispertide.audio.buffer import AudioBuffer, checked
+from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import Gate, GateEvent, SpeechGate, SpeechStarted
 from whispertide.decoding.ctc_prefix import Sums
 from whispertide.decoding.hybrid import Found, HybridOptions, hybrid_search
@@ -24,17 +28,26 @@ LONGEST_S = 30.0  # of an utterance; one that goes on is another, since every gu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pilots:
-    """When pilots run, and how wide they search. `every_s` 0: never."""
+    """When pilots run, and how they search.
+
+    first_s   of an utterance before the first
+    every_s   seconds from one to the next; 0: there are none at all
+    pause_s   seconds of silence that another one follows, the last before somebody speaks again; 0: none
+    beam      hypotheses; at a pause as many as at the end
+    tokens    that one adds to what the one before found, at most
+    """
 
     first_s: float = 1.5
     every_s: float = 1.0
+    pause_s: float = 0.2
     beam: int = 3
+    tokens: int = 15
 
     def __post_init__(self) -> None:
-        if self.first_s <= 0 or self.every_s < 0 or self.beam < 1:
+        if self.first_s <= 0 or min(self.every_s, self.pause_s) < 0 or min(self.beam, self.tokens) < 1:
             raise OptionError(
-                "expected first_s above 0, every_s from 0 and beam from 1 for pilots; got "
-                f"{self.first_s:g}, {self.every_s:g} and {self.beam}"
+                "expected first_s above 0, every_s and pause_s from 0, beam and tokens from 1 for pilots; got "
+                f"{self.first_s:g}, {self.every_s:g}, {self.pause_s:g}, {self.beam} and {self.tokens}"
             )
 
 
@@ -45,7 +58,7 @@ class Understood:
     intent      what is wanted; None where the model names nothing
     start, end  samples of the stream; `end` is as far as was heard
     perplexity  of the decoder: 1 is sure
-    wait_s      seconds of computing since the audio was there
+    wait_s      seconds since the audio with its end was pushed; of a guess, seconds that it took
     """
 
     intent: str | None
@@ -76,12 +89,13 @@ class _Scorer:
 
 @dataclass(slots=True)
 class _Utterance:
-    """One that goes on."""
+    """One that goes on. `rests` where a pilot heard its end, if that is one."""
 
     start: int
     heard: Ingested
     next_pilot: int
     found: Found | None = None
+    rests: bool = False
 
 
 class Understanding:
@@ -105,13 +119,19 @@ class Understanding:
 
     def push(self, samples: FloatArray) -> list[Understood]:
         """16 kHz mono [n]. Raises `AudioError` for what is no audio."""
+        began = time.perf_counter()
         audio, _ = checked(samples)
+        at = self._buffer.end
         self._buffer.append(audio)
-        return self._after(self.gate.feed(audio))
+        said: list[Understood] = []
+        for block in np.split(audio, range(BLOCK - at % BLOCK, len(audio), BLOCK)):  # as the gate judges them
+            at += len(block)
+            said += self._after(self.gate.feed(block), at - at % BLOCK, began)
+        return said + self._kept()
 
     def finish(self) -> list[Understood]:
         """An utterance that goes on ends here. More audio may follow."""
-        return self._after(self.gate.finish())
+        return self._after(self.gate.finish(), self._buffer.end, time.perf_counter()) + self._kept()
 
     def clear(self) -> None:
         """Forget an utterance that goes on. More audio may follow."""
@@ -119,30 +139,36 @@ class Understanding:
         self._open = None
         self._buffer.drop_before(self._buffer.end)
 
-    def _after(self, events: Sequence[GateEvent]) -> list[Understood]:
+    def _after(self, events: Sequence[GateEvent], until: int, began: float) -> list[Understood]:
+        """What is said of the audio before the sample `until` by what the gate tells of it."""
         said: list[Understood] = []
         for event in events:
             if isinstance(event, SpeechStarted):
                 self._open = _Utterance(event.start, self.model.nothing(), self._first(event.start))
             elif self._open is not None:
-                said += self._cut(event.decided_at)
-                said += self._guesses(self._open, event.decided_at)
-                said.append(self._final(self._open, event.decided_at))
+                said += self._cut(event.decided_at, began)
+                said.append(self._final(self._open, event.decided_at, began))  # no pilot is worth a wait now
                 self._open = None
         if self._open is not None:
-            said += self._cut(self._buffer.end)
-            said += self._guesses(self._open, self._buffer.end)
+            said += self._cut(until, began)
+            said += self._guesses(self._open, until)
+            said += self._at_a_pause(self._open, until)
+        return said
+
+    def _kept(self) -> list[Understood]:
+        """Hear what came of an utterance that goes on, and let go of what nobody needs. Says nothing."""
+        if self._open is not None:
             self._ingest(self._open, self._buffer.end)
         needed = self.gate.needed_from if self._open is None else self._open.start
         self._buffer.drop_before(min(needed, self._buffer.end))
-        return said
+        return []
 
-    def _cut(self, until: int) -> list[Understood]:
+    def _cut(self, until: int, began: float) -> list[Understood]:
         """Utterances that are as long as one may be before the sample `until`: the rest of their speech is the next."""
         said: list[Understood] = []
         while self._open is not None and until - self._open.start > to_samples(LONGEST_S):
             end = self._open.start + to_samples(LONGEST_S)
-            said += [*self._guesses(self._open, end), self._final(self._open, end)]
+            said += [*self._guesses(self._open, end), self._final(self._open, end, began)]
             self._open = _Utterance(end, self.model.nothing(), self._first(end))
         return said
 
@@ -154,18 +180,38 @@ class Understanding:
         utterance.heard = self.model.ingest(utterance.heard, audio, ended=ended)
 
     def _guesses(self, utterance: _Utterance, until: int) -> list[Understood]:
-        """The pilots that are due in audio before the sample `until`."""
+        """The pilots that are due in audio before the sample `until`. One that would hear silence alone is left out."""
         said: list[Understood] = []
         while self.pilots.every_s and utterance.next_pilot < until:
             at = utterance.next_pilot
             utterance.next_pilot += to_samples(self.pilots.every_s)
-            began = time.perf_counter()
-            self._ingest(utterance, at)
-            said.append(self._decoded(utterance, at, replace(self.search, beam=self.pilots.beam), began, final=False))
+            if not utterance.rests:
+                said.append(self._pilot(utterance, at, self._shorter(utterance)))
         return said
 
-    def _final(self, utterance: _Utterance, until: int) -> Understood:
+    def _at_a_pause(self, utterance: _Utterance, until: int) -> list[Understood]:
+        """The pilot of a pause that is as long as that now. It searches as at the end, and without what was guessed
+        before: nobody waits for it, and what it finds is what the end is going to follow.
+        """
+        rests = 0 < to_samples(self.pilots.pause_s) <= self.gate.quiet
+        begins, utterance.rests = rests and not utterance.rests, rests
+        if not begins or not self.pilots.every_s:
+            return []
+        utterance.found = None
+        return [self._pilot(utterance, until, self.search)]
+
+    def _shorter(self, utterance: _Utterance) -> HybridOptions:
+        """How a pilot searches that is not at a pause."""
+        known = len(utterance.found.best.tokens) if utterance.found else 0
+        longest = min(known + self.pilots.tokens, self.search.longest)
+        return replace(self.search, beam=self.pilots.beam, longest=longest)
+
+    def _pilot(self, utterance: _Utterance, until: int, options: HybridOptions) -> Understood:
         began = time.perf_counter()
+        self._ingest(utterance, until)
+        return self._decoded(utterance, until, options, began, final=False)
+
+    def _final(self, utterance: _Utterance, until: int, began: float) -> Understood:
         self._ingest(utterance, until, ended=True)
         return self._decoded(utterance, until, self.search, began, final=True)
 
@@ -175,9 +221,14 @@ class Understanding:
         context = self.model.contextualise(utterance.heard)
         scores: Sums = context.ctc.astype("float64")
         scorer, vocabulary = _Scorer(self.model, context), self.model.checkpoint.vocabulary
-        found = hybrid_search(scores, scorer, options, utterance.found)
-        utterance.found = with_best_first(found, scores, scorer, vocabulary.intent_tokens, options)
-        best = utterance.found.best
+        pilot, intents = utterance.found, vocabulary.intent_tokens
+        # Which intent it is, is decided when the words are known. So the last search takes the pilot's, which stands
+        # where the words are the pilot's, too.
+        named = pilot is not None and bool(np.isin(pilot.best.tokens[:1], intents).any())
+        found = hybrid_search(scores, scorer, options, pilot, given=int(named and final))
+        if not named or pilot is None or found.best.tokens != pilot.best.tokens:
+            found = with_best_first(found, scores, scorer, intents, options)
+        utterance.found, best = found, found.best
         intent, text = vocabulary.decode(best.tokens)
         waited = time.perf_counter() - began
         return Understood(intent, text, utterance.start, until, best.perplexity, final, waited)

@@ -12,7 +12,7 @@ from whispertide.decoding.search import Guard
 from whispertide.features import Features
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
-from whispertide.streaming.round import Equipment, Opening, RoundPlan, RoundResult, stats_of
+from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult, stats_of
 from whispertide.types import N_FRAMES, FloatArray, Span, Word
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class WholeWindow:
 
     def encode(
         self, equipment: Equipment, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
-    ) -> Opening | None:
+    ) -> EncodedWindow | None:
         """The first window, and usually the only one. None: there is less than 10 ms."""
         features = Features.of([audio], equipment.encodes.dims.n_mels, equipment.suffix)
         if not features.frames:
@@ -67,7 +67,7 @@ class WholeWindow:
         self,
         equipment: Equipment,
         plan: RoundPlan,
-        opened: Opening,
+        opened: EncodedWindow,
         options: DecodeOptions,
         guards: Sequence[Guard] = (),
     ) -> RoundResult[HeardSegments]:
@@ -92,6 +92,7 @@ class WholeWindow:
         while not transcription.done:
             segments += transcription.next_window()
         tokens = tuple(token for segment in segments for token in segment.tokens)
+        # The first of the transcription's costs is for handing out the window that was encoded before (`_opened`).
         costs = (opened.cost, *transcription.costs[1:])
         return RoundResult(
             plan,
@@ -110,7 +111,7 @@ def _context(model: "WhisperModel", plan: RoundPlan, options: DecodeOptions) -> 
     return model.tokenizer.encode(" " + text) if text else []
 
 
-def _opened(opening: Opening, frame: Frame) -> Frame:
+def _opened(opening: EncodedWindow, frame: Frame) -> Frame:
     """`frame`, but the first window is encoded already."""
     there = [opening.encoded]
 

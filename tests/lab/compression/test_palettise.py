@@ -51,7 +51,7 @@ def test_groups_of_rows(rows: int) -> None:
     assert (np.abs(found.values() - weight).max() == 0) is np.bool_(rows == 1)
 
 
-def test_palettes_are_small_beside_the_indices() -> None:
+def test_palettes_are_small_next_to_the_indices() -> None:
     weight = np.zeros((512, 256), np.float16)
     for bits in BITS:
         found = palettise(weight, Form(bits))

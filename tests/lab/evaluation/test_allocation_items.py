@@ -10,10 +10,10 @@ import pytest
 from whispertide.lab.evaluation import allocation_items
 from whispertide.lab.evaluation.allocation_items import division_figure
 from whispertide.options import EngineOptions
-from whispertide.streaming.allocation import Allocation, Measured, Place
+from whispertide.streaming.allocation import Allocation, Measured, Placement
 from whispertide.types import FloatArray
 
-ONE, TWO = Place("cpu", 1), Place("cpu", 2)
+ONE, TWO = Placement("cpu", 1), Placement("cpu", 2)
 FOUND = [
     Measured(Allocation(TWO), 0.2, 0.2),
     Measured(Allocation(ONE, ONE), 0.35, 0.15),

@@ -48,8 +48,8 @@ def test_a_layer_is_sharp_if_it_looks_at_the_words() -> None:
     row[:, 12] = 1.0
     tokens = (Spoken(" cat", (0.2, 0.4)), Spoken(",", None))
     assert items._sharpness([Looked(tokens, row)]) == ("100.00", "100.00", "0.02", "0.02")
-    beside = (Spoken(" cat", (1.0, 1.2)),)
-    assert items._sharpness([Looked(beside, row[:1])]) == ("0.00", "0.00", "0.02", "–")
+    elsewhere = (Spoken(" cat", (1.0, 1.2)),)
+    assert items._sharpness([Looked(elsewhere, row[:1])]) == ("0.00", "0.00", "0.02", "–")
 
 
 def test_what_is_drawn_ends_with_punctuation_within_the_sentence() -> None:

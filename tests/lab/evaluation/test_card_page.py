@@ -72,7 +72,7 @@ def test_training_is_told() -> None:
     assert "A quick run" in page(make_card(result, quick=True))
 
 
-def test_beside_the_previous_one() -> None:
+def test_next_to_the_previous_one() -> None:
     text = page(make_card(make_result([RIGHT] * 30)), make_card(make_result([WRONG] * 30), name="older"))
     assert "## Against the previous checkpoint (feedfeedfeed)" in text
     assert "| trained voices, grammar | WER | 30.0 | 0.0 | -30.0 (-30.0 to -30.0) | better |" in text

@@ -1,15 +1,21 @@
 """NPUsper's table 8: what a plan of chunks takes, by hand, and the table of a run that is written down."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from whispertide.api import load
+from whispertide.audio.file import load_audio
 from whispertide.lab.evaluation import chunk_items as items
 from whispertide.lab.evaluation import static_decoding
 from whispertide.lab.evaluation.chunk_items import SIZES, Work, work
 from whispertide.lab.evaluation.trace import RoundCost, Shown, Trace
+from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.types import SAMPLE_RATE
+
+CLIP = Path(__file__).parents[2] / "clips" / "quiet.flac"
 
 
 def test_a_decode_takes_chunk_after_chunk_until_all_is_fed() -> None:
@@ -22,6 +28,26 @@ def test_a_decode_takes_chunk_after_chunk_until_all_is_fed() -> None:
 def test_the_plans_are_the_paper_s() -> None:
     assert SIZES == {3: (4, 6, 3, 3, 3, 3, 3, 3), 5: (4, 6, 5, 5, 5, 5), 7: (4, 6, 7, 7, 7)}
     assert SAMPLE_RATE == 16_000
+
+
+@pytest.mark.slow
+def test_words_come_out_of_graphs_of_the_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """Every graph of the plan is there before the first round, and a word is confirmed after it was said."""
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
+    transcriber = load("nano.en", threads=1)
+    audio = load_audio(CLIP)
+    words = tuple(RefWord(word, end=SAMPLE_RATE) for word in transcriber.transcribe(audio).text.split())
+    said = Utterance("u", words, len(audio) / SAMPLE_RATE, lambda: audio, exact_times=True)
+    runner: Any = SimpleNamespace(
+        models=("nano.en",),
+        transcriber=lambda name: transcriber,
+        corpus=SimpleNamespace(utterances=lambda: iter([said])),
+    )
+    plan = (4, 6, 3)
+    assert items.opened(transcriber.model, plan).layout.plans == (plan, (6, 4, 3))
+    late = items.word_latency(runner, plan)
+    assert late is not None
+    assert 0 < late < len(audio) / SAMPLE_RATE + 5
 
 
 @pytest.mark.slow
@@ -39,10 +65,15 @@ def test_the_table_stands_next_to_the_paper_s(monkeypatch: pytest.MonkeyPatch, t
         once=lambda name, make: make(),
     )
     monkeypatch.setattr(static_decoding, "thread_count", lambda engine: 1)
+    monkeypatch.setattr(items, "word_latency", lambda runner, plan: plan[-1] / 10)
     outcome = items.chunk_table(runner)
     rows = {row[0]: row[1:] for row in outcome.tables[0].rows}
     tokens = 4  # The river rises .
-    assert rows["5"][1:] == (f"{3 / tokens:.3f}", f"{15 / tokens:.3f}", "1.943", "0.389", "1.946")
-    assert rows["3"][2] == f"{13 / tokens:.3f}"
+    ours = ("graph runs", "switches", "positions")
+    assert outcome.tables[0].columns[3:6] == tuple(f"{name} per token" for name in ours)
+    assert rows["5"][0] == "0.500"
+    assert rows["5"][2:5] == (f"{3 / tokens:.3f}", f"{4 / tokens:.3f}", f"{15 / tokens:.3f}")
+    assert rows["5"][5:] == ("1.943", "0.389", "0.510", "1.946")
+    assert rows["3"][4] == f"{13 / tokens:.3f}"
     assert "1 decodes of `npusper`" in outcome.note
     assert "1 decodes were longer than every plan" in outcome.note

@@ -1,7 +1,9 @@
 """Energy where the machine tells, none where it does not."""
 
-import time
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from whispertide.lab.evaluation.energy import Meter, read_joules
 
@@ -40,13 +42,10 @@ def test_no_energy_where_it_cannot_be_read(tmp_path: Path) -> None:
     assert Meter(tmp_path).read().energy_j is None
 
 
-def test_cpu_seconds_do_not_count_waiting() -> None:
-    meter = Meter()
-    began = time.process_time()
-    while time.process_time() - began < 0.05:
-        sum(range(1000))
-    time.sleep(0.3)
-    usage = meter.read()
-    assert 0.05 <= usage.cpu_s < 0.25
-    assert usage.wall_s >= 0.35
+def test_cpu_seconds_do_not_count_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    wall, cpu = iter((10.0, 10.5)), iter((3.0, 3.125))
+    clocks = SimpleNamespace(perf_counter=lambda: next(wall), process_time=lambda: next(cpu))
+    monkeypatch.setattr("whispertide.lab.evaluation.energy.time", clocks)
+    usage = Meter().read()
+    assert (usage.cpu_s, usage.wall_s) == (0.125, 0.5)
     assert usage.peak_mb > 10

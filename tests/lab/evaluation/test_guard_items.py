@@ -121,8 +121,24 @@ def test_the_tables_and_the_figure_are_made_of_the_same_labels(monkeypatch: pyte
     sizes = {row[0]: row[1:] for row in items.size_table(runner).tables[0].rows}
     assert sizes["other: no padding, guard"][:3] == ("0.00", "100.00", "50.00 (1 of 2)")
     assert sizes["the paper, medium: guard, layer 8"] == ("6.8", "28.8", "6.9", "–")
-    assert figure.tables[0].rows[-1] == ("+ pieces of words are skipped", "50.00", "50.00", "0.00", "0.00")
-    assert [plot.drawing.rows[-1][1] for plot in figure.plots] == ["50", "100"]
+    assert figure.tables[0].rows[-1] == (
+        "+ pieces of words are skipped",
+        *("50.00", "50.00", "0.00", "0.00"),
+        *("50.00", "100.00"),
+    )
+
+
+def test_the_figure_has_stacked_bars_of_outcomes_and_a_point_for_each_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip: INVENTED)
+    runner: Any = FakeRunner()
+    bars, points = (plot.drawing for plot in items.outcome_figure(runner).plots)
+    names = [name for name, _, rule in items._COMPONENTS if rule is not None]
+    assert bars.heading[1:] == items._FATES
+    assert [row[0] for row in bars.rows] == names
+    assert all(sum(map(float, row[1:])) == 100 for row in bars.rows)
+    assert points.heading[1:3] == ("recall (%)", "precision (%)")
+    assert [row[0] for row in points.rows] == names
+    assert points.rows[-1][1:3] == ("100", "50")
 
 
 @pytest.mark.parametrize(("what", "keep"), [(ONWARD, None), (INVENTED, 3)])

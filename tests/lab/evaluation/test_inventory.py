@@ -45,7 +45,7 @@ def section(result: str) -> str:
 
 @pytest.mark.parametrize("claim", STORED)
 def test_every_figure_stands_in_the_stored_result(claim: Claim) -> None:
-    """So nobody can invent one, nor leave one behind when the result is measured again."""
+    """So nobody can invent one, nor keep one when the result is measured again."""
     stored = set(FIGURE.findall(section(claim.result)))
     assert [figure for figure in FIGURE.findall(claim.here) if figure not in stored] == []
 

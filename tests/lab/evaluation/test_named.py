@@ -14,7 +14,7 @@ def cells(tmp_path: Path) -> list[Cell]:
     return [
         make_cell(results, utterances=1),
         make_cell(results, utterances=1, recogniser="tide", step_s=0.3),
-        make_cell(results, utterances=1, recogniser="tide", step_s=0.3, changes=("hold_s=0.3",)),
+        make_cell(results, utterances=1, recogniser="tide", step_s=0.3, changes=("margin_s=0.3",)),
         make_cell(results, utterances=1, recogniser="tide", step_s=0.5),
         make_cell(results, utterances=1, recogniser="tide", step_s=0.3, model="base.en"),
         make_cell(results, utterances=1, recogniser="tide", step_s=0.3, corpus="noisy", corpus_hash="ba9876543210"),
@@ -28,7 +28,7 @@ def cells(tmp_path: Path) -> list[Cell]:
         ("tide", [1, 3, 4, 5]),
         ("tide 0.3 s", [1, 4, 5]),
         ("talks 0.3 s tide nano.en", [1]),
-        ("tide hold_s=0.3", [2]),
+        ("tide margin_s=0.3", [2]),
         ("noisy", [5]),
         ("base.en", [4]),
     ],

@@ -1,4 +1,4 @@
-"""What stands behind a clip, and what that costs."""
+"""What comes after a clip, and what that costs."""
 
 import json
 from collections.abc import Callable
@@ -28,30 +28,30 @@ def sine(seconds: float) -> FloatArray:
     return np.sin(np.arange(round(seconds * SAMPLE_RATE), dtype=np.float32))
 
 
-def test_noise_behind_a_clip_is_as_far_below_it_as_said() -> None:
+def test_noise_after_a_clip_is_as_far_below_it_as_said() -> None:
     clip = sine(1)
-    padded = Way("noise 2 s", 2.0, noise=True).behind(clip)
+    padded = Way("noise 2 s", 2.0, noise=True).padded(clip)
     assert len(padded) == 3 * SAMPLE_RATE
     assert np.array_equal(padded[:SAMPLE_RATE], clip)
     level = 20 * np.log10(np.std(padded[SAMPLE_RATE:]) / np.sqrt(np.mean(np.square(clip))))
     assert level == pytest.approx(-NOISE_BELOW_DB, abs=0.2)
 
 
-def test_zeros_are_behind_a_clip_and_a_hush_word_is_the_framings_affair() -> None:
+def test_zeros_are_after_a_clip_and_a_hush_word_is_the_framings_affair() -> None:
     clip = sine(1)
-    zeros = Way("zeros 1 s", 1.0).behind(clip)
+    zeros = Way("zeros 1 s", 1.0).padded(clip)
     assert np.array_equal(zeros, np.concatenate([clip, np.zeros(SAMPLE_RATE, np.float32)]))
-    assert Way("hush 0.5 s", 0.5, Hush.kind, hush=WORD).behind(clip) is clip
-    assert Way("30 s", 30.0, "pad30").behind(clip) is clip
+    assert Way("hush 0.5 s", 0.5, Hush.kind, hush=WORD).padded(clip) is clip
+    assert Way("30 s", 30.0, "pad30").padded(clip) is clip
 
 
-def beside(folder: Path) -> Any:
+def in_folder(folder: Path) -> Any:
     """A recogniser whose checkpoint lies in `folder`."""
     return SimpleNamespace(model=SimpleNamespace(checkpoint=SimpleNamespace(folder=folder)))
 
 
-def test_hush_words_beside_the_checkpoint_are_found(tmp_path: Path) -> None:
-    transcriber: Any = beside(tmp_path)
+def test_hush_words_next_to_the_checkpoint_are_found(tmp_path: Path) -> None:
+    transcriber: Any = in_folder(tmp_path)
     without = [way.name for way in ways(transcriber)]
     assert without[:2] == ["30 s", "none"]
     assert not any(name.startswith("hush") for name in without)
@@ -74,7 +74,7 @@ class FakeRunner:
         self.corpus: Any = SimpleNamespace(utterances=lambda: iter([clip] * 3))
 
     def transcriber(self, model: str) -> Any:
-        return beside(self.folder)
+        return in_folder(self.folder)
 
     def each_clip(self, name: str, measure: Callable[[Clip], Json], **about: object) -> list[Json]:
         return [json.loads(json.dumps(measure(clip))) for clip in clips_of(self.corpus, None)]
@@ -82,7 +82,7 @@ class FakeRunner:
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The right words, one more behind nothing, and another one where speech is quiet; half a GFLOP for everything."""
+    """The right words, one more after nothing, and another one where speech is quiet; half a GFLOP for everything."""
     WORD.save(tmp_path / "hush-0.5s.npz")
 
     def hear(transcriber: object, way: Way, clip: Clip) -> tuple[list[str], float]:
@@ -118,7 +118,7 @@ def test_the_figure_has_a_curve_for_each_kind_and_a_line_for_30_s(heard: None, t
     assert all(text in numbers for text in ("zeros", "noise", "hush", "padded to 30 s", "WER %"))
 
 
-def test_the_encoder_is_charged_for_what_is_behind() -> None:
+def test_the_encoder_is_charged_for_what_comes_after() -> None:
     transcriber = api.load("nano.en")
     clip = load_audio(CLIP)[: 3 * SAMPLE_RATE]
     every = (

@@ -82,12 +82,12 @@ def test_nothing_measured_is_said() -> None:
     assert not part.plots
 
 
-def test_doubtful_latencies_are_said_to_be(tmp_path: Path) -> None:
+def test_unreliable_latencies_are_said_to_be(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     sure = make_cell(results, score=SCORE)
-    doubtful = make_cell(results, step_s=0.5, score={**SCORE, "matched": 0.8, "matched_enough": False})
+    unreliable = make_cell(results, step_s=0.5, score={**SCORE, "matched": 0.8, "matched_enough": False})
     assert "do not rely on them" not in publish.streaming_part("x", "", [sure], "x", "x").text
-    part = publish.streaming_part("x", "", [sure, doubtful], "x", "x")
+    part = publish.streaming_part("x", "", [sure, unreliable], "x", "x")
     assert "do not rely on them" in part.text
     assert "80.00 !" in part.text
 
@@ -115,8 +115,8 @@ def test_two_runs_by_the_same_clock_are_told_apart(tmp_path: Path) -> None:
 def test_at_a_glance_each_recogniser_has_a_row_and_each_group_a_column(tmp_path: Path) -> None:
     results = results_in(tmp_path)
     sure = make_cell(results, score={**SCORE, "wer": 0.04, "confirmed_mean_s": 0.25})
-    doubtful = {**SCORE, "wer": 0.1, "confirmed_mean_s": 1.5, "matched_enough": False}
-    other = make_cell(results, recogniser="peer:whisper-streaming", score=doubtful)
+    unreliable = {**SCORE, "wer": 0.1, "confirmed_mean_s": 1.5, "matched_enough": False}
+    other = make_cell(results, recogniser="peer:whisper-streaming", score=unreliable)
     offline = make_cell(
         results, recogniser="offline", streaming=False, score={**SCORE, "wer": 0.08, "confirmed_mean_s": 5.0}
     )

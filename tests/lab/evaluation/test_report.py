@@ -123,13 +123,13 @@ def test_what_is_not_known_is_a_dash_and_draws_nothing(tmp_path: Path) -> None:
 def test_latencies_of_too_few_words_are_marked(tmp_path: Path, undrawn: None) -> None:
     results = results_in(tmp_path)
     sure = make_cell(results, utterances=3, score={"matched": 0.96, "matched_enough": True})
-    doubtful = make_cell(results, utterances=3, step_s=2.0, score={"matched": 0.94, "matched_enough": False})
-    assert report.is_doubtful([sure, doubtful])
-    assert not report.is_doubtful([sure])
-    rows = text_table(report.summary_table([sure, doubtful])).splitlines()
+    unreliable = make_cell(results, utterances=3, step_s=2.0, score={"matched": 0.94, "matched_enough": False})
+    assert report.is_unreliable([sure, unreliable])
+    assert not report.is_unreliable([sure])
+    rows = text_table(report.summary_table([sure, unreliable])).splitlines()
     assert ["96.00 !" in rows[1], "94.00 !" in rows[2]] == [False, True]
-    assert report.DOUBTFUL in report.build([doubtful])
-    assert report.DOUBTFUL not in report.build([sure])
+    assert report.UNRELIABLE_NOTE in report.build([unreliable])
+    assert report.UNRELIABLE_NOTE not in report.build([sure])
 
 
 def test_latencies_by_aligned_word_times_are_marked(tmp_path: Path) -> None:

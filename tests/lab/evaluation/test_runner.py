@@ -15,6 +15,7 @@ from whispertide.lab.evaluation.grid import Setup
 from whispertide.lab.evaluation.runner import Job, Runner
 from whispertide.lab.evaluation.store import CellSpec, Json
 from whispertide.lab.speech.utterance import Utterance
+from whispertide.streaming.short_windows import Costs
 from whispertide.types import SAMPLE_RATE
 
 USUAL, QUICK = 3, 2
@@ -108,8 +109,8 @@ def test_an_excerpt_is_measured_whole(tmp_path: Path, setup: Setup, count: int) 
 @pytest.mark.parametrize(
     ("encode_s", "framing", "changes"),
     [
-        (0.12, "pad30", ("framing=pad30",)),
-        (0.42, "zeros", ("framing=zeros", "zeros_s=1", "whole_s=12", "shift_guard=true")),
+        (0.12, "pad30", ("framing=pad30", "shift_guard=true")),
+        (0.42, "zeros", ("framing=zeros", "zeros_s=1", "whole_s=20", "shift_guard=true")),
     ],
 )
 def test_a_cell_says_how_its_windows_were_framed(
@@ -123,7 +124,7 @@ def test_a_cell_says_how_its_windows_were_framed(
         return SimpleNamespace(score={"wer": 0.0})
 
     monkeypatch.setattr(runner, "_measure", found)
-    runner._loaded = (PADDED, Transcriber(load(PADDED, threads=1).model, measure=lambda _: encode_s))
+    runner._loaded = (PADDED, Transcriber(load(PADDED, threads=1).model, measure=lambda _: Costs(encode_s)))
     runner.cell("tide", model=PADDED)
     measured = specs[-1]
     assert (measured.settings["framing"], measured.changes) == (framing, changes)

@@ -48,6 +48,20 @@ def test_ratios_are_taken_within_a_round() -> None:
     ]
 
 
+def test_a_start_costs_what_chunks_save(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 starts more take 10 ms more."""
+    found = [
+        Speed(way, fed, milliseconds, runs, 1.0)
+        for fed in static_decoding.FED
+        for way, milliseconds, runs in (("fixed-448", 90.0, 30), ("steps", 50.0, 25), ("unrolled", 40.0, 5))
+    ]
+    monkeypatch.setattr(static_decoding, "_found", lambda runner: (found, "Here."))
+    runner: Any = None
+    (table,) = static_decoding.dispatch_table(runner).tables
+    assert [row[0] for row in table.rows] == [str(fed) for fed in static_decoding.FED]
+    assert table.rows[0][1:] == ("25", "5", "10.00", "0.50", "20.00")
+
+
 @pytest.mark.slow
 def test_the_figure_shows_every_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))

@@ -4,7 +4,7 @@ from lab.evaluation.traces import pieces, trace
 from whispertide.lab.evaluation.views import View, look
 
 
-def test_confirmed_words_and_the_guess_behind_them() -> None:
+def test_confirmed_words_and_the_guess_after_them() -> None:
     viewing = look(trace((1.0, "", "The cat"), (2.0, "The", "cat, sat"), (3.0, "cat sat.", "")))
     assert viewing.words == ("The", "cat", "sat.")
     assert viewing.keys == ("the", "cat", "sat")

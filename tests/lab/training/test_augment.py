@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_training import RATE, spoken
 from whispertide.lab.training.augment import (
     Augmentation,
-    Heard,
+    SpokenWord,
     change_speed,
     insert_pause,
     reverberate,
@@ -36,7 +36,7 @@ def clicks(count: int, places: list[int]) -> FloatArray:
 @given(speed=st.floats(0.8, 1.25), first=st.integers(0, 7000))
 def test_speed_keeps_word_times_right(speed: float, first: int) -> None:
     """The pulses that mark the words are where the new times say."""
-    words = [Heard("a", first, 8000), Heard("b", 8000, 16_000)]
+    words = [SpokenWord("a", first, 8000), SpokenWord("b", 8000, 16_000)]
     played, moved = change_speed(clicks(16_000, [first, 8000]), words, speed)
     assert len(played) == int(16_000 / speed)
     for word in moved:
@@ -50,7 +50,7 @@ def test_speed_keeps_word_times_right(speed: float, first: int) -> None:
 def test_a_pause_moves_what_follows(before: int, count: int) -> None:
     said = spoken(1)
     assert said.words is not None
-    words = [Heard(text, *span) for text, span in zip(said.text.split(), said.words, strict=True)]
+    words = [SpokenWord(text, *span) for text, span in zip(said.text.split(), said.words, strict=True)]
     samples: FloatArray = said.samples.astype(np.float32) / np.float32(32768)
     paused, moved = insert_pause(samples, words, before, count)
     at = words[before].start

@@ -32,7 +32,7 @@ def same(one: Any, other: Any) -> bool:
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_equal_for_any_number_of_workers(speech: Path, workers: int) -> None:
     batches = small_batches(speech, count=12)
-    made = list(batches.after(4, workers))
+    made = list(batches.after(4, len(batches), workers))
     assert len(made) == 8
     assert all(map(same, made, (batches[number] for number in range(4, 12))))
 

@@ -284,7 +284,7 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, folder: Path, speech: Pa
     assert "ARWER: " in result.stderr
     from whispertide.checkpoint import load_checkpoint
 
-    adapter = CausalAdapter.beside(load_checkpoint(folder))
+    adapter = CausalAdapter.of_checkpoint(load_checkpoint(folder))
     assert (adapter.rank, adapter.block, adapter.first) == (2, 15, 30)
     assert (tmp_path / "run" / LOG).exists()
     assert (tmp_path / "run" / STATE).exists()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from small_training import nano
-from whispertide.lab.training.augment import Heard
+from whispertide.lab.training.augment import SpokenWord
 from whispertide.lab.training.causal_labels import Spoken, sample_points
 from whispertide.lab.training.windows import Segment, Window, answer
 
@@ -15,7 +15,7 @@ EOT = TOKENIZER.eot
 
 def said(*words: tuple[str, float, float], timed: bool = True, prompt: str = "") -> Spoken:
     """The answer to a window of 4 s with these words."""
-    heard = [Heard(text, round(start * RATE), round(end * RATE)) for text, start, end in words]
+    heard = [SpokenWord(text, round(start * RATE), round(end * RATE)) for text, start, end in words]
     segments = [Segment(heard, timed)] if words else []
     asked = TOKENIZER.encode(prompt) if prompt else []
     tokens, targets, places = answer(TOKENIZER, segments, asked, stamped=False)

@@ -7,7 +7,7 @@ import pytest
 
 from whispertide.errors import CorpusError
 from whispertide.lab.training import commands
-from whispertide.lab.training.commands import Command, make_commands, read_commands
+from whispertide.lab.training.commands import Command, Voices, make_commands, read_commands
 
 
 def listed(folder: Path, *entries: object) -> Path:
@@ -40,12 +40,28 @@ def test_a_list_that_is_not_there_is_told(tmp_path: Path) -> None:
         read_commands(listed(tmp_path))
 
 
+@pytest.mark.parametrize("voices", ["trained", "held-out"])
+def test_a_library_that_is_missing_is_told_before_anything_is_made(
+    voices: Voices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> None:
+        raise CorpusError(f"{name} is missing")
+
+    monkeypatch.setattr("whispertide.lab.speech.flite._library", missing)
+    monkeypatch.setattr(commands, "make_apart", lambda *_: pytest.fail("made before it was looked for"))
+    path = listed(tmp_path, {"sentence": "stop", "intent": "stop"})
+    with pytest.raises(CorpusError, match="is missing"):
+        make_commands(path, tmp_path / "shards", seed=0, voices=voices, jobs=1)
+    assert not (tmp_path / "shards").exists()
+
+
 def test_only_missing_shards_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = listed(tmp_path, *({"sentence": f"number {n}", "intent": "count"} for n in range(2 * commands.SHARD + 1)))
     folder = tmp_path / "shards"
     folder.mkdir()
     (folder / "00001.json").write_text("[]")
     made = []
+    monkeypatch.setattr(commands, "check_installed", lambda voices: None)
     monkeypatch.setattr(commands, "make_apart", lambda module, what, arguments: made.append(arguments[2]))
     steps: list[tuple[int, int]] = []
     count = make_commands(

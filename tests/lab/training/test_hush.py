@@ -82,7 +82,7 @@ def in_double(window: HushWindow) -> HushWindow:
 def test_the_gradient_reaches_the_hush_word_through_the_mel(shards: Shards) -> None:
     """Against finite differences, in double precision, along the gradient and along single samples."""
     network = new_network(small_dims(), 1).double().eval()
-    window = in_double(batches(shards)[3][0])
+    window = in_double(batches(shards)[3].windows[0])
     rng = np.random.default_rng(0)
     hush = torch.tensor(0.1 * rng.standard_normal(3200), requires_grad=True)
     hush_loss(network, hush, window).backward()
@@ -93,15 +93,15 @@ def test_the_gradient_reaches_the_hush_word_through_the_mel(shards: Shards) -> N
         step = 1e-6
         with torch.no_grad():
             ahead = hush_loss(network, hush + step * direction, window)
-            behind = hush_loss(network, hush - step * direction, window)
-        expected = float((ahead - behind) / (2 * step))
+            back = hush_loss(network, hush - step * direction, window)
+        expected = float((ahead - back) / (2 * step))
         assert float(gradient @ direction) == pytest.approx(expected, rel=1e-3, abs=1e-7)
     assert float(gradient.norm()) > 1e-4
 
 
 def test_the_gradient_is_zero_where_the_floor_of_loud_speech_hides_it(shards: Shards) -> None:
     network = new_network(small_dims(), 1).eval()
-    window = batches(shards)[3][0]
+    window = batches(shards)[3].windows[0]
     hush = torch.full((3200,), 1e-7, requires_grad=True)
     hush_loss(network, hush, window).backward()
     assert hush.grad is not None
@@ -140,8 +140,8 @@ def test_the_best_epochs_are_averaged(tmp_path: Path, network: Whisper, shards: 
     assert len(seen) == 4
     assert [epoch.loss for epoch in run.best] == sorted(seen)[:2]
     word = run.result()
-    average = torch.stack([epoch.samples for epoch in run.best]).mean(0)
-    expected = {"average": average, "best": run.best[0].samples}[word.report["kept"]]
+    kept = [epoch.parameters[0] for epoch in run.best]
+    expected = {"average": torch.stack(kept).mean(0), "best": kept[0]}[word.report["kept"]]
     np.testing.assert_array_equal(word.samples, expected.numpy())
     assert word.content_hash == "c" * 64
     assert word.report["held_out"] <= round(sorted(seen)[0], 4)
@@ -210,7 +210,7 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path) -> None:
     path.unlink()
     again = command(*common, "--data", speech, "--steps", 2)
     assert again.exit_code == 0
-    assert "update 2 of 2" in again.stderr
+    assert "update 2, 100% of the run" in again.stderr
     np.testing.assert_array_equal(HushWord.load(path).samples, word.samples)
     other = command(*common, "--data", speech, "--steps", 3)
     assert other.exit_code == 2
@@ -229,7 +229,7 @@ def test_without_a_folder_the_run_is_kept_here_under_its_length_and_model(
     assert (tmp_path / folder / "log.jsonl").exists()
 
 
-def test_a_manifest_is_prepared_beside_the_run_once(tmp_path: Path) -> None:
+def test_a_manifest_is_prepared_next_to_the_run_once(tmp_path: Path) -> None:
     """Three recordings are too few to train with, which is said after they were made into shards."""
     lines = []
     for number, text in enumerate(("The red fox ran.", "Good day.", "Hi.")):

@@ -23,7 +23,7 @@ def window(seed: int, options: HushWindowOptions) -> Window:
     return compose_hush(draw, nano().tokenizer, np.random.RandomState(seed), options)
 
 
-def silence_behind(made: Window) -> float:
+def silence_after(made: Window) -> float:
     """Seconds."""
     return (len(made.samples) - 1 - int(np.flatnonzero(np.abs(made.samples) > 1e-4)[-1])) / SAMPLE_RATE
 
@@ -44,12 +44,12 @@ def test_an_answer_is_what_can_be_heard(seed: int) -> None:
         assert np.abs(made.samples[round(start * SAMPLE_RATE) : round(end * SAMPLE_RATE)]).max() > 0.05
 
 
-def test_whole_utterances_end_behind_their_last_word() -> None:
+def test_whole_utterances_end_after_their_last_word() -> None:
     made = [
         window(seed, HushWindowOptions(silent=0, truncated=0, tail_s=0.3, augmentation=PLAIN)) for seed in range(30)
     ]
     assert all(one.text[-1] in ".?" for one in made)
-    tails = [silence_behind(one) for one in made]
+    tails = [silence_after(one) for one in made]
     assert max(tails) <= 0.3 + 0.03
     assert max(tails) - min(tails) > 0.15
 
@@ -57,7 +57,7 @@ def test_whole_utterances_end_behind_their_last_word() -> None:
 def test_truncated_ones_end_anywhere_in_the_speech() -> None:
     made = [window(seed, HushWindowOptions(silent=0, truncated=1, augmentation=PLAIN)) for seed in range(40)]
     assert sum(one.text[-1] not in ".?" for one in made) > 20
-    assert float(np.median([silence_behind(one) for one in made])) < 0.03  # the silence between two words
+    assert float(np.median([silence_after(one) for one in made])) < 0.03  # the silence between two words
 
 
 def test_both_kinds_of_answers_come_and_the_given_token_does_not_count() -> None:

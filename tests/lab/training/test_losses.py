@@ -29,7 +29,7 @@ def test_spelling_leaves_out_what_is_not_heard() -> None:
 
 
 def test_ctc_sums_over_all_ways_to_say_it() -> None:
-    """Two frames, one letter: the letter twice, or beside a blank."""
+    """Two frames, one letter: the letter twice, or next to a blank."""
     head = CharacterHead(4)
     hidden = torch.randn(2, 2, 4)
     p = head.output(hidden[0]).softmax(-1).detach()

@@ -172,7 +172,7 @@ def test_the_command_trains_and_goes_on(tmp_path: Path, speech: Path, small_fold
     assert result.exit_code == 0, result.stderr
     assert result.stdout.strip() == str(small_folder / "masked-d250.npz")
     assert "distance to the whole encoder" in result.stderr
-    assert MaskedAdapter.beside(load_checkpoint(small_folder), Mask.parse("d250")).rank == 2
+    assert MaskedAdapter.of_checkpoint(load_checkpoint(small_folder), Mask.parse("d250")).rank == 2
     again = command(*common)
     assert (again.exit_code, "update 1, 100% of the run" in again.stderr) == (0, True)
 

@@ -47,7 +47,7 @@ def test_a_followed_window_equals_that_of_inference(count: int, length: int, see
 
 
 def test_the_suffix_does_not_touch_what_is_taken_for_constant() -> None:
-    """Frames in front of the joint are the same whatever follows, and each frame behind it is counted once."""
+    """Frames in front of the joint are the same whatever follows, and each frame after it is counted once."""
     samples = noise(16_123, 3)
     before, _, _ = opening(samples, 80)
     for suffix in (noise(8_000, 4, 1.0), np.zeros(8_000, np.float32)):

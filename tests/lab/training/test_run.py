@@ -51,7 +51,7 @@ QUICK = (
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shapes of one or two layers beside the real ones."""
+    """Shapes of one or two layers next to the real ones."""
     torch.set_num_threads(1)
     monkeypatch.setitem(shapes.SHAPES, "small", Target(16, 2, 1))
     monkeypatch.setitem(shapes.SHAPES, "wide", Target(24, 3, 2))

@@ -17,6 +17,7 @@ from whispertide.errors import OptionError
 from whispertide.lab.training.steadiness import (
     Guess,
     accepted,
+    as_busy,
     fit_rule,
     held_out,
     outcomes,
@@ -34,6 +35,7 @@ from whispertide.streaming.steadiness import FEATURES, Rule, read_rule
 from whispertide.types import Word
 
 S = 16_000
+CLIP = Path(__file__).parents[2] / "clips/long.flac"
 
 
 def words(text: str, *, start: float = 0.0) -> tuple[Word, ...]:
@@ -154,20 +156,30 @@ def test_a_stream_is_recorded_with_patience_and_its_guesses_are_judged_by_its_en
     assert examples.voice == "v"
 
 
+@pytest.mark.parametrize(("number", "step_s"), [(1, 0.15), (3, 0.25)])
+def test_rounds_begin_as_soon_as_live_and_later_where_the_machine_is_busy(number: int, step_s: float) -> None:
+    said, heard_as = words("w0 w1 w2 w3 w4 w5 w6 w7 w8 w9"), as_busy(get_recipe("tide"), number)
+    examples = record_stream(Hearing(said), heard_as, audio_between(0, 6 * S))  # type: ignore[arg-type]
+    steps = [known.step for known in examples.facts]
+    assert np.median(steps) == round(step_s * S)
+
+
 def test_only_recipes_whose_policy_is_align_att_can_be_recorded() -> None:
-    assert patient(get_recipe("tide")).settings()["doubt"] == 1.0
+    assert patient(get_recipe("tide")).settings()["settle_s"] == 1.5
     with pytest.raises(OptionError, match="align-att"):
         patient(get_recipe("npusper"))
 
 
-@pytest.mark.slow  # the bundled recording with the bundled model, some seconds
-def test_the_command_fits_a_rule_to_recordings_without_any_text(tmp_path: Path) -> None:
-    recording = Path(whispertide.__file__).parent / "bundled/audio/demo.flac"
+@pytest.mark.slow  # two recordings, one for each model, some seconds
+def test_the_command_fits_one_rule_to_recordings_that_models_hear_in_turn(tmp_path: Path) -> None:
+    recordings = (Path(whispertide.__file__).parent / "bundled/audio/demo.flac", CLIP)
     kept, picture = tmp_path / "rule.json", tmp_path / "rule.png"
-    command = ["train", "steadiness", "nano.en", "--audio", str(recording), "-o", str(kept), "--plot", str(picture)]
+    command = ["train", "steadiness", "nano.en", "nano.en", "-o", str(kept), "--plot", str(picture)]
+    command += [part for recording in recordings for part in ("--audio", str(recording))]
     ended = CliRunner().invoke(app, command)
     assert ended.exit_code == 0, ended.output
     assert "calibration error" in ended.stderr
+    assert ended.stderr.count("nano.en: bare windows") == 2
     weights = tuple(json.loads(kept.read_text())["weights"].values())
     assert read_rule(ended.stdout).weights == pytest.approx(weights, rel=1e-3, abs=1e-3)
     assert picture.stat().st_size > 1000

@@ -24,7 +24,7 @@ from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.model.providers import choose_provider
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DecodeOptions, EngineOptions
-from whispertide.streaming.allocation import Allocation, Place
+from whispertide.streaming.allocation import Allocation, Placement
 from whispertide.streaming.executor import make_executor
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import RoundPlan
@@ -140,7 +140,7 @@ def swapped(state: DecoderRun, other: Encoded) -> list[DecodeOutput]:
 
 
 def test_any_layer_can_be_tapped(backed: WhisperModel, mel: FloatArray) -> None:
-    """The layers behind a tapped one make of it what the encoder gives out."""
+    """The layers after a tapped one make of it what the encoder gives out."""
     last = backed.dims.n_audio_layer - 1
     taps = backed.encode(mel, taps=(1, last, LAST_LAYER)).taps
     engine = backed.engine
@@ -188,7 +188,7 @@ def test_streams(graphs: WhisperModel, backed: WhisperModel, audio: FloatArray, 
 def test_encoding_here_and_decoding_there(graphs: WhisperModel, audio: FloatArray) -> None:
     """The division of WhisperFlow's section 4, with the processor in the accelerator's place."""
     recipe = get_recipe("whisper-streaming").replace(executor="pipelined")
-    allocation = Allocation(Place("torch", 1, "fp32"), Place("cpu", 1))
+    allocation = Allocation(Placement("torch", 1, "fp32"), Placement("cpu", 1))
     plan, options = RoundPlan(0, Span(0, len(audio)), WholeWindow()), DecodeOptions()
     found: Any = make_executor(graphs, recipe, allocation=allocation).run(plan, audio, options)
     expected: Any = make_executor(graphs, recipe.replace(executor="serial")).run(plan, audio, options)

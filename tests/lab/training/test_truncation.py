@@ -32,7 +32,7 @@ OPTIONS = TruncationOptions(windows=120, framing="bare", longest_s=4.0)
 
 
 def spoken(seed: int, words: int = 8) -> Utterance:
-    """Words of 0.3 s of tone, each swelling to its end, 20 ms or 0.2 s apart, silence behind the last."""
+    """Words of 0.3 s of tone, each swelling to its end, 20 ms or 0.2 s apart, silence after the last."""
     dice = np.random.RandomState(seed)
     parts, spans, at = [], [], 0
     for _ in range(words):

@@ -18,6 +18,8 @@ from whispertide.audio.file import load_audio
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.low_rank import merged
+from whispertide.checkpoint.mask import Mask
+from whispertide.checkpoint.masked import MaskedAdapter
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.cli.main import app
 from whispertide.decoding.truncation import KIND, TruncationDetector
@@ -178,7 +180,7 @@ def test_copies_and_added_layers() -> None:
         return np.asarray(NARROW.tensors.get(name), np.float32)
 
     query = "layers.{}.encoder_attn.q_proj"
-    wide, narrow = f"decoder.{query.format(9)}", f"decoder.{query.format(1)}"  # behind eight added layers
+    wide, narrow = f"decoder.{query.format(9)}", f"decoder.{query.format(1)}"  # after eight added layers
     assert wide_tensor(f"{wide}.bias")[256:512].tolist() == narrow_tensor(f"{narrow}.bias").tolist()
     summed = wide_tensor(f"{wide}.weight")[512:].reshape(256, 3, 256).sum(axis=1)
     np.testing.assert_allclose(summed, narrow_tensor(f"{narrow}.weight"), rtol=1e-6)
@@ -198,7 +200,7 @@ def test_copies_and_added_layers() -> None:
     assert wide_tensor("decoder.layers.11.fc2.weight").any(), "the last layer is the source's last: guards watch it"
 
 
-def test_what_is_trained_beside_it_suits_the_wide_model(base: Path) -> None:
+def test_its_attachments_suit_the_wide_model(base: Path) -> None:
     """The hush word is the same sound; the detector says the same of a repeated hidden state."""
     source, wide = NARROW.tensors.files[0].parent, load_checkpoint(base)
     word = HushWord.load(base / "hush-0.5s.npz")
@@ -212,7 +214,7 @@ def test_what_is_trained_beside_it_suits_the_wide_model(base: Path) -> None:
 
 def test_the_causal_adapter_changes_the_wide_model_as_it_does_the_narrow_one(base: Path) -> None:
     narrow, wide = (load_checkpoint(source) for source in ("nano.en", base))
-    small, large = (merged(one, CausalAdapter.beside(one)) for one in (narrow, wide))
+    small, large = (merged(one, CausalAdapter.of_checkpoint(one)) for one in (narrow, wide))
     added = wide.dims.n_audio_layer - narrow.dims.n_audio_layer
     for projection in ("q_proj", "out_proj"):
         name = f"encoder.layers.{{}}.self_attn.{projection}.weight"
@@ -222,6 +224,18 @@ def test_the_causal_adapter_changes_the_wide_model_as_it_does_the_narrow_one(bas
         assert np.abs(changed - narrow.tensors.get(name.format(0))).max() > 0.01
     silent = "encoder.layers.0.self_attn.out_proj.weight"
     assert not large.tensors.get(silent).any()
+
+
+@pytest.mark.parametrize("mask", ["d250", "d500", "d750"])
+def test_adapters_for_masks_change_the_wide_model_as_they_do_the_narrow_one(base: Path, mask: str) -> None:
+    narrow, wide = (load_checkpoint(source) for source in ("nano.en", base))
+    small, large = (merged(one, MaskedAdapter.of_checkpoint(one, Mask.parse(mask))) for one in (narrow, wide))
+    name = "encoder.layers.{}.self_attn.v_proj.weight"
+    changed = small.tensors.get(name.format(0)).astype(np.float32)
+    added = wide.dims.n_audio_layer - narrow.dims.n_audio_layer
+    np.testing.assert_allclose(large.tensors.get(name.format(added)), np.tile(changed / 2, (2, 2)), atol=2e-4)
+    assert np.abs(changed - narrow.tensors.get(name.format(0))).max() > 1e-3
+    assert not large.tensors.get("encoder.layers.0.self_attn.out_proj.weight").any()
 
 
 def test_precision_follows_the_copies() -> None:

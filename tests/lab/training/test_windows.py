@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_training import RATE, SENTENCES, nano, spoken
 from whispertide.checkpoint import Tokenizer
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.lab.training.augment import Augmentation, Dice, Heard
+from whispertide.lab.training.augment import Augmentation, Dice, SpokenWord
 from whispertide.lab.training.shards import Utterance
 from whispertide.lab.training.windows import (
     HEARD_SHARE,
@@ -118,7 +118,7 @@ def test_places_say_where_words_are_heard(seed: int, seconds: float, timed: bool
 @FEW
 @given(seed=seeds, seconds=st.sampled_from([1.0, 2.5, 6.0]))
 def test_what_is_cut_off_is_not_in_the_text(seed: int, seconds: float) -> None:
-    """By ear: nothing sounds before the first word, and behind the last at most a part of one that does not count."""
+    """By ear: nothing sounds before the first word, and after the last at most a part of one that does not count."""
     made = window(seed, seconds, replace(CLEAN, single=1.0, cut_start=0.5, cut_end=0.8))
     sounding = np.flatnonzero(made.samples)
     if not made.text:  # noise alone
@@ -135,7 +135,7 @@ def test_what_is_cut_off_is_not_in_the_text(seed: int, seconds: float) -> None:
 def test_a_cut_loses_exactly_the_words_cut(seed: int, number: int, end: int) -> None:
     said = spoken(number)
     assert said.words is not None
-    words = [Heard(text, *span) for text, span in zip(said.text.split(), said.words, strict=True)]
+    words = [SpokenWord(text, *span) for text, span in zip(said.text.split(), said.words, strict=True)]
     samples = said.samples.astype(np.float32)
     left, kept = _without_tail(samples, Segment(words, True), end)
     assert np.array_equal(left, samples[:end])
@@ -193,7 +193,7 @@ def test_silence(stamped: bool) -> None:
 
 
 def test_an_answer_by_hand() -> None:
-    segment = Segment([Heard("The", 3200, 6400), Heard("foxes.", 6400, 12_800)], True)
+    segment = Segment([SpokenWord("The", 3200, 6400), SpokenWord("foxes.", 6400, 12_800)], True)
     tokens, targets, places = answer(TOKENIZER, [segment], [], stamped=True)
     text = [*TOKENIZER.encode(" The"), *TOKENIZER.encode(" foxes.")]
     begin = TOKENIZER.timestamp_begin
@@ -214,14 +214,14 @@ def test_multilingual_checkpoints_are_asked_in_a_language(monkeypatch: pytest.Mo
     tokenizer = Tokenizer.from_folder(BUNDLED_DIR / "nano.en", 51864)
     begin = (TOKENIZER.sot, 50259, 50358)
     monkeypatch.setattr(tokenizer, "sot_sequence", lambda language, task: begin if language == "de" else ())
-    segment = Segment([Heard("Ja.", 0, 320)], True)
+    segment = Segment([SpokenWord("Ja.", 0, 320)], True)
     tokens, targets, _ = answer(tokenizer, [segment], [7], stamped=False, language="de")
     assert tokens.tolist()[:5] == [tokenizer.sot_prev, 7, *begin]
     assert targets.tolist()[:5] == [-1, -1, 50259, 50358, tokenizer.no_timestamps]
 
 
 def test_what_no_decoder_can_hold_is_left_out() -> None:
-    words = [Heard("incomprehensibilities", 320 * at, 320 * at + 320) for at in range(300)]
+    words = [SpokenWord("incomprehensibilities", 320 * at, 320 * at + 320) for at in range(300)]
     tokens, targets, places = answer(TOKENIZER, [Segment(words, True)], [5] * 60, stamped=False)
     assert len(tokens) == len(targets) == len(places) == N_TEXT_CTX
 

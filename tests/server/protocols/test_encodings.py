@@ -104,7 +104,7 @@ def test_any_bytes_are_audio_or_an_audio_error(encoding: str, portions: list[byt
         assert np.isfinite(samples).all()
 
 
-def test_an_endless_ogg_packet_is_refused() -> None:
+def test_an_ogg_packet_without_end_is_refused() -> None:
     page = b"OggS" + bytes(22) + bytes([255]) + bytes([255] * 255) + bytes(255 * 255)
     audio = AudioInput("ogg-opus")
     for _ in range(16):

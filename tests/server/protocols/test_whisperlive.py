@@ -119,7 +119,7 @@ def test_other_sample_formats() -> None:
         assert audio.samples.tolist() == [0.5]
 
 
-def test_the_end_of_audio_is_said_once_and_audio_behind_it_is_nothing() -> None:
+def test_the_end_of_audio_is_said_once_and_audio_after_it_is_nothing() -> None:
     talk = join(said(3))
     talk.send(silence(2), b"END_OF_AUDIO", b"END_OF_AUDIO", silence(1), "END_OF_AUDIO")
     talk.run()

@@ -56,7 +56,7 @@ def test_what_the_reference_implementation_writes_is_read_here(frames: list[Fram
     assert read(file.getvalue()) == frames
 
 
-def test_data_may_be_in_the_line_and_behind_it() -> None:
+def test_data_may_be_in_the_line_and_after_it() -> None:
     raw = b'{"type":"x","data":{"a":1,"b":1},"data_length":7}\n{"b":2}'
     assert read(raw) == [Frame("x", {"a": 1, "b": 2})]
 

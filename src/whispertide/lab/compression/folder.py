@@ -12,7 +12,7 @@ from whispertide.checkpoint.palette_file import Stored, write_palette_file
 from whispertide.checkpoint.weights import WEIGHTS, Weights
 from whispertide.errors import CheckpointError, OutputError
 
-_BESIDE = (".json", ".txt")  # configurations, vocabulary; an index of shards stays behind
+_COPIED = (".json", ".txt")  # configurations, vocabulary; an index of shards is not copied
 
 
 def check_folders(checkpoint: Checkpoint, output: Path) -> None:
@@ -46,7 +46,7 @@ def write_folder(checkpoint: Checkpoint, tensors: Mapping[str, Stored], folder: 
     What was learned for the original goes along as it is, and says so. Raises OSError.
     """
     for path in sorted(checkpoint.folder.iterdir()):
-        if path.is_file() and path.suffix in _BESIDE and not path.name.endswith(".index.json"):
+        if path.is_file() and path.suffix in _COPIED and not path.name.endswith(".index.json"):
             shutil.copyfile(path, folder / path.name)
     write_palette_file(folder / WEIGHTS, tensors, checkpoint.content_hash)
     content_hash = load_checkpoint(folder).content_hash

@@ -23,7 +23,7 @@ class Form:
     """How tensors are palettised.
 
     bits         of an index
-    rows         that share a palette; None: as few as make palettes small beside the indices
+    rows         that share a palette; None: as few as make palettes small next to the indices
     outlier_std  how far from the mean an outlier is, in standard deviations; infinity: there are none
     """
 

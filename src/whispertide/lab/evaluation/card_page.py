@@ -284,7 +284,7 @@ def _method(card: Card) -> Iterator[str]:
     quick = " A quick run: it shows that the measuring works, not how good the model is." if about["quick"] else ""
     yield (
         f"Precision {about['precision']}, seed {about['seed']}, {about['date']}, code {about['code']}.{quick} Made by "
-        f"`{about['command']}`; every figure is in the JSON file beside this page."
+        f"`{about['command']}`; every figure is in the JSON file next to this page."
     )
 
 

@@ -207,7 +207,7 @@ class _Play:
 
     def _cost(self, result: RoundResult[Any], start: float, spent: float, worked: float | None) -> RoundCost:
         stats = result.stats
-        encoded = [(cost.frames, cost.past) for cost in result.costs if cost.stage == "encode"]
+        encoded = [piece for cost in result.costs for piece in cost.pieces]
         searches = sum((cost.steps for cost in result.costs if cost.stage == "decode"), Steps())
         return RoundCost(  # encode_s and decode_s are measured, on every clock
             start_s=start,

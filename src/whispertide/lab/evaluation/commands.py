@@ -1,8 +1,9 @@
 """Sentences as voice commands, heard by pilots: how long somebody waits after the last word (arXiv 2311.17065).
 
-The utterances are sentences of synthetic talks of 2 to 8 s, each cut out with a quarter of a second around it; the end
-of the audio is the end of speech. Audio comes as it is spoken on a simulated clock. Computing occupies the one worker
-for the processor time that it took, so other load on the machine does not count; or for wall time.
+The utterances are sentences of synthetic talks of 2 to 8 s, each cut out with a quarter of a second around it, or whole
+commands where a corpus has them; the end of the audio is the end of speech. Audio comes as it is spoken on a simulated
+clock. Computing occupies the one worker for the processor time that it took, so other load on the machine does not
+count; or for wall time.
 """
 
 import time
@@ -27,7 +28,7 @@ from whispertide.streaming.pilot import HeardUtterance, Pilot, Scores
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor, Staged
-from whispertide.streaming.trained_offramp import Doubts
+from whispertide.streaming.trained_offramp import OffloadModel
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 WAYS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -53,15 +54,19 @@ SHORTEST, LONGEST = 2 * SAMPLE_RATE, 8 * SAMPLE_RATE
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What is said, and how it sounds: 16 kHz mono."""
+    """What is said, and how it sounds: 16 kHz mono; of a command what is wanted."""
 
     words: tuple[str, ...]
     audio: FloatArray
+    intent: str | None = None
 
 
 def sentences(utterances: Iterable[Utterance]) -> Iterator[Sentence]:
-    """Those of some recordings with word times that are neither too short nor too long."""
+    """Those of some recordings with word times that are neither too short nor too long; commands whole."""
     for utterance in utterances:
+        if utterance.intent is not None:
+            yield Sentence(tuple(word.text for word in utterance.words), utterance.audio(), utterance.intent)
+            continue
         found = list(sentences_in(utterance))
         audio = utterance.audio() if found else np.zeros(0, np.float32)
         for said in found:
@@ -139,14 +144,14 @@ def hear(
     changes: Mapping[str, Any],
     wall: bool,
     way: Way,
-    doubts: Doubts | None = None,
+    offload: OffloadModel | None = None,
 ) -> None:
-    """One utterance by one way; `doubts` is asked about every text."""
+    """One utterance by one way; `offload` is asked about every text."""
     recipe = get_recipe("pilot").replace(**changes, vad=False)
     recipe = model.framed(recipe).recipe
     executor = model.session(recipe.replace(executor="serial"), vad=False).executor
     assert isinstance(executor, SerialExecutor)
-    executor.equipment.offramp = doubts
+    executor.equipment.offramp = offload
     counted = Counted(executor, wall)
     where = HybridExecutor(counted) if recipe.executor.kind == "hybrid" else InPlace(counted)
     session = Session(recipe, where, live=True)

@@ -79,9 +79,9 @@ class Comparison:
         """One line. Only an interval without zero is called a difference."""
         parts = [_said(m, self.differences[m.key]) for m in _VERDICTS if m.key in self.differences]
         count = min((found.utterances for found in self.differences.values()), default=0)
-        doubt = f" (only {count} utterances: intervals are too narrow)" if count < MANY else ""
+        caveat = f" (only {count} utterances: intervals are too narrow)" if count < MANY else ""
         aligned = " (word times by forced alignment: no claim about latency)" if _is_aligned(self.a, self.b) else ""
-        return f"B against A: {'; '.join(parts)}{doubt}{aligned}"
+        return f"B against A: {'; '.join(parts)}{caveat}{aligned}"
 
 
 def compare(a: Cell, b: Cell) -> Comparison:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from whispertide.lab.evaluation.grid import OFFLINE, PEER, Request
+from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest
 from whispertide.lab.evaluation.runner import Job, Runner
 from whispertide.lab.speech.utterance import Utterance
 from whispertide.types import CHUNK_SECONDS, to_samples
@@ -40,7 +40,9 @@ class Estimate:
         return ", and ".join(parts)
 
 
-def estimate(runner: Runner, requests: Sequence[Request], *, now: Callable[[], float] = time.perf_counter) -> Estimate:
+def estimate(
+    runner: Runner, requests: Sequence[CellRequest], *, now: Callable[[], float] = time.perf_counter
+) -> Estimate:
     """What is left to be computed of these requests, which can all be measured. Raises what computing raises."""
     jobs = {job.spec.key: job for request in requests for job in runner.jobs(request)}
     seconds = audio_s = 0.0

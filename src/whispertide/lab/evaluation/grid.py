@@ -55,7 +55,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CellRequest:
     """A cell that is wanted. `recipe` is None for a peer, which has `settings` instead, and for offline
     transcription.
     """
@@ -75,7 +75,7 @@ def grid(
     steps: Sequence[float],
     settings: Sequence[str],
     peers: Sequence[str] = (),
-) -> list[Request]:
+) -> list[CellRequest]:
     """Every combination, models outermost so that each is loaded once. `steps` empty: each recipe's own.
 
     `settings` ("field=value") change every recipe; a recipe may be "offline", which has no steps, and `peers` "all".
@@ -89,12 +89,12 @@ def grid(
     requests = []
     for model, corpus in product(models, corpora):
         for name, variants in zip(recipes, chosen, strict=True):
-            requests += [Request(name, model, corpus, variant, variant.schedule.step_s) for variant in variants]
-            requests += [Request(OFFLINE, model, corpus)] * (name == OFFLINE)
+            requests += [CellRequest(name, model, corpus, variant, variant.schedule.step_s) for variant in variants]
+            requests += [CellRequest(OFFLINE, model, corpus)] * (name == OFFLINE)
         for peer in chosen_peers:
             peer_steps = steps if "step_s" in peer.defaults and steps else (None,)
             requests += [
-                Request(PEER + peer.name, model, corpus, step_s=step, settings={**variant, **_among(peer, gate)})
+                CellRequest(PEER + peer.name, model, corpus, step_s=step, settings={**variant, **_among(peer, gate)})
                 for variant, step in product(({}, *peer.variants), peer_steps)
             ]
     if not requests:

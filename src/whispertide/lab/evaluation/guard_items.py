@@ -1,7 +1,7 @@
 """NPUsper's tables of its guard: how often a decode without padding makes words up, and what the guard does about it.
 
 Every clip is decoded once without a guard, on its own; a guard that only cuts gives the same text as if it had watched
-the decode, so each variant is played over what the decode left behind.
+the decode, so each variant is played over what the decode left.
 
 Labelling rule. Texts are aligned with what was said by the least number of errors (`wer.align`). A clip *hallucinates*
 if at least three of its words are insertions. A *shift* is a clip in which the guard stops the decode. Such a stop is
@@ -145,22 +145,25 @@ def outcome_figure(runner: "Runner") -> Outcome:
     """NPUsper, figure 10: what becomes of the clips under each variant of the guard, and its precision and recall."""
     guarded = [(name, frame, rule) for name, frame, rule in _COMPONENTS if rule is not None]
     labels = _label_all(runner, guarded, "outcomes")
-    rows, precise, found = [], [], []
-    for (name, _, _), of_variant in zip(guarded, labels, strict=True):
-        shares = outcomes(of_variant)
-        rows.append((name, *(report.percent(share) for share in shares.values())))
-        precise.append(plots.Bar(name, 100 * _ratio(shares[_STOPPED], shares[_STOPPED] + shares[_UNDESIRED])))
-        found.append(plots.Bar(name, 100 * _ratio(shares[_STOPPED], shares[_STOPPED] + shares[_MISSED])))
-    drawn = tuple(
-        Plot(plots.bars(bars, x_label=f"{what} (%)", title=f"{what} of the guard"), f"{what} by variant")
-        for what, bars in (("precision", precise), ("recall", found))
+    shares = {name: outcomes(found) for (name, _, _), found in zip(guarded, labels, strict=True)}
+    exact = {name: precision_and_recall(of) for name, of in shares.items()}
+    rows = [(name, *(report.percent(share) for share in (*shares[name].values(), *exact[name]))) for name in shares]
+    parts = [(name, {fate: 100 * share for fate, share in of.items()}) for name, of in shares.items()]
+    points = [plots.Curve(name, (100 * recall,), (100 * precision,)) for name, (precision, recall) in exact.items()]
+    fates, both = "What becomes of the clips", "Precision and recall of the guard"
+    drawn = (
+        Plot(plots.stacked(parts, x_label="clips (%)", title=fates.lower()), fates),
+        Plot(
+            plots.scatter(points, x_label="recall (%)", y_label="precision (%)", title=both.lower(), zero=False), both
+        ),
     )
     note = (
         f"{_about(runner, len(labels[0]))} Of each clip one thing is said: the guard stopped it and lost nothing, it "
         "stopped it and lost a word that was right, it let a hallucination pass, or it rightly let the clip pass. "
         "Precision and recall are of the first against the second and third."
     )
-    return Outcome((Table(("variant", *(f"{name} %" for name in _FATES)), tuple(rows)),), drawn, note)
+    columns = ("variant", *(f"{name} %" for name in _FATES), "precision %", "recall %")
+    return Outcome((Table(columns, tuple(rows)),), drawn, note)
 
 
 _STOPPED, _UNDESIRED, _MISSED, _PASSED = _FATES = ("stopped rightly", "stopped wrongly", "missed", "left alone")
@@ -174,6 +177,12 @@ def outcomes(labels: Sequence[Label]) -> dict[str, float]:
         passed = _MISSED if label.invented else _PASSED
         counts[stopped if label.shifted else passed] += 1
     return {name: count / len(labels) for name, count in counts.items()}
+
+
+def precision_and_recall(shares: Mapping[str, float]) -> tuple[float, float]:
+    """Of stops that cut nothing right: how many of the stops they are, and of the clips that need one."""
+    rightly = shares[_STOPPED]
+    return _ratio(rightly, rightly + shares[_UNDESIRED]), _ratio(rightly, rightly + shares[_MISSED])
 
 
 def _table(runner: "Runner", variants: Sequence[Variant], heading: str, name: str) -> Outcome:

@@ -52,7 +52,7 @@ def holds_back(session: Session, result: RoundResult[Any]) -> str:
     if utterance is None:
         return ""
     state: AlignAttState = utterance.policy
-    return _by_rule(policy, state, heard, result) if policy.steadiness else _by_thresholds(policy, state, heard)
+    return _by_rule(policy, state, heard, result) if policy.steadiness else _by_thresholds(policy, heard)
 
 
 def _by_rule(policy: AlignAtt, state: AlignAttState, heard: HeardWords, result: RoundResult[Any]) -> str:
@@ -70,13 +70,11 @@ def furthest_short(rule: Rule, facts: Facts) -> str:
     return max(_PARTS, key=lambda part: sum(missing[name] for name in _PARTS[part]))
 
 
-def _by_thresholds(policy: AlignAtt, state: AlignAttState, heard: HeardWords) -> str:
+def _by_thresholds(policy: AlignAtt, heard: HeardWords) -> str:
     """The first of the thresholds that a word does not reach."""
     words = spoken(heard.words)
     firm = len(spoken(heard.words[: heard.firm]))
-    stands = policy.attentive(state, heard)
+    stands = policy.attentive(heard)
     if stands == len(words):
         return ""
-    if stands >= firm:
-        return NEAR_THE_END
-    return GOES_ON if heard.word_ended is False and stands == firm - 1 else UNSURE
+    return NEAR_THE_END if stands == firm else GOES_ON

@@ -49,14 +49,14 @@ figures where their text gives them.
 | not measured yet | we could measure it, or nearly, and no result is stored |
 
 A stored result is a section of [LOG.md](LOG.md), or of the page that is named, with its command. It is of the weights
-and of the day that stand there. What an item lacks is written as `field=value` of a recipe, as `recipe NAME`, or in
-words. The state follows from the recipes that exist.
+and of the day that stand there. What an item lacks is written as `field=value` of a recipe, as `recipe NAME`, as
+`network KIND` (of `train latecontext`), or in words. The state follows from the recipes and networks that exist.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One statement of a paper (`published`) beside what was measured `here`, and the verdict with its reason.
+    """One statement of a paper (`published`) next to what was measured `here`, and the verdict with its reason.
 
     `result` is "FILE: heading" below docs/, `command` what measured it; both empty where nothing is stored.
     """

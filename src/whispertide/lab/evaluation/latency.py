@@ -13,7 +13,7 @@ punctuation make no difference. Nothing is clamped and nothing rounded: a word g
 has a negative latency.
 
 Only words with exact times count, and only those that the normaliser leaves. Fewer than 95 % of them matched makes a
-figure doubtful, and is said. For the 99th percentile an unmatched word counts as shown at the end: with one word in a
+figure unreliable, and is said. For the 99th percentile an unmatched word counts as shown at the end: with one word in a
 hundred misheard it tells of errors and not of lateness. That of matched words alone stands next to it.
 """
 

@@ -30,7 +30,7 @@ CLIPS, QUICK_CLIPS = 200, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class LengthScore:
     """A clip at one length: errors in words and in characters, without inventions too; what the encoder took."""
 
     words: Counts
@@ -101,7 +101,7 @@ def framing(length_s: float) -> Framing:
     return PAD30 if length_s == CHUNK_SECONDS else Zeros(zeros_s=0.0, whole_s=length_s)
 
 
-def _measure(runner: "Runner") -> list[list[Heard]]:
+def _measure(runner: "Runner") -> list[list[LengthScore]]:
     """One list per length, one entry per clip."""
     model = runner.transcriber(runner.models[0]).model
 
@@ -110,12 +110,12 @@ def _measure(runner: "Runner") -> list[list[Heard]]:
         return {"heard": [asdict(judge(clip, model.tokenizer.decode(one.tokens), one.encode_s)) for one in decoded]}
 
     found = runner.each_clip("lengths", hear, usual=CLIPS, quick=QUICK_CLIPS, made_by=Path(__file__).name)
-    return [[built(Heard, clip["heard"][place]) for clip in found] for place in range(len(LENGTHS_S))]
+    return [[built(LengthScore, clip["heard"][place]) for clip in found] for place in range(len(LENGTHS_S))]
 
 
-def judge(clip: Clip, text: str, encode_s: float) -> Heard:
+def judge(clip: Clip, text: str, encode_s: float) -> LengthScore:
     """The errors of a text, and of it without what stands after its last right word."""
     heard = text.split()
     whole = align(clip.words, heard, clip.language)
     said = align(clip.words, heard[: max(whole.matched_words().values(), default=-1) + 1], clip.language)
-    return Heard(whole.words, whole.characters, said.words, said.characters, encode_s)
+    return LengthScore(whole.words, whole.characters, said.words, said.characters, encode_s)

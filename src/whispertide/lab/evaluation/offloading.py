@@ -52,7 +52,7 @@ class Both:
 
 @dataclass(slots=True)
 class Asked:
-    """Every trained offramp next to the checkpoint, and what each `said` of a text. Satisfies `Doubts`."""
+    """Every trained offramp next to the checkpoint, and what each `said` of a text. Satisfies `OffloadModel`."""
 
     offramps: Sequence[TrainedOfframp]
     said: dict[tuple[float, ...], dict[str, float]] = field(default_factory=dict)
@@ -62,9 +62,9 @@ class Asked:
         """Whether one of them does."""
         return any(each.hears for each in self.offramps)
 
-    def doubt(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
+    def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
         """None of their answers counts here."""
-        self.said[tuple(logprobs)] = {each.kind: each.doubt(logprobs, states) for each in self.offramps}
+        self.said[tuple(logprobs)] = {each.kind: each.offload_probability(logprobs, states) for each in self.offramps}
         return 0.0
 
 
@@ -129,18 +129,23 @@ def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) ->
     """Hear all. An utterance without a pilot always stays here, and is left out."""
     found, checkpoint = [], local.model.checkpoint
     kinds = [kind for kind in TRAINED if attachments.place(checkpoint, KIND, kind).is_file()]
-    asked = Asked([TrainedOfframp.beside(checkpoint, kind) for kind in kinds])
+    asked = Asked([TrainedOfframp.of_checkpoint(checkpoint, kind) for kind in kinds])
     for sentence in said:
         way = Way()
-        hear(local, sentence, WAYS["pilots"], wall=False, way=way, doubts=asked)
+        hear(local, sentence, WAYS["pilots"], wall=False, way=way, offload=asked)
         if not way.pilots:
             continue
-        began = time.process_time()
-        text = remote.transcribe(sentence.audio, options=GREEDY).text
-        took = time.process_time() - began
-        counts = align(sentence.words, text.split()).words
+        remote_errors, took = heard_there(remote, sentence)
         ((errors, words),), ((scores, _),) = way.errors, way.pilots
         seconds = len(sentence.audio) / SAMPLE_RATE
         signals = {"perplexity": scores.perplexity, "entropy": scores.entropy, **asked.said[scores.logprobs]}
-        found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], counts.errors, took))
+        found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], remote_errors, took))
     return found
+
+
+def heard_there(remote: Transcriber, sentence: Sentence) -> tuple[int, float]:
+    """Word errors of a server's model that gets the whole sentence, and the processor seconds it takes."""
+    began = time.process_time()
+    text = remote.transcribe(sentence.audio, options=GREEDY).text
+    took = time.process_time() - began
+    return align(sentence.words, text.split()).words.errors, took

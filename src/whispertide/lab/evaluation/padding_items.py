@@ -49,7 +49,7 @@ class Way:
         """What tells it from another way of that name."""
         return "" if self.hush is None else hashlib.sha256(self.hush.samples.tobytes()).hexdigest()[:12]
 
-    def behind(self, clip: FloatArray) -> FloatArray:
+    def padded(self, clip: FloatArray) -> FloatArray:
         """The clip and what is after it."""
         if self.hush is not None or self.framing == "pad30":
             return clip
@@ -184,7 +184,7 @@ def _hear(transcriber: "Transcriber", way: Way, clip: Clip) -> tuple[list[str], 
 
     model = transcriber.model
     suffix = None if way.hush is None else way.hush.samples
-    features = Features.of([way.behind(clip.samples)], model.dims.n_mels, suffix)
+    features = Features.of([way.padded(clip.samples)], model.dims.n_mels, suffix)
     options = DecodeOptions(language=clip.language, beam=5, word_timestamps=False)
     spent: list[float] = []
     inner = get_framing(way.framing)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
+from whispertide.checkpoint.latecontext import Kind
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.plots import Drawing
@@ -48,9 +49,10 @@ _TRAINING = "training."
 @dataclass(frozen=True, slots=True)
 class Item:
     """A table or figure. `needs` are features that its complete form takes, written "field=value" for a recipe's
-    field, "recipe NAME" for a recipe, else in words for what no recipe can provide. `measure` names the function of
-    `paper_items` that makes it, or of another module ("module.function", "training.module.function"), in part or whole;
-    `covers` says which part. `corpus` is what it is made on where nobody asks for another one.
+    field, "recipe NAME" for a recipe, "network KIND" for a network that `train latecontext` can train, else in words
+    for what nothing here can provide. `measure` names the function of `paper_items` that makes it, or of another module
+    ("module.function", "training.module.function"), in part or whole; `covers` says which part. `corpus` is what it is
+    made on where nobody asks for another one.
     """
 
     id: str
@@ -98,11 +100,6 @@ class Paper:
     items: tuple[Item, ...]
 
 
-def _not_yet(titles: Mapping[str, str], *needs: str) -> tuple[Item, ...]:
-    """Items that nothing measures yet."""
-    return tuple(Item(id, title, needs) for id, title in titles.items())
-
-
 _WHISPERFLOW = Paper(
     "whisperflow",
     "WhisperFlow: speech foundation models in real time (Wang, Xu, Lin; arXiv 2412.11272)",
@@ -147,7 +144,7 @@ _WHISPERFLOW = Paper(
         ),
         Item(
             "figure 10",
-            "ablation: baseline, + hush word, + pruning, + our alignment, waiting and doubt, + pipelining",
+            "ablation: baseline, + hush word, + pruning, + our alignment, waiting, + pipelining",
             ("framing=hush", "search=pruned", "executor=pipelined"),
             "ablation_figure",
         ),
@@ -211,10 +208,16 @@ _NPUSPER = Paper(
             ("recipe npusper",),
             "system_items.processor_table",
         ),
-        *_not_yet({"table 7": "linear layers as convolutions of 1x1: time on an NPU"}, "an NPU"),
+        Item(
+            "table 7",
+            "linear layers as convolutions of 1x1: time of encoding and decoding",
+            ("an NPU",),
+            "lowering_items.lowering_table",
+            "the CPU provider",
+        ),
         Item(
             "table 8",
-            "steps per chunk: latency, graph runs and positions computed per token",
+            "steps per chunk: latency of words, graph runs, switches and positions computed per token",
             ("recipe npusper", "search=unrolled", "an NPU"),
             "chunk_items.chunk_table",
             "the CPU provider",
@@ -226,8 +229,12 @@ _NPUSPER = Paper(
             "length_items.length_figure",
             corpus="noisy",
         ),
-        *_not_yet(
-            {"figure 3": "NPU against GPU: time and power; what starting graphs costs"}, "an NPU", "a power meter"
+        Item(
+            "figure 3",
+            "NPU against GPU: time and power; what starting graphs costs",
+            ("an NPU", "a GPU", "a power meter"),
+            "static_decoding.dispatch_table",
+            "what starting graphs costs on the CPU provider",
         ),
         Item(
             "figure 5",
@@ -270,7 +277,13 @@ _NPUSPER = Paper(
             "system_items.load_figure",
             "processor time",
         ),
-        *_not_yet({"figure 12": "figure 9 on a second device"}, "an NPU"),
+        Item(
+            "figure 12",
+            "figure 9 on a second device",
+            ("search=unrolled", "an NPU"),
+            "static_decoding.static_figure",
+            "the CPU provider of the machine at hand",
+        ),
         Item(
             "figure 13",
             "figure 9 by number of tokens",
@@ -362,15 +375,15 @@ _WHISPERRT = Paper(
     ),
 )
 
-_NETWORK = "framing=late-context"  # the paper's own network, trained
-_XYZ = Paper(
-    "xyz",
+_NETWORK = "network late"  # the paper's own
+_PILOT = Paper(
+    "pilot",
     "Efficient Deep Speech Understanding at the Edge (Wang, Lin; arXiv 2311.17065)",
     (
         Item(
             "table 3",
             "work of the encoder while audio comes in and after it, delay and errors, by model",
-            ("trained networks",),
+            (_NETWORK, "network conformer", "network branchformer", "network rnnt", "decoding of the rivals"),
             "training.latecontext.encoder_table.encoding_table",
             "the encoders",
         ),
@@ -378,42 +391,37 @@ _XYZ = Paper(
             "table 4",
             "delay with and without pilots, by how often they run",
             ("recipe pilot", _NETWORK),
-            "pilot_items.frequency_table",
-            "with Whisper",
+            "training.latecontext.pilot_items.frequency_table",
         ),
         Item(
             "table 5",
             "delay and share of inputs sent away for the same errors, by what decides",
             ("executor=hybrid", _NETWORK),
-            "pilot_items.sending_table",
-            "with Whisper",
+            "training.latecontext.pilot_items.sending_table",
         ),
         Item(
             "figure 4",
             "errors against delay, on the device alone and with a cloud",
             ("executor=hybrid", _NETWORK),
-            "pilot_items.trade_off_figure",
-            "with Whisper",
+            "training.latecontext.pilot_items.trade_off_figure",
         ),
         Item(
             "figure 5",
             "ablation of pilot decoding",
             ("recipe pilot", _NETWORK),
-            "pilot_items.ablation_figure",
-            "with Whisper",
+            "training.latecontext.pilot_items.ablation_figure",
         ),
         Item(
             "figure 6",
             "which inputs are sent away",
             ("executor=hybrid", _NETWORK),
-            "pilot_items.selection_figure",
-            "with Whisper",
+            "training.latecontext.pilot_items.selection_figure",
         ),
     ),
 )
 
 PAPERS: Mapping[str, Paper] = MappingProxyType(
-    {paper.name: paper for paper in (_WHISPERFLOW, _NPUSPER, _WHISPERKIT, _WHISPERRT, _XYZ)}
+    {paper.name: paper for paper in (_WHISPERFLOW, _NPUSPER, _WHISPERKIT, _WHISPERRT, _PILOT)}
 )
 
 
@@ -454,5 +462,7 @@ def missing_line(item: Item) -> str:
 def _is_there(need: str) -> bool:
     if need.startswith("recipe "):
         return need.removeprefix("recipe ") in RECIPES
+    if need.startswith("network "):
+        return need.removeprefix("network ") in get_args(Kind)
     field, equals, value = need.partition("=")
     return bool(equals) and value in every_field().get(field, ())

@@ -29,7 +29,7 @@ ABLATION = (
     # ours, not the paper's
     ("+ place found by time", ("align=time", "recover=true", "follows=heard")),
     ("+ what breaks off waits", ("reread=false",)),
-    ("+ doubtful words wait", ("doubt=0.8", "settle_s=0.6")),
+    ("+ unlikely words wait", ("least_probability=0.8", "settle_s=0.6")),
     ("+ two workers", ("executor=pipelined",)),
 )
 BEAM_STEPS = (0.5, 0.75, 1.0)  # WhisperFlow, table 4

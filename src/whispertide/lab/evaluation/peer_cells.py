@@ -6,7 +6,7 @@ The programs themselves are `peers`; keeping results is the runner's and the sto
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from whispertide.lab.evaluation.grid import Request, Setup
+from whispertide.lab.evaluation.grid import CellRequest, Setup
 from whispertide.lab.evaluation.replay import Recogniser
 from whispertide.lab.evaluation.store import CellSpec, Results
 from whispertide.lab.evaluation.trace import FREE, Trace
@@ -38,7 +38,9 @@ def unfit(peer: "Peer", corpus: Corpus, clock: str) -> str:
     return ""
 
 
-def settings_of(peer: "Peer", request: Request, corpus: Corpus, setup: Setup) -> dict[str, str | int | float | bool]:
+def settings_of(
+    peer: "Peer", request: CellRequest, corpus: Corpus, setup: Setup
+) -> dict[str, str | int | float | bool]:
     """All settings of a peer for this request. Raises `OptionError` for one that it does not have."""
     from whispertide.model.providers import thread_count
 

@@ -60,14 +60,18 @@ PUBLISHED_SENT = {
 
 
 def frequency_table(runner: "Runner") -> Outcome:
-    """Pilot inference, table 4: the delay by how often pilots run, on the device alone."""
+    """Pilot inference, table 4: the delay by how often pilots run, on the device alone, and what stands for energy."""
     said, ways = _by_ways(runner, tuple(EVERY))
+    seconds = sum(len(one.audio) for one in said) / SAMPLE_RATE
     rows = tuple(
-        (EVERY[name], f"{delay(way, said):.4f}", f"{mean(way.waits):.3f}", _rate(way), PUBLISHED_EVERY[name])
+        (
+            *(EVERY[name], f"{delay(way, said):.4f}", f"{mean(way.waits):.3f}", _rate(way)),
+            *(f"{way.cpu_s / seconds:.3f}", PUBLISHED_EVERY[name]),
+        )
         for name, way in ways.items()
     )
-    columns = ("pilots", "delay, of real time", "wait s", "WER %", "paper: delay, of real time")
-    return Outcome((Table(columns, rows),), note=_about(runner, said))
+    columns = ("pilots", "delay, of real time", "wait s", "WER %", "processor s per s", "paper: delay, of real time")
+    return Outcome((Table(columns, rows),), note=f"{_about(runner, said)} Processor seconds stand in for energy.")
 
 
 def ablation_figure(runner: "Runner") -> Outcome:
@@ -100,7 +104,7 @@ def delay(way: Way, said: Sequence[Sentence]) -> float:
 
 def _by_ways(runner: "Runner", names: Sequence[str]) -> tuple[list[Sentence], dict[str, Way]]:
     """Every sentence by each way, one after the other; every way is measured once in a run."""
-    said = _sentences(runner)
+    said = all_sentences(runner)
     found = {
         name: runner.once(f"pilots on {runner.corpus_name}: {name}", partial(_hear, runner, name, said))
         for name in names
@@ -111,12 +115,13 @@ def _by_ways(runner: "Runner", names: Sequence[str]) -> tuple[list[Sentence], di
 def _hear(runner: "Runner", name: str, said: Sequence[Sentence]) -> Way:
     model, way = runner.transcriber(runner.models[0]), Way()
     hear(model, said[0], WAYS[name], False, Way())  # once without counting
-    for one in _watched(runner, f"pilot: {name}", said):
+    for one in watched(runner, f"pilot: {name}", said):
         hear(model, one, WAYS[name], False, way)
     return way
 
 
-def _sentences(runner: "Runner") -> list[Sentence]:
+def all_sentences(runner: "Runner") -> list[Sentence]:
+    """Of the chosen corpus. Raises `OptionError` where it has none."""
     found = list(sentences(runner.corpus.utterances()))
     if not found:
         raise OptionError(
@@ -125,7 +130,8 @@ def _sentences(runner: "Runner") -> list[Sentence]:
     return found
 
 
-def _watched(runner: "Runner", label: str, said: Sequence[Sentence]) -> Iterable[Sentence]:
+def watched(runner: "Runner", label: str, said: Sequence[Sentence]) -> Iterable[Sentence]:
+    """One after the other; the progress bar moves."""
     runner.watch.begin(label, sum(len(one.audio) for one in said) / SAMPLE_RATE)
     try:
         for one in said:
@@ -155,8 +161,12 @@ def _about(runner: "Runner", said: Sequence[Sentence]) -> str:
 
 
 def sending_table(runner: "Runner") -> Outcome:
-    """Pilot inference, table 5: how many inputs are sent, and the delay, for some word errors."""
-    heard, about = _both(runner)
+    """Pilot inference, table 5."""
+    return sending(*_both(runner))
+
+
+def sending(heard: Sequence[Both], about: str) -> Outcome:
+    """How many inputs are sent, and the delay, for some word errors."""
     rows = []
     for each, scores in _choices(heard):
         cells = []
@@ -173,8 +183,12 @@ def sending_table(runner: "Runner") -> Outcome:
 
 
 def trade_off_figure(runner: "Runner") -> Outcome:
-    """Pilot inference, figure 4: errors against delay as more and more is sent."""
-    heard, about = _both(runner)
+    """Pilot inference, figure 4."""
+    return trade_off(*_both(runner))
+
+
+def trade_off(heard: Sequence[Both], about: str) -> Outcome:
+    """Errors against delay as more and more is sent."""
     curves, rows = [], []
     shares = [round(share) for share in np.linspace(0, len(heard), min(GRID, len(heard) + 1))]
     for each, scores in _choices(heard):
@@ -194,8 +208,12 @@ def trade_off_figure(runner: "Runner") -> Outcome:
 
 
 def selection_figure(runner: "Runner") -> Outcome:
-    """Pilot inference, figure 6: of the inputs that the server hears better, and of the others, how many are sent."""
-    heard, about = _both(runner)
+    """Pilot inference, figure 6."""
+    return selection(*_both(runner))
+
+
+def selection(heard: Sequence[Both], about: str) -> Outcome:
+    """Of the inputs that the server hears better, and of the others, how many are sent."""
     better = [one.remote_errors < one.local_errors for one in heard]
     rows, bars = [], []
     for colour, above in enumerate((2.0, 1.0)):
@@ -241,13 +259,13 @@ def _delay(heard: Sequence[Both], each: Choice, scores: Sequence[float] | None, 
 
 def _both(runner: "Runner") -> tuple[list[Both], str]:
     """All sentences that had a pilot, heard here and by the server, and what they are."""
-    said = _sentences(runner)
+    said = all_sentences(runner)
 
     def measure() -> list[Both]:
         local, remote = _models(runner)
         for model in (local, remote):
             model.warm_up()
-        return listen(local, remote, _watched(runner, "here and by the server", said))
+        return listen(local, remote, watched(runner, "here and by the server", said))
 
     heard = runner.once(f"sent from {runner.corpus_name}", measure)
     if not heard:

@@ -7,12 +7,12 @@ corpora that are read, and last those that are made.
 from collections.abc import Iterable, Sequence
 
 from whispertide.lab.evaluation.corpora import MADE, check_corpus
-from whispertide.lab.evaluation.grid import PEER, Request
+from whispertide.lab.evaluation.grid import PEER, CellRequest
 from whispertide.lab.evaluation.peer_cells import PeerMissing
 from whispertide.lab.evaluation.runner import Runner
 
 
-def prepare(runner: Runner, requests: Sequence[Request]) -> list[Request]:
+def prepare(runner: Runner, requests: Sequence[CellRequest]) -> list[CellRequest]:
     """The requests that can be measured; their models work, and their corpora are there. Peers that cannot run say why.
 
     Raises `OutputError`, `OptionError`, `CorpusError`, `CheckpointError`, `GraphError` and `AudioFileError` for what
@@ -32,7 +32,7 @@ def prepare(runner: Runner, requests: Sequence[Request]) -> list[Request]:
     return [request for request in able if _has_jobs(runner, request)]
 
 
-def _without_missing_peers(runner: Runner, requests: Iterable[Request]) -> list[Request]:
+def _without_missing_peers(runner: Runner, requests: Iterable[CellRequest]) -> list[CellRequest]:
     from whispertide.lab.evaluation.peers import get_peer, why_not
 
     able = []
@@ -45,7 +45,7 @@ def _without_missing_peers(runner: Runner, requests: Iterable[Request]) -> list[
     return able
 
 
-def _has_jobs(runner: Runner, request: Request) -> bool:
+def _has_jobs(runner: Runner, request: CellRequest) -> bool:
     """Whether it can be measured on this corpus, which only peers cannot."""
     try:
         return bool(runner.jobs(request))

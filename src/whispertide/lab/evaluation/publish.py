@@ -15,14 +15,14 @@ from whispertide.lab.evaluation.page import Table, markdown_table
 from whispertide.lab.evaluation.plots import Drawing
 from whispertide.lab.evaluation.report import (
     COST,
-    DOUBT,
-    DOUBTFUL,
     LATENCY,
     QUALITY,
     RECOGNISER,
+    UNRELIABLE_MARK,
+    UNRELIABLE_NOTE,
     Named,
     formatted,
-    is_doubtful,
+    is_unreliable,
     table_of,
 )
 from whispertide.lab.evaluation.store import Cell
@@ -66,8 +66,8 @@ def streaming_part(title: str, note: str, cells: Sequence[Cell], name: str, fold
     live = sorted((cell for cell in cells if cell.spec.streaming), key=_place)
     offline = sorted((cell for cell in cells if not cell.spec.streaming), key=_place)
     text = [f"{note} {_amount(cells)}".strip(), markdown_table(_table(live, _STREAMING, marks(live)))]
-    if is_doubtful(live):
-        text.append(DOUBTFUL)
+    if is_unreliable(live):
+        text.append(UNRELIABLE_NOTE)
     plots: dict[str, Drawing] = {}
     if any(cell.score.get("confirmed_mean_s") is not None for cell in live):
         plots[f"{name}-trade-off"] = charts.trade_off_plot(live)
@@ -90,7 +90,8 @@ def glance_part(title: str, note: str, groups: Mapping[str, Sequence[Cell]]) -> 
     rows = tuple((name, *(_glance(found.get((name, group))) for group in groups)) for name in names)
     heads = ("WER, confirmed after", *groups)
     return Part(
-        title, "\n\n".join((note, markdown_table(Table(heads, rows)), DOUBTFUL if is_doubtful(everyone) else ""))
+        title,
+        "\n\n".join((note, markdown_table(Table(heads, rows)), UNRELIABLE_NOTE if is_unreliable(everyone) else "")),
     )
 
 
@@ -98,7 +99,7 @@ def _glance(cell: Cell | None) -> str | None:
     if cell is None:
         return None
     wer, confirmed = (formatted(_COLUMNS[key], cell.score) for key in ("wer", "confirmed_mean_s"))
-    mark = DOUBT if cell.spec.streaming and is_doubtful([cell]) else ""
+    mark = UNRELIABLE_MARK if cell.spec.streaming and is_unreliable([cell]) else ""
     return f"{wer} %" + (f", {confirmed} s{mark}" if confirmed and cell.spec.streaming else "")
 
 

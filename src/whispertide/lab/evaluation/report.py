@@ -23,9 +23,9 @@ SYNTHETIC = (
     "Corpora called talks, rooms and noisy are synthetic speech, with the synthesizer's exact word times. "
     "Times are from the moment a word ended in the audio to the moment it was shown. Nothing is clamped or rounded."
 )
-DOUBT = " !"
+UNRELIABLE_MARK = " !"
 ALIGNED_MARK = " ~"
-DOUBTFUL = "! Latencies with under 95 % matched are marked; do not rely on them."
+UNRELIABLE_NOTE = "! Latencies with under 95 % matched are marked; do not rely on them."
 CLOCKS = {
     FREE: "Computing counts as instant, which leaves the delay that the policy itself causes.",
     TIMED: "Computing takes its measured time. Audio arrives in real time, by the wall clock (live) or in a "
@@ -97,7 +97,7 @@ COST = (
 UNTIMED = ("laal_s", "first_text_s", "last_text_s", "revisions_per_100")  # what can be had without word times
 GLANCE = (
     *("wer", "wer_offline"),
-    *("confirmed_mean_s", "confirmed_p99_s", "first_seen_mean_s", "matched"),
+    *("confirmed_mean_s", "confirmed_p99_s", "confirmed_p99_matched_s", "first_seen_mean_s", "matched"),
     *UNTIMED,
     "cpu_s_per_s",
 )
@@ -165,7 +165,7 @@ def _milliseconds(value: float | None) -> str | None:
 
 def notes(cells: Sequence[Cell]) -> list[str]:
     """What has to be said below a table of these cells, a line each."""
-    found = [DOUBTFUL] if is_doubtful(cells) else []
+    found = [UNRELIABLE_NOTE] if is_unreliable(cells) else []
     if untimed := _untimed(cells):
         corpora = ", ".join(dict.fromkeys(cell.spec.corpus for cell in untimed))
         found.append(
@@ -192,7 +192,7 @@ def _is_aligned(score: Mapping[str, Any]) -> bool:
     return ALIGNED in (score.get("word_times") or "")
 
 
-def is_doubtful(cells: Iterable[Cell]) -> bool:
+def is_unreliable(cells: Iterable[Cell]) -> bool:
     """Whether some cell matched too few words for its latencies to mean anything."""
     return any(cell.score.get("matched_enough") is False for cell in cells)
 
@@ -297,8 +297,8 @@ def formatted(column: Column, score: Mapping[str, Any]) -> str | None:
     value = score.get(column.key)
     if not _known(value):
         return None
-    doubt = DOUBT if column.key == "matched" and score.get("matched_enough") is False else ""
-    return column.format(value) + doubt + (ALIGNED_MARK if column.key in _TIMED_COLUMNS and _is_aligned(score) else "")
+    mark = UNRELIABLE_MARK if column.key == "matched" and score.get("matched_enough") is False else ""
+    return column.format(value) + mark + (ALIGNED_MARK if column.key in _TIMED_COLUMNS and _is_aligned(score) else "")
 
 
 def _count(number: int, noun: str) -> str:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from whispertide.checkpoint.attachments import digest_beside
+from whispertide.checkpoint.attachments import digest_attachments
+from whispertide.checkpoint.latecontext import is_late
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import store
 from whispertide.lab.evaluation.aligned import AlignedCorpus, align_corpus, lacks_times
 from whispertide.lab.evaluation.clips import CLIP_S, Clip, clips_of
 from whispertide.lab.evaluation.corpora.parts import part_label, part_of
-from whispertide.lab.evaluation.grid import OFFLINE, PEER, Request, Setup, changes_of, text_of
+from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, changes_of, text_of
 from whispertide.lab.evaluation.peer_cells import PeerMissing, hearing, settings_of, unfit
 from whispertide.lab.evaluation.replay import OFFLINE as OFFLINE_OPTIONS
 from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, streaming
@@ -183,11 +184,11 @@ class Runner:
         chosen = parse_overrides(get_recipe(recipe), settings)
         if step_s is not None:
             chosen = chosen.replace(step_s=step_s)
-        return self.run(Request(recipe, model or self.models[0], self.corpus_name, chosen, chosen.schedule.step_s))
+        return self.run(CellRequest(recipe, model or self.models[0], self.corpus_name, chosen, chosen.schedule.step_s))
 
     def peer(self, name: str) -> Cell:
         """The cell of another program at its defaults. Raises `PeerMissing`."""
-        return self.run(Request(PEER + name, self.models[0], self.corpus_name))
+        return self.run(CellRequest(PEER + name, self.models[0], self.corpus_name))
 
     @contextmanager
     def timed_by(self, clock: ClockName) -> Iterator[None]:
@@ -241,13 +242,13 @@ class Runner:
         self.watch.advance(seconds(len(clip.samples)))
         return found
 
-    def run(self, request: Request, *, place: str = "") -> Cell:
+    def run(self, request: CellRequest, *, place: str = "") -> Cell:
         """Measure a cell, or find it measured. Raises what loading and computing raise, and `PeerMissing`."""
-        *beside, job = self.jobs(request)
-        offline = [self._measure(reference, place).score["wer"] for reference in beside]
+        *references, job = self.jobs(request)
+        offline = [self._measure(reference, place).score["wer"] for reference in references]
         return self._measure(job, place, *offline)
 
-    def jobs(self, request: Request) -> list[Job]:
+    def jobs(self, request: CellRequest) -> list[Job]:
         """What has to be measured for a cell: itself, after what it is judged against. Nothing is computed yet.
 
         Makes the corpus if need be. Raises what loading raises, and `PeerMissing` for a peer that cannot run here.
@@ -263,7 +264,7 @@ class Runner:
             return [self._offline_job(request.model, corpus, DecodeOptions().beam)]
         return [self._peer_job(request, corpus)]
 
-    def _streaming_job(self, request: Request, asked: Recipe, corpus: Corpus) -> Job:
+    def _streaming_job(self, request: CellRequest, asked: Recipe, corpus: Corpus) -> Job:
         """The cell is named by the recipe as the model gets it: its framing may be the outcome of a measurement."""
         recipe = self._framed(request.model, asked)
         spec = replace(
@@ -283,7 +284,7 @@ class Runner:
         options = replace(OFFLINE_OPTIONS, beam=beam)
         return Job(spec, corpus, lambda: offline(self.transcriber(model), clock=self.clock, options=options))
 
-    def _peer_job(self, request: Request, corpus: Corpus) -> Job:
+    def _peer_job(self, request: CellRequest, corpus: Corpus) -> Job:
         from whispertide.lab.evaluation.peers import get_peer, why_not
 
         peer = get_peer(request.recogniser.removeprefix(PEER))
@@ -329,7 +330,9 @@ class Runner:
             corpus_hash=corpus.hash,
             clock=self.clock,
             model_hash=self._model_hash(model),
-            beside=self.once(f"beside {model}", lambda: digest_beside(self.transcriber(model).model.checkpoint)),
+            attachments_hash=self.once(
+                f"attachments {model}", lambda: digest_attachments(self.transcriber(model).model.checkpoint)
+            ),
             engine={field.name: str(getattr(self.setup.engine, field.name)) for field in fields(self.setup.engine)},
             machine=store.machine(),
             code=store.code_version(),
@@ -350,9 +353,11 @@ class Runner:
         return self.once(f"hash of {model}", lambda: self.transcriber(model).model.content_hash[:12])
 
     def _languages(self, model: str) -> frozenset[str]:
-        """The languages that a model writes."""
+        """The languages that a model writes; networks for commands, which do not say it, are of English."""
 
         def find() -> frozenset[str]:
+            if is_late(Path(model)):
+                return frozenset(("en",))
             transcriber = self.transcriber(model)
             return frozenset(transcriber.tokenizer.language_tokens if transcriber.dims.is_multilingual else ("en",))
 

@@ -30,6 +30,7 @@ from whispertide.errors import GraphError
 from whispertide.graphs.builder import WeightFile
 from whispertide.graphs.chunks import DUMMY, PLANS, Chunk, UnrolledLayout, chunks_of, layout_for
 from whispertide.graphs.portable import PortableBuilder
+from whispertide.graphs.static_encoder import StaticEncoderGraph
 from whispertide.graphs.unrolled import UnrolledGraph
 from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.page import Table
@@ -98,12 +99,13 @@ class Workshop:
     folder: Path
     options: EngineOptions
     flush: Callable[[], None]  # whoever maps the weights sees those that were written before
+    builds: type[PortableBuilder] = PortableBuilder
 
     def builder(self, name: str) -> PortableBuilder:
         """For a graph of that name."""
-        return PortableBuilder(name, self.weights)
+        return self.builds(name, self.weights)
 
-    def open(self, graph: UnrolledGraph, name: str) -> GraphSession:
+    def open(self, graph: UnrolledGraph | StaticEncoderGraph, name: str) -> GraphSession:
         """Write a graph next to the weights; a session that shares them, mapped."""
         graph.build().save(self.folder)
         return open_session(self.folder / f"{name}.onnx", self.options, entries={"session.disable_prepacking": "1"})
@@ -217,11 +219,13 @@ def opening_of(checkpoint: Checkpoint) -> tuple[int, ...]:
 
 
 @contextmanager
-def workshop(checkpoint: Checkpoint, folder: Path, options: EngineOptions) -> Iterator[Workshop]:
+def workshop(
+    checkpoint: Checkpoint, folder: Path, options: EngineOptions, builds: type[PortableBuilder] = PortableBuilder
+) -> Iterator[Workshop]:
     """Build graphs into `folder` meanwhile; their sessions stay usable."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "decoder.bin").open("wb") as file:
-        yield Workshop(checkpoint, WeightFile("decoder.bin", file), folder, options, file.flush)
+        yield Workshop(checkpoint, WeightFile("decoder.bin", file), folder, options, file.flush, builds)
 
 
 def contenders(checkpoint: Checkpoint, folder: Path, options: EngineOptions) -> tuple[list[Decoding], dict[str, float]]:
@@ -287,6 +291,19 @@ def speeds(ways: Sequence[Decoding], fed: int, rounds: Sequence[dict[str, float]
         )
         for way in ways
     ]
+
+
+def dispatch_table(runner: "Runner") -> Outcome:
+    """NPUsper, figure 3, as far as it is about what starting graphs costs: a graph per step against chunks of steps."""
+    found, note = _found(runner)
+    rows = []
+    for fed in FED:
+        steps, chunks = (next(s for s in found if (s.way, s.fed) == (way, fed)) for way in ("steps", UNROLLED))
+        more = steps.milliseconds - chunks.milliseconds
+        costs = (more, more / (steps.runs - chunks.runs), 100 * more / steps.milliseconds)
+        rows.append((str(fed), str(steps.runs), str(chunks.runs), *(f"{cost:.2f}" for cost in costs)))
+    columns = ("tokens fed", "graph runs, one per step", "unrolled", "ms more", "ms for each start", "of a decode %")
+    return Outcome((Table(columns, tuple(rows)),), note=f"{note} What a start costs is what chunks save.")
 
 
 def static_figure(runner: "Runner") -> Outcome:

@@ -60,7 +60,7 @@ class CellSpec:
     settings    all fields of the recipe, or all settings of the peer
     changes     those fields that differ from the recipe of that name, as "field=value"
     streaming   False for one that shows everything at the end
-    beside      a hash over what lies next to the weights and counts, too
+    attachments_hash  a hash over what lies next to the weights and counts, too
     """
 
     recogniser: str
@@ -74,7 +74,7 @@ class CellSpec:
     changes: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     model_hash: str = ""
-    beside: str = ""
+    attachments_hash: str = ""
     engine: Mapping[str, str] = field(default_factory=dict)
     machine: str = ""
     code: str = ""

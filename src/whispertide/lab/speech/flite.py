@@ -65,13 +65,18 @@ def flite_version() -> str:
     return found.group(1) if found else "unknown"
 
 
-def installed_flite() -> str | None:
-    """The version of flite where it can speak in each of its voices among `TRAINED` and `HELD_OUT`; else None."""
+def check_flite() -> str:
+    """Its version. Raises `CorpusError` where it cannot speak in each of its voices among `TRAINED` and `HELD_OUT`."""
     voices = [f"flite_cmu_us_{voice.name}" for voice in (*TRAINED, *HELD_OUT) if voice.synthesizer == "flite"]
+    for name in (*_LIBRARIES, *voices):
+        _library(name)
+    return flite_version()
+
+
+def installed_flite() -> str | None:
+    """The version of flite where it can speak in each of these voices; else None."""
     try:
-        for name in (*_LIBRARIES, *voices):
-            _library(name)
-        return flite_version()
+        return check_flite()
     except CorpusError:
         return None
 

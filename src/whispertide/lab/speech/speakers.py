@@ -10,7 +10,7 @@ import numpy as np
 
 from whispertide.lab.speech.espeak import EspeakSpeaker, espeak_version
 from whispertide.lab.speech.festival import FestivalSpeaker
-from whispertide.lab.speech.flite import FliteSpeaker, flite_version
+from whispertide.lab.speech.flite import FliteSpeaker, check_flite
 from whispertide.lab.speech.manners import Manner
 from whispertide.lab.speech.voices import Speaker, Spoken, at_16k
 from whispertide.types import SAMPLE_RATE
@@ -68,7 +68,7 @@ def check_installed(voices: tuple[str, ...]) -> None:
     if "espeak-ng" in kinds:
         espeak_version()
     if "flite" in kinds:
-        flite_version()
+        check_flite()
     for voice in voices:
         if voice.startswith("festival:"):
             with open_speaker(Manner(voice, 1.0, 1.0, 0.0)):

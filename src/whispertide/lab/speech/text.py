@@ -39,7 +39,7 @@ def is_reserved(text: str) -> bool:
 
 
 def reserved_sentences(seed: int, stream: int) -> Iterator[str]:
-    """Endless test sentences, each at most once; `stream` numbers independent sequences of the same seed."""
+    """Test sentences without end, each at most once; `stream` numbers independent sequences of the same seed."""
     dice = np.random.RandomState([seed % 2**32, stream, TEXT_VERSION])
     seen: set[str] = set()
     while True:

@@ -26,6 +26,7 @@ class Utterance:
     exact_times   whether every word has the synthesizer's or hand-labelled times; only then latency may be claimed
     aligned_by    the model that placed the words by forced alignment, if nobody knows exact times; empty if none did
     group         recordings of one speaker, voice or session, for breakdowns
+    intent        what the speaker of a command wants, where that is known
     """
 
     id: str
@@ -36,6 +37,7 @@ class Utterance:
     group: str = ""
     language: str = "en"
     aligned_by: str = ""
+    intent: str | None = None
 
     @property
     def word_times(self) -> str:

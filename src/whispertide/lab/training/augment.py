@@ -17,7 +17,7 @@ Dice = np.random.RandomState
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class SpokenWord:
     """One word and where it is, in samples."""
 
     text: str
@@ -46,7 +46,7 @@ class Augmentation:
         return cls(speed=0, pause=0, room=0, noise=0, band=0, codec=0, level_db=(-6.0, -6.0))
 
 
-def vary(said: Utterance, options: Augmentation, dice: Dice) -> tuple[FloatArray, list[Heard]]:
+def vary(said: Utterance, options: Augmentation, dice: Dice) -> tuple[FloatArray, list[SpokenWord]]:
     """An utterance at a speed, with pauses, in a room and at a level of its own: samples, words and their spans.
 
     Where the times of the words are not known, they are spread evenly over the utterance by their letters.
@@ -54,7 +54,7 @@ def vary(said: Utterance, options: Augmentation, dice: Dice) -> tuple[FloatArray
     samples = to_float(said.samples)
     texts = said.text.split()
     spans = said.words or _spread(texts, len(samples))
-    words = [Heard(text, start, end) for text, (start, end) in zip(texts, spans, strict=True)]
+    words = [SpokenWord(text, start, end) for text, (start, end) in zip(texts, spans, strict=True)]
     if dice.random_sample() < options.speed:
         samples, words = change_speed(samples, words, _between(options.speed_range, dice))
     if said.words is not None and said.exact and len(words) > 1 and dice.random_sample() < options.pause:
@@ -64,7 +64,7 @@ def vary(said: Utterance, options: Augmentation, dice: Dice) -> tuple[FloatArray
         samples = reverberate(samples, dice)
     low, high = options.level_db
     set_level(samples, low + (high - low) * dice.random_sample() ** 0.5)
-    return samples, [Heard(word.text, word.start, min(word.end, len(samples))) for word in words]
+    return samples, [SpokenWord(word.text, word.start, min(word.end, len(samples))) for word in words]
 
 
 def _between(limits: tuple[float, float], dice: Dice) -> float:
@@ -77,22 +77,24 @@ def _spread(texts: list[str], count: int) -> tuple[tuple[int, int], ...]:
     return tuple(pairwise(edges))
 
 
-def change_speed(samples: FloatArray, words: list[Heard], speed: float) -> tuple[FloatArray, list[Heard]]:
+def change_speed(samples: FloatArray, words: list[SpokenWord], speed: float) -> tuple[FloatArray, list[SpokenWord]]:
     """Played `speed` times as fast, pitch and all (Ko et al. 2015, "Audio augmentation")."""
     places = np.arange(int(len(samples) / speed), dtype=np.float32) * np.float32(speed)
     played = np.interp(places, np.arange(len(samples)), samples).astype(np.float32)
-    return played, [Heard(word.text, int(word.start / speed), int(word.end / speed)) for word in words]
+    return played, [SpokenWord(word.text, int(word.start / speed), int(word.end / speed)) for word in words]
 
 
-def insert_pause(samples: FloatArray, words: list[Heard], before: int, count: int) -> tuple[FloatArray, list[Heard]]:
+def insert_pause(
+    samples: FloatArray, words: list[SpokenWord], before: int, count: int
+) -> tuple[FloatArray, list[SpokenWord]]:
     """`count` samples of silence in front of word `before`; the edges fade within 5 ms, so that nothing clicks."""
     at, fade = words[before].start, SAMPLE_RATE // 200
     ramp = np.linspace(0, 1, fade, dtype=np.float32)
     left, right = samples[:at].copy(), samples[at:].copy()
     left[-fade:] *= ramp[::-1][max(0, fade - len(left)) :]
     right[:fade] *= ramp[: len(right)]
-    moved = [Heard(word.text, word.start + count, word.end + count) for word in words[before:]]
-    kept = [Heard(word.text, word.start, min(word.end, at)) for word in words[:before]]
+    moved = [SpokenWord(word.text, word.start + count, word.end + count) for word in words[before:]]
+    kept = [SpokenWord(word.text, word.start, min(word.end, at)) for word in words[:before]]
     return np.concatenate([left, np.zeros(count, np.float32), right]), kept + moved
 
 

@@ -1,4 +1,6 @@
-"""Batches of windows of one length, each a function of the seed and its number: so a run can be resumed exactly.
+"""Batches by number, each a function of the seed and its number: so a run can be resumed exactly.
+
+`Batches` has windows of one length, for whole checkpoints; the other kinds are in files of their own.
 
 Windows are composed and their features computed in loader processes. Needs torch. Knows nothing of networks.
 """
@@ -6,6 +8,7 @@ Windows are composed and their features computed in loader processes. Needs torc
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -76,19 +79,65 @@ class Batch:
         return Batch(mel, tokens, targets, places, self.texts)
 
 
-class Batches(Dataset[Batch]):  # type: ignore[misc]
-    """Batch `number` of a run."""
+B = TypeVar("B")
+Options = TypeVar("Options")
+
+
+class Numbered(Dataset[B], Generic[B]):  # type: ignore[misc]
+    """Batches by number, as many as a run takes. A kind of them says how one is made."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed % 2**32
+
+    def make(self, number: int, dice: Dice) -> B:
+        """Batch `number`, by its dice."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return 2**31
+
+    def __getitem__(self, number: int) -> B:
+        return self.make(number, np.random.RandomState([self._seed, number]))
+
+    def after(self, done: int, until: int, workers: int, *, pinned: bool = False) -> Iterator[B]:
+        """The batches from number `done` up to `until`, made by `workers` processes (0: here)."""
+        yield from DataLoader(
+            Subset(self, range(done, until)),
+            batch_size=None,
+            num_workers=workers,
+            prefetch_factor=_AHEAD if workers else None,
+            worker_init_fn=quiet_worker,
+            pin_memory=pinned,
+        )
+
+
+class SpeechBatches(Numbered[B], Generic[B, Options]):
+    """Batches of `speech`, whose utterances are all drawn alike."""
+
+    def __init__(
+        self, speech: Sequence[Utterance], tokenizer: Tokenizer, options: Options, n_mels: int, seed: int
+    ) -> None:
+        super().__init__(seed)
+        self._speech, self._tokenizer, self._options, self._n_mels = speech, tokenizer, options, n_mels
+
+    def _draw(self, dice: Dice) -> Utterance:
+        return self._speech[int(dice.randint(len(self._speech)))]
+
+
+class Batches(Numbered[Batch]):
+    """The batches of a run in phases."""
 
     def __init__(self, sources: Sequence[Source], tokenizer: Tokenizer, phases: Sequence[Phase], seed: int) -> None:
-        self._sources, self._tokenizer, self._phases, self._seed = sources, tokenizer, phases, seed
+        super().__init__(seed)
+        self._sources, self._tokenizer, self._phases = sources, tokenizer, phases
         self._shares = tuple(source.share for source in sources)
 
     def __len__(self) -> int:
         return self._phases[-1].until
 
-    def __getitem__(self, number: int) -> Batch:
+    def make(self, number: int, dice: Dice) -> Batch:
+        """Batch `number`, by the options of its phase."""
         options = next(phase.options for phase in self._phases if number < phase.until)
-        dice = np.random.RandomState([self._seed % 2**32, number])
         seconds = options.lengths_s[_choose(options.shares, dice)]
         count = max(1, round(options.seconds / seconds))
         windows = [compose(self._draw, self._tokenizer, seconds, dice, options.windows) for _ in range(count)]
@@ -101,17 +150,6 @@ class Batches(Dataset[Batch]):  # type: ignore[misc]
         speech = self._sources[_choose(self._shares, dice)].speech
         chosen: Utterance = speech[int(dice.randint(len(speech)))]
         return chosen
-
-    def after(self, done: int, workers: int, *, pinned: bool = False) -> Iterator[Batch]:
-        """The batches from number `done` on, made by `workers` processes (0: here)."""
-        yield from DataLoader(
-            Subset(self, range(done, len(self))),
-            batch_size=None,
-            num_workers=workers,
-            prefetch_factor=_AHEAD if workers else None,
-            worker_init_fn=quiet_worker,
-            pin_memory=pinned,
-        )
 
 
 def _choose(shares: Sequence[float], dice: Dice) -> int:

@@ -9,18 +9,17 @@ that one is kept whose ARWER is lowest. Updates, epochs and resuming are those o
 Needs torch and peft. Knows nothing of command lines.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor
 
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.speech.text import is_reserved
-from whispertide.lab.training.adapter_run import AdapterOptions, AdapterTrainer, described, divided
+from whispertide.lab.training.adapter_run import AdapterOptions, AdapterTrainer
 from whispertide.lab.training.causal_batches import (
     CausalBatch,
     CausalBatches,
@@ -29,10 +28,11 @@ from whispertide.lab.training.causal_batches import (
 )
 from whispertide.lab.training.causal_decoding import arwer, shown_at_ends
 from whispertide.lab.training.causal_network import causal_loss
+from whispertide.lab.training.epochs import Lessons
+from whispertide.lab.training.lessons import SMALLEST, divided, speech_lessons, unreserved
 from whispertide.lab.training.shards import Shards, Utterance
-from whispertide.lab.training.small_run import clean, note_options
+from whispertide.lab.training.small_run import note_options
 
-_SMALLEST = 40  # utterances
 _TESTED_BLOCK = 15  # frames, of an adapter for any
 
 Order = Literal["together", "ordered", "random"]
@@ -62,15 +62,13 @@ class CausalTrainer(AdapterTrainer[CausalBatch]):
     def __init__(
         self,
         checkpoint: Checkpoint,
-        batches: CausalBatches,
-        held_out: Sequence[CausalBatch],
+        lessons: Lessons[CausalBatch],
         sentences: Sequence[Utterance],
         options: CausalOptions,
         folder: Path,
-        device: str = "cpu",
-        data: Mapping[str, Any] | None = None,
+        device: str,
     ) -> None:
-        super().__init__(checkpoint, batches, held_out, options, folder, device, data)
+        super().__init__(checkpoint, lessons, options, folder, device)
         self.options, self._sentences = options, sentences
 
     def loss(self, batch: CausalBatch) -> Tensor:
@@ -138,23 +136,19 @@ def open_trainer(
     none with word times, `OptionError` where the run that is there has other options, `OutputError` where the folder
     cannot be written.
     """
-    usable = speech.having(lambda place: not is_reserved(place.entry["text"]))
+    usable = unreserved(speech, 0)
     timed = usable.having(lambda place: place.entry.get("words") is not None)
-    if len(timed) < _SMALLEST:
+    if len(timed) < SMALLEST:
         raise CorpusError(
-            f"expected at least {_SMALLEST} utterances with word times that are not reserved for tests; got "
+            f"expected at least {SMALLEST} utterances with word times that are not reserved for tests; got "
             f"{len(timed)} of {len(speech)}: a causal model learns from word times what it may say when"
         )
-    trained, held_back = divided(usable)
     note_options(options, folder)
     tokenizer, n_mels = checkpoint.tokenizer, checkpoint.dims.n_mels
-    batches = CausalBatches(trained, tokenizer, options.batch, n_mels, options.seed)
-    quiet = replace(options.batch, windows=replace(options.batch.windows, augmentation=clean()))
-    kept = CausalBatches(held_back, tokenizer, quiet, n_mels, options.seed + 1)
-    tested = [kept[number] for number in range(options.held_out)]
-    exact = held_back.having(lambda place: place.entry.get("words") is not None and place.entry.get("exact", True))
+    learned = speech_lessons(CausalBatches, usable, tokenizer, n_mels, options.batch, options)
+    exact = divided(usable)[1].having(
+        lambda place: place.entry.get("words") is not None and place.entry.get("exact", True)
+    )
     every = max(1, len(exact) // options.sentences)
     sentences = [exact[place] for place in range(0, len(exact), every)][: options.sentences]
-    trainer = CausalTrainer(checkpoint, batches, tested, sentences, options, folder, device, described(trained))
-    trainer.resume()
-    return trainer
+    return CausalTrainer(checkpoint, learned, sentences, options, folder, device).resume()

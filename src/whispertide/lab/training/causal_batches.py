@@ -5,21 +5,18 @@ chunks from 100 ms to 1 s; or always the same. A batch is a function of the seed
 nothing of networks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset
 
-from whispertide.checkpoint import Tokenizer
 from whispertide.errors import OptionError
 from whispertide.features import block_ends, causal_log_mel, raw_log_mel
 from whispertide.lab.training.augment import Dice
-from whispertide.lab.training.batches import quiet_worker
+from whispertide.lab.training.batches import SpeechBatches
 from whispertide.lab.training.causal_labels import FRAMES_PER_SECOND, Ids, Spoken, sample_points
-from whispertide.lab.training.shards import Utterance
 from whispertide.lab.training.windows import WindowOptions, compose
 from whispertide.types import HOP_LENGTH, FloatArray
 
@@ -110,21 +107,12 @@ class CausalBatch:
         return CausalBatch(self.block, *(part.to(device, non_blocking=True) for part in parts))
 
 
-class CausalBatches(Dataset[CausalBatch]):  # type: ignore[misc]
-    """Batch `number` of a run, which has as many as it takes."""
+class CausalBatches(SpeechBatches[CausalBatch, CausalBatchOptions]):
+    """Windows and what they should teach."""
 
-    def __init__(
-        self, speech: Sequence[Utterance], tokenizer: Tokenizer, options: CausalBatchOptions, n_mels: int, seed: int
-    ) -> None:
-        self._speech, self._tokenizer, self._options = speech, tokenizer, options
-        self._n_mels, self._seed = n_mels, seed
-
-    def __len__(self) -> int:
-        return 2**31
-
-    def __getitem__(self, number: int) -> CausalBatch:
+    def make(self, number: int, dice: Dice) -> CausalBatch:
+        """Batch `number`, by its dice."""
         options = self._options
-        dice = np.random.RandomState([self._seed % 2**32, number])
         seconds = float(dice.choice(options.lengths_s, p=np.array(options.shares) / np.sum(options.shares)))
         block = options.block or int(dice.choice(_BLOCKS, p=np.array(_WEIGHTS) / np.sum(_WEIGHTS)))
         windows = [self._window(seconds, block, dice) for _ in range(max(1, round(options.seconds / seconds)))]
@@ -139,14 +127,6 @@ class CausalBatches(Dataset[CausalBatch]):  # type: ignore[misc]
         raw = raw_log_mel(window.samples, self._n_mels, padding=HOP_LENGTH)
         targets = [spoken.by(point / FRAMES_PER_SECOND, self._tokenizer.eot) for point in points]
         return _Asked(causal_log_mel(raw, blocks), spoken.tokens, points, targets)
-
-    def _draw(self, dice: Dice) -> Utterance:
-        return self._speech[int(dice.randint(len(self._speech)))]
-
-    def after(self, done: int, until: int, workers: int) -> Iterator[CausalBatch]:
-        """The batches from number `done` up to `until`, made by `workers` processes (0: here)."""
-        rest = Subset(self, range(done, until))
-        yield from DataLoader(rest, batch_size=None, num_workers=workers, worker_init_fn=quiet_worker)
 
 
 @dataclass(frozen=True, slots=True)

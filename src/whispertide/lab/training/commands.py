@@ -73,8 +73,7 @@ def make_commands(
     if voices not in get_args(Voices):
         raise OptionError(f"expected voices {' or '.join(get_args(Voices))}; got {voices!r}")
     count = -(-len(read_commands(path)) // SHARD)
-    if voices == "trained":
-        check_installed(_installed())
+    check_installed(_installed() if voices == "trained" else tuple(map(str, HELD_OUT)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -12,7 +12,7 @@ stopped goes on as if it had not been.
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -27,34 +27,34 @@ from whispertide.checkpoint.layout import EMBEDDING
 from whispertide.decoding.recurrent import LEARNED, CellWeights
 from whispertide.errors import CheckpointError, CorpusError, OptionError
 from whispertide.features import log_mel
-from whispertide.lab.speech.text import is_reserved
-from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
+from whispertide.lab.training.augment import Dice
+from whispertide.lab.training.batches import Numbered
+from whispertide.lab.training.epochs import Descent, EpochOptions, EpochTrainer, Lessons
+from whispertide.lab.training.lessons import HELD_BACK, divided, unreserved
+from whispertide.lab.training.loop import Figures
 from whispertide.lab.training.shards import Shards
-from whispertide.lab.training.small_run import HELD_BACK, note_options, writing
+from whispertide.lab.training.small_run import note_options, writing
 from whispertide.lab.training.windows import WindowOptions, compose
 from whispertide.model.engine import DecodeRequest
 from whispertide.model.whisper import WhisperModel
 from whispertide.types import N_FRAMES, FloatArray, IntArray
 
 PART = 100  # windows in a file
-EVERY = 100  # updates between two looks at what is held back
 _SECONDS = (4.0, 14.0)  # of a window
 _PADDED = 4  # one window in so many is padded to 30 s
 
-Progress = Callable[[str, int, int, Figures], None]  # (stage, done, in all, figures)
+Count = Callable[[int, int], None]  # (windows heard, in all)
 
 
-@dataclass(frozen=True, slots=True)
-class DrafterOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrafterOptions(EpochOptions):
     """How a drafter is trained.
 
     windows      of speech that are heard; one in `HELD_BACK` is not trained on
     known        tokens that it knows: the commonest of the text
     size         of the state
     length       so many tokens ahead are learned
-    steps        updates, each by `batch` places of the text
-    rate         of AdamW at its highest; it falls to 0 along half a cosine
-    content_hash of the checkpoint, so that a run does not go on with another
+    batch        places of the text in an update
     """
 
     windows: int = 2000
@@ -62,23 +62,24 @@ class DrafterOptions:
     size: int = 160
     length: int = 4
     steps: int = 1500
+    epoch: int = 100
     batch: int = 256
     rate: float = 3e-3
+    best: int = 1
     language: str | None = None
-    seed: int = 0
-    content_hash: str = ""
 
     def __post_init__(self) -> None:
-        counts = (self.windows, self.known, self.size, self.length, self.steps, self.batch)
-        if min(counts) < 1 or self.windows < 2 * HELD_BACK or self.rate <= 0:
+        EpochOptions.__post_init__(self)
+        counts = (self.windows, self.known, self.size, self.length, self.batch)
+        if min(counts) < 1 or self.windows < 2 * HELD_BACK:
             raise OptionError(
-                f"expected windows from {2 * HELD_BACK}, known, size, length, steps and batch from 1 and rate above 0; "
-                f"got {', '.join(map(str, counts))} and {self.rate:g}"
+                f"expected windows from {2 * HELD_BACK} and known, size, length and batch from 1; "
+                f"got {', '.join(map(str, counts))}"
             )
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HiddenStates:
     """A window: the hidden states [n, width] that predict its tokens, and these, `said` [n], end of text included."""
 
     hidden: FloatArray
@@ -88,7 +89,7 @@ class Heard:
 # --- hearing ----------------------------------------------------------------------------------------------------------
 
 
-def hear(model: WhisperModel, speech: Shards, number: int, options: DrafterOptions) -> Heard:
+def hear(model: WhisperModel, speech: Shards, number: int, options: DrafterOptions) -> HiddenStates:
     """Window `number` of a run, of some of these utterances."""
     dice = np.random.RandomState([options.seed % 2**32, number])
     how = WindowOptions(silent=0.0, prompt=0.0, cut_start=0.0, language=options.language)
@@ -101,7 +102,7 @@ def hear(model: WhisperModel, speech: Shards, number: int, options: DrafterOptio
     request = DecodeRequest(window.tokens[None], (len(window.tokens) - 1,), hidden=True)
     hidden = model.decoder(encoded).run(request).hidden
     assert hidden is not None
-    return Heard(hidden[0, counted].astype(np.float16), window.targets[counted])
+    return HiddenStates(hidden[0, counted].astype(np.float16), window.targets[counted])
 
 
 def hear_all(
@@ -109,18 +110,16 @@ def hear_all(
     speech: Shards,
     options: DrafterOptions,
     folder: Path,
-    progress: Progress,
+    progress: Count,
     stop: Callable[[], bool] = lambda: False,
-) -> list[Heard] | None:
+) -> list[HiddenStates] | None:
     """All windows; those of parts that are in the folder already are read. None: stopped. What is held back is made of
     utterances that no other window has.
 
     Raises `CheckpointError` where a part is damaged, `OutputError` where one cannot be written.
     """
-    places = speech.places
-    held_back = Shards(places[::HELD_BACK])
-    trained = Shards(tuple(place for number, place in enumerate(places) if number % HELD_BACK))
-    heard: list[Heard] = []
+    trained, held_back = divided(speech)
+    heard: list[HiddenStates] = []
     for first in range(0, options.windows, PART):
         path = folder / f"heard-{first // PART:04d}.npz"
         if path.exists():
@@ -129,7 +128,7 @@ def hear_all(
         part = []
         for number in range(first, min(first + PART, options.windows)):
             part.append(hear(model, trained if number % HELD_BACK else held_back, number, options))
-            progress("hearing", number + 1, options.windows, {})
+            progress(number + 1, options.windows)
             if stop():
                 return None
         _write_part(path, part)
@@ -137,7 +136,7 @@ def hear_all(
     return heard
 
 
-def _write_part(path: Path, part: Sequence[Heard]) -> None:
+def _write_part(path: Path, part: Sequence[HiddenStates]) -> None:
     arrays: dict[str, Any] = {
         "hidden": np.concatenate([window.hidden for window in part]),
         "said": np.concatenate([window.said for window in part]),
@@ -147,14 +146,14 @@ def _write_part(path: Path, part: Sequence[Heard]) -> None:
         np.savez(file, **arrays)
 
 
-def _read_part(path: Path) -> list[Heard]:
+def _read_part(path: Path) -> list[HiddenStates]:
     try:
         with np.load(path, allow_pickle=False) as content:
             ends = content["lengths"].cumsum()[:-1]
             hidden, said = np.split(content["hidden"], ends), np.split(content["said"], ends)
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise CheckpointError(f"{path} is damaged ({type(error).__name__}); remove it, and start again") from error
-    return [Heard(*pair) for pair in zip(hidden, said, strict=True)]
+    return [HiddenStates(*pair) for pair in zip(hidden, said, strict=True)]
 
 
 # --- learning ---------------------------------------------------------------------------------------------------------
@@ -170,7 +169,7 @@ class Places:
     rows: Tensor
 
     @classmethod
-    def of(cls, heard: Sequence[Heard], row: dict[int, int], length: int) -> "Places":
+    def of(cls, heard: Sequence[HiddenStates], row: dict[int, int], length: int) -> "Places":
         """All places but the last of each window; a token that is not in `row` has the row after all of them."""
         hidden, rows = [], []
         for window in heard:
@@ -184,6 +183,33 @@ class Places:
         """Some of them."""
         where = torch.from_numpy(places)
         return Places(self.hidden[where], self.rows[where])
+
+    @property
+    def seconds(self) -> float:
+        """Of sound: there is none any more."""
+        return 0.0
+
+    @property
+    def count(self) -> int:
+        """How many tokens count."""
+        return int((self.rows[:, 1:] >= 0).sum())
+
+    def to(self, device: torch.device) -> "Places":
+        """On that device."""
+        return Places(self.hidden.to(device), self.rows.to(device))
+
+
+class PlaceBatches(Numbered[Places]):
+    """Some of the places of a text."""
+
+    def __init__(self, places: Places, count: int, seed: int) -> None:
+        super().__init__(seed)
+        self._places, self._count = places, count
+
+    def make(self, number: int, dice: Dice) -> Places:
+        """Batch `number`, by dice of its own."""
+        own = np.random.default_rng([self._seed, number])
+        return self._places.at(own.integers(len(self._places.rows), size=self._count))
 
 
 class DrafterNetwork(nn.Module):  # type: ignore[misc]
@@ -217,10 +243,10 @@ class DrafterNetwork(nn.Module):  # type: ignore[misc]
         return torch.stack(states, 1) @ outputs.T + self.prior
 
     def loss(self, places: Places) -> Tensor:
-        """Cross-entropy of the tokens after the first, per token."""
+        """Cross-entropy of the tokens after the first, summed."""
         wanted = places.rows[:, 1:]
         scores = self(places.hidden, places.rows[:, :-1].clamp_min(0))
-        return functional.cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=-1)
+        return functional.cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=-1, reduction="sum")
 
     def accepted(self, places: Places) -> float:
         """Tokens that one verified draft of one chain gives on average, the one that any run gives included."""
@@ -235,87 +261,48 @@ class DrafterNetwork(nn.Module):  # type: ignore[misc]
         return 1.0 + count / len(places.rows)
 
 
-class DrafterTrainer:
-    """The cell, its optimiser and its data; `folder` is the run."""
+class DrafterTrainer(EpochTrainer[Places]):
+    """The cell and the text that it learns from. What it is at the end is kept."""
 
-    def __init__(self, heard: Sequence[Heard], embedding: FloatArray, options: DrafterOptions, folder: Path) -> None:
-        self.options, self.folder = options, folder
+    descent = Descent(warm_up=0.0, decay=0.05, eps=1e-8)
+
+    def __init__(
+        self, heard: Sequence[HiddenStates], embedding: FloatArray, options: DrafterOptions, folder: Path
+    ) -> None:
+        self.options = options
         trained = [window for number, window in enumerate(heard) if number % HELD_BACK]
         common = Counter(token for window in trained for token in window.said.tolist()).most_common(options.known)
         self.tokens = np.array(sorted(token for token, _ in common), np.int64)
         row = {token: number for number, token in enumerate(self.tokens.tolist())}
-        self.places = Places.of(trained, row, options.length)
-        self.held_out = Places.of(heard[::HELD_BACK], row, options.length)
-        if not len(self.places.rows) or not len(self.held_out.rows):
+        places, self.held_out = (Places.of(part, row, options.length) for part in (trained, heard[::HELD_BACK]))
+        if not len(places.rows) or not len(self.held_out.rows):
             raise CorpusError("expected speech with text to train a drafter on; got none: use longer recordings")
         torch.manual_seed(options.seed)
         self.network = DrafterNetwork(np.asarray(embedding[self.tokens], np.float32), options.size)
-        self.optimiser = torch.optim.AdamW(self.network.parameters(), lr=options.rate, weight_decay=0.05)
-        self.step = 0
-        self.figures: Figures = {}
-        if (folder / STATE).exists():
-            self._load()
+        lessons = Lessons(PlaceBatches(places, options.batch, options.seed), [self.held_out])
+        super().__init__(list(self.network.parameters()), lessons, options, folder, "cpu")
+        self.resume()
 
-    def run(self, progress: Progress, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Train to the end; whether it was reached. Raises `OutputError` where the folder cannot be written."""
-        options = self.options
-        while self.step < options.steps:
-            loss = self._update()
-            figures = {"loss": loss}
-            if self.step % EVERY == 0 or self.step == options.steps:
-                self.figures = figures = {"loss": loss, **self.measured()}
-                self._save()
-            progress("training", self.step, options.steps, figures)
-            if stop() and self.step < options.steps:
-                self._save()
-                return False
-        return True
+    def loss(self, batch: Places) -> Tensor:
+        """Cross-entropy of the next tokens."""
+        return self.network.loss(batch)
+
+    def end_epoch(self) -> Figures:
+        """Also what a chain of drafts would gain on what is held back."""
+        return {**super().end_epoch(), "accepted": self.network.accepted(self.held_out)}
 
     def measured(self) -> Figures:
         """The loss on what is held back, and what a chain of drafts would gain there."""
-        with torch.no_grad():
-            loss = float(self.network.loss(self.held_out))
-        return {"held_out": loss, "accepted": self.network.accepted(self.held_out)}
+        return {"held_out": self.held_out_loss(), "accepted": self.network.accepted(self.held_out)}
 
     def result(self) -> CellWeights:
         """The cell as it is."""
         state = self.network.state_dict()
         learned = {name: state[name].numpy() for name in LEARNED}
-        settings = {name: value for name, value in asdict(self.options).items() if name != "content_hash"}
         figures = {name: round(value, 4) for name, value in self.measured().items()}
         covered = float((self.held_out.rows[:, 0] < len(self.tokens)).float().mean())
-        report: dict[str, Any] = {**figures, "known_share": round(covered, 4), "options": settings}
+        report = self.report({**figures, "known_share": round(covered, 4)})
         return CellWeights(self.tokens, **learned, content_hash=self.options.content_hash, report=report)
-
-    def _update(self) -> float:
-        options = self.options
-        dice = np.random.default_rng([options.seed % 2**32, self.step])
-        batch = self.places.at(dice.integers(len(self.places.rows), size=options.batch))
-        self.optimiser.param_groups[0]["lr"] = options.rate * 0.5 * (1 + math.cos(math.pi * self.step / options.steps))
-        self.optimiser.zero_grad(set_to_none=True)
-        loss = self.network.loss(batch)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self.optimiser.step()
-        self.step += 1
-        return float(loss.detach())
-
-    def _save(self) -> None:
-        state = {"step": self.step, "network": self.network.state_dict(), "optimiser": self.optimiser.state_dict()}
-        with writing():
-            append_log(self.folder, self.step, self.figures)
-            write_state(self.folder, state)
-
-    def _load(self) -> None:
-        state = read_state(self.folder)
-        try:
-            self.network.load_state_dict(state["network"])
-            self.optimiser.load_state_dict(state["optimiser"])
-            self.step = state["step"]
-        except (RuntimeError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"{self.folder / STATE} is damaged ({error}); remove {self.folder} and start the run again"
-            ) from error
 
 
 def open_trainer(
@@ -323,7 +310,7 @@ def open_trainer(
     speech: Shards,
     options: DrafterOptions,
     folder: Path,
-    progress: Progress,
+    progress: Count,
     stop: Callable[[], bool] = lambda: False,
 ) -> DrafterTrainer | None:
     """A run in `folder`, new or as it was left; None: stopped while it heard.
@@ -331,9 +318,7 @@ def open_trainer(
     Sentences that are reserved for evaluation are left out. Raises `CorpusError` where nothing is left, and
     `OptionError` where the run that is there has other options.
     """
-    usable = speech.having(lambda place: not is_reserved(place.entry["text"]))
-    if len(usable) < 2:
-        raise CorpusError(f"expected 2 utterances or more that are not reserved for tests; got {len(usable)}")
+    usable = unreserved(speech, 2)
     note_options(options, folder)
     heard = hear_all(model, usable, options, folder, progress, stop)
     if heard is None:

@@ -8,19 +8,18 @@ machine's CPU, the run that was not. Needs torch. Knows nothing of command lines
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from whispertide.errors import CheckpointError, OptionError
+from whispertide.lab.training.batches import Numbered
 from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
 from whispertide.lab.training.small_run import writing
-
-_WARM_UP = 0.05  # of the run
 
 Progress = Callable[[int, Figures], None]
 
@@ -33,6 +32,7 @@ class EpochOptions:
     minutes      the run ends after so many, if that is earlier; None: no limit
     rate         of AdamW, at its highest; it falls to nothing along half a cosine
     best         so many epochs are kept, by the loss on `held_out` batches
+    content_hash of the checkpoint that it is for, so that a run does not go on with another
     """
 
     steps: int = 2000
@@ -42,6 +42,7 @@ class EpochOptions:
     best: int = 3
     held_out: int = 8
     seed: int = 0
+    content_hash: str = ""
 
     def __post_init__(self) -> None:
         counts = (self.steps, self.epoch, self.best, self.held_out)
@@ -68,17 +69,31 @@ class Batch(Protocol):
 
 
 B = TypeVar("B", bound=Batch)
-B_co = TypeVar("B_co", bound=Batch, covariant=True)
 
 
-class Batches(Protocol[B_co]):
-    """Where they come from: batch `number` of a run."""
+@dataclass(frozen=True, slots=True)
+class Lessons(Generic[B]):
+    """What is trained on, what is `held_out` to choose the best epochs by, and what the `data` is."""
 
-    def __getitem__(self, number: int) -> B_co:
-        """One of them."""
+    batches: Numbered[B]
+    held_out: Sequence[B]
+    data: dict[str, Any] = field(default_factory=dict)
 
-    def after(self, done: int, until: int, workers: int) -> Iterator[B_co]:
-        """The batches from number `done` up to `until`, made by `workers` processes (0: here)."""
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """How AdamW goes down.
+
+    warm_up  of the run, in which the rate rises
+    lowest   to this share of its highest the rate falls, along half a cosine
+    clip     longest gradient
+    """
+
+    warm_up: float = 0.05
+    lowest: float = 0.0
+    decay: float = 0.01
+    eps: float = 1e-6
+    clip: float = 1.0
 
 
 @dataclass(slots=True)
@@ -96,19 +111,16 @@ class EpochTrainer(Generic[B]):
     Who learns says its `loss`.
     """
 
+    descent = Descent()
+
     def __init__(
-        self,
-        parameters: Sequence[Tensor],
-        batches: Batches[B],
-        held_out: Sequence[B],
-        options: EpochOptions,
-        folder: Path,
-        device: torch.device,
+        self, parameters: Sequence[Tensor], lessons: Lessons[B], options: EpochOptions, folder: Path, device: str
     ) -> None:
-        self.settings, self.folder, self.device = options, folder, device
-        self.parameters, self.batches = list(parameters), batches
-        self._held_out = [batch.to(self.device) for batch in held_out]
-        self.optimiser = torch.optim.AdamW(self.parameters, lr=options.rate, weight_decay=0.01, eps=1e-6)
+        self.settings, self.folder, self.device = options, folder, torch.device(device)
+        self.parameters, self.batches, self.data = list(parameters), lessons.batches, lessons.data
+        self._held_out = [batch.to(self.device) for batch in lessons.held_out]
+        down = self.descent
+        self.optimiser = torch.optim.AdamW(self.parameters, lr=options.rate, weight_decay=down.decay, eps=down.eps)
         self.step, self.trained_s, self.heard_s = 0, 0.0, 0.0
         self.best: list[Epoch] = []
 
@@ -120,6 +132,10 @@ class EpochTrainer(Generic[B]):
         """What of a batch goes into one optimiser step each: all of it."""
         yield batch
 
+    def pieces(self, part: B) -> Iterator[B]:
+        """What of a part goes through the network at once: all of it."""
+        yield part
+
     # --- an update ----------------------------------------------------------------------------------------------------
 
     @property
@@ -130,8 +146,9 @@ class EpochTrainer(Generic[B]):
 
     def rate(self) -> float:
         """Of the update to come."""
-        gone = min(1.0, self.gone)
-        rising, falling = min(1.0, (gone + 1e-3) / _WARM_UP), 0.5 * (1 + math.cos(math.pi * gone))
+        gone, down = min(1.0, self.gone), self.descent
+        rising = min(1.0, (gone + 1e-3) / down.warm_up) if down.warm_up else 1.0
+        falling = down.lowest + (1 - down.lowest) * 0.5 * (1 + math.cos(math.pi * gone))
         return self.settings.rate * rising * falling
 
     def update(self, batch: B) -> float:
@@ -140,11 +157,12 @@ class EpochTrainer(Generic[B]):
         total, count = 0.0, batch.count
         for part in self.parts(batch):
             self.optimiser.zero_grad(set_to_none=True)
-            loss = self.loss(part.to(self.device))
-            (loss / max(1, part.count)).backward()
-            if float(torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)) < math.inf:
+            for piece in self.pieces(part):
+                loss = self.loss(piece.to(self.device))
+                (loss / max(1, part.count)).backward()
+                total += float(loss.detach())
+            if float(torch.nn.utils.clip_grad_norm_(self.parameters, self.descent.clip)) < math.inf:
                 self.optimiser.step()
-            total += float(loss.detach())
         self.step += 1
         self.heard_s += batch.seconds
         return total / max(1, count)
@@ -162,8 +180,7 @@ class EpochTrainer(Generic[B]):
             self.trained_s = before + time.monotonic() - began
             figures = {"loss": losses[-1]}
             if self.step % options.epoch == 0 or self.gone >= 1:
-                held_out = self._end_epoch()
-                figures = {"epoch_loss": float(np.mean(losses)), "held_out": held_out, "rate": self.rate()}
+                figures = {"epoch_loss": float(np.mean(losses)), **self.end_epoch(), "rate": self.rate()}
                 with writing():
                     append_log(self.folder, self.step, figures)
                 losses = []
@@ -174,6 +191,10 @@ class EpochTrainer(Generic[B]):
                 return False
         return True
 
+    def result(self) -> Any:
+        """What was learned, with a `report`."""
+        raise NotImplementedError
+
     # --- which is kept ------------------------------------------------------------------------------------------------
 
     def held_out_loss(self) -> float:
@@ -182,17 +203,24 @@ class EpochTrainer(Generic[B]):
             total = sum(float(self.loss(batch)) for batch in self._held_out)
         return total / sum(batch.count for batch in self._held_out)
 
-    def _end_epoch(self) -> float:
+    def end_epoch(self) -> Figures:
+        """Keep what is learned if it is among the best; what was measured."""
         loss = self.held_out_loss()
         self.best.append(Epoch(self.step, loss, [matrix.detach().clone() for matrix in self.parameters]))
         self.best = sorted(self.best, key=lambda epoch: (epoch.loss, epoch.step))[: self.settings.best]
-        return loss
+        return {"held_out": loss}
 
     def take(self, parameters: Sequence[Tensor]) -> None:
         """Go on with these parameters."""
         with torch.no_grad():
             for matrix, values in zip(self.parameters, parameters, strict=True):
                 matrix.copy_(values)
+
+    def report(self, measured: dict[str, Any]) -> dict[str, Any]:
+        """What goes next to what was learned: what was `measured`, and what it was made from."""
+        options = {name: value for name, value in asdict(self.settings).items() if name != "content_hash"}
+        hours = round(self.heard_s / 3600, 2)
+        return {**measured, "updates": self.step, "hours_heard": hours, "data": self.data, "options": options}
 
     # --- the state ----------------------------------------------------------------------------------------------------
 
@@ -222,7 +250,8 @@ class EpochTrainer(Generic[B]):
                 f"{self.folder / STATE} is damaged ({error}); remove {self.folder} and start the run again"
             ) from error
 
-    def resume(self) -> None:
+    def resume(self) -> Self:
         """The same, where there is a state."""
         if (self.folder / STATE).exists():
             self.load()
+        return self

@@ -11,7 +11,7 @@ import numpy as np
 
 from whispertide.checkpoint.tokenizer import Tokenizer
 from whispertide.features import MelStream
-from whispertide.lab.training.augment import Augmentation, Dice, Heard, vary
+from whispertide.lab.training.augment import Augmentation, Dice, SpokenWord, vary
 from whispertide.lab.training.noise import disturb
 from whispertide.lab.training.windows import Draw, Segment, Window, answer, is_heard
 from whispertide.types import HOP_LENGTH, N_FFT, SAMPLE_RATE, FloatArray
@@ -90,7 +90,7 @@ def _lay(draw: Draw, count: int, dice: Dice, options: HushWindowOptions) -> tupl
         if parts:
             parts.append(np.zeros(int(SAMPLE_RATE * dice.exponential(_GAP_S)), np.float32))
             at += len(parts[-1])
-        segments.append(Segment([Heard(word.text, word.start + at, word.end + at) for word in words], timed))
+        segments.append(Segment([SpokenWord(word.text, word.start + at, word.end + at) for word in words], timed))
         parts.append(samples)
         at += len(samples)
         if alone or not timed or at >= count:
@@ -132,5 +132,5 @@ def _cut(
 
 
 def _moved(segment: Segment, by: int, count: int) -> Segment:
-    words = [Heard(word.text, word.start + by, min(word.end + by, count)) for word in segment.words]
+    words = [SpokenWord(word.text, word.start + by, min(word.end + by, count)) for word in segment.words]
     return Segment(words, segment.timed)

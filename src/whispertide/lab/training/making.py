@@ -253,7 +253,7 @@ def _turn(say: Say, manner: Manner, texts: Sequence[str], dice: np.random.Random
 
 def main(arguments: list[str]) -> None:
     """FOLDER NUMBER: make one shard of a folder whose recipe and sentences are there."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it cleans up behind itself
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it cleans up after itself
     folder, number = Path(arguments[0]), int(arguments[1])
     try:
         make_shard(folder, number, read_recipe(folder), read_texts(folder / "sentences.txt"))

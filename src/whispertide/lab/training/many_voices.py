@@ -1,4 +1,4 @@
-"""Short talks in many voices, clean and noisy: what the shipped rule of `steadiness` is fitted on.
+"""Short talks in many voices, clean, noisy and in rooms: what the shipped rule of `steadiness` is fitted on.
 
 Left out are the voices of the quick corpora (`talks.QUICK_TALKS`), so that these can show what the rule does on voices
 that it never met. Made on first use and kept in the cache; no text is needed of them.
@@ -18,7 +18,7 @@ from whispertide.lab.speech.utterance import Utterance
 from whispertide.types import FloatArray
 
 TALKS = 22  # all voices come round; some have two
-CHOICES = ("clean", "noisy")
+CHOICES = ("clean", "noisy", "rooms")
 
 
 def many_voices(seed: int, kinds: Sequence[str] = CHOICES) -> list[tuple[str, Callable[[], FloatArray]]]:
@@ -29,13 +29,14 @@ def many_voices(seed: int, kinds: Sequence[str] = CHOICES) -> list[tuple[str, Ca
     found: list[tuple[str, Callable[[], FloatArray]]] = []
     for kind in kinds:
         for number, reference, utterance in zip(numbers, corpus.references, corpus.utterances(), strict=True):
-            load = utterance.audio if kind == "clean" else partial(_noisy, utterance, reference, seed, number)
+            load = utterance.audio if kind == "clean" else partial(_degraded, kind, utterance, reference, seed, number)
             found.append((utterance.group, load))
     return found
 
 
-def _noisy(utterance: Utterance, reference: Reference, seed: int, number: int) -> FloatArray:
+def _degraded(kind: str, utterance: Utterance, reference: Reference, seed: int, number: int) -> FloatArray:
     audio = utterance.audio().astype(np.float64)
-    done, dice = conditions.noisy(seed, number), np.random.RandomState([seed % 2**32, number])
+    condition = conditions.noisy if kind == "noisy" else conditions.recorded
+    done, dice = condition(seed, number), np.random.RandomState([seed % 2**32, number])
     noise = KINDS.get(done.noise, KINDS["pink"])(len(audio), dice)  # babble would need other talks
     return conditions.degrade(audio, noise, word_spans(reference), done, dice).astype(np.float32)

@@ -7,10 +7,8 @@ say which it used. The epoch with the lowest loss on held-out windows is kept. (
 Needs torch and peft. Knows nothing of command lines.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,16 +16,14 @@ from torch import Tensor
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.mask import Mask
 from whispertide.checkpoint.masked import GROUPS, MaskedAdapter
-from whispertide.errors import CorpusError
-from whispertide.lab.speech.text import is_reserved
-from whispertide.lab.training.adapter_run import AdapterOptions, AdapterTrainer, described, divided
+from whispertide.lab.training.adapter_run import AdapterOptions, AdapterTrainer
+from whispertide.lab.training.epochs import Lessons
+from whispertide.lab.training.lessons import speech_lessons, unreserved
 from whispertide.lab.training.masked_batches import MaskedBatch, MaskedBatches, MaskedBatchOptions
 from whispertide.lab.training.masked_network import distances
 from whispertide.lab.training.network import load_network
 from whispertide.lab.training.shards import Shards
-from whispertide.lab.training.small_run import clean, note_options
-
-_SMALLEST = 40  # utterances
+from whispertide.lab.training.small_run import note_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +54,12 @@ class MaskedTrainer(AdapterTrainer[MaskedBatch]):
     def __init__(
         self,
         checkpoint: Checkpoint,
-        batches: MaskedBatches,
-        held_out: Sequence[MaskedBatch],
+        lessons: Lessons[MaskedBatch],
         options: MaskedOptions,
         folder: Path,
-        device: str = "cpu",
-        data: Mapping[str, Any] | None = None,
+        device: str,
     ) -> None:
-        super().__init__(checkpoint, batches, held_out, options, folder, device, data)
+        super().__init__(checkpoint, lessons, options, folder, device)
         self.options, self.mask = options, Mask.parse(options.mask)
         self.teacher = load_network(checkpoint).eval().requires_grad_(False).to(self.device)
 
@@ -107,19 +101,8 @@ def open_trainer(
     Sentences that are reserved for evaluation are left out. Raises `CorpusError` where there is too little speech,
     `OptionError` where the run that is there has other options, `OutputError` where the folder cannot be written.
     """
-    usable = speech.having(lambda place: not is_reserved(place.entry["text"]))
-    if len(usable) < _SMALLEST:
-        raise CorpusError(
-            f"expected at least {_SMALLEST} utterances that are not reserved for tests; got {len(usable)} of "
-            f"{len(speech)}: give more with --data"
-        )
-    trained, held_back = divided(usable)
+    usable = unreserved(speech)
     note_options(options, folder)
     tokenizer, n_mels = checkpoint.tokenizer, checkpoint.dims.n_mels
-    batches = MaskedBatches(trained, tokenizer, options.batch, n_mels, options.seed)
-    quiet = replace(options.batch, windows=replace(options.batch.windows, augmentation=clean()))
-    kept = MaskedBatches(held_back, tokenizer, quiet, n_mels, options.seed + 1)
-    tested = [kept[number] for number in range(options.held_out)]
-    trainer = MaskedTrainer(checkpoint, batches, tested, options, folder, device, described(trained))
-    trainer.resume()
-    return trainer
+    learned = speech_lessons(MaskedBatches, usable, tokenizer, n_mels, options.batch, options)
+    return MaskedTrainer(checkpoint, learned, options, folder, device).resume()

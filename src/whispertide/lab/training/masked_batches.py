@@ -3,19 +3,16 @@
 A batch is a function of the seed and its number. Needs torch. Knows nothing of networks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset
 
-from whispertide.checkpoint import Tokenizer
 from whispertide.features import log_mel
 from whispertide.lab.training.augment import Dice
-from whispertide.lab.training.batches import quiet_worker
-from whispertide.lab.training.shards import Utterance
+from whispertide.lab.training.batches import SpeechBatches
 from whispertide.lab.training.windows import Window, WindowOptions, compose
 from whispertide.types import N_FRAMES
 
@@ -60,33 +57,16 @@ class MaskedBatch:
         return MaskedBatch(mel, frames, tokens, counted, self.seconds)
 
 
-class MaskedBatches(Dataset[MaskedBatch]):  # type: ignore[misc]
-    """Batch `number` of a run, which has as many as it takes."""
+class MaskedBatches(SpeechBatches[MaskedBatch, MaskedBatchOptions]):
+    """Windows and what they should teach."""
 
-    def __init__(
-        self, speech: Sequence[Utterance], tokenizer: Tokenizer, options: MaskedBatchOptions, n_mels: int, seed: int
-    ) -> None:
-        self._speech, self._tokenizer, self._options = speech, tokenizer, options
-        self._n_mels, self._seed = n_mels, seed
-
-    def __len__(self) -> int:
-        return 2**31
-
-    def __getitem__(self, number: int) -> MaskedBatch:
+    def make(self, number: int, dice: Dice) -> MaskedBatch:
+        """Batch `number`, by its dice."""
         options = self._options
-        dice = np.random.RandomState([self._seed % 2**32, number])
         shares = np.array(options.shares) / np.sum(options.shares)
         lengths = [float(dice.choice(options.lengths_s, p=shares)) for _ in range(options.count)]
         made = [compose(self._draw, self._tokenizer, length, dice, options.windows) for length in lengths]
         return _collated(made, self._n_mels, self._tokenizer.eot, sum(lengths))
-
-    def _draw(self, dice: Dice) -> Utterance:
-        return self._speech[int(dice.randint(len(self._speech)))]
-
-    def after(self, done: int, until: int, workers: int) -> Iterator[MaskedBatch]:
-        """The batches from number `done` up to `until`, made by `workers` processes (0: here)."""
-        rest = Subset(self, range(done, until))
-        yield from DataLoader(rest, batch_size=None, num_workers=workers, worker_init_fn=quiet_worker)
 
 
 def _collated(windows: Sequence[Window], n_mels: int, filler: int, seconds: float) -> MaskedBatch:

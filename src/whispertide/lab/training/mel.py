@@ -44,6 +44,6 @@ def followed(before: Tensor, tail: Tensor, suffix: Tensor, peak: Tensor) -> Tens
     silence = torch.zeros(batch, N_FFT // 2 + HOP_LENGTH, dtype=suffix.dtype, device=suffix.device)
     samples = torch.cat([tail.to(suffix), suffix.expand(batch, -1), silence], dim=1)
     count = (tail.shape[1] - N_FFT // 2 + len(suffix)) // HOP_LENGTH
-    behind = raw_log_mel(samples, n_mels)[..., :count]
-    mel = normalise(torch.cat([before.to(behind), behind], dim=2), peak.to(behind)[:, None, None])
+    after = raw_log_mel(samples, n_mels)[..., :count]
+    mel = normalise(torch.cat([before.to(after), after], dim=2), peak.to(after)[:, None, None])
     return functional.pad(mel, (0, (first + count) % 2))

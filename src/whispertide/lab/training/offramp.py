@@ -96,12 +96,12 @@ class Example:
 
 @dataclass(slots=True)
 class _Kept:
-    """In the place of an offramp: keeps what the encoder gave out. Satisfies `Doubts`."""
+    """In the place of an offramp: keeps what the encoder gave out. Satisfies `OffloadModel`."""
 
     states: FloatArray | None = None
     hears: bool = True
 
-    def doubt(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
+    def offload_probability(self, logprobs: Sequence[float], states: FloatArray | None) -> float:
         """None yet."""
         self.states = states
         return 0.0
@@ -295,7 +295,9 @@ def areas(offramp: TrainedOfframp, examples: Sequence[Example]) -> dict[str, flo
     """How often an utterance that went wrong has the higher score of it and one that did not: 0.5 by random choice."""
     wrong = [example.wrong for example in examples]
     scores = {
-        offramp.kind: [offramp.doubt(each.scores.logprobs, each.states.astype(np.float32)) for each in examples],
+        offramp.kind: [
+            offramp.offload_probability(each.scores.logprobs, each.states.astype(np.float32)) for each in examples
+        ],
         "perplexity": [each.scores.perplexity for each in examples],
         "entropy": [each.scores.entropy for each in examples],
     }

@@ -35,7 +35,7 @@ from whispertide.lab.training.run_options import (
     relocated,
     write_options,
 )
-from whispertide.lab.training.shards import Place, Shards, open_shards, read_licences
+from whispertide.lab.training.shards import ShardEntry, Shards, open_shards, read_licences
 from whispertide.lab.training.start import Start, write_checkpoint, write_companions
 from whispertide.types import CHUNK_SECONDS
 
@@ -59,7 +59,7 @@ class Run:
     def train(self, progress: Progress, *, workers: int, stop: Callable[[], bool] = lambda: False) -> bool:
         """Go on to the end, or until `stop`; returns whether the end was reached. See `Trainer.run`."""
         pinned = self.trainer.device.type == "cuda"
-        made: Iterator[Batch] = self.batches.after(self.trainer.batches_done, workers, pinned=pinned)
+        made: Iterator[Batch] = self.batches.after(self.trainer.batches_done, len(self.batches), workers, pinned=pinned)
         return self.trainer.run(made, progress, stop)
 
 
@@ -229,7 +229,7 @@ def _usable(folder: Path, options: RunOptions, announce: Announce) -> Shards:
     return fitting
 
 
-def _fits(place: Place, longest_s: float) -> bool:
+def _fits(place: ShardEntry, longest_s: float) -> bool:
     """An utterance of which the words' times are known can be cut."""
     return place.entry.get("words") is not None or place.seconds <= longest_s
 
@@ -296,7 +296,7 @@ def _check_vocabulary(vocabulary: CompactVocabulary, tokenizer: Tokenizer, sourc
             )
 
 
-def _first_use(tokens: Set[int], tokenizer: Tokenizer, source: Source) -> tuple[Place, int]:
+def _first_use(tokens: Set[int], tokenizer: Tokenizer, source: Source) -> tuple[ShardEntry, int]:
     """The first utterance that needs one of the tokens, and which."""
     return next(
         (place, token)

@@ -42,7 +42,7 @@ class Utterance:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShardEntry:
     """Where an utterance is: its file, first sample, length in samples, and what the list says of it."""
 
     file: Path
@@ -60,7 +60,7 @@ class Place:
 class Shards(Sequence[Utterance]):
     """All utterances of some folders, in the order of their names. Holds the lists; samples stay on the disk."""
 
-    places: tuple[Place, ...]
+    places: tuple[ShardEntry, ...]
 
     def __len__(self) -> int:
         return len(self.places)
@@ -77,7 +77,7 @@ class Shards(Sequence[Utterance]):
             intent=place.entry.get("intent"),
         )
 
-    def having(self, wanted: Callable[[Place], bool]) -> "Shards":
+    def having(self, wanted: Callable[[ShardEntry], bool]) -> "Shards":
         """Only those utterances of which `wanted` is true."""
         return Shards(tuple(filter(wanted, self.places)))
 
@@ -137,7 +137,7 @@ def open_shards(folders: Sequence[Path]) -> Shards:
     return Shards(tuple(place for folder in folders for place in _places(folder)))
 
 
-def _places(folder: Path) -> Iterator[Place]:
+def _places(folder: Path) -> Iterator[ShardEntry]:
     lists = sorted(folder.glob("[0-9]*.json"))
     if not lists:
         raise CorpusError(
@@ -151,7 +151,7 @@ def _places(folder: Path) -> Iterator[Place]:
                 count, words = int(entry["samples"]), entry.get("words")
                 if words is not None and len(words) != len(entry["text"].split()):
                     raise ValueError(f"{len(words)} spans for the words of {entry['text']!r}")
-                yield Place(file, start, count, {"source": "", **entry})
+                yield ShardEntry(file, start, count, {"source": "", **entry})
                 start += count
             _check_size(file, start)
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What the runs of small things, hush words and causal adapters, have in common: their folder, and clean validation.
+"""What the runs of small things, hush words and causal adapters, have in common: their folder.
 
 Knows nothing of what is trained.
 """
@@ -6,20 +6,13 @@ Knows nothing of what is trained.
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from whispertide.errors import OptionError, OutputError
-from whispertide.lab.training.augment import Augmentation
 
 OPTIONS = "options.json"
-HELD_BACK = 20  # one utterance in so many is for validation
-
-
-def clean() -> Augmentation:
-    """For validation: nothing is changed but the level."""
-    return replace(Augmentation.none(), level_db=Augmentation().level_db)
 
 
 @contextmanager

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 1.5  # every word waits for so much audio after what it attends to, while a stream is recorded
 STEPS = (0.02, 0.05, 0.1, 0.2)  # of `steadiness`, that a report shows
-_BLOCK = SAMPLE_RATE // 10
+_BLOCK = SAMPLE_RATE // 20  # divides the steps of `tide`, so that rounds begin when they are due
+_BUSY = 5 / 3  # by so much steps are longer where a machine is busy
+_NONE = 1e-12  # no word is so likely to stay
 _RIDGE = 1.0
 _ITERATIONS = 50
 _ENOUGH = 100  # examples without which a rule would be made up
@@ -63,17 +65,20 @@ class Examples:
 
 
 def patient(recipe: Recipe) -> Recipe:
-    """The recipe by whose thresholds every word waits for `PATIENCE_S` of audio. Raises `OptionError` for one whose
+    """The recipe with which every word waits for `PATIENCE_S` of audio. Raises `OptionError` for one whose
     policy is not AlignAtt.
     """
     if not isinstance(recipe.policy, AlignAtt):
         raise OptionError(f"expected a recipe with policy=align-att, as tide; got policy={recipe.policy.kind}")
-    return recipe.replace(steadiness=0.0, calm=0.0, doubt=1.0, settle_s=PATIENCE_S)
+    return recipe.replace(steadiness=_NONE, calm=0.0, settle_s=PATIENCE_S)
 
 
 def as_busy(recipe: Recipe, number: int) -> Recipe:
     """The recipe for recording `number`: every third is heard at longer steps, as where a machine is busy."""
-    return recipe if number % 3 else recipe.replace(step_s=recipe.schedule.step_s * 5 / 3)
+    if number % 3:
+        return recipe
+    steps = {name: value for name, value in recipe.settings().items() if name in ("step_s", "pending_step_s")}
+    return recipe.replace(**{name: step * _BUSY for name, step in steps.items()})
 
 
 def record_stream(

@@ -28,8 +28,8 @@ Framing = Literal["bare", "pad30", "both"]
 Ending = Literal["inside", "after", "pause"]
 Dice = np.random.RandomState
 
-_INSIDE = (0.2, 0.8)  # of a word's length: cuts that leave no doubt
-_BEHIND_S = 0.03  # how long after a word a cut still belongs to it although the next one has begun
+_INSIDE = (0.2, 0.8)  # of a word's length: cuts that are clear
+_AFTER_S = 0.03  # how long after a word a cut still belongs to it although the next one has begun
 _PAUSE_S = (0.1, 0.7)
 _HELD_BACK = 10  # one utterance in so many is for validation
 _SHORTEST = 0.3  # seconds of a window
@@ -110,7 +110,7 @@ def cut_window(said: Utterance, longest_s: float, dice: Dice) -> Cut | None:
         low, high = _INSIDE
         at = round(start + (end - start) * (low + (high - low) * dice.random_sample()))
     elif ending == "after":
-        at = end + int(_BEHIND_S * SAMPLE_RATE * dice.random_sample())
+        at = end + int(_AFTER_S * SAMPLE_RATE * dice.random_sample())
     else:
         low, high = _PAUSE_S
         at = end + int(SAMPLE_RATE * (low + (high - low) * dice.random_sample()))

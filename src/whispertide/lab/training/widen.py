@@ -7,11 +7,11 @@ repeated layer norm, heads keep their size and so their scores, and the final no
 because the embedding that reads it is tied. Cost is then truly that of the larger model, on text that the small one
 really knows. Source: Net2Net (Chen et al., 2016), section 2; docs/benchmarks.md says what it is used for.
 
-Numpy only. This module knows nothing of graphs, nor of how a checkpoint is run; hush words and a detector next to the
-checkpoint are carried over.
+Numpy only. This module knows nothing of graphs, nor of how a checkpoint is run; hush words, a detector and adapters
+next to the checkpoint are carried over. A drafter is not: it reads the hidden state, which is another one.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.checkpoint import Checkpoint, ModelDims, causal, load_checkpoint
+from whispertide.checkpoint import Checkpoint, ModelDims, causal, load_checkpoint, masked
 from whispertide.checkpoint.attachments import place
 from whispertide.checkpoint.causal import CausalAdapter
 from whispertide.checkpoint.layout import Shape, expected_shapes
-from whispertide.checkpoint.low_rank import adapted_names
+from whispertide.checkpoint.low_rank import Adapter, Matrices, adapted_names
+from whispertide.checkpoint.mask import Mask
+from whispertide.checkpoint.masked import MaskedAdapter
 from whispertide.checkpoint.safetensors_file import header_of
 from whispertide.decoding.truncation import KIND, TruncationDetector
 from whispertide.errors import CheckpointError, OptionError, OutputError, WhispertideError
@@ -153,7 +155,7 @@ def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str],
         weights = {f"model.{name}": shape for name, shape in shapes.items()}
         write_safetensors(output / "model.safetensors", weights, widening.dtype, tensors)
         write_json(output / "config.json", config | _changes(checkpoint, widening))  # now the folder is a model
-        _write_beside(checkpoint, widening, output)
+        _write_attachments(checkpoint, widening, output)
     except OSError as error:
         if isinstance(error, WhispertideError):
             raise
@@ -257,23 +259,32 @@ def _heads(checkpoint: Checkpoint, widening: Widening) -> list[list[int]]:
 # --- what is trained for a checkpoint --------------------------------------------------------------------------------
 
 
-def _write_beside(checkpoint: Checkpoint, widening: Widening, output: Path) -> None:
-    """Hush words, the detector of cut words and the causal adapter: what they were trained for is still the same."""
+def _write_attachments(checkpoint: Checkpoint, widening: Widening, output: Path) -> None:
+    """Hush words, the detector of cut words and the adapters: what they were trained for is still the same."""
     content_hash = load_checkpoint(output).content_hash
     for path in sorted(checkpoint.folder.glob("hush-*.npz")):
         replace(HushWord.load(path), content_hash=content_hash).save(output / path.name)
     if place(checkpoint, KIND).is_file():
-        detector = TruncationDetector.beside(checkpoint)
+        detector = TruncationDetector.of_checkpoint(checkpoint)
         weight = np.tile(detector.weight, widening.copies) / np.float32(widening.copies)
         replace(detector, weight=weight, content_hash=content_hash).save(output / KIND.file)
     if place(checkpoint, causal.KIND).is_file():
-        adapter = CausalAdapter.beside(checkpoint)
-        matrices = {name: _widened_change(name, adapter, widening) for name in adapted_names(widening.target)}
+        adapter = CausalAdapter.of_checkpoint(checkpoint)
+        matrices = _widened_changes(adapter, adapted_names(widening.target), widening)
         replace(adapter, matrices=matrices, content_hash=content_hash).save(output / causal.KIND.file)
+    for path in sorted(checkpoint.folder.glob(masked.KIND.file.format(variant="*"))):
+        mask = Mask.parse(path.stem.removeprefix("masked-"))
+        blocks = MaskedAdapter.load(path, checkpoint, mask)
+        matrices = _widened_changes(blocks, adapted_names(widening.target, masked.GROUPS), widening)
+        replace(blocks, matrices=matrices, content_hash=content_hash).save(output / path.name)
 
 
-def _widened_change(name: str, adapter: CausalAdapter, widening: Widening) -> tuple[FloatArray, FloatArray]:
-    """What a causal adapter adds to a wide weight: copies of the same, shared among those that read them."""
+def _widened_changes(adapter: Adapter, names: Sequence[str], widening: Widening) -> Matrices:
+    return {name: _widened_change(name, adapter, widening) for name in names}
+
+
+def _widened_change(name: str, adapter: Adapter, widening: Widening) -> tuple[FloatArray, FloatArray]:
+    """What an adapter adds to a wide weight: copies of the same, shared among those that read them."""
     donor, silent = widening.donor(name)
     a, b = adapter.matrices[donor]
     rows = np.tile(b, (widening.copies, 1))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.checkpoint.tokenizer import N_TIMESTAMPS, TIMESTAMP_SAMPLES, Tokenizer
-from whispertide.lab.training.augment import Augmentation, Dice, Heard, vary
+from whispertide.lab.training.augment import Augmentation, Dice, SpokenWord, vary
 from whispertide.lab.training.noise import disturb
 from whispertide.lab.training.shards import Utterance
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, FloatArray
@@ -51,7 +51,7 @@ class WindowOptions:
 class Segment:
     """A stretch of speech in a window; `timed` says whether its words' times are known."""
 
-    words: list[Heard]
+    words: list[SpokenWord]
     timed: bool
 
     @property
@@ -157,7 +157,7 @@ def _something_said(draw: Draw, dice: Dice) -> str:
 
 
 def _moved(segment: Segment, by: int) -> Segment:
-    return Segment([Heard(word.text, word.start + by, word.end + by) for word in segment.words], segment.timed)
+    return Segment([SpokenWord(word.text, word.start + by, word.end + by) for word in segment.words], segment.timed)
 
 
 def _without_head(samples: FloatArray, segment: Segment, dice: Dice) -> tuple[FloatArray, Segment, str]:
@@ -169,7 +169,7 @@ def _without_head(samples: FloatArray, segment: Segment, dice: Dice) -> tuple[Fl
     return samples[start:], _moved(kept, -start), head
 
 
-def is_heard(word: Heard, end: int) -> bool:
+def is_heard(word: SpokenWord, end: int) -> bool:
     """Whether a word counts as said where the sound ends at sample `end`."""
     return word.start + HEARD_SHARE * (word.end - word.start) <= end
 
@@ -180,7 +180,7 @@ def _without_tail(samples: FloatArray, segment: Segment, end: int) -> tuple[Floa
     for word in segment.words:
         if not is_heard(word, end):
             break
-        words.append(Heard(word.text, word.start, min(word.end, end)))
+        words.append(SpokenWord(word.text, word.start, min(word.end, end)))
     return samples[:end], Segment(words, segment.timed)
 
 

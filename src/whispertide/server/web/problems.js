@@ -11,7 +11,7 @@ export class Problem extends Error {
 const TEXTS = {
   insecure: ["The microphone needs a secure page", "Browsers lend it only to https:// pages and to localhost. Serve with --tls-certificate and --tls-key, or open the page on the machine that serves it."],
   unsupported: ["This browser cannot record", "It has no AudioWorklet. A current Chrome, Edge, Firefox or Safari has; files can be transcribed here all the same."],
-  denied: ["The microphone is blocked", "Allow it for this page: the icon beside the address has the switch. Then try again."],
+  denied: ["The microphone is blocked", "Allow it for this page: the icon next to the address has the switch. Then try again."],
   "no-microphone": ["No microphone found", "Plug one in, or choose another one in the settings. A file or the sound of a tab works without."],
   "microphone-busy": ["The microphone is busy", "Another program holds it. Close that program, then try again."],
   microphone: ["The microphone does not start", ""],
@@ -32,7 +32,7 @@ const TEXTS = {
 
 const RETRY = new Set(["denied", "no-microphone", "microphone-busy", "microphone", "overloaded", "unreachable", "internal", "too_fast"]);
 
-/** A problem -> { title, text, action }; `action` is what a button beside it should do: "retry", "key" or null. */
+/** A problem -> { title, text, action }; `action` is what a button next to it should do: "retry", "key" or null. */
 export function describe(problem) {
   const [title, text] = TEXTS[problem.kind] ?? ["Something went wrong", ""];
   const action = problem.kind === "key" ? "key" : RETRY.has(problem.kind) ? "retry" : null;

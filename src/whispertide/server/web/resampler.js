@@ -16,7 +16,7 @@ export class Resampler {
     this.half = Math.ceil(CROSSINGS * Math.max(1, from / to)); // input samples on each side
     this.filters = this.up === this.down ? null : makeFilters(this.up, this.half, Math.min(1, to / from) * ROLL_OFF);
     this.held = new Float32Array(this.half); // before the first sample there was silence
-    this.phase = 0; // where the next output sample lies behind held[half], in 1/up input samples
+    this.phase = 0; // where the next output sample lies after held[half], in 1/up input samples
   }
 
   /** The next input samples -> the output samples that they complete. */

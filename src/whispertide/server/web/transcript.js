@@ -1,4 +1,4 @@
-// What was said so far, as data: confirmed words that never change, the guess behind them, segments.
+// What was said so far, as data: confirmed words that never change, the guess after them, segments.
 //
 // The rules for segments are those of the package's `document` module, so that a download here and a file written by
 // the command line are cut alike. Time is in samples at 16 kHz.
@@ -69,7 +69,7 @@ function cut(words) {
 
 export class Transcript {
   segments = []; // finished
-  guess = []; // words behind the confirmed ones
+  guess = []; // words after the confirmed ones
   language = null;
   duration = 0;
   complete = true;

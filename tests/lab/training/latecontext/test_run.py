@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from whispertide.checkpoint.latecontext import Kind, LateDims  # noqa: E402
 from whispertide.errors import CheckpointError, CorpusError, OptionError  # noqa: E402
-from whispertide.lab.training.augment import Augmentation, Heard  # noqa: E402
+from whispertide.lab.training.augment import Augmentation, SpokenWord  # noqa: E402
 from whispertide.lab.training.latecontext.batches import LateBatches, LateBatchOptions, labels, spoken_in  # noqa: E402
 from whispertide.lab.training.latecontext.network import LateNetwork  # noqa: E402
 from whispertide.lab.training.latecontext.run import LateOptions, LateTrainer, open_trainer  # noqa: E402
@@ -104,7 +104,7 @@ def test_padding_changes_nothing(shards: Shards) -> None:
 
 def test_a_frame_learns_what_is_said_in_it(shards: Shards, tmp_path: Path) -> None:
     vocabulary = open_trainer(shards, OPTIONS, tmp_path / "run").vocabulary
-    words = [Heard("go", 1280, 3840), Heard("left", 4480, 7040)]  # frames 2 to 5, 7 to 10
+    words = [SpokenWord("go", 1280, 3840), SpokenWord("left", 4480, 7040)]  # frames 2 to 5, 7 to 10
     intent = vocabulary.intent("go_first")
     assert intent is not None
     spoken = spoken_in(13, [intent, *vocabulary.encode("go left")], words, vocabulary)
@@ -179,6 +179,16 @@ def test_what_is_done_while_somebody_speaks_is_counted() -> None:
     assert late.waiting == 25 * (4 * 16 + 2 * 50 * 4 + 2 * 4 * 8)
     branches = LateDims(kind="branchformer")
     assert encoder_work(branches, 2.6).share < encoder_work(LateDims(), 2.6).share < 1
+
+
+def test_without_a_feed_forward_part_after_attention_nearly_all_work_is_done_during_speech() -> None:
+    """In the shape of `commands` with one layer of attention: the 92 % of the paper."""
+    one = LateDims(width=128, inner=512, convolving=9, attending=1)
+    none = replace(one, attending_inner=0)
+    assert encoder_work(one, 2.6).share < 0.84
+    assert encoder_work(none, 2.6).share >= 0.92
+    apart = encoder_work(one, 1.0).waiting - encoder_work(none, 1.0).waiting
+    assert apart == pytest.approx(25 * 2 * 128 * 512)  # 25 frames
 
 
 def test_speech_without_intents_is_refused(shards: Shards, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 from benchmark_scripts import benchmark
 from small_late import small_late
 from whispertide.checkpoint.latecontext import save_late
-from whispertide.lab.training.latecontext.understood import BASE, WAYS, Heard, Way, around, hear, score
+from whispertide.lab.training.latecontext.understood import BASE, WAYS, CommandResult, Way, around, hear, score
 from whispertide.lab.training.shards import Utterance
 from whispertide.model.latecontext import LateModel
 from whispertide.streaming import understanding
@@ -58,21 +58,27 @@ def test_errors_intent_and_wait_are_those_of_the_end(model: LateModel, monkeypat
     guess = said("play", "play_music", 0.5, final=False)
     told = Scripted([guess, said("play a music", "play_music", 0.2), said("now", None, 0.1)])
     monkeypatch.setattr("whispertide.lab.training.latecontext.understood.Understanding", told)
+    clock = iter(range(1000))
+    monkeypatch.setattr("whispertide.lab.training.latecontext.understood.time.process_time", lambda: next(clock))
     heard = hear(model, command(), WAYS[BASE])
-    assert heard == Heard(errors=2, words=3, right=True, speech_s=3.0, wait_s=0.1, early=True)
+    pushes = -(-len(around(command())) // 1600)
+    assert heard == CommandResult(
+        errors=2, words=3, right=True, speech_s=3.0, wait_s=1, cpu_s=pushes + 1, early=True, perplexity=1.5
+    )
     assert told.samples == len(around(command())) == 48_000 + 16_000 + 4800
     told.told = []
-    assert hear(model, command(), WAYS[BASE]) == Heard(3, 3, False, 3.0, 0.0, None)
+    assert hear(model, command(), WAYS[BASE]) == CommandResult(3, 3, False, 3.0, 0.0, pushes + 1, None)
     told.told = [said("play some music", "alarm_set", 0.1)]
     assert not hear(model, command(), WAYS[BASE]).right
 
 
 def test_all_commands_together() -> None:
-    one = Heard(1, 4, True, 2.0, 0.1, None)
+    one = CommandResult(1, 4, True, 2.0, 0.1, 0.6, None)
     found = score([one, replace(one, errors=2, right=False, wait_s=0.3, early=True), replace(one, early=False)])
     assert (found.commands, found.wer, found.intents, found.early) == (3, 4 / 12, 2 / 3, 0.5)
     assert found.wait_mean_s == pytest.approx(0.5 / 3)
     assert found.delay == pytest.approx(0.5 / 6)
+    assert found.cpu_s_per_s == pytest.approx(0.3)
     assert score([one]).early is None
 
 
@@ -97,8 +103,8 @@ def test_a_network_is_really_asked(model: LateModel, monkeypatch: pytest.MonkeyP
 
 def test_the_table_compares_with_no_pilots() -> None:
     with benchmark("understanding") as script:
-        slow = [Heard(1, 4, True, 2.0, 0.2, None), Heard(0, 4, False, 2.0, 0.2, None)]
+        slow = [CommandResult(1, 4, True, 2.0, 0.2, 0.4, None), CommandResult(0, 4, False, 2.0, 0.2, 0.6, None)]
         quick = [replace(one, wait_s=0.1, early=True) for one in slow]
         rows = script.table({BASE: slow, "every 1 s": quick}).rows
-    assert rows[0] == (BASE, "12.50", "–", "50.0", None, "200.0", "200.0", "1.00", "0.1000")
-    assert rows[1] == ("every 1 s", "12.50", "+0.00 to +0.00", "50.0", "100.0", "100.0", "100.0", "2.00", "0.0500")
+    assert rows[0] == (BASE, "12.50", "–", "50.0", None, "200.0", "200.0", "1.00", "0.250")
+    assert rows[1] == ("every 1 s", "12.50", "+0.00 to +0.00", "50.0", "100.0", "100.0", "100.0", "2.00", "0.250")

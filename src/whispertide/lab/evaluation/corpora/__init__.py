@@ -15,14 +15,16 @@ from whispertide.lab.speech.utterance import Corpus
 SPOKEN = ("talks", "rooms", "noisy")  # made with speech synthesizers
 MADE = (*SPOKEN, "nonspeech")
 RATIOS_DB = (-20, 60)  # of speech to noise that may be asked for
-READ = ("manifest", "librispeech", "tedlium", "meanwhile", "timit", "fleurs")
+PUBLISHED = ("librispeech", "tedlium", "meanwhile", "timit", "fleurs")
+READ = ("manifest", *PUBLISHED, "commands")
 
 
 def open_corpus(
     spec: str, *, quick: bool = False, seed: int = 0, length_s: float | None = None, pieces: int = PIECES
 ) -> Corpus:
     """The corpus that `spec` names: one of `MADE`, or one of `READ` with the path of its folder: "timit:PATH"
-    ("manifest:PATH" also takes a manifest as for training). "noisy:10" is at a ratio of 10 dB of speech to noise.
+    ("manifest:PATH" also takes a manifest as for training, "commands:PATH" is of `whispertide train commands`).
+    "noisy:10" is at a ratio of 10 dB of speech to noise.
 
     What is made is made on first use, with a progress bar, and kept in the cache directory. `quick` gives some
     minutes of it; the seed chooses which talks and sounds are made and which part of a folder a quick run reads.
@@ -79,8 +81,13 @@ def _check_ratio(text: str, colon: str) -> None:
 
 
 def _opener(kind: str) -> Callable[..., Corpus]:
-    modules = {"talks": "lab.speech.talks", **dict.fromkeys(("rooms", "noisy"), "lab.evaluation.corpora.degraded")}
-    module = modules.get(kind, f"lab.evaluation.corpora.{'published' if kind in READ[1:] else kind}")
+    modules = {
+        "talks": "lab.speech.talks",
+        "commands": "lab.training.command_corpus",
+        **dict.fromkeys(("rooms", "noisy"), "lab.evaluation.corpora.degraded"),
+        **dict.fromkeys(PUBLISHED, "lab.evaluation.corpora.published"),
+    }
+    module = modules.get(kind, f"lab.evaluation.corpora.{kind}")
     found: Callable[..., Corpus] = getattr(import_module(f"whispertide.{module}"), f"open_{kind}")
     return found
 

@@ -138,7 +138,7 @@ def existing_folder(path: str | Path, what: str) -> Path:
     return folder
 
 
-def audio_beside(base: Path) -> Path | None:
+def find_audio(base: Path) -> Path | None:
     """The audio file of this path without its suffix, in any of the usual formats; None if there is none."""
     for suffix in AUDIO_SUFFIXES:
         for spelled in (suffix, suffix.upper()):

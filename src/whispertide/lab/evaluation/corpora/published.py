@@ -11,8 +11,8 @@ from whispertide.errors import CorpusError
 from whispertide.lab.evaluation.corpora.listed import (
     ListedCorpus,
     Recording,
-    audio_beside,
     existing_folder,
+    find_audio,
     listed_corpus,
     plain_words,
     read_lines,
@@ -40,17 +40,17 @@ def open_librispeech(path: str | Path, *, quick: bool = False, seed: int = 0) ->
     """
     folder = existing_folder(path, "LibriSpeech: files *.trans.txt and *.flac")
     recordings = [one for file in sorted(folder.rglob("*.trans.txt")) for one in _chapter(file)]
-    expected = f"LibriSpeech in {folder}: *.trans.txt with audio beside it"
+    expected = f"LibriSpeech in {folder}: *.trans.txt with audio next to it"
     return _corpus(f"librispeech-{folder.name}", recordings, expected, quick=quick, seed=seed)
 
 
 def _chapter(transcript: Path) -> Iterator[Recording]:
     for line in read_lines(transcript):
         name, _, text = line.partition(" ")
-        audio = audio_beside(transcript.parent / name)
+        audio = find_audio(transcript.parent / name)
         if audio is None:
             raise CorpusError(
-                f"{transcript} names {name}, but there is no audio of that name beside it; unpack it again"
+                f"{transcript} names {name}, but there is no audio of that name next to it; unpack it again"
             )
         yield Recording(name, (audio,), plain_words(text), group=name.partition("-")[0])
 
@@ -93,7 +93,7 @@ def _talks(part: Path, stm: Path) -> Iterator[Recording]:
         if text != _IGNORED:
             segments.setdefault(name, []).append((start, end, text))
     for name, labelled in segments.items():
-        audio = audio_beside(part / "sph" / name)
+        audio = find_audio(part / "sph" / name)
         if audio is None:
             raise CorpusError(f"{stm} names {name}, but there is no audio of it in {part / 'sph'}; unpack it again")
         labelled.sort(key=lambda segment: segment[:2])
@@ -154,7 +154,7 @@ def _videos(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _video(folder: Path, name: str, entry: dict[str, Any]) -> Recording | None:
-    audio = audio_beside(folder / name) or audio_beside(folder / "audio" / name)
+    audio = find_audio(folder / name) or find_audio(folder / "audio" / name)
     if audio is None:
         return None
     try:
@@ -191,7 +191,7 @@ def open_timit(path: str | Path, *, quick: bool = False, seed: int = 0) -> Liste
     part = next(
         (entry for entry in sorted(folder.iterdir()) if entry.is_dir() and entry.name.upper() == "TEST"), folder
     )
-    expected = f"TIMIT in {part}: *.WRD with *.WAV beside it"
+    expected = f"TIMIT in {part}: *.WRD with *.WAV next to it"
     return _corpus(f"timit-{part.name.lower()}", _sentences(part), expected, quick=quick, seed=seed)
 
 
@@ -206,7 +206,7 @@ def _labelled_audio(labels: Path) -> Path:
         for spelled in (suffix.upper(), suffix, suffix.upper() + ".wav"):
             if (file := labels.with_name(labels.stem + spelled)).is_file():
                 return file
-    raise CorpusError(f"expected the audio of {labels} beside it ({labels.stem}.WAV); it is not there")
+    raise CorpusError(f"expected the audio of {labels} next to it ({labels.stem}.WAV); it is not there")
 
 
 def _labels(labels: Path) -> tuple[RefWord, ...]:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from whispertide.lab.evaluation.peers.wire import Heard, Recogniser
+from whispertide.lab.evaluation.peers.wire import PeerResult, Recogniser
 from whispertide.lab.evaluation.trace import RoundCost, Shown
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds, to_samples
 
@@ -38,13 +38,13 @@ def offline(transcribe: Callable[[FloatArray], str]) -> Recogniser:
     return partial(whole, transcribe=transcribe)
 
 
-def whole(samples: FloatArray, transcribe: Callable[[FloatArray], str]) -> Heard:
+def whole(samples: FloatArray, transcribe: Callable[[FloatArray], str]) -> PeerResult:
     """An offline recogniser: it starts when all audio is there, and shows everything when it is done."""
     end = seconds(len(samples))
     began = time.perf_counter()
     words = tuple(transcribe(samples).split())
     took = time.perf_counter() - began
-    return Heard("simulated", (Shown(end + took, words),), (RoundCost(end, took, end),))
+    return PeerResult("simulated", (Shown(end + took, words),), (RoundCost(end, took, end),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Screen:
     guess: Words = ()
 
 
-def step_through(samples: FloatArray, recogniser: Stepped, step_s: float, *, free: bool = False) -> Heard:
+def step_through(samples: FloatArray, recogniser: Stepped, step_s: float, *, free: bool = False) -> PeerResult:
     """Run a recogniser over `samples` under the simulated clock; `free` lets computing take no time.
 
     Audio that is shorter than a step at the end gets a round as well.
@@ -81,7 +81,7 @@ def step_through(samples: FloatArray, recogniser: Stepped, step_s: float, *, fre
     took = time.perf_counter() - began
     rounds.append(RoundCost(clock, took, 0.0))
     screens.append(Screen(clock + (0.0 if free else took), committed))
-    return Heard("free" if free else "simulated", settle(screens), tuple(rounds))
+    return PeerResult("free" if free else "simulated", settle(screens), tuple(rounds))
 
 
 def settle(screens: Sequence[Screen]) -> tuple[Shown, ...]:

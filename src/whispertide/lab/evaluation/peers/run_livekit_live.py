@@ -8,7 +8,7 @@ import numpy as np
 
 from whispertide.lab.evaluation.peers.clocks import WARM_UP, Screen, Words, settle
 from whispertide.lab.evaluation.peers.livekit import open_engine
-from whispertide.lab.evaluation.peers.wire import Heard, Job, Recogniser, serve
+from whispertide.lab.evaluation.peers.wire import Job, PeerResult, Recogniser, serve
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 _BLOCK = SAMPLE_RATE // 10  # what its web page sends at a time
@@ -24,8 +24,8 @@ def load(job: Job) -> Recogniser:
     warm.insert_audio_chunk(WARM_UP, len(WARM_UP) / SAMPLE_RATE)
     warm.process_iter()
 
-    def recognise(samples: FloatArray) -> Heard:
-        return Heard("live", settle(asyncio.run(_listen(engine, samples))))
+    def recognise(samples: FloatArray) -> PeerResult:
+        return PeerResult("live", settle(asyncio.run(_listen(engine, samples))))
 
     return recognise
 

@@ -58,7 +58,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class PeerResult:
     """What a peer made of one recording."""
 
     clock: ClockName
@@ -66,7 +66,7 @@ class Heard:
     rounds: tuple[RoundCost, ...] = ()
 
 
-Recogniser = Callable[[FloatArray], Heard]  # samples [n] at 16 kHz, mono
+Recogniser = Callable[[FloatArray], PeerResult]  # samples [n] at 16 kHz, mono
 
 
 def serve(load: Callable[[Job], Recogniser]) -> None:

@@ -50,19 +50,18 @@ class FeedForward(nn.Module):  # type: ignore[misc]
 
 
 class AttentionLayer(nn.Module):  # type: ignore[misc]
-    """Attention over all frames, then the feed-forward part, with residuals."""
+    """Attention over all frames, then the feed-forward part, with residuals; with an `inner` of 0 there is none."""
 
     def __init__(self, width: int, heads: int, inner: int, dropout: float) -> None:
         super().__init__()
         self.attention = Attention(width, heads)
-        self.feed_forward = FeedForward(width, inner, dropout)
+        self.feed_forward = FeedForward(width, inner, dropout) if inner else None
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, frames: Tensor, mask: Tensor | None) -> Tensor:
         """[b, t, width] -> the same shape; `mask` as in `Attention`."""
-        frames = frames + self.dropout(self.attention(frames, None, mask))
-        out: Tensor = frames + self.dropout(self.feed_forward(frames))
-        return out
+        out: Tensor = frames + self.dropout(self.attention(frames, None, mask))
+        return out if self.feed_forward is None else out + self.dropout(self.feed_forward(out))
 
 
 def positions(count: int, width: int, first: int = 0) -> Tensor:

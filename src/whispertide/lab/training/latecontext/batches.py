@@ -4,18 +4,17 @@ A batch is a function of the seed and its number. Needs torch. Knows nothing of 
 """
 
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset
 
 from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateVocabulary
-from whispertide.lab.training.augment import Augmentation, Dice, Heard, vary
-from whispertide.lab.training.batches import quiet_worker
+from whispertide.lab.training.augment import Augmentation, Dice, SpokenWord, vary
+from whispertide.lab.training.batches import Numbered
 from whispertide.lab.training.noise import make_noise
 from whispertide.lab.training.shards import Shards, Utterance
 from whispertide.model.latecontext import FACTOR, features
@@ -78,21 +77,19 @@ class LateBatch:
         return LateBatch(mel, lengths, tokens, targets, spoken, self.seconds)
 
 
-class LateBatches(Dataset[LateBatch]):  # type: ignore[misc]
-    """Batch `number` of a run, which has as many as it takes."""
+class LateBatches(Numbered[LateBatch]):
+    """Utterances of about the same length, and what is said in them."""
 
     def __init__(
         self, speech: Shards, vocabulary: LateVocabulary, options: LateBatchOptions, n_mels: int, seed: int
     ) -> None:
+        super().__init__(seed)
         order = sorted(range(len(speech)), key=lambda at: speech.places[at].count)
         self._speech = Shards(tuple(speech.places[at] for at in order))
-        self._vocabulary, self._options, self._n_mels, self._seed = vocabulary, options, n_mels, seed
+        self._vocabulary, self._options, self._n_mels = vocabulary, options, n_mels
 
-    def __len__(self) -> int:
-        return 2**31
-
-    def __getitem__(self, number: int) -> LateBatch:
-        dice = np.random.RandomState([self._seed % 2**32, number])
+    def make(self, number: int, dice: Dice) -> LateBatch:
+        """Batch `number`, by its dice."""
         count = min(self._options.count, len(self._speech))
         alike = min(len(self._speech), _ALIKE * count)
         first = int(dice.randint(len(self._speech) - alike + 1))
@@ -106,11 +103,6 @@ class LateBatches(Dataset[LateBatch]):  # type: ignore[misc]
             for mel, text, (_, words) in zip(mels, texts, heard, strict=True)
         ]
         return collated(mels, texts, spoken, sum(len(samples) for samples, _ in heard) / SAMPLE_RATE)
-
-    def after(self, done: int, until: int, workers: int) -> Iterator[LateBatch]:
-        """The batches from number `done` up to `until`, made by `workers` processes (0: here)."""
-        rest = Subset(self, range(done, until))
-        yield from DataLoader(rest, batch_size=None, num_workers=workers, worker_init_fn=quiet_worker)
 
 
 def labels(said: Utterance, vocabulary: LateVocabulary, *, intent_last: bool = False) -> list[int]:
@@ -126,7 +118,7 @@ def plain(text: str) -> str:
     return " ".join(filter(None, words))
 
 
-def spoken_in(frames: int, text: Sequence[int], words: Sequence[Heard], vocabulary: LateVocabulary) -> Labels:
+def spoken_in(frames: int, text: Sequence[int], words: Sequence[SpokenWord], vocabulary: LateVocabulary) -> Labels:
     """int64 [frames]: the token that is said in each frame, the blank where nobody speaks.
 
     The subwords of a word share its time evenly. An intent is said in no time; it gets the first frame or the last.
@@ -143,7 +135,7 @@ def spoken_in(frames: int, text: Sequence[int], words: Sequence[Heard], vocabula
     return spoken
 
 
-def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> tuple[FloatArray, list[Heard]]:
+def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> tuple[FloatArray, list[SpokenWord]]:
     samples, words = vary(said, options.augmentation, dice)
     before, after = (int(dice.random_sample() * s * SAMPLE_RATE) for s in (options.before_s, options.after_s))
     samples = np.pad(samples, (before, after))
@@ -152,7 +144,7 @@ def _heard(said: Utterance, options: LateBatchOptions, dice: Dice) -> tuple[Floa
         ratio = low + (high - low) * dice.random_sample()
         level = float(np.sqrt(np.mean(samples**2))) * 10 ** (-ratio / 20)
         samples = samples + make_noise(len(samples), dice) * np.float32(level)
-    return samples, [Heard(word.text, word.start + before, word.end + before) for word in words]
+    return samples, [SpokenWord(word.text, word.start + before, word.end + before) for word in words]
 
 
 def _hidden(mel: FloatArray, options: LateBatchOptions, dice: Dice) -> FloatArray:

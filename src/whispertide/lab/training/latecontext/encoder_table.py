@@ -1,21 +1,26 @@
 """Pilot inference's table 3 (arXiv 2311.17065, section 7.3): what encoders of equal size do while somebody speaks, and
 how long they take after the end of speech.
 
-Both depend on the shape of a network and not on its weights, so these are random. Errors are not here: they need
-trained networks. Needs the extra train.
+Both depend on the shape of a network and not on its weights, so these are random. Errors need trained networks: they
+are of those folders among the models of the run that hold one. Needs the extra train, and says so where it is missing.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from statistics import median
+from pathlib import Path
+from statistics import mean, median
 from typing import TYPE_CHECKING
 
-from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateDims
+from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateDims, is_late, load_late
+from whispertide.errors import OptionError
 from whispertide.extras import require
+from whispertide.lab.evaluation import report
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome
+from whispertide.lab.evaluation.pilot_items import watched
+from whispertide.lab.training.latecontext.pilot_items import commands_of, utterance_of
 from whispertide.model.providers import thread_count
 from whispertide.types import SAMPLE_RATE
 
@@ -51,8 +56,11 @@ class Encoding:
 
 
 def encoding_table(runner: "Runner") -> Outcome:
-    """Pilot inference, table 3, as far as it is about encoders."""
-    require("train", "the networks of pilot inference's table 3")
+    """Pilot inference, table 3, as far as it is about encoders, and errors of the networks among the models."""
+    try:
+        require("train", "the networks of pilot inference's table 3")
+    except OptionError as missing:
+        return Outcome(note=f"Not made here: {missing}.")
     threads = thread_count(runner.setup.engine)
     found = {name: encoding(same_size(dims, SIZE), SECONDS, threads) for name, dims in NETWORKS.items()}
     late = found["late"]
@@ -77,7 +85,35 @@ def encoding_table(runner: "Runner") -> Outcome:
         "layer attends has nothing but the subsampling to do before. The paper: encoding after the end 3.6 to 5.4 "
         "times faster than Conformer and Branchformer."
     )
-    return Outcome((Table((*columns, "times late", "paper: after the end %"), rows),), note=note)
+    shapes = Table((*columns, "times late", "paper: after the end %"), rows)
+    trained = [model for model in runner.models if is_late(Path(model))]
+    return Outcome((shapes, _errors_table(runner, trained)) if trained else (shapes,), note=note)
+
+
+def _errors_table(runner: "Runner", models: Sequence[str]) -> Table:
+    """What trained networks hear, as wholes and without pilots, and what their encoders leave for the end."""
+    from whispertide.lab.training.latecontext.accuracy import Listener
+
+    said, threads, rows = commands_of(runner), thread_count(runner.setup.engine), []
+    for model in models:
+        network = load_late(Path(model))
+        listener, ends = Listener(network), encoding(network.dims, SECONDS, threads)
+        found = [listener.hear(utterance_of(one)) for one in watched(runner, model, said)]
+        wrong = sum(one.errors for one in found) / sum(one.words for one in found)
+        rows.append(
+            (
+                Path(model).name,
+                network.dims.kind,
+                f"{ends.weights / 1e6:.2f}",
+                str(network.report.get("updates", "")),
+                report.percent(wrong),
+                f"{100 * mean(one.right for one in found):.1f}",
+                f"{100 * (1 - ends.share):.1f}",
+                f"{1000 * ends.wait_s:.2f}",
+            )
+        )
+    columns = ("network", "kind", "million weights", "updates", "WER %", "intents right %", "after the end %")
+    return Table((*columns, "encoding after the end ms"), tuple(rows), f"Trained networks, {len(said)} commands")
 
 
 def same_size(dims: LateDims, size: int) -> LateDims:

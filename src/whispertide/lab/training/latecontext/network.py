@@ -81,7 +81,7 @@ def divided(dims: LateDims) -> tuple[int, int]:
 
 def _attending(dims: LateDims, dropout: float) -> nn.Module:
     if dims.kind == "late":
-        return AttentionLayer(dims.width, dims.heads, dims.inner, dropout)
+        return AttentionLayer(dims.width, dims.heads, dims.after_attention, dropout)
     kinds = {"branchformer": BranchformerLayer, "conformer": ConformerLayer}
     return kinds[dims.kind](dims.width, dims.heads, dims.inner, dims.kernel, dropout)
 

@@ -3,10 +3,9 @@
 The run's folder has `options.json`, the vocabulary, `state.pt` and `log.jsonl`. Knows nothing of command lines.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,8 +13,7 @@ from torch.nn import functional
 
 from whispertide.checkpoint.latecontext import LateCheckpoint, LateDims, LateVocabulary, learn_vocabulary
 from whispertide.errors import CorpusError, OptionError
-from whispertide.lab.training.adapter_run import described, divided
-from whispertide.lab.training.epochs import EpochOptions, EpochTrainer
+from whispertide.lab.training.epochs import EpochOptions, EpochTrainer, Lessons
 from whispertide.lab.training.latecontext.batches import LateBatch, LateBatches, LateBatchOptions, plain
 from whispertide.lab.training.latecontext.branchformer import BranchformerLayer
 from whispertide.lab.training.latecontext.network import (
@@ -25,10 +23,10 @@ from whispertide.lab.training.latecontext.network import (
     tensors_of,
 )
 from whispertide.lab.training.latecontext.transducer import Transducer
-from whispertide.lab.training.shards import Place, Shards
-from whispertide.lab.training.small_run import clean, note_options
+from whispertide.lab.training.lessons import SMALLEST, clean, divided, lessons
+from whispertide.lab.training.shards import ShardEntry, Shards
+from whispertide.lab.training.small_run import note_options
 
-_SMALLEST = 40  # commands
 _LONGEST_S = 10.0  # of speech without intents; commands are as long as they are
 
 
@@ -70,19 +68,16 @@ class LateTrainer(EpochTrainer[LateBatch]):
     def __init__(
         self,
         vocabulary: LateVocabulary,
-        batches: LateBatches,
-        held_out: Sequence[LateBatch],
+        lessons: Lessons[LateBatch],
         options: LateOptions,
         folder: Path,
-        device: str = "cpu",
-        data: Mapping[str, Any] | None = None,
+        device: str,
     ) -> None:
-        self.options, self.vocabulary, self.data = options, vocabulary, dict(data or {})
+        self.options, self.vocabulary = options, vocabulary
         self.dims = replace(options.dims, n_vocab=vocabulary.size)
         torch.manual_seed(options.seed)
-        where = torch.device(device)
-        self.network = make_network(self.dims, options.dropout).to(where).eval()
-        super().__init__(list(self.network.parameters()), batches, held_out, options, folder, where)
+        self.network = make_network(self.dims, options.dropout).to(device).eval()
+        super().__init__(list(self.network.parameters()), lessons, options, folder, device)
 
     def update(self, batch: LateBatch) -> float:
         """One update, with dropout; what is dropped is a function of its number."""
@@ -132,17 +127,13 @@ class LateTrainer(EpochTrainer[LateBatch]):
         """The mean of the best epochs."""
         kept = [epoch.parameters for epoch in self.best]
         self.take([torch.stack(list(same)).mean(0) for same in zip(*kept, strict=True)])
-        report = {
+        measured = {
             "held_out": round(self.held_out_loss(), 4),
             "held_out_epochs": [round(epoch.loss, 4) for epoch in self.best],
-            "updates": self.step,
-            "hours_heard": round(self.heard_s / 3600, 2),
             "parameters": parameter_count(self.parameters),
             "attention": self.branch_weights(),
-            "data": self.data,
-            "options": asdict(self.options),
         }
-        return LateCheckpoint(self.dims, tensors_of(self.network), self.vocabulary, report)
+        return LateCheckpoint(self.dims, tensors_of(self.network), self.vocabulary, self.report(measured))
 
 
 def make_network(dims: LateDims, dropout: float) -> LateNetwork | Transducer:
@@ -165,7 +156,7 @@ def _shares(network: LateNetwork | Transducer, layers: Sequence[BranchformerLaye
     return seen
 
 
-def _has_intent(place: Place) -> bool:
+def _has_intent(place: ShardEntry) -> bool:
     return place.entry.get("intent") is not None
 
 
@@ -180,9 +171,9 @@ def open_trainer(
     """
     known = speech.having(_has_intent)
     others = speech.having(lambda place: not _has_intent(place) and place.seconds <= _LONGEST_S)
-    if len(known) < _SMALLEST:
+    if len(known) < SMALLEST:
         raise CorpusError(
-            f"expected at least {_SMALLEST} utterances with intents; got {len(known)} of {len(speech)}: "
+            f"expected at least {SMALLEST} utterances with intents; got {len(known)} of {len(speech)}: "
             "`whispertide train commands` makes them"
         )
     commands, held_back = divided(known)
@@ -198,12 +189,10 @@ def open_trainer(
     batches = LateBatches(trained, vocabulary, batch, n_mels, options.seed)
     quiet = replace(batch, augmentation=clean(), mask_time=0, mask_mels=0)
     kept = LateBatches(held_back, vocabulary, quiet, n_mels, options.seed + 1)
-    tested = [kept[number] for number in range(options.held_out)]
-    trainer = LateTrainer(vocabulary, batches, tested, options, folder, device, described(trained))
+    trainer = LateTrainer(vocabulary, lessons(trained, batches, kept, options), options, folder, device)
     if start is not None:
         load_tensors(trainer.network, start.tensors)
-    trainer.resume()
-    return trainer
+    return trainer.resume()
 
 
 def _check_intents(wanted: Sequence[str], vocabulary: LateVocabulary) -> None:

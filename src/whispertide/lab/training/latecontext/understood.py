@@ -2,9 +2,12 @@
 (pilot inference, section 7).
 
 Commands come from shards (`whispertide train commands`). Each is pushed in tenths of a second with silence around it,
-through the voice gate, as from a microphone. What the gate takes to notice the end is not counted.
+through the voice gate, as from a microphone. The wait is all that is computed from the push in which the gate finds the
+end of speech until the final text is there, pilots too. What the gate listens for before that, half a second of
+silence, is the same for every way and not counted. Processor time counts, so other load on the machine does not.
 """
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -36,21 +39,25 @@ WAYS: Mapping[str, Way] = MappingProxyType(
     {
         BASE: Way(Pilots(every_s=0)),
         "every 2 s": Way(Pilots(every_s=2.0)),
-        "every 1 s": Way(Pilots(every_s=1.0)),
+        "every 1 s": Way(Pilots()),
         "every 0.5 s": Way(Pilots(every_s=0.5)),
-        "no collapse": Way(Pilots(every_s=1.0), HybridOptions(collapse=False)),
-        "no length cap": Way(Pilots(every_s=1.0), HybridOptions(cap=False)),
-        "no leap": Way(Pilots(every_s=1.0), HybridOptions(leap=False)),
-        "the decoder alone": Way(Pilots(every_s=1.0), HybridOptions(attention=1.0)),
+        "not at pauses": Way(Pilots(pause_s=0)),
+        "every 0.5 s, not at pauses": Way(Pilots(every_s=0.5, pause_s=0)),
+        "no collapse": Way(Pilots(), HybridOptions(collapse=False)),
+        "no length cap": Way(Pilots(), HybridOptions(cap=False)),
+        "no leap": Way(Pilots(), HybridOptions(leap=False)),
+        "the decoder alone": Way(Pilots(), HybridOptions(attention=1.0)),
     }
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What came of a command: word errors and words, whether the intent is right, seconds of speech and of waiting.
+class CommandResult:
+    """What came of a command: word errors and words, whether the intent is right, seconds of speech, of waiting, and of
+    the processor in all.
 
-    early   the last guess before the end of speech had the right intent; None where there was no guess
+    early       the last guess before the end of speech had the right intent; None where there was no guess
+    perplexity  of that guess
     """
 
     errors: int
@@ -58,25 +65,32 @@ class Heard:
     right: bool
     speech_s: float
     wait_s: float
+    cpu_s: float
     early: bool | None
+    perplexity: float | None = None
 
 
-def hear(model: LateModel, said: Utterance, way: Way) -> Heard:
+def hear(model: LateModel, said: Utterance, way: Way) -> CommandResult:
     """One command."""
     stream, told = Understanding(model, pilots=way.pilots, search=way.search), list[Understood]()
-    sound = around(said)
-    for first in range(0, len(sound), to_samples(BLOCK_S)):
-        told += stream.push(sound[first : first + to_samples(BLOCK_S)])
-    told += stream.finish()
+    sound, waited, spent = around(said), 0.0, 0.0
+    for block in (*np.split(sound, range(to_samples(BLOCK_S), len(sound), to_samples(BLOCK_S))), None):
+        began = time.process_time()
+        new = stream.finish() if block is None else stream.push(block)
+        took = time.process_time() - began
+        told, spent = told + new, spent + took
+        waited = took if any(one.final for one in new) else waited
     final, guesses = [one for one in told if one.final], [one for one in told if not one.final]
     counts = align(said.text.split(), " ".join(one.text for one in final).split()).words
-    return Heard(
+    return CommandResult(
         counts.errors,
         counts.reference,
         bool(final) and final[0].intent == said.intent,
         seconds(len(said.samples)),
-        final[-1].wait_s if final else 0.0,
+        waited,
+        spent,
         guesses[-1].intent == said.intent if guesses else None,
+        guesses[-1].perplexity if guesses else None,
     )
 
 
@@ -97,10 +111,11 @@ class Score:
     wait_mean_s: float
     wait_p90_s: float
     delay: float  # the wait as a share of real time
+    cpu_s_per_s: float  # processor seconds in all for a second of speech
     early: float | None
 
 
-def score(heard: Iterable[Heard]) -> Score:
+def score(heard: Iterable[CommandResult]) -> Score:
     """All together; there must be one."""
     heard = list(heard)
     waits, guessed = [one.wait_s for one in heard], [one.early for one in heard if one.early is not None]
@@ -111,5 +126,6 @@ def score(heard: Iterable[Heard]) -> Score:
         float(np.mean(waits)),
         float(np.percentile(waits, 90)),
         sum(waits) / sum(one.speech_s for one in heard),
+        sum(one.cpu_s for one in heard) / sum(one.speech_s for one in heard),
         float(np.mean(guessed)) if guessed else None,
     )

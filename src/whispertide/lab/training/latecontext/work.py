@@ -35,7 +35,8 @@ def encoder_work(dims: LateDims, seconds: float) -> Work:
     attention, feed_forward = 4 * width * width + mixing, 2 * width * inner
     if dims.kind in ("late", "rnnt"):
         convolving, attending = divided(dims)
-        streamed, waiting = subsampling + convolving * gated, attending * (attention + feed_forward)
+        streamed = subsampling + convolving * gated
+        waiting = attending * (attention + 2 * width * dims.after_attention)
     elif dims.kind == "branchformer":
         streamed, waiting = subsampling, dims.layers * (attention + gated + width * width)
     else:

@@ -128,16 +128,16 @@ async def _read(socket: ClientConnection, screen: Screen) -> None:
 
 
 @contextmanager
-def beside(_: Path) -> Iterator[Runner]:
+def compare(_: Path) -> Iterator[Runner]:
     """A seed is one recording, to the servers and with the kinds of harm in turn."""
     pcm = (np.clip(bundled_audio(), -1, 1) * 32767).astype("<i2").tobytes()
     truths: dict[str, list[str]] = {}
 
     def run(seed: int) -> Line:
         name, harm = SERVERS[seed % len(SERVERS)], HARMS[seed // len(SERVERS) % len(HARMS)]
-        line, began = Line("beside", seed, len(pcm) / 2 / SAMPLE_RATE, 1, harm=1), time.monotonic()
+        line, began = Line("livekit", seed, len(pcm) / 2 / SAMPLE_RATE, 1, harm=1), time.monotonic()
         line.figures = {"server": name, "harm": harm}
-        cut_s = random.Random(f"beside {seed // len(SERVERS)}").uniform(8, 30)  # the same for all servers
+        cut_s = random.Random(f"livekit {seed // len(SERVERS)}").uniform(8, 30)  # the same for all servers
         with tempfile.TemporaryDirectory() as links:
             contender = contender_called(name, Path(links))
             if isinstance(contender, str):
@@ -175,12 +175,12 @@ def missing() -> str:
     return next((reason for reason in reasons if reason), "")
 
 
-BESIDE = Scenario(
-    "beside",
+LIVEKIT = Scenario(
+    "livekit",
     "nano.en on WhisperLiveKit's server and on ours in real time: an outage of 5 s, or a broken connection",
     "recordings",
     60,
-    beside,
+    compare,
     exact=False,
     missing=missing,
 )

@@ -1,0 +1,184 @@
+"""Pilot inference's tables 4 and 5 and figures 4, 5 and 6 by a network of the paper's own kind, on spoken commands
+(arXiv 2311.17065, section 7).
+
+It takes the place of Whisper (`evaluation.pilot_items`) where the first model is a folder of `whispertide train
+latecontext`. The corpus has commands then: `commands:FOLDER`, of `whispertide train commands`. Waits are of computing
+after the end of speech, by processor time. The server's model is the last one, a Whisper checkpoint. Needs no torch.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whispertide.checkpoint.latecontext import is_late
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation import pilot_items as by_whisper
+from whispertide.lab.evaluation import plots, report
+from whispertide.lab.evaluation.commands import Sentence
+from whispertide.lab.evaluation.offloading import Both, heard_there
+from whispertide.lab.evaluation.page import Table
+from whispertide.lab.evaluation.paper import Outcome, Plot
+from whispertide.lab.speech.noise import to_int16
+from whispertide.lab.training.latecontext.understood import BASE, WAYS, CommandResult, Score, hear, score
+from whispertide.lab.training.shards import Utterance
+from whispertide.model.latecontext import LateModel
+from whispertide.model.providers import thread_count
+from whispertide.options import EngineOptions
+from whispertide.types import SAMPLE_RATE
+
+if TYPE_CHECKING:
+    from whispertide.lab.evaluation.runner import Runner
+
+USUAL = "every 1 s"
+EVERY = {BASE: "0.168", "every 2 s": "0.145", USUAL: "0.138", "every 0.5 s": "0.120"}  # the paper's delays
+PARTS = (BASE, USUAL, "no collapse", "no length cap", "no leap")
+
+
+def frequency_table(runner: "Runner") -> Outcome:
+    """Pilot inference, table 4: the delay by how often pilots run."""
+    if not _is_own(runner):
+        return by_whisper.frequency_table(runner)
+    said, ways = _by_ways(runner, tuple(EVERY))
+    base = ways[BASE].wait_mean_s
+    rows = tuple(
+        (
+            name,
+            f"{way.delay:.4f}",
+            f"{base / way.wait_mean_s:.2f}",
+            *_measured(way),
+            delay,
+            f"{0.168 / float(delay):.2f}",
+        )
+        for (name, way), delay in zip(ways.items(), EVERY.values(), strict=True)
+    )
+    columns = ("pilots", "delay, of real time", "times less", *_MEASURED, "paper: delay, of real time")
+    return Outcome((Table((*columns, "paper: times less"), rows),), note=_about(runner, said))
+
+
+def ablation_figure(runner: "Runner") -> Outcome:
+    """Pilot inference, figure 5: what each part of pilot decoding does."""
+    if not _is_own(runner):
+        return by_whisper.ablation_figure(runner)
+    said, ways = _by_ways(runner, PARTS)
+    usual = ways[USUAL].wait_mean_s
+    rows = tuple((name, f"{way.wait_mean_s / usual:.2f}", *_measured(way)) for name, way in ways.items())
+    caption = "The wait after the end of speech, without each part"
+    bars = [plots.Bar(name, 1000 * way.wait_mean_s) for name, way in ways.items()]
+    drawn = Plot(plots.bars(bars, x_label="wait, mean (ms)", title=caption.lower()), caption)
+    note = (
+        f"{_about(runner, said)} Length cap: the paper's length prediction. Collapse: its reduced beam. Leap: its "
+        "speedup of CTC's prefix scores. All but the first have a pilot every second."
+    )
+    return Outcome((Table(("pilots", "times the usual", *_MEASURED), rows),), (drawn,), note)
+
+
+def sending_table(runner: "Runner") -> Outcome:
+    """Pilot inference, table 5: how many inputs are sent, and the delay, for some word errors."""
+    return by_whisper.sending(*_both(runner)) if _is_own(runner) else by_whisper.sending_table(runner)
+
+
+def trade_off_figure(runner: "Runner") -> Outcome:
+    """Pilot inference, figure 4: errors against delay as more and more is sent."""
+    return by_whisper.trade_off(*_both(runner)) if _is_own(runner) else by_whisper.trade_off_figure(runner)
+
+
+def selection_figure(runner: "Runner") -> Outcome:
+    """Pilot inference, figure 6: of the inputs that the server hears better, and of the others, how many are sent."""
+    return by_whisper.selection(*_both(runner)) if _is_own(runner) else by_whisper.selection_figure(runner)
+
+
+def _is_own(runner: "Runner") -> bool:
+    return is_late(Path(runner.models[0]))
+
+
+_MEASURED = ("wait mean ms", "p90 ms", "WER %", "intents right %", "processor s per s")
+
+
+def _measured(way: Score) -> tuple[str, ...]:
+    waits = (f"{1000 * wait:.1f}" for wait in (way.wait_mean_s, way.wait_p90_s))
+    return (*waits, report.percent(way.wer), f"{100 * way.intents:.1f}", f"{way.cpu_s_per_s:.3f}")
+
+
+def _by_ways(runner: "Runner", names: Sequence[str]) -> tuple[list[Sentence], dict[str, Score]]:
+    """Every command by each way."""
+    said = commands_of(runner)
+    heard = _heard(runner, said, tuple(dict.fromkeys((*EVERY, *PARTS))))
+    return said, {name: score(heard[name]) for name in names}
+
+
+def _heard(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> dict[str, list[CommandResult]]:
+    """All commands by these ways, measured once in a run."""
+    name = f"commands on {runner.corpus_name}: {', '.join(names)}"
+    return runner.once(name, partial(_hear, runner, said, names))
+
+
+def _hear(runner: "Runner", said: Sequence[Sentence], names: Sequence[str]) -> dict[str, list[CommandResult]]:
+    """Each command by every way before the next one, so that a busy moment hits all."""
+    options = EngineOptions(threads=thread_count(runner.setup.engine), precision="fp32")
+    model = LateModel.open(Path(runner.models[0]), options)
+    found: dict[str, list[CommandResult]] = {name: [] for name in names}
+    for name in found:
+        hear(model, utterance_of(said[0]), WAYS[name])  # once without counting
+    for one in by_whisper.watched(runner, "pilots", said):
+        for name, heard in found.items():
+            heard.append(hear(model, utterance_of(one), WAYS[name]))
+    return found
+
+
+def utterance_of(said: Sentence) -> Utterance:
+    """A command as shards have it."""
+    return Utterance(to_int16(said.audio.astype(np.float64)), " ".join(said.words), "", None, intent=said.intent)
+
+
+def commands_of(runner: "Runner") -> list[Sentence]:
+    """Those of the corpus. Raises `OptionError` where it has none."""
+    found = [one for one in by_whisper.all_sentences(runner) if one.intent is not None]
+    if not found:
+        raise OptionError(
+            f"expected a corpus of commands for {runner.models[0]}: commands:FOLDER, of `whispertide train commands`; "
+            f"got {runner.corpus.name}"
+        )
+    return found
+
+
+def _both(runner: "Runner") -> tuple[list[Both], str]:
+    """All commands that had a pilot, understood here and heard by the server, and what they are."""
+    here, there = runner.models[0], runner.models[-1]
+    if is_late(Path(there)):
+        raise OptionError(
+            f"expected the network and a Whisper checkpoint for the server: --models {here},nano.en; got {there} alone"
+        )
+    said = commands_of(runner)
+    heard = runner.once(
+        f"sent from {runner.corpus_name}", partial(_sent, runner, said, _heard(runner, said, (USUAL,))[USUAL])
+    )
+    if not heard:
+        raise OptionError(f"expected commands that are long enough for a pilot; {runner.corpus.name} has none")
+    trip, rate = by_whisper.LINK
+    return heard, (
+        f"{_about(runner, said)} {len(heard)} had a pilot, one every second. {Path(there).name} on the server, which "
+        f"has no intents, a round trip of {trip:g} s and {rate / 1e6:g} Mbit/s."
+    )
+
+
+def _sent(runner: "Runner", said: Sequence[Sentence], here: Sequence[CommandResult]) -> list[Both]:
+    """Those that had a pilot, heard by the server too."""
+    server, found = runner.transcriber(runner.models[-1]), []
+    server.warm_up()
+    for one, heard in zip(by_whisper.watched(runner, "heard by the server", said), here, strict=True):
+        if heard.perplexity is not None:
+            errors, took = heard_there(server, one)
+            signals = {"perplexity": heard.perplexity}
+            found.append(Both(heard.words, heard.speech_s, signals, heard.errors, heard.wait_s, errors, took))
+    return found
+
+
+def _about(runner: "Runner", said: Sequence[Sentence]) -> str:
+    seconds = sum(len(one.audio) for one in said) / SAMPLE_RATE
+    return (
+        f"{len(said)} commands of {runner.corpus.name}, {seconds:.0f} s, {Path(runner.models[0]).name}, a network of "
+        "late contextualisation. Waits are processor time, which stands in for energy, too."
+    )

@@ -1,0 +1,99 @@
+"""Pilot inference's items by the paper's own kind of network: whose they are, and what stands in them."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whispertide.errors import OptionError
+from whispertide.lab.evaluation import pilot_items as by_whisper
+from whispertide.lab.evaluation.paper import Outcome, get_paper
+from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.lab.training.latecontext import pilot_items as items
+from whispertide.lab.training.latecontext.understood import BASE, CommandResult
+
+NETWORK = "commands"
+WAITS = {BASE: 0.02, "every 1 s": 0.01, "no collapse": 0.03}
+
+
+def command(text: str, intent: str | None = "play_music") -> Utterance:
+    words = tuple(RefWord(word) for word in text.split())
+    return Utterance("u", words, 2.0, lambda: np.zeros(32_000, np.float32), intent=intent)
+
+
+def heard(errors: int, wait_s: float, perplexity: float | None) -> CommandResult:
+    return CommandResult(errors, 4, errors == 0, 2.0, wait_s, 0.5, None if perplexity is None else True, perplexity)
+
+
+class FakeRunner:
+    """Two commands with a pilot and a short one without; the server hears all of them right."""
+
+    models, corpus_name, quick = (NETWORK, "nano.en"), "commands:spoken", False
+    corpus = SimpleNamespace(name="commands-spoken", utterances=lambda: iter(3 * [command("play me a song")]))
+    watch = SimpleNamespace(begin=lambda *_: None, advance=lambda *_: None, end=lambda: None)
+
+    def once(self, name: str, make: Any) -> Any:
+        if not name.startswith("commands on"):
+            return make()
+        waits = {way: WAITS.get(way, 0.015) for way in (*items.EVERY, *items.PARTS)}
+        return {way: [heard(2, wait, 9.0), heard(0, wait, 1.0), heard(1, wait, None)] for way, wait in waits.items()}
+
+    def transcriber(self, name: str) -> Any:
+        return SimpleNamespace(
+            warm_up=lambda: None, transcribe=lambda *_, **__: SimpleNamespace(text="Play me a song.")
+        )
+
+
+RUNNER: Any = FakeRunner()
+
+
+def rows(outcome: Outcome) -> dict[str | None, tuple[str | None, ...]]:
+    return {row[0]: row[1:] for row in outcome.tables[0].rows}
+
+
+def test_delays_stand_next_to_the_paper_s() -> None:
+    found = rows(items.frequency_table(RUNNER))
+    assert found[BASE] == ("0.0100", "1.00", "20.0", "20.0", "25.00", "33.3", "0.250", "0.168", "1.00")
+    assert found["every 1 s"][:2] == ("0.0050", "2.00")
+    assert found["every 0.5 s"][-2:] == ("0.120", "1.40")
+
+
+def test_each_part_is_left_out_once() -> None:
+    outcome = items.ablation_figure(RUNNER)
+    assert list(rows(outcome)) == list(items.PARTS)
+    assert rows(outcome)["no collapse"][:2] == ("3.00", "30.0")
+    assert [row[0] for row in outcome.plots[0].drawing.rows] == list(items.PARTS)
+
+
+def test_those_with_a_pilot_are_sent_by_its_perplexity() -> None:
+    outcome = items.sending_table(RUNNER)
+    assert rows(outcome)["perplexity"][:1] == ("50.0",), "the one that the server hears better goes first"
+    assert "3 commands of commands-spoken" in outcome.note
+    assert "2 had a pilot" in outcome.note
+    assert rows(items.trade_off_figure(RUNNER))["all here"][1] == "25.00"
+    assert rows(items.selection_figure(RUNNER))["perplexity, +1"] == ("100.0", "0.0", "50.0")
+
+
+@pytest.mark.parametrize("name", ["frequency_table", "ablation_figure", "sending_table", "trade_off_figure"])
+def test_where_whisper_comes_first_it_is_whispers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Outcome(note="by Whisper")
+    monkeypatch.setattr(by_whisper, name, lambda runner: told)
+    whisper: Any = SimpleNamespace(models=("nano.en",))
+    assert getattr(items, name)(whisper) is told
+
+
+def test_what_is_missing_is_said() -> None:
+    runner: Any = FakeRunner()
+    runner.models = (NETWORK,)
+    with pytest.raises(OptionError, match=r"--models .*commands,nano.en"):
+        items.sending_table(runner)
+    runner.corpus = SimpleNamespace(name="talks", utterances=lambda: iter([command("It rains.", None)]))
+    with pytest.raises(OptionError, match=r"exact word times|corpus of commands"):
+        items.frequency_table(runner)
+
+
+def test_every_item_of_the_paper_but_the_encoders_is_made_by_its_network() -> None:
+    names = [item.measure for item in get_paper("pilot").items]
+    assert all(name.startswith("training.latecontext.pilot_items.") for name in names[1:])
