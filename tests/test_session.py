@@ -28,6 +28,7 @@ from whispertide.events import (
 )
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
+from whispertide.streaming.bounded import Begun
 from whispertide.streaming.local_agreement import AgreementState, LocalAgreement
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
@@ -724,7 +725,7 @@ def test_failures_are_told() -> None:
 
 def test_a_policy_that_makes_no_room_is_found_out() -> None:
     class Stuck(LocalAgreement):
-        def limit(self, state: AgreementState) -> int:
+        def limit(self, state: Begun) -> int:
             return S
 
     session = Session(RECIPE, exact(), policy=Stuck())

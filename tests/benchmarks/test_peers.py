@@ -19,7 +19,7 @@ from whispertide.lab.evaluation.runner import Runner
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.short_windows import Framed, choose_framing
+from whispertide.streaming.short_windows import Costs, Framed, choose_framing
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 
@@ -92,7 +92,7 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return SimpleNamespace(model=weights, dims=dims, warm_up=lambda: None, framed=framed)
 
     def framed(recipe: Recipe) -> Framed:
-        return choose_framing(recipe, True, lambda: 0.0)
+        return choose_framing(recipe, True, lambda: Costs(0.0))
 
     def widen(model: object, to: str, output: Path, **_: object) -> Path:
         output.mkdir(parents=True)

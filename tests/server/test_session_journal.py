@@ -21,7 +21,9 @@ def test_a_state_is_written_without_its_audio() -> None:
     session = Session(recipe, Oracle(WORDS), make_gate(WORDS))
     live: Any = SimpleNamespace(session=session, asked_recipe=recipe, asked_options=DecodeOptions())
     session.push(audio_between(0, 5 * SAMPLE_RATE))
-    data, needed = snapshot_of(live)
+    found = snapshot_of(live)
+    assert found is not None
+    data, needed = found
     state, kept, *_ = StateLoader(io.BytesIO(data)).load()
     assert needed + kept == 5 * SAMPLE_RATE
     assert kept > 4 * SAMPLE_RATE

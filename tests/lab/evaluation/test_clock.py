@@ -65,6 +65,7 @@ class AlwaysOpen:
     """A gate that takes everything for one utterance."""
 
     needed_from = 0
+    quiet = 0
 
     def __init__(self) -> None:
         self.fed = 0
