@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from whispertide.errors import OptionError
-from whispertide.types import CHUNK_SECONDS
 
 DEFAULT_RECIPE = "tide"  # streaming.recipes has it, and the others
 
 Precision = Literal["int8", "int8-weights", "fp32", "fp16"]
 Task = Literal["transcribe", "translate"]
 ProviderName = Literal["auto", "cpu", "cuda", "coreml", "qnn", "directml", "openvino", "torch"]
+
+_WINDOW_S = 30  # seconds; `types` has it too, but needs numpy, which `--help` must not wait for
 
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 TASKS: tuple[str, ...] = get_args(Task)
@@ -79,9 +80,9 @@ class DecodeOptions:
             raise OptionError(f"expected beam >= 1 and best_of >= 1; got {self.beam} and {self.best_of}")
         if not self.temperatures or any(not 0.0 <= t <= 1.0 for t in self.temperatures):
             raise OptionError(f"expected one or more temperatures between 0 and 1; got {self.temperatures}")
-        if self.max_initial_timestamp is not None and not 0 <= self.max_initial_timestamp <= CHUNK_SECONDS:
+        if self.max_initial_timestamp is not None and not 0 <= self.max_initial_timestamp <= _WINDOW_S:
             got = self.max_initial_timestamp
-            raise OptionError(f"expected max_initial_timestamp between 0 and {CHUNK_SECONDS} seconds; got {got}")
+            raise OptionError(f"expected max_initial_timestamp between 0 and {_WINDOW_S} seconds; got {got}")
         if self.patience <= 0:
             raise OptionError(f"expected patience > 0; got {self.patience}")
         if self.max_tokens is not None and self.max_tokens < 1:

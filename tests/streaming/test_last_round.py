@@ -30,7 +30,7 @@ REST = story((" then", 180), (" you", 205), (" sing", 230))
 def policy() -> AlignAtt:
     tide = get_recipe("tide").policy
     assert isinstance(tide, AlignAtt)
-    return replace(tide, steadiness=0.0, calm=0.0)  # the thresholds, which say what a round confirms
+    return replace(tide, steadiness=0.0, calm=0.0, truncate="none")  # the thresholds, which say what a round confirms
 
 
 def hear(rule: AlignAtt, state: AlignAttState, model: ScriptedModel, end: float, *, is_last: bool = False) -> Heard:

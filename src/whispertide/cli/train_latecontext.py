@@ -19,7 +19,7 @@ def latecontext(
     *,
     data: Annotated[
         list[Path],
-        typer.Option("--data", metavar="FOLDER", help="Folders of shards with intents (`whispertide train commands`)."),
+        typer.Option("--data", metavar="FOLDER", help="Folders of shards with intents."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the network.")],
     start: Annotated[
@@ -42,7 +42,7 @@ def latecontext(
 ) -> ExitCode:
     """Train a network that hears commands and says what is wanted: convolutions first, attention at the end.
 
-    Ctrl-C saves and stops. The same command continues.
+    `whispertide train commands` makes its data. Ctrl-C saves and stops. The same command continues.
     """
     where = train_device(training.device)
     from whispertide.checkpoint.latecontext import LateDims, load_late, save_late
