@@ -25,6 +25,7 @@ from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import WhispertideError
 from whispertide.lab.evaluation import publish
 from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, grid, text_of
+from whispertide.lab.evaluation.page import stored_tables
 from whispertide.lab.evaluation.peer_cells import PeerMissing
 from whispertide.lab.evaluation.peers import PEERS, why_not
 from whispertide.lab.evaluation.runner import Runner, Watch
@@ -257,8 +258,9 @@ def measured(study: Study, name: str) -> Measured:
 
 LEAD = """
 **The checkpoints flatter us, whichever is used.** `nano.en` hears short windows better than long ones.
-`micro-padded.en` was trained in windows of 30 s and still makes more errors the longer they are. So programs that hear
-long windows make more errors here than they would with a checkpoint of OpenAI's. The *offline* rows show how much that
+`micro-padded.en` was trained in windows of 30 s, and drops the last seconds of most full ones: its text ends there at a
+single timestamp, and by Whisper's rule the next window then begins where this one ends. So programs that hear long
+windows make more errors here than they would with a checkpoint of OpenAI's. The *offline* rows show how much that
 is: the same weights, all audio at hand. Compare errors with that in mind; times of confirmation depend on it less.
 
 `talks` is **synthetic speech** (espeak-ng and flite) with the synthesizer's exact word times. A model "at the shape of
@@ -332,6 +334,7 @@ def write_page(study: Study, parts: Sequence[publish.Part]) -> None:
     for name, plot in plots.items():
         plot.save(folder / name)
     output.write_text(text, encoding="utf-8")
+    (folder / f"{output.stem}.json").write_text(stored_tables(text), encoding="utf-8")
     study.clerk.say(f"wrote {output}, {len(plots)} plots, {len(study.missing)} cells missing")
 
 

@@ -3,6 +3,7 @@
     python benchmarks/structure.py                       whispertide as it is here
     python benchmarks/structure.py FOLDER ...            any packages: another checkout's src/whispertide, say
     python benchmarks/structure.py --walk                the files that one second passes, in the order of its way
+    python benchmarks/structure.py --walk whisper        the same of openai-whisper, for a recording of a second
 
 Code lines are those that are neither blank nor comment nor docstring. Public names are classes and functions without an
 underscore at the top of a module.
@@ -14,6 +15,7 @@ import io
 import statistics
 import sys
 import tokenize
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -61,27 +63,46 @@ def code_lines(text: str, tree: ast.Module) -> set[int]:
     return found
 
 
-def walk(recipe: str = "tide") -> dict[Path, list[str]]:
-    """The files that the second second of a stream passes, in order, with the functions that it calls in each."""
-    session = whispertide.load("nano.en").session(recipe)  # not live: a busy machine would leave rounds out
-    audio = np.concatenate(list(_demo()))
-    for start in range(0, 32_000, 1600):
-        session.push(audio[start : start + 1600])
-    passed: dict[Path, list[str]] = {}
+def passed(source: Path, work: Callable[[], object]) -> dict[Path, list[str]]:
+    """The files of a package that some work passes, in order, with the functions that it calls in each."""
+    found: dict[Path, list[str]] = {}
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         path = Path(frame.f_code.co_filename)
-        if event == "call" and path.is_relative_to(SOURCE):
-            functions = passed.setdefault(path.relative_to(SOURCE), [])
+        if event == "call" and path.is_relative_to(source):
+            functions = found.setdefault(path.relative_to(source), [])
             if frame.f_code.co_qualname not in functions:
                 functions.append(frame.f_code.co_qualname)
 
     sys.setprofile(note)
-    for start in range(32_000, 48_000, 1600):
-        session.push(audio[start : start + 1600])
+    work()
     sys.setprofile(None)
+    return found
+
+
+def our_second() -> dict[Path, list[str]]:
+    """What the third second of a stream passes."""
+    session = whispertide.load("nano.en").session("tide")  # not live: a busy machine would leave rounds out
+    audio = np.concatenate(list(_demo()))
+
+    def push(begin: int, end: int) -> None:
+        for start in range(begin, end, 1600):
+            session.push(audio[start : start + 1600])
+
+    push(0, 32_000)
+    found = passed(SOURCE, lambda: push(32_000, 48_000))
     session.close()
-    return passed
+    return found
+
+
+def whispers_second() -> dict[Path, list[str]]:
+    """What a recording of a second passes in openai-whisper, which has no streams: a small model, random weights."""
+    import whisper
+
+    sizes = whisper.ModelDimensions(80, 1500, 64, 2, 1, 51864, 448, 64, 2, 1)
+    model = whisper.model.Whisper(sizes)
+    second = np.concatenate(list(_demo()))[:16_000]
+    return passed(Path(whisper.__file__).parent, lambda: model.transcribe(second, fp16=False, temperature=0.0))
 
 
 def _demo() -> Any:
@@ -90,17 +111,22 @@ def _demo() -> Any:
     return decode_blocks(SOURCE / "bundled" / "audio" / "demo.flac")
 
 
+WALKS = {"whispertide": our_second, "whisper": whispers_second}
+
+
 def main() -> None:
     """Print the table, or the walk."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, default=[SOURCE])
-    parser.add_argument("--walk", action="store_true", help="the files that one second of audio passes")
+    parser.add_argument(
+        "--walk", nargs="?", const="whispertide", choices=WALKS, help="the files that one second of audio passes in it"
+    )
     asked = parser.parse_args()
     if asked.walk:
-        passed = walk()
-        for path, functions in passed.items():
+        files = WALKS[asked.walk]()
+        for path, functions in files.items():
             print(f"{path}: {', '.join(functions)}")
-        print(f"{len(passed)} files, {sum(map(len, passed.values()))} functions")
+        print(f"{len(files)} files, {sum(map(len, files.values()))} functions")
         return
     print("| package | files | code lines | functions | median lines | 90 % are shorter than | public names |")
     print("|---|---:|---:|---:|---:|---:|---:|")

@@ -1,68 +1,136 @@
-"""Figures in the README and the documentation are backed: a table of results names its command, the README's stand in a
-stored result as well, and what a page calls an entry of the log is one.
+"""Figures in the README and the documentation are backed: a table of results names its command, each figure stands in a
+stored result that its section names (`figures.py` has the rule), and what a page calls an entry of the log is one.
 
-A table of results is one whose head has a unit or a measure. It names its command, or the stored result, in its own
-section; a page may also name one command for all of it under "How this was made", or be made of a JSON file next to it.
-The log is dated history, and docs/papers.md has tests of its own (`lab/evaluation/test_inventory.py`).
+A page that a tool made is compared with its data: docs/papers.md and docs/scale.md by tests of their own, the model
+cards with the JSON next to them, docs/peers.md and the tables of docs/soak.md with the tables that their tools stored.
+The log is dated history.
 """
 
 import re
+import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-LOG = ROOT / "docs" / "LOG.md"
+from figures import (
+    LOG,
+    NUMBER,
+    ROOT,
+    cells,
+    entries,
+    figures,
+    has_results,
+    heading,
+    sections,
+    stands,
+    tables,
+    unbacked,
+    undated,
+    without_tables,
+)
+from whispertide.checkpoint import load_checkpoint
+from whispertide.checkpoint.names import BUNDLED_DIR
+from whispertide.lab.evaluation.card_page import page as card_page
+from whispertide.lab.evaluation.card_results import read_card
+
+DOCS = ROOT / "docs"
+CARDS = sorted(page for page in DOCS.glob("model-card*.md") if page.with_suffix(".json").exists())
+MADE = ("papers.md", "scale.md", *(card.name for card in CARDS))
 PAGES = [
     page
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
-    if page.name not in ("LOG.md", "papers.md")
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
+    if page not in (LOG, *(DOCS / name for name in MADE))
 ]
-_RESULT = re.compile(r"%|\b(?:s|ms|MB|WER|ARWER|GFLOP|p50|p95|p99|latency|errors|result)\b")
-_FIGURE = re.compile(r"(?<![\w.=])\d[\d,]*(?:\.\d+)?(?![\w.])")
+CONSTANTS = tomllib.loads((ROOT / "tests" / "constants.toml").read_text(encoding="utf-8"))
+STORED = {"docs/peers.md": DOCS / "benchmarks" / "peers.json", "docs/soak.md": DOCS / "soak" / "figures.json"}
 _COMMAND = re.compile(
     r"`[^`]*\b(?:whispertide|benchmarks/\w+\.py|make|pytest)\s[^`]*`|`python benchmarks/\w+\.py[^`]*`"
 )
 _BLOCK = re.compile(r"^ {4}(?:whispertide|python|make) ", re.M)
-_STORED = re.compile(r"LOG\.md|\.csv\b")
+_NAMED = re.compile(r"LOG\.md|\.csv\b")
 _FOR_ALL = "## How this was made"
 _ENTRY = re.compile(r'LOG\.md(?:\]\([^)]*\))?,? (?:in )?"([^"]+)"')
 
-
-def sections(text: str) -> list[str]:
-    """The text from heading to heading; a comment in a program is no heading."""
-    shown = re.sub(r"^```.*?^```", lambda block: block.group().replace("\n#", "\n #"), text, flags=re.M | re.S)
-    return re.split(r"^(?=#{1,6} )", shown, flags=re.M)
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-def tables(section: str) -> list[list[str]]:
-    """The lines of each table: head, rule, rows."""
-    return [found.splitlines() for found in re.findall(r"(?:^\|.*\n)+", section + "\n", re.M)]
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
-def has_results(table: list[str]) -> bool:
-    """Whether the head names a measure, and most rows have a figure."""
-    head, _, *rows = table
-    return bool(_RESULT.search(head)) and 2 * sum(bool(_FIGURE.search(row)) for row in rows) > len(rows)
+@cache
+def made_rows() -> set[str]:
+    """The rows that tools stored."""
+    return {line.rstrip(",") for file in STORED.values() for line in file.read_text(encoding="utf-8").splitlines()}
 
 
-def unbacked(text: str) -> list[str]:
+def found_in(text: str, page: Path) -> list[str]:
+    """The figures of a page that nothing backs."""
+    return unbacked(without_tables(text, made_rows()), page, CONSTANTS.get(name_of(page), {}))
+
+
+@every_page
+def test_every_figure_stands_in_a_stored_result(page: Path) -> None:
+    """A figure that is found: correct it, link the entry of the log in its section, or put a constant on the list."""
+    assert found_in(page.read_text(encoding="utf-8"), page) == []
+
+
+@every_page
+def test_constants_are_those_of_the_page(page: Path) -> None:
+    found = {heading(section): figures(section) for section in sections(page.read_text(encoding="utf-8"))}
+    listed = {name: numbers.split() for name, numbers in CONSTANTS.get(name_of(page), {}).items()}
+    assert [(name, each) for name, numbers in listed.items() for each in numbers if each not in found[name]] == []
+
+
+def test_constants_are_of_pages() -> None:
+    assert set(CONSTANTS) <= set(map(name_of, PAGES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_a_model_card_is_that_of_its_data(card: Path) -> None:
+    """If this fails: `whispertide train card`, which writes both."""
+    assert card.read_text(encoding="utf-8") == card_page(read_card(card.with_suffix(".json")))
+
+
+@pytest.mark.parametrize("page", STORED)
+def test_the_tables_of_a_page_that_a_tool_made_are_those_it_stored(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    made = re.search(r"<!-- figures: .*?-->(.*)<!-- end", text, re.S)
+    shown = [row for table in tables(made.group(1) if made else text) for row in cells(table)]
+    assert shown == [line.rstrip(",") for line in STORED[page].read_text(encoding="utf-8").splitlines()[1:-1]]
+
+
+def test_the_weights_that_pages_name_are_those_of_the_package() -> None:
+    newest = load_checkpoint(str(BUNDLED_DIR / "nano.en")).content_hash[:12]
+    texts = {name_of(page): page.read_text(encoding="utf-8") for page in PAGES}
+    named = {
+        (name, each) for name, text in texts.items() for each in re.findall(r"\bnano\.en \(([0-9a-f]{12})\)", text)
+    }
+    assert named
+    assert {(name, each) for name, each in named if each != newest} == set()
+
+
+# --- a table of results names its command -----------------------------------------------------------------------------
+
+
+def without_a_command(text: str) -> list[str]:
     """The heads of the tables of results without a command or a stored result in their section."""
     if _FOR_ALL in text:
         return []
     return [
         table[0]
         for section in sections(text)
-        if not any(pattern.search(section) for pattern in (_COMMAND, _BLOCK, _STORED))
+        if not any(pattern.search(section) for pattern in (_COMMAND, _BLOCK, _NAMED))
         for table in tables(section)
         if has_results(table)
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_page
 def test_a_table_of_results_names_its_command(page: Path) -> None:
-    if not page.with_suffix(".json").exists():  # a model card's results, with their command
-        assert unbacked(page.read_text(encoding="utf-8")) == []
+    assert without_a_command(page.read_text(encoding="utf-8")) == []
 
 
 def test_one_command_for_all_is_named() -> None:
@@ -71,51 +139,11 @@ def test_one_command_for_all_is_named() -> None:
         assert not found or "python benchmarks/" in how
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_page
 def test_an_entry_of_the_log_that_a_page_names_exists(page: Path) -> None:
-    headings = re.findall(r"^## \d{4}-\d\d-\d\d (.*)$", LOG.read_text(encoding="utf-8"), re.M)
     named = _ENTRY.findall(re.sub(r"\s+", " ", page.read_text(encoding="utf-8")))
-    assert [name for name in named if not any(one.startswith(name.rstrip(".… ")) for one in headings)] == []
-
-
-# --- the README -------------------------------------------------------------------------------------------------------
-
-
-def measured_rows() -> list[tuple[str, str, str]]:
-    """The README's rows: what, result, command."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    _, _, *rows = next(table for section in sections(readme) for table in tables(section) if has_results(table))
-    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    return [(what, result, command) for what, result, command in cells]
-
-
-def stands(figure: str, stored: list[float]) -> bool:
-    """Whether a figure is one of those stored, rounded as it is."""
-    shown, digits = float(figure.replace(",", "")), len(figure.partition(".")[2])
-    return any(abs(one - shown) <= 0.5001 * 10**-digits for one in stored)
-
-
-def values(text: str) -> list[float]:
-    return [float(figure.replace(",", "")) for figure in _FIGURE.findall(text) if figure.strip(",")]
-
-
-def stored_sections() -> list[list[float]]:
-    """The figures of every section of the documentation."""
-    pages = sorted((ROOT / "docs").rglob("*.md"))
-    return [values(section) for page in pages for section in sections(page.read_text(encoding="utf-8"))]
-
-
-def test_every_row_of_the_readme_names_its_command() -> None:
-    commands = [command for _, _, command in measured_rows()]
-    assert commands[0] != "the same"
-    assert [command for command in commands if command != "the same" and not _COMMAND.search(command)] == []
-
-
-@pytest.mark.parametrize("row", measured_rows(), ids=lambda row: row[0][:40])
-def test_the_figures_of_a_row_stand_in_one_stored_result(row: tuple[str, str, str]) -> None:
-    figures = [figure.rstrip(",") for figure in _FIGURE.findall(row[1])]
-    assert figures
-    assert any(all(stands(figure, stored) for figure in figures) for stored in stored_sections())
+    known = [undated(each) for each in entries()]
+    assert [name for name in named if not any(one.startswith(name.rstrip(".… ")) for one in known)] == []
 
 
 def test_the_table_next_to_other_programs_is_the_one_of_their_page() -> None:
@@ -125,13 +153,19 @@ def test_the_table_next_to_other_programs_is_the_one_of_their_page() -> None:
         for table in tables(section)
         if "peer:" in "".join(table)
     )
-    page = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    page = (DOCS / "peers.md").read_text(encoding="utf-8")
     assert shown in [table for section in sections(page) for table in tables(section)]
+
+
+def test_the_readme_has_one_table_of_results() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len([table for section in sections(readme) for table in tables(section) if has_results(table)]) == 1
 
 
 # --- these tests can fail ---------------------------------------------------------------------------------------------
 
 TABLE = "| recipe | WER % |\n|---|---|\n| tide | 3.4 |\n"
+FORGED = "A round takes 0.437 s, which is 41.7 % less, 3.19x as fast, and 1,337 words."
 
 
 @pytest.mark.parametrize(
@@ -148,11 +182,98 @@ TABLE = "| recipe | WER % |\n|---|---|\n| tide | 3.4 |\n"
     ],
 )
 def test_a_table_without_a_command_is_found(text: str, found: int) -> None:
-    assert len(unbacked(text)) == found
+    assert len(without_a_command(text)) == found
 
 
 @pytest.mark.parametrize(
-    ("figure", "found"), [("3.4", True), ("3.3", False), ("4,712", True), ("3", True), ("3.37", True)]
+    ("figure", "found"), [("3.4", True), ("3.3", False), ("4,712", True), ("3", False), ("3.37", True), ("209", True)]
 )
 def test_figures_are_compared_as_they_are_rounded(figure: str, found: bool) -> None:
-    assert stands(figure, [3.37, 4712.0]) is found
+    assert stands(figure, [3.37, 208.7, 4712.0]) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("It takes 0.4 s.", ["0.4"]),
+        ("It takes 19 to 31 ms, 5 % less, 2.1x as fast.", ["19", "31", "5", "2.1"]),
+        ("Of 1,084 words 7 are wrong.", ["1,084"]),
+        ("Set `step_s=0.4`, see [it](a-0.4.md), arXiv 2311.17065, Python 3.11 to 3.14, 2026-11-25.", []),
+        ("    whispertide listen --set step_s=0.4", []),
+        ("```python\nstep_s = 0.4\n```", []),
+        ("```\ntide  0.4 s\n```", ["0.4"]),
+        ("| field | default |\n|---|---|\n| `step_s` | 0.4 s |\n", []),
+        ("| recipe | WER % |\n|---|---|\n| tide | 3 (2 of 7) |\n", ["3", "2", "7"]),
+        ("| recipe | said |\n|---|---|\n| tide | 3 words, 2 of them sooner |\n", ["3"]),
+    ],
+)
+def test_what_a_figure_is(text: str, found: list[str]) -> None:
+    assert figures(f"# A\n\n{text}\n") == found
+
+
+@every_page
+def test_a_sentence_with_forged_figures_is_found_in_every_page(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert len(found_in(f"{text}\n\n# Forged\n\n{FORGED}\n", page)) == 4
+    first, *others = sections(text)
+    somewhere = "".join([first, *(f"{section}\n\n{FORGED}\n\n" for section in others)])
+    assert len(found_in(somewhere, page)) >= 3 * len(others)
+
+
+def test_most_forged_figures_are_found() -> None:
+    """Each figure that is checked, one after the other, is made a third larger. A few then stand there by chance."""
+    found = [noticed for page in PAGES for noticed in forgeries(page)]
+    assert len(found) > 300
+    assert sum(found) > 0.85 * len(found)
+
+
+@every_page
+def test_half_of_the_forged_figures_of_every_page_are_found(page: Path) -> None:
+    found = forgeries(page)
+    assert 2 * sum(found) >= len(found)
+
+
+@cache
+def forgeries(page: Path) -> list[bool]:
+    """Whether a page with one figure changed is found out, figure by figure."""
+    text = without_tables(page.read_text(encoding="utf-8"), made_rows())
+    constants = CONSTANTS.get(name_of(page), {})
+    found = []
+    for section in sections(text):
+        known = constants.get(heading(section), "").split()
+        for figure in sorted({each for each in figures(section) if each not in known}):
+            one = re.compile(rf"(?<![\d.,]){re.escape(figure)}(?!\d|[.,]\d)")
+            found.append(unbacked(one.sub(larger(figure), section, count=1), page, constants) != [])
+    return found
+
+
+def larger(figure: str) -> str:
+    """A figure that is a third larger, with as many digits after the point."""
+    digits = len(figure.partition(".")[2])
+    return f"{float(figure.replace(',', '')) * 1.34 + 3 * 10**-digits:{',' if ',' in figure else ''}.{digits}f}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_a_forged_figure_of_a_model_card_is_found(card: Path, tmp_path: Path) -> None:
+    text = card.read_text(encoding="utf-8")
+    row = next(line for line in text.splitlines() if line.startswith("| held-out voices, grammar | no |"))
+    figure = NUMBER.findall(row)[2]
+    copy = tmp_path / card.name
+    copy.write_text(text.replace(row, row.replace(figure, larger(figure))), encoding="utf-8")
+    copy.with_suffix(".json").write_bytes(card.with_suffix(".json").read_bytes())
+    with pytest.raises(AssertionError):
+        test_a_model_card_is_that_of_its_data(copy)
+
+
+@pytest.mark.parametrize("page", STORED)
+def test_a_forged_row_of_a_table_that_a_tool_made_is_found(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    row = next(
+        row for section in sections(text) for table in tables(section) if has_results(table) for row in table[2:]
+    )
+    figure = NUMBER.findall(row)[0]
+    (table,) = tables("| forged |\n| --- |\n" + row.replace(figure, larger(figure)) + "\n")
+    assert not set(cells(table[2:])) <= made_rows()
+    (table,) = tables("| forged |\n| --- |\n" + row + "\n")
+    assert set(cells(table[2:])) <= made_rows()

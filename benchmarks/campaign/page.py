@@ -11,6 +11,7 @@ from pathlib import Path
 from campaign.lines import Line, Notes
 from campaign.scenario import Scenario
 from whispertide.lab.evaluation import plots
+from whispertide.lab.evaluation.page import stored_tables
 
 BEGIN, END = "<!-- figures: written by benchmarks/soak.py -->", "<!-- end of the figures -->"
 WARM = 0.25  # of a process's lines come before its memory counts
@@ -21,7 +22,8 @@ MISSING = "| words missing, by recording |"
 
 
 def write_page(path: Path, scenarios: Sequence[Scenario], notes: Sequence[Notes]) -> None:
-    """The figures go between the two marks of the page, or make a new one; the plot into soak/memory.* next to it.
+    """The figures go between the two marks of the page, or make a new one; the plot into soak/memory.* next to it, and
+    the tables as data into soak/figures.json.
 
     Each scenario's lines are those of the first notes that have some. One that has none keeps its rows of the page: a
     campaign takes hours, and its lines may be on another machine.
@@ -34,6 +36,7 @@ def write_page(path: Path, scenarios: Sequence[Scenario], notes: Sequence[Notes]
     path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
     folder = path.parent / "soak"
     folder.mkdir(exist_ok=True)
+    (folder / "figures.json").write_text(stored_tables(table), encoding="utf-8")
     memory({each.name: lines[each.name][1] for each in scenarios if each.steady}, folder / "memory")
 
 

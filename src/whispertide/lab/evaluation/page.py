@@ -4,6 +4,7 @@ The page makes no request: styles and plots are inline, there is no script. It f
 light and fits a phone.
 """
 
+import json
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,6 +60,13 @@ def markdown_table(table: Table) -> str:
     lines = [table.columns, rule, *table.cells]
     text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
     return f"**{table.title}**\n\n{text}" if table.title else text
+
+
+def stored_tables(text: str) -> str:
+    """The tables of a Markdown text as JSON, a row a line: the stored result of a page that a tool made."""
+    lines = [line.strip().strip("|").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    rows = (json.dumps([cell.strip() for cell in cells], ensure_ascii=False) for cells in lines)
+    return "[\n" + ",\n".join(rows) + "\n]\n"
 
 
 def html_table(table: Table) -> str:
