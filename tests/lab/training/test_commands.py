@@ -8,6 +8,7 @@ import pytest
 from whispertide.errors import CorpusError
 from whispertide.lab.training import commands
 from whispertide.lab.training.commands import Command, Voices, make_commands, read_commands
+from whispertide.lab.training.shards import open_shards
 
 
 def listed(folder: Path, *entries: object) -> Path:
@@ -40,18 +41,36 @@ def test_a_list_that_is_not_there_is_told(tmp_path: Path) -> None:
         read_commands(listed(tmp_path))
 
 
-@pytest.mark.parametrize("voices", ["trained", "held-out"])
-def test_a_library_that_is_missing_is_told_before_anything_is_made(
-    voices: Voices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def no_flite(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise CorpusError(f"{name} is missing")
 
     monkeypatch.setattr("whispertide.lab.speech.flite._library", missing)
+
+
+@pytest.mark.parametrize("voices", ["trained", "held-out"])
+def test_without_flite_espeaks_voices_say_every_command(
+    voices: Voices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_flite(monkeypatch)
+    path = listed(tmp_path, *({"sentence": f"play {word}", "intent": "play"} for word in ("music", "jazz", "it again")))
+    for seed in range(3):  # others draw other voices
+        (tmp_path / str(seed)).mkdir()
+        commands.speak_shard(path, tmp_path / str(seed), 0, seed, voices)
+        said = [open_shards([tmp_path / str(seed)])[at] for at in range(3)]
+        assert {utterance.text for utterance in said} == {"play music", "play jazz", "play it again"}
+        assert all(utterance.voice.startswith("espeak-ng:") for utterance in said)
+
+
+def test_without_espeak_ng_nothing_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise CorpusError("espeak-ng is missing")
+
+    monkeypatch.setattr("whispertide.lab.speech.installed.espeak_version", missing)
     monkeypatch.setattr(commands, "make_apart", lambda *_: pytest.fail("made before it was looked for"))
     path = listed(tmp_path, {"sentence": "stop", "intent": "stop"})
     with pytest.raises(CorpusError, match="is missing"):
-        make_commands(path, tmp_path / "shards", seed=0, voices=voices, jobs=1)
+        make_commands(path, tmp_path / "shards", seed=0, voices="trained", jobs=1)
     assert not (tmp_path / "shards").exists()
 
 
@@ -61,7 +80,6 @@ def test_only_missing_shards_are_made(tmp_path: Path, monkeypatch: pytest.Monkey
     folder.mkdir()
     (folder / "00001.json").write_text("[]")
     made = []
-    monkeypatch.setattr(commands, "check_installed", lambda voices: None)
     monkeypatch.setattr(commands, "make_apart", lambda module, what, arguments: made.append(arguments[2]))
     steps: list[tuple[int, int]] = []
     count = make_commands(

@@ -2,8 +2,8 @@
 
 A list of commands is JSON lines with "sentence" and "intent", as SLURP's text is kept (Bastianelli et al., 2020). Each
 shard is made by a process of its own (`python -m whispertide.lab.training.commands LIST FOLDER NUMBER SEED VOICES`),
-because the synthesizers keep state from one sentence to the next; it is a function of these. Voices are those that may
-be trained on, or those held out for tests. Knows nothing of what is trained.
+because the synthesizers keep state from one sentence to the next; it is a function of these and of the voices that are
+installed. Voices are those that may be trained on, or those held out for tests. Knows nothing of what is trained.
 """
 
 import json
@@ -20,10 +20,10 @@ import numpy as np
 
 from whispertide.errors import CorpusError, OptionError
 from whispertide.lab.speech.cached import make_apart
+from whispertide.lab.speech.installed import Installed, installed
 from whispertide.lab.speech.manners import VOICES, draw_manner
-from whispertide.lab.speech.speakers import Say, check_installed, open_speaker
+from whispertide.lab.speech.speakers import Say, open_speaker
 from whispertide.lab.speech.talks import open_speaker as open_talker
-from whispertide.lab.speech.voices import HELD_OUT
 from whispertide.lab.training.shards import Utterance, write_shard
 
 SHARD = 120  # commands
@@ -68,12 +68,13 @@ def make_commands(
 ) -> int:
     """Say every command of the list `path` once into shards in `folder`; returns how many shards there are.
 
-    Shards that are there stay. Raises `CorpusError` where a synthesizer is missing, or the folder cannot be written.
+    Shards that are there stay. flite's voices take part where it is installed. Raises `CorpusError` where espeak-ng is
+    missing, or the folder cannot be written.
     """
     if voices not in get_args(Voices):
         raise OptionError(f"expected voices {' or '.join(get_args(Voices))}; got {voices!r}")
     count = -(-len(read_commands(path)) // SHARD)
-    check_installed(_installed() if voices == "trained" else tuple(map(str, HELD_OUT)))
+    installed()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -100,13 +101,15 @@ def speak_shard(path: Path, folder: Path, number: int, seed: int, voices: Voices
     dice = np.random.RandomState([seed % 2**32, number])
     mine = [commands[at] for at in np.random.RandomState(seed % 2**32).permutation(len(commands))]
     mine = mine[number * SHARD : (number + 1) * SHARD]
-    write_shard(folder, number, list(_said(mine, voices, dice)))
+    write_shard(folder, number, list(_said(mine, voices, installed(), dice)))
 
 
-def _said(commands: Sequence[Command], voices: Voices, dice: np.random.RandomState) -> Iterator[Utterance]:
+def _said(
+    commands: Sequence[Command], voices: Voices, there: Installed, dice: np.random.RandomState
+) -> Iterator[Utterance]:
     rest = iter(commands)
     while turn := list(islice(rest, _TURN)):
-        with _opened(voices, dice) as (name, say):
+        with _opened(voices, there, dice) as (name, say):
             for command in turn:
                 if (spoken := say(command.text)) is not None:
                     yield Utterance(
@@ -115,19 +118,20 @@ def _said(commands: Sequence[Command], voices: Voices, dice: np.random.RandomSta
 
 
 @contextmanager
-def _opened(voices: Voices, dice: np.random.RandomState) -> Iterator[tuple[str, Say]]:
+def _opened(voices: Voices, there: Installed, dice: np.random.RandomState) -> Iterator[tuple[str, Say]]:
     if voices == "held-out":
-        voice = HELD_OUT[int(dice.randint(len(HELD_OUT)))]
+        voice = there.held_out[int(dice.randint(len(there.held_out)))]
         yield str(voice), open_talker(voice, float(dice.random_sample())).speak
         return
-    manner = draw_manner(_installed(), dice)
+    manner = draw_manner(_trained(there), dice)
     with open_speaker(manner) as say:
         yield manner.voice, say
 
 
-def _installed() -> tuple[str, ...]:
-    """The voices that may be trained on but festival's, which is seldom installed."""
-    return tuple(voice for voice in VOICES if not voice.startswith("festival:"))
+def _trained(there: Installed) -> tuple[str, ...]:
+    """More voices than talks have, of the synthesizers that are there; festival is seldom installed and left out."""
+    kinds = {voice.synthesizer for voice in there.trained}
+    return tuple(voice for voice in VOICES if voice.partition(":")[0] in kinds)
 
 
 if __name__ == "__main__":
