@@ -59,7 +59,7 @@ def test_without_flite_espeaks_voices_say_every_command(
         commands.speak_shard(path, tmp_path / str(seed), 0, seed, voices)
         said = [open_shards([tmp_path / str(seed)])[at] for at in range(3)]
         assert {utterance.text for utterance in said} == {"play music", "play jazz", "play it again"}
-        assert all(utterance.voice.startswith("espeak-ng:") for utterance in said)
+        assert all(utterance.source.startswith("espeak-ng:") for utterance in said)
 
 
 def test_without_espeak_ng_nothing_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,7 +132,8 @@ def make_apart(module: str, what: str, arguments: Sequence[str]) -> None:
     A recording made in a fresh process depends on nothing that was made before it, and takes its memory with it.
     """
     command = [sys.executable, "-m", module, *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    # espeak-ng warns in bytes of its own; what it says there must not stop what it speaks.
+    ended = subprocess.run(command, capture_output=True, errors="replace", check=False, stdin=subprocess.DEVNULL)
     if ended.returncode != 0:
         why = ended.stderr.strip().splitlines()[-1:] or [f"exit status {ended.returncode}"]
         raise CorpusError(f"{what} could not be made: {why[0]}")
