@@ -13,7 +13,7 @@ word, and never gets narrow again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -165,6 +165,33 @@ class TokenSearch:
             if child is None:
                 return _verdict(is_over, before + 1, path)
             path.append(child)
+
+    def resume(
+        self,
+        hypotheses: Sequence[Hypothesis],
+        following: Distribution,
+        attention: FloatArray | None,
+        *,
+        rows: int,
+        no_speech_prob: float,
+    ) -> bool:
+        """Begin with `hypotheses` that another's first run of so many `rows` has fed; returns whether that ends it.
+
+        The `parent` of each is its row in that run. `following` and `attention` [heads, hypotheses, queries, frames]
+        are of these hypotheses alone, in their order.
+        """
+        self._no_speech_prob = no_speech_prob
+        self._steps += Steps.run(rows)
+        self._live = list(hypotheses)
+        self._extend(following, attention)
+        self._live = [replace(each, parent=hypotheses[each.parent].parent) for each in self._live]
+        return self._is_over()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a hypothesis that has ended is likelier than all that go on, or none goes on."""
+        ended = max((each.sum_logprob for each in self._finished), default=-np.inf)
+        return all(ended >= each.total for each in self._live)
 
     def result(self) -> SearchResult:
         """The best-ranked hypothesis; unfinished ones fill up where fewer than there are rows have finished."""
