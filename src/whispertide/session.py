@@ -72,6 +72,8 @@ class Session:
         self._own_schedule = schedule
         self._own_policy = policy
         self._state = SessionState(recipe, options or DecodeOptions())
+        self.tells_lag = True  # else its owner does: see `note_lag`
+        self._lowered = 0  # steps of quality, by the policy
         self._pending: list[Pending] = []  # the rounds in flight, where `push` and its kin began them
         self._turns = Turns(
             schedule or recipe.schedule,
@@ -289,6 +291,14 @@ class Session:
         self._state.configure(changes)
         self._connect()
 
+    def note_lag(self, at: int, behind: int, lowered: int = 0) -> None:
+        """Make a `Lag` event, if it is news that so many samples wait and that quality is `lowered` by so many steps.
+
+        For an owner that holds audio back, who sets `tells_lag` to False and says after each round what waits in all.
+        What the policy has lowered counts as well.
+        """
+        self._state.note_lag(at, behind, max(lowered, self._lowered))
+
     def fail(self, message: str, *, fatal: bool = True) -> list[Event]:
         """Report a failure as an `Error` event; what is confirmed stays. A fatal one ends the session without `End`."""
         self._require_open()
@@ -379,7 +389,9 @@ class Session:
         flight, commit = taken
         self._state.say(flight, result, commit)
         self._turns.land(flight)
-        self._state.note_lag(flight.at, self._turns.behind(flight), commit.level)
+        self._lowered = commit.level
+        if self.tells_lag:
+            self.note_lag(flight.at, self._turns.behind(flight))
         self._release()
 
     def _release(self) -> None:
