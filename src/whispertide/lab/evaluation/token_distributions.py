@@ -15,6 +15,7 @@ from whispertide.decoding.rules import log_softmax
 from whispertide.errors import OptionError
 from whispertide.features import log_mel
 from whispertide.lab.evaluation import plots
+from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.model.engine import DecodeRequest
@@ -64,7 +65,7 @@ def distribution_figure(runner: "Runner") -> Outcome:
     drawn = []
     for name, means in found.items():
         curves = [
-            plots.Curve(what, tuple(means), tuple(values[which] for values in means.values()))
+            Curve(what, tuple(means), tuple(values[which] for values in means.values()))
             for which, what in enumerate(_WHAT)
         ]
         title = f"what is expected as the third token: {name}"
