@@ -21,7 +21,8 @@ from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.grid import CellRequest, Setup, changes_of
 from whispertide.lab.evaluation.page import Table, text_table
-from whispertide.lab.evaluation.runner import Runner, Watch
+from whispertide.lab.evaluation.runner import Runner
+from whispertide.lab.evaluation.watch import Watch
 from whispertide.options import EngineOptions, Precision
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe

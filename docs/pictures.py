@@ -25,7 +25,8 @@ from whispertide.cli.source import Source
 from whispertide.lab.evaluation import plots, publish
 from whispertide.lab.evaluation.drawing import Drawing, read
 from whispertide.lab.evaluation.grid import Setup, grid
-from whispertide.lab.evaluation.runner import Runner, Watch
+from whispertide.lab.evaluation.runner import Runner
+from whispertide.lab.evaluation.watch import Watch
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
 from whispertide.session_state import Transcript
 from whispertide.streaming.recipe import Recipe

@@ -90,7 +90,8 @@ def measuring(folder: Path, setup: "Setup") -> "Iterator[Runner]":
     """A runner with a progress bar on standard error."""
     from rich.console import Console
 
-    from whispertide.lab.evaluation.runner import Runner, Watch
+    from whispertide.lab.evaluation.runner import Runner
+    from whispertide.lab.evaluation.watch import Watch
 
     console = Console(stderr=True)
 

@@ -17,10 +17,9 @@ import numpy as np
 
 from whispertide.decoding.rules import log_softmax
 from whispertide.decoding.token_words import TokenKinds
-from whispertide.errors import OptionError
 from whispertide.features import log_mel
 from whispertide.lab.evaluation import plots, report
-from whispertide.lab.evaluation.clips import ABOUT, Clip, sentences_in
+from whispertide.lab.evaluation.clips import ABOUT, Clip, evenly, sentences_in
 from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.guard_items import decode_clip
 from whispertide.lab.evaluation.page import Table
@@ -91,11 +90,7 @@ def layer_figure(runner: "Runner") -> Outcome:
 def _sentences(runner: "Runner") -> list[tuple[FloatArray, tuple[RefWord, ...]]]:
     most = QUICK_SENTENCES if runner.quick else SENTENCES
     found = [one for utterance in runner.corpus.utterances() for one in sentences_of(utterance)]
-    if not found:
-        raise OptionError(
-            f"expected a corpus of sentences with exact word times, for example talks; {runner.corpus.name} has none"
-        )
-    return found[:: max(1, len(found) // most)][:most]
+    return evenly(found, most, runner.corpus)
 
 
 def sentences_of(utterance: "Utterance") -> "Iterator[tuple[FloatArray, tuple[RefWord, ...]]]":

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from whispertide.checkpoint import Tokenizer
 from whispertide.errors import OptionError
-from whispertide.lab.training.augment import Dice
+from whispertide.lab.speech.noise import Dice
 from whispertide.lab.training.batches import SpeechBatches
 from whispertide.lab.training.epochs import Descent, EpochOptions, EpochTrainer, Lessons
 from whispertide.lab.training.hush_windows import HushWindowOptions, compose_hush, opening
