@@ -88,6 +88,7 @@ class StableSearch:
         before = self._prompt.tokens
         rows = np.array([(*before, *each.tokens) for each in self._earlier], dtype=np.int64)
         places = range(rows.shape[1] - 1 - self._last, rows.shape[1])
+        # The no-speech probability is that of sot's own query.
         at = (*places,) if self._prompt.sot_index in places else (self._prompt.sot_index, *places)
         return DecodeRequest(rows, at, parents=(0,) * len(rows), need="logits", draft=self._last)
 
@@ -128,6 +129,7 @@ class StableSearch:
         """What follows the tokens up to a place among the last."""
         end = self._length - self._last + place
         said = [each.tokens[:end] for each in rows]
+        # Counted from the end, because sot's place may stand in front of the others.
         return Distribution(output, place - self._last - 1, said, self._rules, raw=True)
 
     def _stable(self, row: int, again: Sequence[FloatArray]) -> int:
@@ -135,6 +137,7 @@ class StableSearch:
         first, earlier = self._length - self._last, self._earlier[row]
         for place, logprobs in enumerate(again):
             token, before = earlier.tokens[first + place], earlier.logprobs[first + place]
+            # Among as many as there are rows: for greedy search that is the likeliest alone.
             is_best = token in best(logprobs[row : row + 1], self._beam)[0]
             # Log-probabilities; the published code compares logits, which are not normalised.
             has_not_fallen = logprobs[row, token] >= before

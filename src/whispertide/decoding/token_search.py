@@ -154,10 +154,14 @@ class TokenSearch:
         while True:
             place = path[-1] if path else ROOT
             rows = [hypothesis.tokens for hypothesis in self._live]
+            # Counted from the end of what was asked for: sot's place may stand in front, and drafts stand after the
+            # newest token.
             following = Distribution(output, place - len(self._ahead), rows, self._rules, self._raw)
             query = before + 1 + place
+            # The first time with all queries of the prompt: word times are warped over the forced prefix, too.
             queries = slice(query if path else 0, query + 1)
             self._extend(following, None if output.attention is None else output.attention[:, :, queries])
+            # It is only asked for while there is one row.
             self._hidden = None if output.hidden is None else output.hidden[0, query]
             is_over = self._is_over()
             # What was fed ahead counts as far as it is what the search itself has found.
@@ -198,6 +202,7 @@ class TokenSearch:
         stop: StopReason = "length" if self._is_full() else "aborted"
         missing = max(self._accept.rows - len(self._finished), 0)
         unfinished = [hypothesis.close(stop) for hypothesis in self._live[:missing]]
+        # Where every continuation was forbidden, there is neither.
         nothing = [] if self._finished or unfinished else [Hypothesized((), (), -np.inf, "aborted")]
         ranked = rank([*self._finished, *unfinished, *nothing], self._length_penalty)
         return SearchResult(ranked[0], self._no_speech_prob, self._steps, others=ranked[1:])
@@ -263,6 +268,7 @@ class TokenSearch:
         if self._end is None or choice.token != eot:
             return False
         others = (other.token for other in found if other.row == choice.row and other.token != eot)
+        # The choices come best first. Without another one end of text is all that is possible.
         runner_up = next(others, None)
         return runner_up is not None and not self._end.ends(self._live[choice.row].tokens, runner_up)
 

@@ -172,6 +172,7 @@ class AttendedDecode:
             no_speech_prob=self.found.no_speech_prob,
             attention=joined(best.attention) if listen.keep_attention else None,
         )
+        # Not where it is unknown: nan is larger than nothing.
         if self.found.no_speech_prob > listen.no_speech:
             return heard
         began, words = time.perf_counter(), self._words(best, prompt, listen)
@@ -202,6 +203,7 @@ class AttendedDecode:
         head = (tokenizer.sot_prev, *context) if context else ()
         tokens = (*head, *start, *prefix)
         limit = min(listen.max_tokens, self.job.options.max_tokens or listen.max_tokens)
+        # One more than there are positions left: the last token is predicted and never fed.
         limit = min(limit, self.model.dims.n_text_ctx + 1 - len(tokens))
         return Prompt(tokens, sot_index=len(head), limit=limit)
 
@@ -227,6 +229,7 @@ class AttendedDecode:
             watchers, guards = self._guards(listen, prompt)
             self.found = self._in_chunks(listen, prompt, options, guards)
             sure, in_chunks = self.found.best.tokens, self.found.steps
+            # Chunks that end before the text does leave the rest to a decode step by step.
             if self.found.best.stop != "length" or len(sure) >= prompt.limit:
                 return watchers
         watchers, guards = self._guards(listen, prompt)
