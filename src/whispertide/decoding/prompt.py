@@ -50,4 +50,5 @@ def build_prompt(
         raise OptionError(
             f"expected prompt and forced prefix to fit into {n_text_ctx} tokens; got {len(tokens)}: shorten the prefix"
         )
+    # Half of the text context, Whisper's own `sample_len`.
     return Prompt(tokens, sot_index=len(head), limit=min(options.max_tokens or n_text_ctx // 2, room))

@@ -113,6 +113,7 @@ def _draws(size: int, draws: int, seed: int) -> Iterator[Floats]:
     """How often each utterance is drawn, [some draws, size]; both systems of a pair see the same."""
     rng = np.random.default_rng(seed)
     for begun in range(0, draws, _AT_ONCE):
+        # How often each is drawn: the same as drawing numbers of utterances, and sums become one product of matrices.
         yield rng.multinomial(size, np.full(size, 1 / size), size=min(_AT_ONCE, draws - begun)).astype(np.float64)
 
 
@@ -125,5 +126,6 @@ def _ratios(sums: Floats) -> Floats:
 
 def _percentiles(drawn: Floats, level: float) -> tuple[float, float]:
     tail = 50 * (1 - level)
+    # Draws without anything to divide by say nothing, and are left out.
     low, high = np.nanpercentile(drawn, [tail, 100 - tail])
     return float(low), float(high)
