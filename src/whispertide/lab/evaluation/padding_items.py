@@ -205,5 +205,6 @@ def _hear(transcriber: "Transcriber", way: Way, clip: Clip) -> tuple[list[str], 
 
 def _with_noise(clip: FloatArray, length: int) -> FloatArray:
     level = float(np.sqrt(np.mean(np.square(clip)))) * 10 ** (-NOISE_BELOW_DB / 20)
+    # The same noise after every clip, and in every run.
     noise = np.random.default_rng(0).standard_normal(length) * level
     return np.concatenate([clip, noise.astype(np.float32)])

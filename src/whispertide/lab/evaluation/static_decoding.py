@@ -187,6 +187,7 @@ class Fixed(Decoding):
         """Greedily, until so many tokens have been fed."""
         cache = self.empty_cache(DUMMY + self.length)
         filled = np.full((1, 1, 1, DUMMY + self.length + 1), -1e30, np.float32)
+        # The new token's own place, after the cache.
         filled[..., -1] = 0.0
         tokens: list[int] = []
         self.runs = 0
