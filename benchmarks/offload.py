@@ -18,6 +18,7 @@ from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.commands import area, sentences
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.evaluation.corpora.parts import Excerpt
+from whispertide.lab.evaluation.drawing import Curve, Drawing
 from whispertide.lab.evaluation.offloading import LINKS, WRONG, Both, choice, choices, listen, mean_wait_s
 
 
@@ -40,10 +41,10 @@ def report(heard: Sequence[Both]) -> None:
         print(f"{link[0]:5.2f} s, {link[1] / 1e6:4.1f} Mbit/s: " + ", ".join(f"{wait:.3f}" for wait in waits))
 
 
-def picture(heard: Sequence[Both], title: str) -> plots.Drawing:
+def picture(heard: Sequence[Both], title: str) -> Drawing:
     """Errors against the share that is sent."""
     shares = tuple(float(share) for share in np.linspace(0, 100, len(heard) + 1))
-    curves = [plots.Curve(each.name, shares, tuple(100 * rate for rate in each.errors)) for each in choices(heard)]
+    curves = [Curve(each.name, shares, tuple(100 * rate for rate in each.errors)) for each in choices(heard)]
     return plots.over_time(curves, x_label="utterances sent, %", y_label="word errors, %", title=title, zero=False)
 
 

@@ -28,11 +28,12 @@ from whispertide.lab.evaluation.grid import OFFLINE, PEER, CellRequest, Setup, g
 from whispertide.lab.evaluation.page import stored_tables
 from whispertide.lab.evaluation.peer_cells import PeerMissing
 from whispertide.lab.evaluation.peers import PEERS, why_not
-from whispertide.lab.evaluation.runner import Runner, Watch
+from whispertide.lab.evaluation.runner import Runner
 from whispertide.lab.evaluation.score import aggregate
 from whispertide.lab.evaluation.store import Cell, Results
 from whispertide.lab.evaluation.sweep import best_step
 from whispertide.lab.evaluation.trace import ClockName
+from whispertide.lab.evaluation.watch import Watch
 from whispertide.lab.training.widen import widen
 from whispertide.options import EngineOptions
 

@@ -18,9 +18,11 @@ from typing import Any
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import plots
+from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.grid import CellRequest, Setup, changes_of
 from whispertide.lab.evaluation.page import Table, text_table
-from whispertide.lab.evaluation.runner import Runner, Watch
+from whispertide.lab.evaluation.runner import Runner
+from whispertide.lab.evaluation.watch import Watch
 from whispertide.options import EngineOptions, Precision
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
@@ -152,8 +154,8 @@ def plot(trials: Sequence[Trial], title: str, stem: Path) -> None:
     """All trials as dots, the front joined, the recipe as it is marked by a ring. Logarithmic: many draws are bad."""
     placed = [trial for trial in trials if max(trial.latency_s, trial.wer) < float("inf")]
 
-    def curve(label: str, members: Sequence[Trial]) -> plots.Curve:
-        return plots.Curve(label, tuple(t.latency_s for t in members), tuple(100 * t.wer for t in members))
+    def curve(label: str, members: Sequence[Trial]) -> Curve:
+        return Curve(label, tuple(t.latency_s for t in members), tuple(100 * t.wer for t in members))
 
     drawing = plots.front(
         curve("settings tried", placed),

@@ -23,8 +23,10 @@ from whispertide.cli.meter import Meter
 from whispertide.cli.pump import at_live_pace
 from whispertide.cli.source import Source
 from whispertide.lab.evaluation import plots, publish
+from whispertide.lab.evaluation.drawing import Drawing, read
 from whispertide.lab.evaluation.grid import Setup, grid
-from whispertide.lab.evaluation.runner import Runner, Watch
+from whispertide.lab.evaluation.runner import Runner
+from whispertide.lab.evaluation.watch import Watch
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
 from whispertide.session_state import Transcript
 from whispertide.streaming.recipe import Recipe
@@ -94,9 +96,9 @@ def recipes(folder: Path) -> publish.Part:
     return publish.streaming_part("The recipes", "", cells, "recipes", "benchmarks")
 
 
-def drawn(numbers: Path) -> plots.Drawing:
+def drawn(numbers: Path) -> Drawing:
     """The plot of a file of numbers, whose name says of what kind it is."""
-    about, curves, levels = plots.read(numbers)
+    about, curves, levels = read(numbers)
     if numbers.stem == "memory":
         return plots.over_time(curves, zero=False, **about)
     if numbers.stem.endswith("trade-off"):

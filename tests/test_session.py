@@ -835,6 +835,17 @@ def test_a_replay_is_never_late() -> None:
     assert not [event for event in session.push(audio_between(0, 20 * S)) if isinstance(event, Lag)]
 
 
+def test_whoever_holds_audio_back_says_how_much() -> None:
+    session = Session(RECIPE.replace(lag_s=1), exact())
+    session.tells_lag = False
+    assert not [event for event in session.push(audio_between(0, 8 * S)) if isinstance(event, Lag)]
+    session.note_lag(8 * S, 3 * S, 2)
+    session.note_lag(9 * S, 3 * S, 2)  # no news
+    assert [(event.at, event.behind, event.level) for event in session.drain() if isinstance(event, Lag)] == [
+        (8 * S, 3 * S, 2)
+    ]
+
+
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from campaign.lines import Line, Notes
 from campaign.scenario import Scenario
 from whispertide.lab.evaluation import plots
+from whispertide.lab.evaluation.drawing import Curve, read
 from whispertide.lab.evaluation.page import stored_tables
 
 BEGIN, END = "<!-- figures: written by benchmarks/soak.py -->", "<!-- end of the figures -->"
@@ -149,7 +150,7 @@ def flatness(lines: Sequence[Line]) -> tuple[float, float, float]:
 def memory(lines: Mapping[str, Sequence[Line]], stem: Path) -> None:
     """Resident memory of the longest process of each steady scenario, next to what it was after its warm-up."""
     table = stem.with_name(f"{stem.name}.csv")
-    _, earlier, _ = plots.read(table) if table.is_file() else ({}, [], [])
+    _, earlier, _ = read(table) if table.is_file() else ({}, [], [])
     curves = [each for each in earlier if not lines.get(each.label)]
     for name, found in lines.items():
         mine = longest(found)
@@ -162,7 +163,7 @@ def memory(lines: Mapping[str, Sequence[Line]], stem: Path) -> None:
             minutes += line.wall_s / 60
             x.append(round(minutes, 2))
         y = tuple(round(100 * line.rss_mb / first, 2) for line in mine)
-        curves.append(plots.Curve(name, tuple(x[::step]), y[::step]))
+        curves.append(Curve(name, tuple(x[::step]), y[::step]))
     plots.over_time(
         curves,
         x_label="minutes that the scenario's process worked",

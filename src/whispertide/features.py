@@ -120,6 +120,7 @@ def raw_log_mel(samples: FloatArray, n_mels: int, padding: int = 0) -> FloatArra
 
     Both ends are mirrored as in Whisper; a recording shorter than the mirror is padded with zeros first.
     """
+    # Whisper leaves out the last frame of its transform (openai/whisper, audio.py: `stft[..., :-1]`).
     wanted = (len(samples) + padding) // HOP_LENGTH
     samples = np.concatenate([samples, np.zeros(padding + max(0, _EDGE + 1 - len(samples) - padding), np.float32)])
     return _raw_frames(np.pad(samples, _EDGE, mode="reflect"), n_mels)[:, :wanted]
@@ -234,6 +235,7 @@ class MelStream:
         """`tail` with what the next frame sees before it; `tail` is longer than the mirror."""
         if self._tail_start > self.begin:
             return tail
+        # Mirrored without the first sample itself, as padding by reflection does.
         past = tail[_EDGE:0:-1] if self.begin == 0 else np.zeros(_EDGE, np.float32)
         return np.concatenate([past, tail])
 
@@ -241,6 +243,7 @@ class MelStream:
         self._raw.append(raw)
         needed = self.complete_end * HOP_LENGTH - _EDGE
         if needed > self.begin:
+            # A copy: a view would keep everything before it in memory.
             self._tail = self._tail[needed - self._tail_start :].copy()
             self._tail_start = needed
 
@@ -265,6 +268,7 @@ class MelStream:
         """What would come next if `samples`, then silence, followed: number and raw frames [n_mels, n] from the first
         that sees beyond the audio so far to the last that is centred before their end. Leaves the stream as it is.
         """
+        # Shallow: the tail is only ever replaced, and the list of frames is exchanged right here.
         after = copy(self)
         after._raw, after.first_frame = [], self.complete_end
         after.extend(samples)

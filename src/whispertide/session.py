@@ -23,7 +23,7 @@ round only where it could not begin another one without: so still nothing depend
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy.typing as npt
 
@@ -39,8 +39,9 @@ from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
-from whispertide.streaming.stages import Pending, begin, depth_of
+from whispertide.streaming.stages import depth_of
 from whispertide.streaming.turns import Turns
+from whispertide.streaming.under_way import UnderWay
 from whispertide.types import FloatArray
 
 
@@ -72,7 +73,9 @@ class Session:
         self._own_schedule = schedule
         self._own_policy = policy
         self._state = SessionState(recipe, options or DecodeOptions())
-        self._pending: list[Pending] = []  # the rounds in flight, where `push` and its kin began them
+        self.tells_lag = True  # else its owner does: see `note_lag`
+        self._lowered = 0  # steps of quality, by the policy
+        self._under_way = UnderWay()  # the rounds in flight, where `push` and its kin began them
         self._turns = Turns(
             schedule or recipe.schedule,
             policy or recipe.policy,
@@ -178,28 +181,25 @@ class Session:
         `drain`. If the executor raises, all rounds in flight count as not planned, and the same call can be made again.
         """
         self._require_executor()
-        if not wait and self._pending and self._pending[0].done:
+        if not wait and self._under_way.is_ready:
             return self._land_oldest()
         plan = self._begin_next()
         is_stuck = self._turns.needs_result or (bool(self._state.turns.requests) and plan is None)
-        if self._pending and is_stuck and (wait or self._pending[0].done):
+        if self._under_way and is_stuck and (wait or self._under_way.is_ready):
             return self._land_oldest()
         return plan
 
     def collect(self) -> list[Event]:
         """Take what an executor that overlaps rounds has done meanwhile, without waiting. Returns what happened."""
-        while self._pending and self._pending[0].done:
+        while self._under_way.is_ready:
             self._land_oldest()
         return self.drain()
 
     def close(self) -> None:
         """Give up the rounds that are under way: they count as not planned. For whoever leaves before the end."""
-        for pending in self._pending:
-            pending.cancel()
-        if self._pending and not self.ended:
+        if self._under_way.give_up() and not self.ended:
             while self._state.turns.in_flight:
                 self._state.turns.take_back()
-        self._pending.clear()
 
     # --- taken apart -------------------------------------------------------------------------------------------------
 
@@ -218,15 +218,11 @@ class Session:
 
     def request_flush(self) -> None:
         """Ask for what `flush` does; the rounds that it takes are due from now on."""
-        self._require_going_on()
-        self._turns.receive(0, self._gate.finish() if self._gate is not None else ())
-        self._turns.request("flush")
+        self._request("flush")
 
     def request_finish(self) -> None:
         """Ask for what `finish` does; the rounds that it takes are due from now on, and then `End` is an event."""
-        self._require_going_on()
-        self._turns.receive(0, self._gate.finish() if self._gate is not None else ())
-        self._turns.request("finish")
+        self._request("finish")
 
     def due(self) -> RoundPlan | None:
         """The next round to run, or None until there is more audio or a result. May also make events: see `drain`."""
@@ -289,6 +285,14 @@ class Session:
         self._state.configure(changes)
         self._connect()
 
+    def note_lag(self, at: int, behind: int, lowered: int = 0) -> None:
+        """Make a `Lag` event, if it is news that so many samples wait and that quality is `lowered` by so many steps.
+
+        For an owner that holds audio back, who sets `tells_lag` to False and says after each round what waits in all.
+        What the policy has lowered counts as well.
+        """
+        self._state.note_lag(at, behind, max(lowered, self._lowered))
+
     def fail(self, message: str, *, fatal: bool = True) -> list[Event]:
         """Report a failure as an `Error` event; what is confirmed stays. A fatal one ends the session without `End`."""
         self._require_open()
@@ -304,7 +308,7 @@ class Session:
         Rounds that are under way are not in it: they would be run again.
         """
         state = self._state.copy()
-        for _ in self._pending:
+        for _ in range(len(self._under_way)):
             state.turns.take_back()
         state.gate = self._gate.snapshot() if self._gate is not None else None
         return state
@@ -332,6 +336,11 @@ class Session:
         self._turns.search = recipe.search
         self._decode_options = decode_options(recipe, self._state.options)
 
+    def _request(self, kind: Literal["flush", "finish"]) -> None:
+        self._require_going_on()
+        self._turns.receive(0, self._gate.finish() if self._gate is not None else ())
+        self._turns.request(kind)
+
     def _run_due(self) -> list[Event]:
         while self.step() is not None:
             pass
@@ -341,18 +350,12 @@ class Session:
 
     def _begin_next(self) -> RoundPlan | None:
         """Begin a round, if one is due."""
-        executor = self.executor
-        assert executor is not None
-        plan = self.due()
-        for given_up in [each for each in self._pending if each.plan.id in self._state.turns.stale]:
-            given_up.cancel()
-            self._pending.remove(given_up)
-            self._state.turns.stale.remove(given_up.plan.id)
+        executor, plan = self._require_executor(), self.due()
+        self._state.turns.stale -= self._under_way.give_up(self._state.turns.stale)
         if plan is None:
             return None
-        after = self._pending[-1] if self._pending else None
         try:
-            self._pending.append(begin(executor, plan, self.window(plan), self.options, self.encoder, after))
+            self._under_way.begin(executor, plan, self.window(plan), self.options, self.encoder)
         except BaseException:  # also an interrupt: the round can be run again
             self.retract(plan)
             self.close()
@@ -361,15 +364,13 @@ class Session:
 
     def _land_oldest(self) -> RoundPlan:
         """Wait for the oldest round under way, and take its result."""
-        oldest = self._pending[0]
         try:
-            result = oldest.result()
+            result = self._under_way.take()
         except BaseException:  # also an interrupt: the rounds can be run again
             self.close()
             raise
-        del self._pending[0]
         self._take(result)
-        return oldest.plan
+        return result.plan
 
     def _take(self, result: RoundResult[Any]) -> None:
         """A result becomes words: the only place where anything is confirmed."""
@@ -379,7 +380,9 @@ class Session:
         flight, commit = taken
         self._state.say(flight, result, commit)
         self._turns.land(flight)
-        self._state.note_lag(flight.at, self._turns.behind(flight), commit.level)
+        self._lowered = commit.level
+        if self.tells_lag:
+            self.note_lag(flight.at, self._turns.behind(flight))
         self._release()
 
     def _release(self) -> None:
@@ -396,8 +399,9 @@ class Session:
         if self._turns.finishing:
             raise SessionError("expected an open session; this one was asked to finish. Start another")
 
-    def _require_executor(self) -> None:
+    def _require_executor(self) -> Executor:
         if self.executor is None:
             raise SessionError("expected a session with an executor; this one has none: use ingest, due and apply")
-        if len(self._state.turns.in_flight) > len(self._pending):
+        if len(self._state.turns.in_flight) > len(self._under_way):
             raise SessionError("expected no round in flight; one is: apply its result or give it back with `retract`")
+        return self.executor

@@ -84,6 +84,7 @@ def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
     """The words with times that rise from `start` and do not pass `end`; a word may become empty, never negative."""
     placed: list[Word] = []
     for word in words:
+        # Not before the word before it, and inside the audio; what is confirmed may reach a little beyond that.
         begin = min(max(word.start, start), max(end, start))
         start = min(max(word.end, begin), max(end, start))
         placed.append(word if (begin, start) == (word.start, word.end) else _moved(word, begin, start))
@@ -150,6 +151,7 @@ class SessionState:
         change = self.transcript.apply(commit, end=plan.window.end, loop_guard=self.recipe.policy.loop_guard)
         self.show(change, flight.at, stats=stats)
         if change.confirmed:
+            # From here on the utterance is in this language, whatever a later window sounds like.
             self.spoken = result.language
         if plan.is_last:
             self.spoken = None

@@ -1,28 +1,22 @@
 import json
 import re
-from base64 import b64decode
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from command_line import Run
 from evaluation_cells import make_cell, make_trace
-from whispertide.errors import CheckpointNotFoundError, CorpusError
-from whispertide.lab.evaluation import corpora, paper, paper_items, peers, preparation, report, runner, store
+from fake_recognisers import Corpus, Heard, Untimed
+from whispertide.errors import CorpusError
+from whispertide.lab.evaluation import corpora, peers, preparation, report, store
 from whispertide.lab.evaluation.corpora import check_corpus, parts
 from whispertide.lab.evaluation.grid import Setup
-from whispertide.lab.evaluation.replay import Recogniser
 from whispertide.lab.evaluation.runner import Runner
 from whispertide.lab.evaluation.store import Results
 from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.speech.utterance import RefWord, Utterance
-from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.short_windows import choose_framing
-from whispertide.types import SAMPLE_RATE
 
 # DESIGN, section 5: at least these
 KEYS = (
@@ -51,94 +45,6 @@ KEYS = (
     "machine",
     "commit",
 )
-
-
-@dataclass
-class Corpus:
-    """Talks of 40 s, a word per second."""
-
-    name: str = "talks-seed0"
-    hash: str = "0123456789ab"
-    count: int = 2
-
-    def utterances(self) -> Iterator[Utterance]:
-        words = tuple(RefWord(f"word{n}", (n - 1) * SAMPLE_RATE, n * SAMPLE_RATE) for n in range(1, 40))
-        audio = np.zeros(40 * SAMPLE_RATE, np.float32)
-        for number in range(self.count):
-            yield Utterance(f"talk/{number}", words, 40.0, lambda: audio, exact_times=True)
-
-
-@dataclass
-class Untimed(Corpus):
-    """The same, and nobody knows when the words are said."""
-
-    def utterances(self) -> Iterator[Utterance]:
-        for utterance in Corpus(count=self.count).utterances():
-            yield replace(utterance, words=tuple(RefWord(word.text) for word in utterance.words), exact_times=False)
-
-
-@dataclass
-class Heard:
-    """What the fake recognisers were asked, and samples for the estimate; which recipes were tried before anything
-    was made; `fail_after` so many utterances the user loses patience.
-    """
-
-    asked: list[tuple[str, str]] = field(default_factory=list)
-    sampled: list[str] = field(default_factory=list)
-    checked: list[str] = field(default_factory=list)
-    fail_after: int | None = None
-
-    def recogniser(self, name: str, late_s: float) -> Recogniser:
-        def recognise(utterance: Utterance) -> Trace:
-            if utterance.id.startswith("sample of "):
-                self.sampled.append(name)
-                return make_trace(utterance.id)
-            if self.fail_after is not None and len(self.asked) >= self.fail_after:
-                raise KeyboardInterrupt
-            self.asked.append((name, utterance.id))
-            return make_trace(utterance.id, late_s=late_s, seconds=utterance.seconds)
-
-        return recognise
-
-
-@pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Heard:
-    """Recognisers that need no model, and a corpus that needs no synthesizer."""
-    record = Heard()
-
-    def streaming(transcriber: object, recipe: Recipe, *, clock: str) -> Recogniser:
-        step_s = recipe.schedule.step_s
-        return record.recogniser(f"{recipe.name} {step_s:g} {recipe.framing.kind} {clock}", step_s)
-
-    def offline(transcriber: object, **_: object) -> Recogniser:
-        return record.recogniser("offline", 5.0)
-
-    def open_corpus(spec: str, *, seed: int = 0, **_: float | None) -> Corpus:
-        return Corpus(f"{spec}-seed{seed}", f"{seed:012d}")
-
-    def transcriber(self: Runner, model: str) -> SimpleNamespace:
-        return SimpleNamespace(
-            model=SimpleNamespace(checkpoint=None, content_hash="feed" * 16, options=SimpleNamespace(precision="int8")),
-            dims=SimpleNamespace(is_multilingual=False),
-            warm_up=lambda: None,
-            session=session,
-            framed=lambda recipe: choose_framing(recipe, knows_short=True, costs=None),
-        )
-
-    def session(recipe: Recipe) -> SimpleNamespace:
-        if recipe.framing.kind == "hush":
-            raise CheckpointNotFoundError("expected a hush word; there is none")
-        record.checked.append(recipe.name)
-        return SimpleNamespace(close=lambda: None)
-
-    monkeypatch.setattr(runner, "digest_attachments", lambda model: "nothing")
-    monkeypatch.setattr(runner, "streaming", streaming)
-    monkeypatch.setattr(runner, "offline", offline)
-    monkeypatch.setattr(corpora, "open_corpus", open_corpus)
-    monkeypatch.setattr(preparation, "check_corpus", lambda spec: None)
-    monkeypatch.setattr(Runner, "transcriber", transcriber)
-    monkeypatch.chdir(tmp_path)
-    return record
 
 
 ONE = ("bench", "run", "--recipes", "whisper-streaming")
@@ -530,133 +436,6 @@ def test_a_report_is_written_whole_or_not_at_all(run: Run, tmp_path: Path, monke
     failed = run("bench", "report", results.folder, "-o", tmp_path / "file" / "report.html")
     assert (failed.exit_code, "Traceback" in failed.stderr) == (5, False)
     assert run("bench", "report", tmp_path / "nothing", "-o", page).exit_code == 2
-
-
-UNMADE = sorted(name for name, found in paper.PAPERS.items() if not any(item.measure for item in found.items))
-
-
-@pytest.mark.parametrize("name", UNMADE)
-def test_a_paper_that_cannot_be_made_says_so_item_by_item(run: Run, heard: Heard, tmp_path: Path, name: str) -> None:
-    first = paper.get_paper(name).items[0].id
-    alone = run("bench", "paper", name, "--items", first, "--page", tmp_path / "page.html")
-    assert len(alone.stdout.splitlines()) == 1
-    result = run("bench", "paper", name, "--page", tmp_path / "page.html")
-    assert result.exit_code == 0
-    assert len(result.stdout.splitlines()) == len(paper.get_paper(name).items)
-    assert all("not yet; missing: " in line for line in result.stdout.splitlines())
-    assert "Missing: " in (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert heard.asked == []
-
-
-@pytest.fixture
-def whisperflow(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Only one item of the paper, because the paddings need a model."""
-
-    def only(item_id: str) -> None:
-        whole = paper.get_paper("whisperflow")
-        items = tuple(item for item in whole.items if item.id == item_id)
-        monkeypatch.setattr(paper, "PAPERS", {"whisperflow": replace(whole, items=items)})
-
-    return only
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("item", "said"),
-    [
-        ("table 2", r"nano\.en +5 +100 +100 +50"),
-        ("table 4", r"0\.75 s +3\.33 +0\.75 +8\.7 +5\.00"),
-        ("figure 7", r"\n\s*whisperflow executor=pipelined +0\.1 s"),
-        ("figure 8", r"\n\s*whisper-streaming +2 s"),
-        ("figure 9", "power meter"),
-        (
-            "figure 10",
-            r"executor=pipelined hush_s=0\.5 align=time recover=true follows=heard reread=false "
-            r"least_probability=0\.8 settle_s=0\.6 +0\.1 s",
-        ),
-    ],
-)
-def test_the_items_of_whisperflow_are_measured(
-    run: Run, heard: Heard, whisperflow: Callable[[str], None], item: str, said: str
-) -> None:
-    whisperflow(item)
-    result = run("bench", "paper", "whisperflow", "--quick")
-    assert result.exit_code == 0, result.stderr
-    assert re.search(said, result.stdout), result.stdout
-    whole = item not in ("table 2", "figure 9")
-    assert (f"{item} (" in result.stdout.splitlines()[-1]) != whole, "what an item lacks is said"
-    page = Path("bench-results", "paper-whisperflow.html").read_text(encoding="utf-8")
-    assert ("<img" in page) == item.startswith("figure")
-    numbers = b"".join(b64decode(found) for found in re.findall(r"text/csv;base64,([^\"]*)", page))
-    assert (b"+ two workers" in numbers) == (item == "figure 10")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("item", "said"),
-    [
-        ("figure 4", [r"\n\s*npusper +0\.3 +\d", r"\n\s*whisperrt +1 +\d"]),
-        ("figure 5", [r"\n\s*whisperrt +3 +\d"]),
-        ("complexity", [r"\n\s*tide +0 to 5 +8 +1\.50 +9\.00 +40\.00", r"\n\s*tide +15 to 20 +30 +1\.50"]),
-    ],
-)
-def test_the_items_of_whisperrt_are_measured_on_the_free_clock(
-    run: Run, heard: Heard, item: str, said: list[str]
-) -> None:
-    result = run("bench", "paper", "whisperrt", "--items", item, "--quick")
-    assert result.exit_code == 0, result.stderr
-    assert all(re.search(line, result.stdout) for line in said), result.stdout
-    asked = {name for name, _ in heard.asked if name != "offline"}
-    assert asked
-    assert all(name.endswith(" free") for name in asked)
-    assert "<img" in Path("bench-results", "paper-whisperrt.html").read_text(encoding="utf-8")
-
-
-def test_an_item_that_fails_says_why_and_the_others_go_on(
-    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """With the exit code of what failed; each paper is named where there are several."""
-
-    def fails(runner: object) -> None:
-        raise CheckpointNotFoundError("expected an adapter; there is none")
-
-    def works(runner: Runner) -> paper.Outcome:
-        return paper.Outcome(note=f"made on {runner.corpus_name}")
-
-    monkeypatch.setattr(paper_items, "stage_table", fails)
-    monkeypatch.setattr(paper_items, "beam_table", works)
-    items = (paper.Item("table 1", "one", (), "stage_table"), paper.Item("table 2", "two", (), "beam_table"))
-    several = {name: replace(paper.get_paper(name), items=items) for name in ("whisperflow", "npusper")}
-    monkeypatch.setattr(paper, "PAPERS", several)
-    page = tmp_path / "page.html"
-    result = run("bench", "paper", "all", "--page", page)
-    assert result.exit_code == 4
-    assert "npusper, table 1: one\nnot measured: expected an adapter; there is none\n" in result.stdout
-    assert "whisperflow, table 2: two\nmade on talks\n" in result.stdout
-    assert page.read_text(encoding="utf-8").count("not measured: expected an adapter") == 2
-
-
-def test_a_paper_is_measured_on_whole_talks(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One piece is one long recording, not many short ones."""
-    asked: list[tuple[float | None, int]] = []
-    made = corpora.open_corpus
-
-    def noted(spec: str, *, length_s: float | None, pieces: int, seed: int, **_: object) -> object:
-        asked.append((length_s, pieces))
-        return made(spec, seed=seed)
-
-    monkeypatch.setattr(corpora, "open_corpus", noted)
-    item = ("--items", "table 2", "--excerpt", "40")
-    first = run("bench", "paper", "whisperflow", *item, "--pieces", "1")
-    assert first.exit_code == 0, first.stderr + first.stdout
-    assert run("bench", "paper", "whisperflow", *item).exit_code == 0
-    assert asked == [(40.0, 1), (40.0, 16)]
-    assert {name for _, name in heard.asked} == {"talk/0", "talk/0-first320000", "talk/1-first320000"}
-
-
-def test_an_unknown_paper_is_wrong_usage(run: Run, heard: Heard) -> None:
-    result = run("bench", "paper", "whisperfloe")
-    assert (result.exit_code, "whisperflow" in result.stderr) == (2, True)
 
 
 def test_explain_says_where_the_wait_comes_from(run: Run, heard: Heard) -> None:

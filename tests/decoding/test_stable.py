@@ -209,11 +209,11 @@ def test_what_a_cut_made_equal_is_one_hypothesis() -> None:
     earlier = [Scored((1, 2, 3), (9.0,) * 3), Scored((1, 2, 4), (9.0,) * 3), Scored((1, 5, 6), (9.0,) * 3)]
     decoder = ScriptedDecoder(script)
     search = StableSearch(PROMPT, RULES, Beam(3), earlier, last=1, rule="both")
-    search.next()
     search.feed(decoder.run(search.next()))
-    starts = [hypothesis.tokens[:2] for hypothesis in search._live]
-    assert len({hypothesis.tokens for hypothesis in search._live}) == 3
-    assert set(starts) <= {(1, 2), (1, 5)}
+    found = search.result()
+    going = [hypothesis.tokens for hypothesis in (found.best, *found.others)]
+    assert len(set(going)) == len(going) == 3
+    assert {tokens[:2] for tokens in going} <= {(1, 2), (1, 5)}
 
 
 def test_hypotheses_are_cut_to_the_length_of_the_best_and_shorter_ones_go() -> None:

@@ -82,6 +82,7 @@ class AudioBuffer:
     def append(self, samples: FloatArray) -> None:
         """Add `samples` ([n], any n) after the newest; they are copied."""
         if self._head + self._length + len(samples) > len(self._data):
+            # Twice what is needed, so that most appends move nothing that is kept.
             self._resize(2 * (self._length + len(samples)))
         at = self._head + self._length
         self._data[at : at + len(samples)] = samples

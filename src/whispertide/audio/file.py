@@ -162,12 +162,14 @@ class _Source:
 
     def read(self, count: int) -> bytes:
         if self.size is not None:
+            # No further than the file went when it was opened: it may still be written to.
             count = min(count, max(0, self.size - self._at))
         data = self._file.read(count)
         if data is None:
             raise AudioError(
                 "expected a stream that waits for its input; got one in non-blocking mode: make it blocking"
             )
+        # Only what is read in order from the beginning; a decoder may jump.
         if self._at == len(self.head) < _HEAD:
             self.head += data
         self._at += len(data)

@@ -151,6 +151,7 @@ class _Capture:
         if status and status.input_overflow:
             self._overflows += 1
         if self._queue.qsize() < self._room:
+            # PortAudio uses its buffer again as soon as this returns.
             self._queue.put(indata.copy())
         else:
             self._lost += frames

@@ -99,6 +99,7 @@ class Silero:
         zeros = np.zeros((1, _BINS), np.float32)
         padded = np.concatenate((zeros, columns, zeros))
         x = np.maximum(np.concatenate((padded[:-2], padded[1:-1], padded[2:]), axis=1) @ w0 + b0, 0)
+        # Of stride 2: only the padding in front is ever met.
         padded = np.concatenate((np.zeros((1, 128), np.float32), x))
         x = np.maximum(np.concatenate((padded[0:3:2], padded[1:4:2], padded[2:5:2]), axis=1) @ w1 + b1, 0)
         x = np.maximum(x.reshape(-1) @ w2 + b2, 0)

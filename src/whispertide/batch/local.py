@@ -3,13 +3,13 @@
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from whispertide.batch.worker import Gone, Said, Setup, Worker
+from whispertide.dependent import depend_on_parent
 from whispertide.model.providers import physical_cores
 
 # Libraries below numpy take a thread for each core unless these say otherwise, and read them when they are loaded.
@@ -85,9 +85,8 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 def _work(setup: Setup, pipe: Connection) -> None:
-    """What a process does: answer until nobody asks. Ctrl-C is the main process's business."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    """What a process does: answer until nobody asks."""
+    depend_on_parent()
     worker = Worker(setup)
     pipe.send(worker.load())
     while True:
@@ -96,9 +95,3 @@ def _work(setup: Setup, pipe: Connection) -> None:
         except EOFError:
             return
         pipe.send(worker.transcribe(name))
-
-
-def _end_with_parent() -> None:
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os._exit(1)

@@ -172,6 +172,7 @@ def tokenizer_folder(vocab_size: int, *, announce: Announce | None = None) -> Pa
 def _cached_whispers() -> Iterator[tuple[str, Path]]:
     """Repository and folder of every whole Whisper in the cache whose main branch was downloaded."""
     for folder in sorted(hub_cache().glob("models--*--*")):
+        # Only the first: names of models may have "--" in them.
         repo = folder.name.removeprefix("models--").replace("--", "/", 1)
         place = snapshot(HubModel(repo))
         if place is None or not is_complete(place):

@@ -65,6 +65,7 @@ def merged(checkpoint: Checkpoint, adapter: Adapter) -> AdaptedCheckpoint:
 
 def _adding(a: FloatArray, b: FloatArray) -> Change:
     def change(weight: Weights) -> Weights:
+        # In float32: a product of small float16 matrices would lose what was learned.
         return weight.astype(np.float32) + b.astype(np.float32) @ a.astype(np.float32)
 
     return change

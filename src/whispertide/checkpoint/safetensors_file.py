@@ -36,6 +36,7 @@ def header_of(tensors: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]], meta
         header[name] = {"dtype": named, "shape": list(shape), "data_offsets": [begin, end]}
         begin = end
     content = json.dumps(header, separators=(",", ":")).encode()
+    # Tensors begin at a multiple of eight, as the format wants it.
     content += b" " * (-len(content) % 8)
     return _LENGTH.pack(len(content)) + content
 

@@ -83,6 +83,7 @@ class Beam:
         self, following: Distribution, totals: Sequence[float], width: int, first: Choice | None = None
     ) -> list[Choice]:
         """The `width + 1` best tokens of each row, best first. `first` is among them."""
+        # One more than can go on, since one of a row's may be end of text, which takes no place.
         ids, scores = following.best(width + 1)
         grown = [
             Choice(row, int(token), float(logprob))
@@ -102,6 +103,7 @@ def sample(logprobs: FloatArray, temperature: float, rng: np.random.Generator) -
 
     logprobs [rows, vocab].
     """
+    # In double precision: a running sum over 50,000 probabilities loses the small ones in single precision.
     scaled = logprobs.astype(np.float64) / temperature
     cumulative = np.exp(scaled - scaled.max(axis=-1, keepdims=True)).cumsum(axis=-1)
     total = cumulative[:, -1]
@@ -135,6 +137,7 @@ class Sampling:
         """A token for each row, or `width` tokens, `first` among them, where one row becomes so many."""
         logprobs = following.logprobs()
         drawn = [] if first is None else [first]
+        # Every row draws once, or the only one as often as there are to be rows.
         rows = np.broadcast_to(np.arange(len(totals)), width - len(drawn))
         tokens = sample(logprobs[rows], self.temperature, self.rng)
         new = [

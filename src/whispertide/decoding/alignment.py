@@ -122,6 +122,7 @@ def sharpen(attention: FloatArray) -> FloatArray:
     Rows are made to sum to one over the given frames, then standardised over the tokens, smoothed by a median over
     time, and averaged over the heads. A frame that all tokens attend to alike says nothing and becomes 0.
     """
+    # What attends to padding is not among the given frames, so a row may sum to less than one.
     weights = attention / np.maximum(attention.sum(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
     centred = weights - weights.mean(axis=-2, keepdims=True)
     spread = weights.std(axis=-2, keepdims=True)
@@ -161,10 +162,13 @@ def warp(cost: FloatArray) -> IntArray:
     by_down = ~by_right & (down <= diagonal)
     steps = np.where(by_right, _RIGHT, np.where(by_down, _DOWN, _DIAGONAL)).astype(np.uint8)
     rows, columns = cost.shape
+    # The path is walked cell by cell, and bytes are indexed faster than an array.
     flat = steps.tobytes()
     starts = np.zeros(rows, dtype=np.int64)
     row, column = rows - 1, columns - 1
+    # The first row's stretch begins where the path does: in column 0.
     while row > 0:
+        # In the first column there is no other way.
         step = flat[row * columns + column] if column > 0 else _DOWN
         if step == _RIGHT:
             column -= 1
@@ -185,11 +189,13 @@ def _accumulated(cost: FloatArray) -> np.ndarray[tuple[int, ...], np.dtype[np.fl
     enter a row is a running minimum of (cost of entering at k - sum before k).
     """
     rows, columns = cost.shape
+    # In double precision, because running sums are taken away from each other.
     total = np.full((rows + 1, columns + 1), np.inf)
     total[0, 0] = 0.0
     sums = cost.astype(np.float64).cumsum(axis=1)
     for row in range(rows):
         above = total[row]
+        # From the row above: diagonally, or straight down.
         entry = np.minimum(above[:-1], above[1:])
         entry[1:] -= sums[row, :-1]
         np.minimum.accumulate(entry, out=entry)
@@ -302,6 +308,7 @@ def place_words(
     last_speech   absolute sample where speech before these segments ended
     """
     typical = typical_duration(timings)
+    # Two typical words, as in openai/whisper (`add_word_timestamps`, max_duration).
     merged = merge_punctuation(shorten_at_sentence_ends(timings, 2 * typical))
     placed = []
     next_word = 0

@@ -95,12 +95,14 @@ class BackwardShiftGuard(Guard):
         index = len(tokens) - 1 - self._late
         if index < 0 or not self._is_compared(tokens[index]):
             return None
+        # A token was predicted by the query before it.
         return self._judge(tokens, index, self._map(attention, self._scene.opening - 1 + index))
 
     def _start(self, attention: FloatArray) -> None:
         """The last content token of the forced prefix is what the first one is compared with."""
         self._started = True
         forced = self._scene.forced
+        # The prefix stands at the end of the prompt, and each of its tokens was predicted by the query before.
         first_query = self._scene.opening - len(forced) - 1
         for index in reversed(range(len(forced))):
             if self._is_compared(forced[index]) and first_query + index >= 0:

@@ -58,6 +58,7 @@ def empty(scores: Sums) -> Prefixes:
 def longer_totals(scores: Sums, prefixes: Prefixes, tokens: IntArray) -> Sums:
     """The totals [n, k] of every prefix, longer by each of its `tokens` [n, k]."""
     first = max(prefixes.length, 1)
+    # A token takes a frame at least, so what comes after n of them cannot begin before frame n.
     either = np.logaddexp(prefixes.in_token, prefixes.in_blank)[:, None]
     again = (tokens == prefixes.last[:, None])[..., None]
     before = np.where(again, prefixes.in_blank[:, None], either)  # where a token comes again, a blank lies between
@@ -65,7 +66,9 @@ def longer_totals(scores: Sums, prefixes: Prefixes, tokens: IntArray) -> Sums:
     # Each frame in which the token may begin counts; paths that stay in it were counted where they began.
     begins = before[..., first - 1 : -1] + said[..., first:]
     if prefixes.length == 0:
+        # The first token of all may also begin in frame 0, which no frame comes before.
         begins = np.concatenate([said[..., :1], begins], axis=-1)
+    # A prefix as long as the audio leaves no frame to begin in: then it never does.
     totals: Sums = np.logaddexp.reduce(begins, axis=-1, initial=NEVER)
     return totals
 
@@ -116,4 +119,5 @@ def _paths(said: Sums, entering: Sums, at_first: Sums) -> Sums:
     terms = entering - earlier
     terms[:, 0] = np.logaddexp(terms[:, 0], at_first)
     sums: Sums = np.logaddexp.accumulate(terms, axis=1) + running
+    # A path with a frame that cannot say its token lies around `_LEAST`; possible ones stay far above that.
     return np.where(sums < _LEAST / 2, NEVER, sums)

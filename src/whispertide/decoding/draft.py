@@ -230,6 +230,7 @@ class Follower:
             return Tree.chain(ahead)
         if not sampled:
             return NO_DRAFT if self._opening is None else Tree.chain((self._opening, *ahead))
+        # Text is forbidden where a segment was just closed: then another is opened.
         must_be_time = pairing(sampled, vocabulary) == ((0, vocabulary.eot),)
         return Tree.chain((sampled[-1], *ahead) if must_be_time else ahead)
 
@@ -274,6 +275,7 @@ class Follower:
         self._places = places
         self.matched += bool(places)
         if len(places) == 1:
+            # A place that is sure tells the time as a timestamp does.
             self._now = max(self._now, self.times[places[0] - 1])
         return bool(places)
 

@@ -91,6 +91,7 @@ class HybridOptions:
     def weighed(self, said: Sums, heard: Sums) -> Sums:
         """Scores by what the decoder said and what CTC heard, of the same shape."""
         if self.attention == 1:
+            # The formula would give nan: 0 times CTC's minus infinity.
             return said  # and CTC's impossible texts are possible
         scores: Sums = self.attention * said + (1 - self.attention) * heard
         return scores
@@ -197,6 +198,7 @@ class _Candidates:
 
     def best(self, count: int) -> list[tuple[int, int]]:
         """Row and column of the possible ones with the highest scores, the best first."""
+        # Stable, so that ties fall alike everywhere.
         order = np.argsort(-self.scores, axis=None, kind="stable")[:count]
         places = [divmod(int(at), self.scores.shape[1]) for at in order]
         return [place for place in places if self.scores[place] > -math.inf]
@@ -283,6 +285,7 @@ def _settled(beam: _Beam) -> bool:
 def _hopeless(ended: Sequence[Hypothesis], length: int) -> bool:
     best = max(hypothesis.score for hypothesis in ended)
     for before in range(_LENGTHS):
+        # `said` counts the end, too: these are the hypotheses that ended in one step.
         same = [each.score for each in ended if len(each.said) == length - before]
         if not same or max(same) >= best - _HOPELESS:
             return False

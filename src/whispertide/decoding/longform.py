@@ -219,6 +219,7 @@ class Transcription:
             if not len(segment.span) or not text.strip():
                 continue
             self.context.extend(segment.tokens)
+            # A timestamp may lie in the padding after the recording.
             limit = self.features.samples
             written.append(
                 OfflineSegment(

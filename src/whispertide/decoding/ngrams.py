@@ -55,5 +55,6 @@ def matches(said: Sequence[int]) -> Iterator[int]:
     for size in range(min(LONGEST, len(said) - 1), SHORTEST - 1, -1):
         end = tuple(said[-size:])
         for place in range(len(said) - 1, size - 1, -1):
+            # The last token first: slices are only made where that is the same.
             if said[place - 1] == end[-1] and tuple(said[place - size : place]) == end:
                 yield place

@@ -149,6 +149,7 @@ class Cell:
         """The next states [drafts, size], each after one more token."""
         size = states.shape[1]
         given, kept = self.inputs[list(rows)], states @ self.weights.cell + self.weights.bias[1]
+        # Clipped, so that exp cannot overflow; at 30 a gate is open or shut for all purposes.
         gates = 1.0 / (1.0 + np.exp(-np.clip(given[:, : 2 * size] + kept[:, : 2 * size], -30, 30)))
         reset, update = gates[:, :size], gates[:, size:]
         new = np.tanh(given[:, 2 * size :] + reset * kept[:, 2 * size :])
@@ -192,12 +193,14 @@ class Recurrent:
             # All tokens that it does not know are one class, and that cannot be fed.
             scores[unknown :: unknown + 1] = -np.inf
             likely = np.argpartition(-scores, min(self.width, len(scores) - 1))[: self.width]
+            # A partition has no order of its own, and the likeliest draft goes first (`Tree.merged`).
             likely = likely[np.argsort(-scores[likely], kind="stable")]
             likely = likely[(scores[likely] > -np.inf) & (scores[likely] >= floor)]
             if not len(likely):
                 break
             parents, rows = (likely // (unknown + 1)).tolist(), (likely % (unknown + 1)).tolist()
             totals, states = scores[likely], states[parents]
+            # The expected number of tokens that will be accepted: the sum of the chances of all that would be fed.
             gain += float(np.exp(totals).sum())
             drafts = [
                 (*drafts[parent], int(cell.weights.tokens[row])) for parent, row in zip(parents, rows, strict=True)

@@ -98,6 +98,7 @@ def timestamp_outweighs_text(logits: FloatArray, timestamp_begin: int) -> npt.ND
 
 def log_softmax(logits: FloatArray) -> FloatArray:
     """Log-probabilities over the last axis; -inf stays -inf."""
+    # The largest becomes 0, so that exp cannot overflow.
     shifted = logits - logits.max(axis=-1, keepdims=True)
     total = np.exp(shifted).sum(axis=-1, keepdims=True)
     return np.asarray(shifted - np.log(total), dtype=np.float32)
@@ -165,6 +166,7 @@ class Rules:
             begin = self.vocabulary.timestamp_begin
             forced = timestamp_outweighs_text(logits, begin)
             if forced.any():
+                # They may be a view of what the decoder gave, whose other places are read later.
                 logits = logits.copy()
                 logits[forced, :begin] = -np.inf
         return log_softmax(logits)
@@ -176,6 +178,7 @@ class Rules:
             for start, stop in key:
                 vector[start:stop] = -np.inf
             if len(self._vectors) >= _CACHED_VECTORS:
+                # The oldest; any of them can be made again.
                 self._vectors.pop(next(iter(self._vectors)))
             self._vectors[key] = vector
         return vector
@@ -353,6 +356,7 @@ def best(logprobs: FloatArray, count: int) -> tuple[IntArray, FloatArray]:
     A few passes of argmax are several times faster than a partial sort of 50,000 values.
     """
     rows = np.arange(len(logprobs))
+    # The best are struck out one by one; a single one needs no copy.
     left = logprobs if count == 1 else logprobs.copy()
     ids = np.empty((len(rows), count), dtype=np.int64)
     for place in range(count):

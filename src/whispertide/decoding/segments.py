@@ -44,9 +44,11 @@ def split_segments(tokens: Sequence[int], timestamp_begin: int, duration: int) -
     """
     times = [token >= timestamp_begin for token in tokens]
     single_ending = times[-2:] == [False, True]
+    # Of two timestamps in a row the first ends a segment, and the second opens the next.
     cuts = [place for place in range(1, len(times)) if times[place - 1] and times[place]]
 
     def time_of(token: int) -> int:
+        # Text without a timestamp in front begins with the window.
         return max(token - timestamp_begin, 0) * FRAME_SAMPLES
 
     if not cuts:

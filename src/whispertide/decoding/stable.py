@@ -22,7 +22,7 @@ import numpy as np
 from whispertide.decoding.accept import Accept
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Distribution, Rules, best, no_speech
-from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, Steps, Verdict
+from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, Hypothesized, SearchResult, Verdict
 from whispertide.decoding.token_search import Hypothesis, TokenSearch
 from whispertide.model.engine import required
 from whispertide.types import FloatArray
@@ -49,11 +49,11 @@ class Scored:
         return Scored(self.tokens[:length], self.logprobs[:length])
 
 
-class StableSearch(TokenSearch):
+class StableSearch:
     """Goes on from `earlier` hypotheses, of which the `last` tokens are scored again by `rule`.
 
-    Without any it is the search that `accept` makes. The first of `earlier` is the best: of the others those take part
-    that are as long and as stable.
+    After that first run it is the `TokenSearch` that it has, and without earlier text from the start. The first of
+    `earlier` is the best: of the others those take part that are as long and as stable.
     """
 
     def __init__(
@@ -67,32 +67,43 @@ class StableSearch(TokenSearch):
         rule: Rule = "either",
         guards: Sequence[Guard] = (),
     ) -> None:
-        super().__init__(prompt, rules, accept, guards=guards, length_penalty=0.0)  # ranked by their likelihood
+        self._search = TokenSearch(prompt, rules, accept, guards=guards, length_penalty=0.0)  # ranked by likelihood
+        self._prompt = prompt
+        self._rules = rules
+        self._beam = accept.rows
         length = len(earlier[0].tokens) if earlier else 0
         long = [each for each in earlier if len(each.tokens) >= length]
         unique = {each.tokens[:length]: each.cut(length) for each in reversed(long)}  # the first of equals stays
         self._earlier = tuple(unique.values())[::-1]
         self._length = length
+        self._rescores = length > 0  # in the next run
         self._last = min(last, length)
         self._rule = rule
         self.unwound = 0  # tokens of the earlier hypotheses that were not stable, or came after one that was not
 
     def next(self) -> DecodeRequest:
         """At first the prompt with every earlier hypothesis, then as any search."""
-        if self._steps.runs or not self._length:
-            return super().next()
+        if not self._rescores:
+            return self._search.next()
         before = self._prompt.tokens
         rows = np.array([(*before, *each.tokens) for each in self._earlier], dtype=np.int64)
         places = range(rows.shape[1] - 1 - self._last, rows.shape[1])
+        # The no-speech probability is that of sot's own query.
         at = (*places,) if self._prompt.sot_index in places else (self._prompt.sot_index, *places)
         return DecodeRequest(rows, at, parents=(0,) * len(rows), need="logits", draft=self._last)
 
     def feed(self, output: DecodeOutput) -> Verdict:
         """At first cut what is not stable, and go on from there."""
-        if self._steps.runs or not self._length:
-            return super().feed(output)
-        self._no_speech_prob = no_speech(output, self._rules)
-        self._steps += Steps.run(len(self._earlier))
+        verdict = self._rescored(output) if self._rescores else self._search.feed(output)
+        self._rescores = False
+        # What has ended is likelier than all that goes on, which cannot get likelier.
+        return replace(verdict, stop=verdict.stop or self._search.is_settled)
+
+    def result(self) -> SearchResult:
+        """The likeliest hypothesis first, whether it has ended or not."""
+        return self._search.result()
+
+    def _rescored(self, output: DecodeOutput) -> Verdict:
         again = [self._following(output, place, self._earlier).logprobs() for place in range(self._last)]
         held = [self._stable(row, again) for row in range(len(self._earlier))]
         # The rows of one run are of one length. The best hypothesis says which; others are cut to it or dropped.
@@ -102,25 +113,23 @@ class StableSearch(TokenSearch):
         fed = len(self._prompt.tokens) + len(cut[0].tokens)
         # What only a token that is gone told apart is one hypothesis now.
         kept = sorted({each.tokens: row for row, each in reversed(cut.items())}.values())
-        self._live = [cut[row] for row in kept]
         logits = required(output.logits, "logits")[kept]
         attention = None if output.attention is None else output.attention[:, kept, :fed]
         following = self._following(replace(output, logits=logits), stable, [self._earlier[row] for row in kept])
-        self._extend(following, attention)
-        self._live = [replace(each, parent=kept[each.parent]) for each in self._live]
-        return Verdict(stop=self._is_over(), keep=fed)
-
-    def _is_over(self) -> bool:
-        """Also when what has ended is likelier than all that goes on, which cannot get likelier."""
-        if super()._is_over():
-            return True
-        ended = max((each.sum_logprob for each in self._finished), default=-np.inf)
-        return ended >= max(each.total for each in self._live)
+        is_over = self._search.resume(
+            [cut[row] for row in kept],
+            following,
+            attention,
+            rows=len(self._earlier),
+            no_speech_prob=no_speech(output, self._rules),
+        )
+        return Verdict(stop=is_over, keep=fed)
 
     def _following(self, output: DecodeOutput, place: int, rows: Sequence[Scored]) -> Distribution:
         """What follows the tokens up to a place among the last."""
         end = self._length - self._last + place
         said = [each.tokens[:end] for each in rows]
+        # Counted from the end, because sot's place may stand in front of the others.
         return Distribution(output, place - self._last - 1, said, self._rules, raw=True)
 
     def _stable(self, row: int, again: Sequence[FloatArray]) -> int:
@@ -128,7 +137,8 @@ class StableSearch(TokenSearch):
         first, earlier = self._length - self._last, self._earlier[row]
         for place, logprobs in enumerate(again):
             token, before = earlier.tokens[first + place], earlier.logprobs[first + place]
-            is_best = token in best(logprobs[row : row + 1], self._accept.rows)[0]
+            # Among as many as there are rows: for greedy search that is the likeliest alone.
+            is_best = token in best(logprobs[row : row + 1], self._beam)[0]
             # Log-probabilities; the published code compares logits, which are not normalised.
             has_not_fallen = logprobs[row, token] >= before
             holds = {"either": is_best or has_not_fallen, "both": is_best and has_not_fallen, "best": is_best}

@@ -13,7 +13,7 @@ word, and never gets narrow again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -154,10 +154,14 @@ class TokenSearch:
         while True:
             place = path[-1] if path else ROOT
             rows = [hypothesis.tokens for hypothesis in self._live]
+            # Counted from the end of what was asked for: sot's place may stand in front, and drafts stand after the
+            # newest token.
             following = Distribution(output, place - len(self._ahead), rows, self._rules, self._raw)
             query = before + 1 + place
+            # The first time with all queries of the prompt: word times are warped over the forced prefix, too.
             queries = slice(query if path else 0, query + 1)
             self._extend(following, None if output.attention is None else output.attention[:, :, queries])
+            # It is only asked for while there is one row.
             self._hidden = None if output.hidden is None else output.hidden[0, query]
             is_over = self._is_over()
             # What was fed ahead counts as far as it is what the search itself has found.
@@ -166,11 +170,39 @@ class TokenSearch:
                 return _verdict(is_over, before + 1, path)
             path.append(child)
 
+    def resume(
+        self,
+        hypotheses: Sequence[Hypothesis],
+        following: Distribution,
+        attention: FloatArray | None,
+        *,
+        rows: int,
+        no_speech_prob: float,
+    ) -> bool:
+        """Begin with `hypotheses` that another's first run of so many `rows` has fed; returns whether that ends it.
+
+        The `parent` of each is its row in that run. `following` and `attention` [heads, hypotheses, queries, frames]
+        are of these hypotheses alone, in their order.
+        """
+        self._no_speech_prob = no_speech_prob
+        self._steps += Steps.run(rows)
+        self._live = list(hypotheses)
+        self._extend(following, attention)
+        self._live = [replace(each, parent=hypotheses[each.parent].parent) for each in self._live]
+        return self._is_over()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a hypothesis that has ended is likelier than all that go on, or none goes on."""
+        ended = max((each.sum_logprob for each in self._finished), default=-np.inf)
+        return all(ended >= each.total for each in self._live)
+
     def result(self) -> SearchResult:
         """The best-ranked hypothesis; unfinished ones fill up where fewer than there are rows have finished."""
         stop: StopReason = "length" if self._is_full() else "aborted"
         missing = max(self._accept.rows - len(self._finished), 0)
         unfinished = [hypothesis.close(stop) for hypothesis in self._live[:missing]]
+        # Where every continuation was forbidden, there is neither.
         nothing = [] if self._finished or unfinished else [Hypothesized((), (), -np.inf, "aborted")]
         ranked = rank([*self._finished, *unfinished, *nothing], self._length_penalty)
         return SearchResult(ranked[0], self._no_speech_prob, self._steps, others=ranked[1:])
@@ -236,6 +268,7 @@ class TokenSearch:
         if self._end is None or choice.token != eot:
             return False
         others = (other.token for other in found if other.row == choice.row and other.token != eot)
+        # The choices come best first. Without another one end of text is all that is possible.
         runner_up = next(others, None)
         return runner_up is not None and not self._end.ends(self._live[choice.row].tokens, runner_up)
 

@@ -106,6 +106,8 @@ def read_words(
     # Whisper splits best with an end of text after the last word.
     words, word_tokens = tokenizer.split_to_word_tokens([*tokens, tokenizer.eot], language)
     words, word_tokens = words[:-1], word_tokens[:-1]
+    # The forced words take part in the warp, so that no new word is placed in their audio; they are no part of the
+    # result.
     own = rows[len(sampled.forced) :]
     strongest = own.argmax(axis=-1)
     widths = (own >= own.max(axis=-1, keepdims=True) / 2).sum(axis=-1)

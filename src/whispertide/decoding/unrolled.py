@@ -47,6 +47,7 @@ def run_unrolled(
             f"{len(prompt.tokens)}: shorten the prefix"
         )
     ahead = ComputedAhead(decoder, chunks, rules, len(prompt.tokens), without_end=end is not None)
+    # One token more than positions are left: the last is predicted and need not be fed.
     held = min(prompt.limit, chunks[-1].end - len(prompt.tokens) + 1)
     found = run_search(TokenSearch(replace(prompt, limit=held), rules, GREEDY, end=end, guards=guards), ahead)
     return replace(found, steps=Steps(ahead.runs, ahead.runs, ahead.runs, prompts=1))
@@ -116,6 +117,7 @@ class ComputedAhead:
         is_first = len(self._fed) == self._prompt
         if not self._without_end or (is_first and not self._end_may_come_first):
             return [token], [logprob]
+        # `margin` is the logit of end of text less that of the token.
         with_end = -float(np.logaddexp(-logprob, margin))  # end of text back among the probabilities
         if margin > 0:
             return [self._eot, token], [with_end + margin, with_end]

@@ -134,7 +134,9 @@ def align_window(
     audio; words may be found in it, and these were not said: they are left out.
     """
     eot = model.tokenizer.eot
+    # All segments at once: aligned one by one, a segment could claim the audio of the next.
     text = [token for segment in segments for token in segment.tokens if token < eot]
+    # With a hush word its frames count too, so that what was found there is placed there, and left out below.
     frames = None if duration is None or hushed else duration // FRAME_SAMPLES
     timings = locate_words(model, encoded, text, language=language, task=task, frames=frames)
     if hushed and duration is not None:

@@ -138,6 +138,7 @@ class GraphBuilder:
     def weight(self, name: str, array: np.ndarray[Any, Any]) -> str:
         """A weight kept in the external file; floats take the graph's float type."""
         if name not in self._initializers:
+            # Another graph over the same file may have written it: then nothing is converted.
             if name not in self.weights.stored and array.dtype.kind == "f" and array.dtype != self.float_dtype:
                 array = array.astype(self.float_dtype)
             stored = self.weights.put(name, array)
@@ -197,6 +198,7 @@ class GraphBuilder:
         """
         data, scales = per_column_int8(weight.T)
         if not signed:
+            # By way of 16 bits, because 127 + 128 does not fit into a signed byte.
             data = (data.astype(np.int16) + UNSIGNED_ZERO).astype(np.uint8)
         return self.weight(f"{name}.int8", data), self.weight(f"{name}.scale", scales)
 

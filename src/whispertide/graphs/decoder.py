@@ -117,6 +117,7 @@ class DecoderGraph:
             name = "decoder.embed_tokens"
             raw = graph.linear(hidden, name, self.tensors.get(f"{name}.weight"), None, self.kind, block=BLOCK)
         if graph.float_type != TensorProto.FLOAT:
+            # Probabilities are float32 in any case, so the input itself is added, not its cast to half precision.
             raw, suppress = graph.cast(raw, TensorProto.FLOAT), "suppress"
         logits = graph.node("Add", raw, suppress)
         graph.output(logits, "logits", TensorProto.FLOAT, ["rows", "wanted", vocab])
@@ -177,7 +178,9 @@ class DecoderGraph:
         values = graph.float_input(f"cross_v.{layer}", ["groups", self.heads, "frames", self.size])
         groups = graph.node("Shape", f"cross_k.{layer}", start=0, end=1)
         folded = graph.node("Concat", groups, graph.ints([-1, self.heads, self.size]), axis=0)
+        # The rows of one window become queries of one attention: its keys and values are read once for all.
         query = graph.node("Reshape", self.layers.linear(value, f"{name}.q_proj"), folded)
+        # The keys are scaled already (`Layers.cross_keys_values`).
         scores = graph.node("MatMul", graph.transpose(query, 0, 2, 1, 3), keys)
         weights = graph.node("Softmax", graph.node("Add", scores, self.cross_bias), axis=-1)
         graph.float_output(weights, f"cross_attention.{layer}", ["groups", self.heads, "queries", "frames"])

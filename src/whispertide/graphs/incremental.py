@@ -45,6 +45,7 @@ class IncrementalGraph(EncoderGraph):
     def _stem(self, mel: str) -> str:
         graph = self.graph
         kept = graph.float_input("kept", [1, 1, "inner_columns"])
+        # Without padding of its own: the columns around a piece come with it.
         value = graph.node("Mul", graph.gelu(self.layers.conv(mel, "encoder.conv1", stride=1, padding=0)), kept)
         return graph.gelu(self.layers.conv(value, "encoder.conv2", stride=2, padding=0))
 
@@ -57,6 +58,7 @@ class IncrementalGraph(EncoderGraph):
         query = graph.node("Mul", query, graph.scalar(size**-0.5))
         past_key = graph.float_input(f"past_k.{layer}", [1, heads, size, "past"])
         past_content = graph.float_input(f"past_v.{layer}", [1, heads, "past", size])
+        # Scores are joined and not keys: joining keys would copy the whole past for every piece.
         scores = [graph.node("MatMul", query, keys) for keys in (past_key, key)]
         weights = graph.node("Softmax", graph.node("Add", graph.node("Concat", *scores, axis=-1), bias), axis=-1)
         lengths = [graph.node("Shape", keys, start=3, end=4) for keys in (past_key, key)]

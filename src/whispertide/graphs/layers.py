@@ -58,6 +58,7 @@ class Layers:
         graph, heads = self.graph, self.dims.n_text_head
         size = self.dims.n_text_state // heads
         name = f"decoder.layers.{layer}.encoder_attn"
+        # Scaled once for a window, and not in every step of its decode.
         keys = self.linear(hidden, f"{name}.k_proj", scale=size**-0.5)
         values = self.linear(hidden, f"{name}.v_proj")
         return graph.split_heads(keys, heads, size, 0, 2, 3, 1), graph.split_heads(values, heads, size, 0, 2, 1, 3)

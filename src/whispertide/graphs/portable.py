@@ -33,6 +33,7 @@ class PortableBuilder(GraphBuilder):
 
     def joined(self, values: list[str], axis: int) -> str:
         """The values side by side; a single one as it is, under a new name."""
+        # Also of a single one, because an output of the graph needs a name that nothing else has.
         return self.node("Concat", *values, axis=axis)
 
     def attend(self, query: str, keys: str, values: str, bias: str) -> tuple[str, str]:

@@ -39,5 +39,6 @@ def blockwise_int8(weight: np.ndarray[Any, Any], block: int) -> tuple[np.ndarray
     padded[:, :columns] = weight
     shaped = padded.reshape(rows, blocks, block)
     scales = _scales(np.abs(shaped).max(axis=2))
+    # From 1 to 255: a symmetric range leaves one value unused.
     data = np.rint(shaped / scales[:, :, None]) + 128.0
     return data.astype(np.uint8), scales

@@ -91,6 +91,7 @@ def build(
     if encoder:
         _write_encoders(checkpoint, layout, precision, folder)
     _write_decoders(checkpoint, layout, precision, folder)
+    # Last: a folder that has a manifest has all of its graphs.
     _manifest(checkpoint, layout, precision, folder, tokens).write(folder)
 
 

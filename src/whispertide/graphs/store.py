@@ -55,6 +55,7 @@ class GraphFiles:
             folder = path.parent
             try:
                 folder.parent.mkdir(parents=True, exist_ok=True)
+                # Asked again under the lock: another process may have built it meanwhile.
                 with FileLock(f"{folder}.lock"):
                     if not path.is_file():
                         self._build_whole(kind, folder)
@@ -74,6 +75,7 @@ class GraphFiles:
         builder = import_module(f"whispertide.graphs.{kind.builder}")
         try:
             builder.build(self.checkpoint, self.precision, unfinished, *kind.settings)
+            # Renaming is one step: a folder under its own name is whole.
             unfinished.rename(folder)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)

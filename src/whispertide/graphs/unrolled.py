@@ -104,6 +104,7 @@ class UnrolledGraph:
         past = self.chunk.start + first
         mask = np.zeros((1, 1, length, DUMMY + past + length), np.float32)
         mask[..., :DUMMY] = self.masked
+        # A block of known tokens is fed at once: each may see itself and those before it.
         mask[..., DUMMY + past :] += np.triu(np.full((length, length), self.masked, np.float32), 1)
         return self.graph.weight(f"mask.{past}.{length}", mask)
 
@@ -188,6 +189,8 @@ class UnrolledGraph:
         logits = graph.node("Add", raw, row)
         token = graph.cast(graph.node("ArgMax", logits, axis=-1, keepdims=0), TensorProto.INT32)
         likeliest = graph.node("ReduceMax", graph.node("LogSoftmax", logits, axis=-1), graph.ints([-1]), keepdims=0)
+        # After suppression, while the end is read before it: the margin says where end of text was due though it was
+        # forbidden.
         peak = graph.node("ReduceMax", logits, graph.ints([-1]), keepdims=0)
         end = graph.reshape(graph.part(raw, self.end, self.end + 1, 2), 1, 1)
         return token, likeliest, graph.node("Sub", end, peak)

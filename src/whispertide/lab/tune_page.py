@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from whispertide.lab.bearing import MOST
 from whispertide.lab.evaluation import page, plots
+from whispertide.lab.evaluation.drawing import Curve, Drawing
 
 if TYPE_CHECKING:
     from whispertide.lab.tune import Tuning
@@ -73,10 +74,10 @@ def text(found: "Tuning") -> str:
     return "\n\n".join(parts)
 
 
-def plot(found: "Tuning") -> plots.Drawing:
+def plot(found: "Tuning") -> Drawing:
     """What differs against what it takes; down and to the left is better."""
     points = [
-        plots.Curve(each.label, (1000 * each.median_s,), (100 * each.differing,), ("borne" if each.borne else "",))
+        Curve(each.label, (1000 * each.median_s,), (100 * each.differing,), ("borne" if each.borne else "",))
         for each in found.tried
     ]
     return plots.scatter(

@@ -94,6 +94,7 @@ class Batcher:
         while not job.done:
             with self._changed:
                 while not job.done and (job.taken or not queue.ready()):
+                    # A run that ends wakes whoever waits; the end of the patience wakes nobody.
                     self._changed.wait(None if job.taken or queue.running else _PATIENCE_S)
                 jobs = [] if job.done else queue.take()
             if jobs:  # not always with our own among them: there may be more than fit into one run
@@ -166,6 +167,7 @@ class BatchedRun:
 
     def run(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` after the cache, with those of others if they are of the same kind."""
+        # Only steps of a token gain by company: they are bound by reading the weights.
         if request.tokens.shape[1] == 1 and request.need != "logits" and self.length:
             return self._batcher.step(self._member, request)
         with self._batcher.lane:

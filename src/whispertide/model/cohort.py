@@ -53,6 +53,7 @@ class Cohort:
     def run(self, steps: Mapping[Member, DecodeRequest]) -> dict[Member, DecodeOutput]:
         """One step of each, in one run of the graph; what each found."""
         first, request = next(iter(steps.items()))
+        # A search by itself needs no slab: nothing has to be copied.
         if len(steps) == 1 and isinstance(first.cache, KVCache):
             self._members = [weakref.ref(first)]
             self._cross = []  # whoever joins next brings both windows
@@ -64,6 +65,7 @@ class Cohort:
 
     def _arranged(self, wanted: Collection[Member]) -> list[Member]:
         """Give every member a slot, moving as few windows as possible; returns them by slot."""
+        # Without windows in place, as after a run alone, everybody has to be placed.
         members: list[Member | None] = [ref() for ref in self._members] if self._cross else []
         slot = 0
         while slot < len(members):
@@ -111,6 +113,7 @@ class Cohort:
         # One column more, for the token that is fed now.
         bias = np.zeros((count, rows, 1, 1, width + 1), np.float32)
         for group, place in enumerate(places):
+            # Columns of the slab that hold nothing of this search are hidden from it.
             bias[group, ..., :width][..., ~place.columns] = self._decoder.masked_value
         parents = [row for pair in zip(requests, places, strict=True) for row in _parents(*pair)]
         fed = Rows(

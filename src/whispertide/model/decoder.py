@@ -70,6 +70,7 @@ class KVCache:
 
         def cut(tensor: Any) -> Any:
             whole = tensor.numpy()
+            # The runtime's tensors are dense, so a cut is a copy.
             kept = np.concatenate([whole[:, :, :length], whole[:, :, length:][:, :, list(keep)]], axis=2)
             return onnxruntime.OrtValue.ortvalue_from_numpy(kept)
 
@@ -171,6 +172,7 @@ class Found:
             wanted["time_mass"] = wanted["time_mass"][..., 0]
         if not heads:
             return DecodeOutput(**wanted)
+        # In the graph the queries of a window's rows are one axis, row after row.
         chosen = np.stack([self.attention[layer][group, head] for layer, head in heads])
         attention = chosen.reshape(len(heads), rows, length, -1)[..., : encoded.valid_frames]
         return DecodeOutput(**wanted, attention=attention)
@@ -190,6 +192,7 @@ class Decoder:
         """Feed `rows`, which all want what `request` wants, and watch `heads`. Raises `GraphError`."""
         layers = range(self.dims.n_text_layer)
         watched = sorted({layer for layer, _ in heads})
+        # What is not named is not copied out of the runtime.
         names = [
             *_DISTRIBUTION[request.need],
             *(f"present_{which}.{i}" for which in "kv" for i in layers),

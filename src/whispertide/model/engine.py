@@ -65,6 +65,7 @@ class DecodeRequest:
         seen = np.eye(length, dtype=np.bool_)
         for place, before in enumerate(self.follows):
             if before >= 0:
+                # Parents stand before their children, so theirs is complete.
                 seen[place] |= seen[before]
         return seen
 

@@ -39,6 +39,7 @@ class ExchangedEngine:
         """
         if self._hand_over is None:
             return False
+        # A block of drafted tokens is not divided, so the budget may be overdrawn by one.
         if prompt or self._left > 0:
             self._left -= tokens
             return True

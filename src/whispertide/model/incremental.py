@@ -46,6 +46,7 @@ class Growing:
             shape[self.axis] = length
             held = Growing(np.zeros(shape, np.float32), self.axis)
             held.part(0, at)[...] = self.part(0, at)
+        # Written in place: nobody else reads beyond what it knows to be its own.
         held.part(at, end)[...] = new
         held.used = end
         return held
@@ -74,6 +75,7 @@ def encode_piece(
     """
     check_taps(taps, ())
     first, frames = state.frames, _new_frames(mel, state, dims)
+    # What the convolutions hear in front of the piece; in front of a stream there are zeros.
     columns = np.concatenate([state.tensors.get("mel", np.zeros((dims.n_mels, 2), np.float32)), mel], axis=1)
     kept = np.ones((1, 1, 2 * frames + 1), np.float32)
     # Before the stream there is no audio, but of zeros, too, the first convolution makes something (its bias). At the
@@ -103,6 +105,7 @@ def encode_piece(
 
 def block_bias(ends: Sequence[int], masked: float) -> FloatArray:
     """[frames, frames]: a frame hears all before the end of its own block; `ends` are the ends of all blocks."""
+    # For each frame, where its block ends.
     own = np.repeat(ends, np.diff([0, *ends]))
     return np.where(np.arange(ends[-1]) < own[:, None], np.float32(0), np.float32(masked))
 

@@ -123,6 +123,7 @@ class LateModel:
 
         Frames whose audio is not whole yet wait; when the utterance has `ended`, silence follows it.
         """
+        # A mel frame looks half a window ahead; after the end silence will do for that.
         before, edge = len(heard.frames), 0 if ended else N_FFT // 2
         count = -(-len(samples) // SAMPLES_PER_FRAME) if ended else (len(samples) - edge) // SAMPLES_PER_FRAME
         if count <= before:
@@ -163,6 +164,7 @@ class LateModel:
     def _scored(self, context: Contextualised, state: TextState, tokens: IntArray) -> tuple[FloatArray, TextState]:
         """[rows, new, n_vocab] after rows of new `tokens` [rows, new]."""
         new, length = tokens.shape[1], state.length
+        # A new token attends to all of the past, to itself, and to nothing after it.
         mask = np.triu(np.full((new, length + new), _NEVER, np.float32), length + 1)
         place = positions(new, self.dims.width, length)
         inputs: dict[str, FloatArray | IntArray] = {"tokens": tokens, "positions": place, "mask": mask, **context.cross}
@@ -186,6 +188,7 @@ def _slowness(width: int) -> FloatArray:
 def _built(checkpoint: LateCheckpoint) -> Path:
     """The folder of its graphs in the cache; they are built if they are not there."""
     digest = hashlib.sha256(json.dumps([VERSION, asdict(checkpoint.dims)]).encode())
+    # In one order, whatever order the file has.
     for name in sorted(checkpoint.tensors):
         digest.update(checkpoint.tensors[name].tobytes())
     folder = cache_dir() / "graphs" / f"late-{digest.hexdigest()[:32]}"

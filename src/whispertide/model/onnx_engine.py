@@ -73,6 +73,7 @@ class OnnxEngine:
         inputs: dict[str, Any] = {"mel": np.ascontiguousarray(mel[None]), "positions": np.arange(frames)}
         if attention is None and mask_padding:
             attention = padding_bias(frames, valid, precision)
+        # Without a bias ONNX Runtime takes its flash attention (`graphs.encoder`).
         graph = self._open if attention is None else self._masked
         if attention is not None:
             inputs["attention_bias"] = np.ascontiguousarray(attention[None, None])

@@ -65,6 +65,7 @@ def physical_cores() -> int:
         try:
             siblings.add(topology.read_text())
         except OSError:
+            # Not told apart here: then every logical processor counts as a core.
             siblings.add(str(cpu))
     return len(siblings)
 

@@ -73,9 +73,12 @@ def open_session(
         )
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = thread_count(options)
+    # One node after the other: these graphs are chains, with hardly anything to run side by side.
     settings.inter_op_num_threads = 1
     settings.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    # Errors alone.
     settings.log_severity_level = 3
+    # Spinning threads slow down the other programs, and those slow down the runs (see above).
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     for name, value in (entries or {}).items():
         settings.add_session_config_entry(name, value)

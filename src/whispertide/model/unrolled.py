@@ -121,11 +121,13 @@ class UnrolledState:
 
     def _chunk_inputs(self, request: ChunkRequest) -> dict[str, Any]:
         chunk = request.chunk
+        # -1: the graph feeds what it has just found.
         forced = np.full((1, chunk.length), -1, np.int32)
         forced[0, : len(request.forced)] = request.forced
         rule = np.ones(chunk.steps, np.int32)
         if request.first is not None:
             rule[request.first] = 0
+        # Not minus infinity, next to which 16-bit activations resolve no score (docs/npu.md).
         suppress = np.maximum(request.suppress, MASKED).astype(self._engine.dtype)
         return {"forced": forced, "rule": rule, "suppress": np.ascontiguousarray(suppress)}
 

@@ -30,6 +30,7 @@ def limited(receive: Receive, limit: int, stall_s: float, expected: str) -> Rece
         total += len(message.get("body", b""))
         if total > limit:
             raise HttpError(413, f"expected {expected}; got more")
+        # A pause is allowed once; a byte just before each deadline is not.
         if now - began > stall_s + total / _LEAST_RATE:
             raise too_slow
         return message

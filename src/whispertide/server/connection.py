@@ -374,6 +374,7 @@ class Connection:
 
     def _let_go(self) -> None:
         live, self.live = self.live, None
+        # Else the client has come back on another connection, which has the session now.
         if live is not None and live.wake == self._awake.set:
             self._leave(live)
 

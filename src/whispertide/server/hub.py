@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from whispertide.api import Transcriber
 from whispertide.errors import OptionError, WhispertideError
-from whispertide.events import Confirmed, Error, Event, Unheard
+from whispertide.events import Confirmed, Event
 from whispertide.model.latecontext import LateModel
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes, check_executor, check_prompt
@@ -351,27 +351,11 @@ class Hub:
             self._forget(live)
             return
         live.outbox.add(step.entries)
-        self._measure(done)
+        self.metrics.count_step(done.step, done.live.accepted, done.waited_s)
         if self.options.transcripts_in_log:
             self._log_text(live, [entry for entry in step.entries if isinstance(entry, Event)])
         if live.wake is not None:
             live.wake()
-
-    def _measure(self, done: Done) -> None:
-        metrics, step = self.metrics, done.step
-        if step.rounds:
-            metrics.rounds.inc()
-            metrics.round_seconds.observe(step.round_s)
-            metrics.wait_seconds.observe(done.waited_s)
-            metrics.lag.set(seconds(step.behind))
-        for entry in step.entries:
-            if isinstance(entry, Confirmed):
-                for word in entry.words:
-                    metrics.confirmed_seconds.observe(seconds(max(0, done.live.accepted - word.end)))
-            elif isinstance(entry, Unheard):
-                metrics.unheard.inc()
-            elif isinstance(entry, Error) and entry.fatal:
-                metrics.errors.inc()
 
     def _log_text(self, live: LiveSession, events: Sequence[Event]) -> None:
         for event in events:

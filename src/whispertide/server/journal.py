@@ -108,6 +108,7 @@ class Journal:
         path.touch(mode=0o600, exist_ok=True)
         for file in self.folder.glob("journal.sqlite3*"):  # it may be older than this program's care
             file.chmod(0o600)
+        # Opened here and written to by a thread of its own; transactions are begun and ended by `_transaction`.
         database = sqlite3.connect(path, timeout=self.busy_s, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(database)
@@ -120,6 +121,7 @@ class Journal:
     def _prepare(self, database: sqlite3.Connection) -> None:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")  # two servers must not share a journal
         database.execute("PRAGMA journal_mode = WAL")
+        # In WAL mode that is no sync per transaction: see above for what it survives.
         database.execute("PRAGMA synchronous = NORMAL")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version not in (0, FORMAT):
@@ -168,6 +170,7 @@ class Journal:
         loop, safe = asyncio.get_running_loop(), safe_with(live, command)
 
         def then(written: bool) -> None:
+            # In the writing thread, which may have something left to write after the server's loop has ended.
             if written and not loop.is_closed():
                 loop.call_soon_threadsafe(safe)
 
@@ -210,6 +213,7 @@ class Journal:
         return [
             *rows,
             ("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", (live.id, taken, next_seq, data)),
+            # What the state has taken in, as far as its audio is not needed any more.
             ("DELETE FROM commands WHERE session = ? AND n < ? AND stop <= ?", (live.id, taken, needed)),
         ]
 
@@ -232,6 +236,7 @@ class Journal:
 
     def _written(self, jobs: Sequence[_Job]) -> bool:
         """Try until it is written: until then nobody is told. False where it is given up, because the server ends."""
+        # The watermark after the transaction: if it were ahead of the journal, a sound journal would be given up.
         return self._until_done(partial(self._transaction, jobs)) and self._until_done(self._tell)
 
     def _until_done(self, write: Callable[[], None]) -> bool:
@@ -253,6 +258,7 @@ class Journal:
             self._database.execute(_MARKED, (self._number + 1,))
             self._database.execute("COMMIT")
         finally:
+            # A COMMIT that fails, for example on a full disk, may leave its transaction open.
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
         self._number += 1

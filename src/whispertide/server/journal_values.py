@@ -24,6 +24,8 @@ def packed(command: Command) -> tuple[str, bytes]:
     match command:
         case Audio(samples):
             scaled = samples * np.float32(_SCALE)
+            # Checked first, because a float beyond the range of int16 becomes an arbitrary one. NaN fails the
+            # comparison.
             short = scaled.astype(np.int16) if np.all(np.abs(scaled) < _SCALE) else None
             if short is not None and np.array_equal(short, scaled):
                 return "s16", short.astype("<i2").tobytes()  # half the size, and exactly the same
@@ -50,6 +52,7 @@ class StateLoader(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Only the engine's values and numpy's arrays, from modules that are there already."""
+        # Nothing is imported: what is not loaded yet, a state has no use for.
         found = getattr(sys.modules.get(module), name, None)
         if (module, name) in _NUMPY:
             return found
@@ -60,7 +63,7 @@ class StateLoader(pickle.Unpickler):
 
 
 _ENGINE = tuple(f"whispertide.{part}" for part in ("audio.", "decoding.", "streaming."))
-_ENGINE += tuple(f"whispertide.{part}" for part in ("events", "options", "session", "transcript", "types"))
+_ENGINE += tuple(f"whispertide.{part}" for part in ("events", "options", "session", "types"))
 # numpy 1 kept them in `numpy.core`
 _NUMPY = frozenset(
     (module, name)

@@ -79,6 +79,7 @@ def listen(host: str, port: int, admission: Admission) -> list[Listener]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     missing = OSError(errno.EADDRNOTAVAIL, f"this machine has no address {host}")
     for family, kind, protocol, _, address in dict.fromkeys(found):
+        # With port 0 the first address gets any free one, and the others the same.
         place = (address[0], port or (listeners[0].getsockname()[1] if listeners else 0), *address[2:])
         try:
             one = Listener(family, kind, protocol)
@@ -100,6 +101,7 @@ def listen(host: str, port: int, admission: Admission) -> list[Listener]:
 def _bind(one: Listener, place: tuple[Any, ...]) -> None:
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if one.family == socket.AF_INET6:
+        # Else it would take the IPv4 port too, and the listener for that could not be bound.
         one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     one.bind(place)
     one.setblocking(False)

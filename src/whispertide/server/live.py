@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from whispertide.errors import OptionError, WhispertideError
-from whispertide.events import End, Error, Event, Lag
+from whispertide.events import End, Error, Event
 from whispertide.options import DecodeOptions
 from whispertide.server.bounds import check_changes
 from whispertide.server.intents import Intents
@@ -25,8 +25,7 @@ from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, F
 from whispertide.session import Session
 from whispertide.session_state import SessionState
 from whispertide.streaming.recipe import Recipe, divided
-from whispertide.streaming.schedule import ON_TIME, Lateness
-from whispertide.types import to_samples
+from whispertide.streaming.round import RoundPlan
 
 log = logging.getLogger("whispertide.server")
 
@@ -92,11 +91,10 @@ class LiveSession:
     level: int = 0
     asked_recipe: Recipe = field(init=False)  # what the client asked for, before quality was lowered
     _pending: Flush | Finish | None = None
-    _lowered: int = 0  # by the recipe's policy
-    _lateness: Lateness = ON_TIME
 
     def __post_init__(self) -> None:
         self.asked_recipe = self.session.recipe
+        self.session.tells_lag = False  # it knows only the audio that it was given; `_round` knows what else came in
 
     @property
     def waiting(self) -> int:
@@ -193,7 +191,7 @@ class LiveSession:
             case _:
                 self.intents.clear()
                 return []
-        return [*self._without_lag(self.session.drain()), *told]
+        return [*self.session.drain(), *told]
 
     def _configure(self, changes: Any) -> list[Event]:
         """Change what the client asked for; a setting that cannot be is told as an error that is not fatal."""
@@ -217,40 +215,26 @@ class LiveSession:
         self.level = level
 
     def _round(self, entries: list[Entry]) -> Step:
-        began = time.perf_counter()
+        began, behind = time.perf_counter(), 0
         try:
-            plan = self.session.step()
-        except WhispertideError:  # a graph may have been short of memory for a moment
-            plan = self.session.step()
+            plan = self._step_of_session()
+            if plan is not None:
+                behind = 0 if plan.is_last else self.accepted - plan.window.end
+                self.session.note_lag(plan.window.end, behind, self.level)
         finally:
-            entries += self._without_lag(self.session.drain())
+            entries += self.session.drain()
         if plan is None:
             if isinstance(self._pending, Flush):
                 entries.append("flushed")
             self._pending = None
             return Step(more=bool(self.inbox))
-        behind = 0 if plan.is_last else self.accepted - plan.window.end
-        entries += self._lag(plan.window.end, behind)
         return Step(more=True, rounds=1, round_s=time.perf_counter() - began, behind=behind)
 
-    def _without_lag(self, events: list[Event]) -> list[Event]:
-        """The engine knows only the audio that it was given; how late the server is, `_lag` tells.
-
-        What the recipe's own policy has lowered counts there, too.
-        """
-        for event in events:
-            if isinstance(event, Lag):
-                self._lowered = event.level
-        return [event for event in events if not isinstance(event, Lag)]
-
-    def _lag(self, at: int, behind: int) -> list[Event]:
-        """Say when the quality changed, when the lateness passes another `lag_s`, and when it is well below again."""
-        limit = to_samples(self.asked_recipe.schedule.lag_s)
-        now = self._lateness.after(behind, max(self.level, self._lowered), limit)
-        if now == self._lateness:
-            return []
-        self._lateness = now
-        return [Lag(0, at, behind=behind, level=now.lowered)]
+    def _step_of_session(self) -> RoundPlan | None:
+        try:
+            return self.session.step()
+        except WhispertideError:  # a graph may have been short of memory for a moment
+            return self.session.step()
 
     def _fail(self, message: str) -> list[Event]:
         if self.session.ended:

@@ -1,6 +1,14 @@
 """What `/metrics` shows, in Prometheus' format. Each server has its own registry: several can live in a process."""
 
+from typing import TYPE_CHECKING
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from whispertide.events import Confirmed, Error, Unheard
+from whispertide.types import seconds
+
+if TYPE_CHECKING:
+    from whispertide.server.live import Step
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0)
 
@@ -46,6 +54,22 @@ class Metrics:
         self.pressure.set(pressure)
         if silent:
             self.lag.set(0)
+
+    def count_step(self, step: "Step", accepted: int, waited_s: float) -> None:
+        """A step of a session that has `accepted` so many samples and waited so long for a worker."""
+        if step.rounds:
+            self.rounds.inc()
+            self.round_seconds.observe(step.round_s)
+            self.wait_seconds.observe(waited_s)
+            self.lag.set(seconds(step.behind))
+        for entry in step.entries:
+            if isinstance(entry, Confirmed):
+                for word in entry.words:
+                    self.confirmed_seconds.observe(seconds(max(0, accepted - word.end)))
+            elif isinstance(entry, Unheard):
+                self.unheard.inc()
+            elif isinstance(entry, Error) and entry.fatal:
+                self.errors.inc()
 
     def render(self) -> bytes:
         """The page."""

@@ -276,6 +276,7 @@ class NatsJournal:
         jobs = [writer.jobs[0]]
         if jobs[0].row is not None:
             rows = [job.row for job in writer.jobs if job.row is not None][:64]
+            # Commands up to the first job of another kind, so that the order stays.
             count = next((at for at, job in enumerate(writer.jobs) if job.row is None), len(writer.jobs))
             jobs = list(writer.jobs)[: min(count, len(rows))]
         rows = [job.row for job in jobs if job.row is not None]
@@ -310,6 +311,7 @@ class NatsJournal:
             if held.n >= writer.taken or held.stop > writer.needed or held.seq > writer.acked:
                 break
             free += 1
+        # The newest record stays: it has the state that whoever takes the session over goes on from.
         free = min(free, len(writer.held) - 1)
         if free >= _TRIM:
             for _ in range(free):

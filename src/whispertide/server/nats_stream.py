@@ -147,9 +147,12 @@ class SessionStream:
         with _reached():
             messages = await self._js.subscribe(_SUBJECT + session, stream=STREAM, ordered_consumer=True)
             try:
+                # Up to what was the last message at the beginning: whoever still writes is found out by the fence in
+                # `claim`.
                 while seen < last.seq:
                     message = await messages.next_msg(timeout=_TRY_S)
                     headers, seen = message.headers or {}, message.metadata.sequence.stream
+                    # A record that was broken off is begun anew.
                     if headers.get("Part") == "0":
                         pieces = []
                     pieces.append(message.data)

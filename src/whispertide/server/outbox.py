@@ -1,7 +1,7 @@
 """What a session has said and its client may not have yet: numbered events in a ring, and where the client is in it.
 
-Pure: it knows no sockets. The numbers on the wire are given here, because the server says things of its own (`Lag`)
-between the session's events.
+Pure: it knows no sockets. The numbers on the wire are given here, because the server says things of its own
+(`Intent`) between the session's events.
 """
 
 from collections import deque

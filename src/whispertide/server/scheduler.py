@@ -50,10 +50,12 @@ class Scheduler:
         self._queue.clear()
         if self._ticker is not None:
             self._ticker.cancel()
+        # In a thread: it waits for the running steps, and the loop has to go on meanwhile.
         await asyncio.to_thread(self._pool.shutdown)
 
     def wake(self, live: LiveSession) -> None:
         """There is something in the session's inbox."""
+        # One step of a session at a time: what came in meanwhile is seen when that ends (`_tell`).
         if live.queued_at is None and not live.running and not live.ended and not live.suspended:
             self._enqueue(live)
             self._dispatch()
@@ -94,6 +96,7 @@ class Scheduler:
         live.running = False
         now = self._loop.time()
         if step.rounds:
+            # Waiting for a worker counts, or a queue would look like idleness.
             self.load.note(now - since, live.asked_recipe.schedule.step_s, now)
         done = Done(live, step, waited, 0.0 if ended is None else now - ended)
         if self.on_step is not None:
@@ -105,5 +108,6 @@ class Scheduler:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
+            # Only where a worker is free: a long queue without a finished round is no idleness.
             if self.running < self._workers:
                 self.load.idle(self._loop.time())

@@ -112,6 +112,7 @@ class Server(uvicorn.Server):
         most = min(limits.connections + _PLAIN, raise_file_limit())
         found = listen(self.config.host, self.config.port, Admission(most, limits.per_address))
         await super().startup([])
+        # uvicorn says so now, though it was given no socket: they are opened here.
         self.started = False
         self.servers = [await self._listen(one) for one in found]
         for listener in self._listeners:

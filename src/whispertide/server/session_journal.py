@@ -191,6 +191,7 @@ def kept_of(
         state, length, recipe, options = StateLoader(io.BytesIO(data)).load()
         received = state.buffer.start + length
         state.buffer = _buffer(rows, state.buffer.start, length)
+    # Without a command left, all audio is in the state.
     samples = max((row.stop for row in rows), default=received)
     kept = Kept(
         identity,
@@ -220,6 +221,7 @@ def _buffer(rows: Sequence[Row], start: int, length: int) -> AudioBuffer:
     buffer.clear(start)
     for row in rows:
         if row.kind in AUDIO and row.start < start + length and row.stop > start:
+            # A gap: the check after the loop says so.
             if row.start > buffer.end:
                 break
             samples = samples_of(row.kind, row.data)

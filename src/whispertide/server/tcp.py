@@ -156,7 +156,9 @@ class TcpListener:
 
 def _is_loopback(address: str) -> bool:
     try:
+        # Without the zone of a link-local address ("fe80::1%eth0").
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
+    # A socket of both families names an IPv4 peer "::ffff:127.0.0.1".
     return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback

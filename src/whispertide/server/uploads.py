@@ -108,6 +108,7 @@ class Uploads:
                     async for segment in segments:
                         yield segment
             finally:
+                # The last of its party; else others of it stand in this line.
                 if self.waiting[party] == 1:
                     del self._lines[party]
 

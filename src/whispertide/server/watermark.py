@@ -30,6 +30,7 @@ class Watermark:
 
     def write(self, number: int) -> None:
         """Survives the death of the process, as the journal does. Raises `OSError`."""
+        # Not emptied first: all lines have one length, so that at no moment there is none.
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.write(file, _line(b"%0*d" % (_DIGITS, number)))

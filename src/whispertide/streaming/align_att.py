@@ -171,6 +171,7 @@ class AlignAtt(Attending):
         rewind = frames(self.rewind_s) or None
         last_frame = -(rewind or 0)  # nothing known: so far back that no first token looks like a rewind
         if state.attended is not None:
+            # It may be negative: what was attended to may have left the window.
             last_frame = (state.attended - state.start) // FRAME_SAMPLES
         always = _always(self, search)
         guesses = always.one_text and not is_last and level < 2
@@ -292,6 +293,7 @@ class AlignAtt(Attending):
             if level >= 3 or end - state.start > self.window:
                 self._cut(state, max(self._in_front_of(state, carry), end - self.window), end)
         else:
+            # The oldest first; the newest round's audio stays in any case.
             while len(state.ends) > 1 and end - state.start > self.hard_cap - reserve:
                 self._cut(state, state.ends.pop(0), end)
         forced: list[TokenWord] = []

@@ -5,7 +5,7 @@ A greedy decode may run in static graphs of several steps; longer text is decode
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from whispertide.decoding.draft import Reference, in_turn
 from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import Halt, Head, RepetitionGuard, SameToken, Scene, Watch, WatchingGuard
 from whispertide.decoding.longform import Cost
-from whispertide.decoding.prompt import Prompt
+from whispertide.decoding.prompt import Prompt, fit_context
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, StopReason, run_search
 from whispertide.decoding.token_search import TokenSearch, build_search, joined, truncation
@@ -172,6 +172,7 @@ class AttendedDecode:
             no_speech_prob=self.found.no_speech_prob,
             attention=joined(best.attention) if listen.keep_attention else None,
         )
+        # Not where it is unknown: nan is larger than nothing.
         if self.found.no_speech_prob > listen.no_speech:
             return heard
         began, words = time.perf_counter(), self._words(best, prompt, listen)
@@ -202,6 +203,7 @@ class AttendedDecode:
         head = (tokenizer.sot_prev, *context) if context else ()
         tokens = (*head, *start, *prefix)
         limit = min(listen.max_tokens, self.job.options.max_tokens or listen.max_tokens)
+        # One more than there are positions left: the last token is predicted and never fed.
         limit = min(limit, self.model.dims.n_text_ctx + 1 - len(tokens))
         return Prompt(tokens, sot_index=len(head), limit=limit)
 
@@ -227,6 +229,7 @@ class AttendedDecode:
             watchers, guards = self._guards(listen, prompt)
             self.found = self._in_chunks(listen, prompt, options, guards)
             sure, in_chunks = self.found.best.tokens, self.found.steps
+            # Chunks that end before the text does leave the rest to a decode step by step.
             if self.found.best.stop != "length" or len(sure) >= prompt.limit:
                 return watchers
         watchers, guards = self._guards(listen, prompt)
@@ -371,28 +374,3 @@ def _whole_words(words: Sequence[TokenWord], tokens: int) -> int:
         if count > tokens:
             return place
     return len(words)
-
-
-def fit_context(
-    encode: Callable[[str], list[int]], prompt: str, said: str, most: int, *, static: bool, spaced: bool = True
-) -> tuple[int, ...]:
-    """Tokens of the user's prompt and of what was said, at most `most`: whole words are left out from the front.
-
-    With `static` the prompt stays as long as it fits by itself, and only what was said is shortened. Without `spaced`,
-    in a language written without spaces, characters are left out in place of words.
-    """
-    prompt, said = prompt.strip(), said.strip()
-    if most < 1:
-        return ()
-    kept = encode(" " + prompt) if static and prompt else []
-    if len(kept) > most:
-        kept = []
-    text = said if static else " ".join(part for part in (prompt, said) if part)
-    words, space = (text.split(), " ") if spaced else (list(text), "")
-    tokens = encode(" " + text) if text else []
-    while words and len(kept) + len(tokens) > most:
-        # a token is at most a few words or characters: drop several at once where there are many
-        surplus = len(kept) + len(tokens) - most
-        words = words[max(1, surplus // 8) :]
-        tokens = encode(" " + space.join(words).lstrip()) if words else []
-    return (*kept, *tokens)

@@ -114,6 +114,7 @@ class Blocks(Framing):
             return None
         mel, peak = self._mel(samples, model.dims.n_mels, state, ends)
         bias = None
+        # A block by itself may attend to all there is: what came before, and itself.
         if len(ends) > 1:
             bias = block_bias([end - state.frames for end in ends], masked_value(model.options.precision))
         encoded = model.encode(mel, state=state, attention=bias)

@@ -97,6 +97,7 @@ class Final(Bounded):
     def _cap(self, state: FinalState, pilot: HeardUtterance, frontier: int) -> int | None:
         """How long the whole text is at most; None where nobody knows, as the pilot did not come to an end."""
         heard = state.heard_to - state.start
+        # A text that was cut off says nothing of how long it would have been.
         if not self.length_cap or not pilot.tokens or pilot.stop != "end_of_text" or heard <= 0:
             return None
         return expected_length(len(pilot.tokens), heard, frontier - state.start, self.allowance)
@@ -105,6 +106,7 @@ class Final(Bounded):
         """Confirm the older part of a full window and begin the next one after it."""
         cut = forced_cut([word.word for word in state.guess], Span(state.start, end), ROOM)
         confirmed = self._confirm(state, cut.confirm)
+        # What it found began at the old window's start.
         state.pilot = None
         state.begin_at(align_down(cut.cut))
         return confirmed

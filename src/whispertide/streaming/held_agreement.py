@@ -132,6 +132,7 @@ class HeldAgreement(Bounded):
             return []
         unsure = (*state.held, *state.guess)
         cut = forced_cut([word.word for word in unsure], Span(state.start, end), ROOM)
+        # The cut counts held words and guess together; `_confirm` takes words of the guess and holds back what is over.
         confirmed = self._confirm(state, max(cut.confirm - len(state.held), 0), len(state.held) - cut.confirm)
         state.begin_at(align_down(cut.cut))
         return confirmed

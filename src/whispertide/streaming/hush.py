@@ -81,6 +81,7 @@ class HushWord:
     @classmethod
     def _read_csv(cls, path: Path) -> Self:
         try:
+            # Not `splitlines`, which also splits at characters that are no ends of lines in a CSV.
             lines = path.read_text(encoding="utf-8").split("\n")
             return cls(np.array([_sample(number, line) for number, line in enumerate(lines, 1) if line.strip()], "f4"))
         except (OSError, UnicodeDecodeError) as error:

@@ -161,6 +161,7 @@ class HybridStages:
         else:
             upload.add(audio)
         with self._lock:
+            # At the end, also one that goes on: the first in the list are abandoned first.
             self._uploads.append(upload)
             surplus, self._uploads = self._uploads[:-MOST_UPLOADS], self._uploads[-MOST_UPLOADS:]
         for old in surplus:

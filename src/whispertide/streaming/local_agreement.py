@@ -199,6 +199,7 @@ class LocalAgreement(Bounded):
         if len(state.earlier) < self.agreement - 1:
             return 0
         agreed = 0
+        # As far as the shortest reaches: a round does not confirm what it has not heard.
         for hypotheses in zip(fresh, *state.earlier, strict=False):
             if len({self._key(word.text) for word in hypotheses}) > 1:
                 break

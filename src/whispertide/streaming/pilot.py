@@ -136,6 +136,7 @@ class Pilot:
         guards: Sequence[Guard],
     ) -> FirstEntropy:
         model = equipment.model
+        # Times come from the attention, so none are decoded.
         options = replace(options, timestamps=False)
         said = model.tokenizer.encode(" " + options.prompt.strip()) if options.prompt.strip() else ()
         prompt = build_prompt(

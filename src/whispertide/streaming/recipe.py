@@ -123,6 +123,7 @@ class Recipe:
         for key, value in changes.items():
             axis, item = among.locate(key)
             of_axis[axis][item] = value
+        # All changes of a choice at once: fields that bound each other are checked together.
         changed: dict[str, Any] = {axis: kind.instead_of(was, **of_axis[axis]) for axis, (kind, was) in given.items()}
         return Recipe(name, **changed)
 

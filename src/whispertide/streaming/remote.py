@@ -187,6 +187,7 @@ class Remote:
                     if len(said) > LONGEST_ANSWER:
                         raise RemoteError(f"the server said more than {LONGEST_ANSWER} bytes")
             answer = json.loads(said)
+        # First, or the last clause would take our own errors for a broken network.
         except (RemoteError, asyncio.CancelledError):
             raise
         except (ValueError, RecursionError) as error:
@@ -232,6 +233,7 @@ def wav(audio: FloatArray, frames: int | None = None) -> bytes:
         writer.writeframes(pcm(audio))
     content = bytearray(file.getvalue())
     if frames is not None:
+        # Both lengths in the header at their largest: nobody knows yet how much will come.
         content[4:8] = content[40:44] = (0xFFFFFFFF).to_bytes(4, "little")
     return bytes(content)
 
@@ -243,6 +245,7 @@ def words_of(answer: Mapping[str, Any], window: Span) -> tuple[Word, ...]:
     """
     spoken = str(answer["text"]).split()
     text = " ".join(spoken)
+    # A second is added, or the only word of a very short window would be too much.
     if len(text) > FASTEST * (len(window) / SAMPLE_RATE + 1) or not text.isprintable():
         raise RemoteError("the server's answer is no text of this audio")
     timed = _timed(answer.get("words"), spoken, window)

@@ -79,6 +79,7 @@ class Equipment:
 
     def __post_init__(self) -> None:
         tokenizer = self.model.tokenizer
+        # Caches of its own in place of cached methods, which would keep every equipment alive.
         self.kinds = lru_cache(maxsize=8)(lambda language: TokenKinds(tokenizer, language))
         self.start = lru_cache(maxsize=8)(lambda language, task: tokenizer.sot_sequence(language, task, False))
         self._rules = lru_cache(maxsize=8)(self._make_rules)

@@ -120,6 +120,7 @@ def measure_costs(model: "WhisperModel") -> Costs:
     """
     mel = np.zeros((model.dims.n_mels, N_FRAMES), np.float32)
     encode_s = _median_s(lambda: model.encode(mel))
+    # Over 5 s, which is the usual window of a stream (`window_s`).
     decoder = model.decoder(model.encode(mel[:, : N_FRAMES // 6]))
     token = DecodeRequest(np.full((1, 1), _FILLER, np.int64), logits_at=(0,))
     return Costs(encode_s, _median_s(lambda: decoder.run(token)))

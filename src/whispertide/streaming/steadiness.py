@@ -132,6 +132,7 @@ def facts_of(
     for number, one in enumerate(words):
         after = words[number + 1 :]
         least = one.word.probability if one.least is None else one.least
+        # The longest count, where a word stands several times nearby.
         heard = max((count for other, count in known if same(one.word, other.word)), default=0)
         found.append(
             Facts(
@@ -171,6 +172,7 @@ class Rule:
 
     def chance(self, facts: Facts) -> float:
         """That the word will be in the final text, 0 to 1."""
+        # `fsum` rounds once, so that the order of the features makes no difference.
         total = math.fsum(w * x for w, x in zip(self.weights, facts.features(), strict=True))
         # Beyond 50 the chance is 0 or 1 for all purposes; far beyond `exp` would overflow.
         return 1 / (1 + math.exp(-min(max(total, -50.0), 50.0)))

@@ -165,6 +165,7 @@ def _convolved(weights: Arrays, states: FloatArray) -> float:
     """Two convolutions, the mean over time, two linear layers."""
     frames = states.T
     for name in ("first", "second"):
+        # No padding: as many frames as there are whole kernels, as torch has it without padding.
         windows = np.lib.stride_tricks.sliding_window_view(frames, KERNEL, axis=1)[:, ::STRIDE]
         mixed = np.einsum("ctk,ock->ot", windows, weights[f"{name}.weight"], optimize=True)
         frames = np.asarray(np.maximum(mixed + weights[f"{name}.bias"][:, None], 0), np.float32)

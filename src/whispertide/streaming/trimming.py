@@ -21,6 +21,7 @@ def segment_cut(segments: Sequence[HeardSegment], last_time: int) -> int | None:
     None if no segment but the last one heard is confirmed to its end (`OnlineASRProcessor.chunk_completed_segment`).
     """
     ends = [segment.span.end for segment in segments]
+    # The last segment always stays: it may go on after the window.
     while len(ends) > 2 and ends[-2] > last_time:
         ends.pop()
     return ends[-2] if len(ends) > 1 and ends[-2] <= last_time else None

@@ -189,6 +189,7 @@ class Turns:
         while state.gate_events and state.gate_events[0].decided_at <= self._horizon:
             event = state.gate_events.pop(0)
             if isinstance(event, SpeechStarted):
+                # The gate knows of no flush and no clear: an utterance never reaches back over what these have ended.
                 start = min(max(event.start, state.floor), event.decided_at)
                 self.emit(SpeechStart, event.decided_at, start=start)
                 return self._open(start, event.decided_at)
@@ -280,6 +281,7 @@ class Turns:
         """The utterance is done. If its end is what a flush asked for, the flush is done too."""
         state, end = self.state, utterance.end
         assert end is not None
+        # With its place: a pause may have ended this utterance, and the flush still waits for the next one.
         flushed = bool(state.requests) and state.requests[0] == EndRequest("flush", utterance.closed_at)
         state.utterance, state.floor = None, end
         if flushed:

@@ -8,7 +8,7 @@ import pytest
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import inventory as module
 from whispertide.lab.evaluation.inventory import Claim, Entry, build, inventory, read_inventory
-from whispertide.lab.evaluation.paper import PAPERS
+from whispertide.lab.evaluation.papers import PAPERS
 
 DOCS = Path(__file__).parents[3] / "docs"
 STORED = [

@@ -1,55 +1,9 @@
-import re
-from functools import cache
-from pathlib import Path
+"""An item of a paper: what it lacks, and how that is said."""
 
 import pytest
 
-from whispertide.errors import OptionError
 from whispertide.lab.evaluation import paper
-from whispertide.lab.evaluation.paper import ALL, PAPERS, Item, choose, get_paper, missing_line, only
-
-WANTED = {
-    "whisperflow": ("table", (1, 2, 4), "figure", (7, 8, 9, 10, 11, 12)),
-    "npusper": ("table", range(1, 9), "figure", (2, 3, 5, 7, 8, 9, 10, 11, 12, 13, 14)),
-    "whisperkit": ("table", (1, 2), "figure", (4, 6, 7, 8)),
-    "whisperrt": ("table", (), "figure", (3, 4, 5)),
-    "pilot": ("table", (3, 4, 5), "figure", (4, 5, 6)),
-}
-WITHOUT_NUMBER = {"whisperrt": ["complexity"]}
-ITEMS = [pytest.param(item, id=f"{name} {item.id}") for name, found in PAPERS.items() for item in found.items]
-
-
-@pytest.mark.parametrize("name", WANTED)
-def test_every_table_and_figure_is_listed_once(name: str) -> None:
-    tables, numbers, figures, more = WANTED[name]
-    wanted = [f"{tables} {n}" for n in numbers] + [f"{figures} {n}" for n in more] + WITHOUT_NUMBER.get(name, [])
-    assert sorted(item.id for item in get_paper(name).items) == sorted(wanted)
-
-
-@pytest.mark.parametrize("item", ITEMS)
-def test_every_item_can_be_made_or_says_what_it_lacks(item: Item) -> None:
-    assert (item.function() is None) == (item.state == "missing")
-    assert bool(missing_line(item)) == (item.state != "whole")
-    if item.state == "part":
-        assert item.covers
-        assert item.missing
-
-
-@cache
-def written() -> str:
-    """All of the laboratory's."""
-    return "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("test_*.py"))
-
-
-WHOLE = [item for found in PAPERS.values() for item in found.items if item.state == "whole"]
-
-
-@pytest.mark.parametrize("item", WHOLE, ids=lambda item: item.measure)
-def test_what_is_whole_has_a_test_of_its_content(item: Item) -> None:
-    """Some test calls what makes it."""
-    assert re.search(
-        rf"items\.{item.measure.rpartition('.')[2]}\b|import .*{item.measure.rpartition('.')[2]}\b", written()
-    )
+from whispertide.lab.evaluation.paper import Item, missing_line
 
 
 def test_a_network_is_there_if_it_can_be_trained() -> None:
@@ -64,28 +18,3 @@ def test_an_item_becomes_whole_with_what_it_needs(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(paper, "RECIPES", {"dream": object()})
     assert Item("figure 1", "title", ("recipe dream", "framing=pad30"), "step_figure").state == "whole"
     assert Item("figure 1", "title", ("recipe dream",)).lacks == "its measurement"
-
-
-def test_some_items_alone() -> None:
-    chosen = only(get_paper("whisperflow"), ("figure 11", "table 1"))
-    assert [item.id for item in chosen.items] == ["table 1", "figure 11"]
-    with pytest.raises(OptionError, match=r"table 1, table 2.*got table 9"):
-        only(get_paper("whisperflow"), ("table 9", "table 1"))
-
-
-def test_an_unknown_paper_lists_the_known_ones() -> None:
-    with pytest.raises(OptionError, match=re.escape(", ".join(PAPERS))):
-        get_paper("whisperfloe")
-
-
-def test_all_papers_or_some_items_of_one() -> None:
-    assert choose(ALL, ()) == tuple(PAPERS.values())
-    assert choose("npusper", ()) == (get_paper("npusper"),)
-    assert [item.id for item in choose("npusper", ("figure 2",))[0].items] == ["figure 2"]
-    with pytest.raises(OptionError, match=r"expected the paper that has figure 2"):
-        choose(ALL, ("figure 2",))
-
-
-def test_what_is_about_inventions_is_made_in_noise() -> None:
-    noisy = {item.id for item in get_paper("npusper").items if item.corpus == "noisy"}
-    assert noisy == {"table 2", "table 3", "table 4", "figure 2", "figure 10"}

@@ -2,8 +2,9 @@
 
 from whispertide.lab.evaluation.inventory import inventory
 from whispertide.lab.evaluation.page import Table
-from whispertide.lab.evaluation.paper import ALL, PAPERS, Outcome, choose
+from whispertide.lab.evaluation.paper import Outcome
 from whispertide.lab.evaluation.paper_page import build
+from whispertide.lab.evaluation.papers import ALL, PAPERS, choose
 
 
 def test_an_item_stands_next_to_the_paper_s_statements() -> None:

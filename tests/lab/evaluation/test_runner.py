@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from whispertide.api import Transcriber, load
-from whispertide.lab.evaluation import runner as runners
+from whispertide.lab.evaluation import watch
 from whispertide.lab.evaluation.clips import CLIP_S, Clip
 from whispertide.lab.evaluation.grid import Setup
 from whispertide.lab.evaluation.runner import Job, Runner
@@ -31,7 +31,7 @@ class Corpus:
         yield Utterance("u", (), 45, lambda: np.arange(45 * SAMPLE_RATE, dtype=np.float32))
 
 
-class Watch(runners.Watch):
+class Watch(watch.Watch):
     def __init__(self) -> None:
         self.total = self.done = 0.0
 

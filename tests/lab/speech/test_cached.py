@@ -126,5 +126,5 @@ def test_a_warning_that_is_no_utf8_stops_nothing() -> None:
 
 
 def test_a_process_that_fails_is_told_by_its_last_words() -> None:
-    with pytest.raises(CorpusError, match="a shard could not be made: .*no more"):
+    with pytest.raises(CorpusError, match=r"a shard could not be made: .*no more"):
         make_apart("timeit", "a shard", ["-n", "1", f"{NOT_UTF8}; raise ValueError('no more')"])

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from small_training import nano, spoken
-from whispertide.lab.training.augment import Augmentation, Dice
+from whispertide.lab.speech.noise import Dice
+from whispertide.lab.training.augment import Augmentation
 from whispertide.lab.training.hush_windows import HushWindowOptions, compose_hush
 from whispertide.lab.training.shards import Utterance
 from whispertide.lab.training.windows import Window

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from small_training import RATE, SENTENCES, nano, spoken
 from whispertide.checkpoint import Tokenizer
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide.lab.training.augment import Augmentation, Dice, SpokenWord
+from whispertide.lab.speech.noise import Dice
+from whispertide.lab.training.augment import Augmentation, SpokenWord
 from whispertide.lab.training.shards import Utterance
 from whispertide.lab.training.windows import (
     HEARD_SHARE,

@@ -62,7 +62,7 @@ def _hull(options: Sequence[Option]) -> list[Option]:
     return hull
 
 
-def by_thresholds(sensitivities: Sequence[Sensitivity], recipes: int = RECIPES) -> list[Bits]:
+def by_thresholds(sensitivities: Sequence[Sensitivity]) -> list[Bits]:
     """The published way, from the fewest bits to the most: each tensor gets the fewest bits whose own divergence is
     below a threshold, or is kept.
 
@@ -70,7 +70,7 @@ def by_thresholds(sensitivities: Sequence[Sensitivity], recipes: int = RECIPES) 
     the encoder, judged by the squared error of its output (the published negative PSNR turns the margins around), and
     the decoder, judged by its text.
     """
-    found: list[dict[str, int]] = [{} for _ in range(recipes)]
+    found: list[dict[str, int]] = [{} for _ in range(RECIPES)]
     for in_encoder in (True, False):
         part = [one for one in sensitivities if one.in_encoder is in_encoder]
         if not part:
@@ -78,7 +78,7 @@ def by_thresholds(sensitivities: Sequence[Sensitivity], recipes: int = RECIPES) 
         worst = _ABOVE * max(one.published(one.options[0]) for one in part)
         best = _BELOW * max(one.published(one.options[-2]) for one in part)
         tiny = float(np.finfo(np.float64).tiny)
-        thresholds = np.geomspace(max(worst, tiny), max(best, tiny), recipes)
+        thresholds = np.geomspace(max(worst, tiny), max(best, tiny), RECIPES)
         for bits, threshold in zip(found, thresholds, strict=True):
             bits |= {one.name: _fewest(one, float(threshold)) for one in part}
     return list(found)

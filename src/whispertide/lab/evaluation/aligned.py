@@ -116,6 +116,7 @@ def stretches(count: int, heard: Mapping[int, Word], length: int, longest: int =
     for index in sorted(heard):
         if index + 1 in heard:
             middle = (heard[index].end + heard[index + 1].start) // 2
+            # Times of a model need not rise; a cut that would go back is none.
             if cuts[-1][1] < middle < length:
                 cuts.append((index + 1, middle))
     cuts.append((count, length))

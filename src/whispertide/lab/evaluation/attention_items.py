@@ -17,10 +17,10 @@ import numpy as np
 
 from whispertide.decoding.rules import log_softmax
 from whispertide.decoding.token_words import TokenKinds
-from whispertide.errors import OptionError
 from whispertide.features import log_mel
 from whispertide.lab.evaluation import plots, report
-from whispertide.lab.evaluation.clips import ABOUT, Clip, sentences_in
+from whispertide.lab.evaluation.clips import ABOUT, Clip, evenly, sentences_in
+from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.guard_items import decode_clip
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
@@ -90,11 +90,7 @@ def layer_figure(runner: "Runner") -> Outcome:
 def _sentences(runner: "Runner") -> list[tuple[FloatArray, tuple[RefWord, ...]]]:
     most = QUICK_SENTENCES if runner.quick else SENTENCES
     found = [one for utterance in runner.corpus.utterances() for one in sentences_of(utterance)]
-    if not found:
-        raise OptionError(
-            f"expected a corpus of sentences with exact word times, for example talks; {runner.corpus.name} has none"
-        )
-    return found[:: max(1, len(found) // most)][:most]
+    return evenly(found, most, runner.corpus)
 
 
 def sentences_of(utterance: "Utterance") -> "Iterator[tuple[FloatArray, tuple[RefWord, ...]]]":
@@ -173,8 +169,7 @@ def _drawn(one: Looked, layer: int) -> Plot:
     times = tuple(seconds(FRAME_SAMPLES) * (frame + 0.5) for frame in range(one.attention.shape[1]))
     chosen = _chosen(one.tokens)
     curves = [
-        plots.Curve(f"{one.tokens[place].text.strip()!r}", times, tuple(map(float, one.attention[place])))
-        for place in chosen
+        Curve(f"{one.tokens[place].text.strip()!r}", times, tuple(map(float, one.attention[place]))) for place in chosen
     ]
     bands = [one.tokens[place].span for place in chosen]
     title = f"attention of decoder layer {layer + 1}"
@@ -244,7 +239,7 @@ def masking_figure(runner: "Runner") -> Outcome:
     first = [next((place for place, step in enumerate(one.steps) if step.left), None) for one in found]
     longest = max(len(one.steps) for one in found)
     leave = [sum(at is not None and at <= place for at in first) for place in range(longest)]
-    curve = plots.Curve(
+    curve = Curve(
         "texts that have left", tuple(map(float, range(1, longest + 1))), tuple(100 * n / len(found) for n in leave)
     )
     drawing = plots.over_time([curve], x_label="decoder step", y_label="%", title="texts that padded frames change")

@@ -39,19 +39,15 @@ class Difference:
         return self.low > 0 or self.high < 0
 
 
-def interval(
-    utterances: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0, level: float = LEVEL
-) -> tuple[float, float]:
+def interval(utterances: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) -> tuple[float, float]:
     """The interval of sum(numerators) / sum(denominators). Raises `OptionError` where that is undefined."""
     values = _array(utterances)
     drawn = np.concatenate([_ratios(counts @ values) for counts in _draws(len(values), draws, seed)])
-    low, high = _percentiles(drawn, level)
+    low, high = _percentiles(drawn)
     return low, high
 
 
-def paired(
-    a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0, level: float = LEVEL
-) -> Difference:
+def paired(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) -> Difference:
     """The difference of two systems on the same utterances, in the same order.
 
     Raises `OptionError` if their numbers differ, or if a ratio is undefined.
@@ -62,7 +58,7 @@ def paired(
     drawn = np.concatenate(
         [_ratios(counts @ second) - _ratios(counts @ first) for counts in _draws(len(first), draws, seed)]
     )
-    low, high = _percentiles(drawn, level)
+    low, high = _percentiles(drawn)
     whole_a, whole_b = (float(_ratios(values.sum(axis=0)[None])[0]) for values in (first, second))
     return Difference(whole_a, whole_b, whole_b - whole_a, low, high, len(first))
 
@@ -113,6 +109,7 @@ def _draws(size: int, draws: int, seed: int) -> Iterator[Floats]:
     """How often each utterance is drawn, [some draws, size]; both systems of a pair see the same."""
     rng = np.random.default_rng(seed)
     for begun in range(0, draws, _AT_ONCE):
+        # How often each is drawn: the same as drawing numbers of utterances, and sums become one product of matrices.
         yield rng.multinomial(size, np.full(size, 1 / size), size=min(_AT_ONCE, draws - begun)).astype(np.float64)
 
 
@@ -123,7 +120,8 @@ def _ratios(sums: Floats) -> Floats:
     return ratios
 
 
-def _percentiles(drawn: Floats, level: float) -> tuple[float, float]:
-    tail = 50 * (1 - level)
+def _percentiles(drawn: Floats) -> tuple[float, float]:
+    tail = 50 * (1 - LEVEL)
+    # Draws without anything to divide by say nothing, and are left out.
     low, high = np.nanpercentile(drawn, [tail, 100 - tail])
     return float(low), float(high)

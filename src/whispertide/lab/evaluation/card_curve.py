@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from whispertide.lab.evaluation import bootstrap, page
 from whispertide.lab.evaluation.card_results import Card
 from whispertide.lab.evaluation.card_sets import PADDED, PADDED_TIMES
+from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.page import Table
-from whispertide.lab.evaluation.plots import Curve, scatter
+from whispertide.lab.evaluation.plots import scatter
 
 HEARD, DISTINCT = "hours_heard", "hours"  # keys of training.json
 

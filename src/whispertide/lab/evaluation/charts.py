@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from whispertide.lab.evaluation import page, plots
 from whispertide.lab.evaluation.bootstrap import interval
+from whispertide.lab.evaluation.drawing import SERIES, Curve, Drawing, Line
 from whispertide.lab.evaluation.grid import PEER
 from whispertide.lab.evaluation.revisions import revisions
 from whispertide.lab.evaluation.store import Cell
@@ -13,7 +14,7 @@ from whispertide.lab.evaluation.trace import Trace
 from whispertide.lab.evaluation.views import look
 from whispertide.lab.evaluation.waits import PARTS
 
-MOST_CURVES = plots.SERIES
+MOST_CURVES = SERIES
 _POINTS = 60  # of a curve over time
 
 
@@ -46,13 +47,13 @@ def trade_off(cells: Sequence[Cell]) -> str:
     return page.figure(trade_off_plot(cells), "Latency against word error rate", note)
 
 
-def trade_off_plot(cells: Sequence[Cell]) -> plots.Drawing:
+def trade_off_plot(cells: Sequence[Cell]) -> Drawing:
     """The plot alone; offline WER is a line across it."""
     curves: dict[str, list[Cell]] = {}
     for cell in _placed(cells):
         curves.setdefault(cell.spec.label, []).append(cell)
     drawn = [
-        plots.Curve(
+        Curve(
             name,
             tuple(float(cell.score["confirmed_mean_s"]) for cell in members),
             tuple(100 * float(cell.score["wer"]) for cell in members),
@@ -68,7 +69,7 @@ def trade_off_plot(cells: Sequence[Cell]) -> plots.Drawing:
         x_label="confirmed latency, mean (s)",
         y_label="WER (%)",
         title=_title("latency against WER", cells),
-        levels=[plots.Line(f"offline WER {value:.1f} %", value) for value in offline[:3]],
+        levels=[Line(f"offline WER {value:.1f} %", value) for value in offline[:3]],
     )
 
 
@@ -90,7 +91,7 @@ def _distribution(cells: Sequence[Cell], key: str, caption: str, note: str) -> s
 
 def latency_plot(
     cells: Sequence[Cell], key: str = "confirmed_s", caption: str = "how late words are confirmed"
-) -> plots.Drawing:
+) -> Drawing:
     """The distribution of latencies alone; cells without any are left out."""
     samples = [(label(cell, cells), values) for cell in cells if (values := latencies(cell, key))]
     return plots.distribution(samples, x_label="latency (s)", title=_title(caption, cells))
@@ -104,7 +105,7 @@ def _waits(cells: Sequence[Cell]) -> str:
     return page.figure(waits_plot(chosen), "Where the wait comes from", note) if chosen else ""
 
 
-def waits_plot(cells: Sequence[Cell]) -> plots.Drawing:
+def waits_plot(cells: Sequence[Cell]) -> Drawing:
     """The parts of the mean confirmed latency of cells that have word times."""
     parts = [part for part in PARTS if any(part in cell.score["waits_s"] for cell in cells)]
     items = [
@@ -154,7 +155,7 @@ def _over_time(
         trace = max(cell.traces(), key=lambda trace: trace.audio_s, default=None)
         x, y = measure(trace) if trace else ([], [])
         if x:
-            curves.append(plots.Curve(label(cell, chosen), tuple(x), tuple(y)))
+            curves.append(Curve(label(cell, chosen), tuple(x), tuple(y)))
     drawn = plots.over_time(curves, y_label=y_label, title=_title(caption, cells)) if curves else None
     return page.figure(drawn, caption, note) if drawn else ""
 

@@ -1,13 +1,14 @@
 """Clips: short pieces of a corpus, each heard by itself. How they are cut, and how many of them are taken."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from whispertide.errors import OptionError
 from whispertide.lab.speech.utterance import Corpus, RefWord, Utterance
 from whispertide.types import FloatArray, to_samples
 
+T = TypeVar("T")
 CLIP_S, WHOLE_S = 10.0, 30.0  # of clips that are cut, and of those that cannot be
 PAUSE_S, SHORTEST_S = 0.25, 2.0  # what is a pause to cut in, and no clip before one is shorter
 ABOUT = (
@@ -46,6 +47,15 @@ def clips(utterance: Utterance) -> Iterator[Clip]:
         yield from (Clip((), audio[at : at + to_samples(CLIP_S)]) for at in range(0, len(audio), to_samples(CLIP_S)))
     elif utterance.seconds <= WHOLE_S:
         yield Clip(tuple(word.text for word in utterance.words), utterance.audio(), utterance.language)
+
+
+def evenly(sentences: Sequence[T], most: int, corpus: Corpus) -> list[T]:
+    """At most so many of the sentences of a corpus, from all over it. Raises `OptionError` where it has none."""
+    if not sentences:
+        raise OptionError(
+            f"expected a corpus of sentences with exact word times, for example talks; {corpus.name} has none"
+        )
+    return list(sentences[:: max(1, len(sentences) // most)][:most])
 
 
 def sentences_in(utterance: Utterance) -> Iterator[tuple[RefWord, ...]]:

@@ -176,6 +176,7 @@ class _Play:
         """Run rounds until none is due; one worker takes the audio that arrives while it computes."""
         while self._work(lambda: self.session.step(wait=False)) is not None:
             self._show(self.session.drain())
+            # One worker's round has taken time, in which audio came in; with two a round has only begun.
             if isinstance(self.worker, _OneWorker) and self.taken < len(self.samples):
                 self._take_arrived()
         self._show(self.session.drain())
@@ -360,6 +361,7 @@ class _TwoWorkers:
         if self.clock.name == "live":
             flight = _Flight(self, start, self.executor.begin(plan, audio, options, state, before))
         else:
+            # In a simulation a round is computed where it begins, so the one before has its result.
             state = before.result().state if before is not None else state
             flight = self._simulated(plan, audio, options, state)
         self.flights.append(flight)
@@ -378,6 +380,7 @@ class _TwoWorkers:
         self.computed_s += encode_s + decode_s
         if self.compute_time is not None:
             encode_s = decode_s = self.compute_time(result) / 2
+        # Such a round keeps both workers until it is done.
         if self.executor.rounds.alone:
             self.encoder_free = max(self.encoder_free, self.decoder_free)
         self.encoder_free = max(start, self.encoder_free) + encode_s
@@ -389,5 +392,6 @@ class _TwoWorkers:
         """A round is given up now: it ends with the stage it is in, or with the next run of the decoder."""
         stopped = min(max(flight.encoded_at, self.clock.now + flight.step_s), flight.done_at)
         self.encoder_free, self.decoder_free = min(self.encoder_free, stopped), stopped
+        # A round that takes no time, as on the free clock, has no share to take off.
         share = 1 - (flight.done_at - stopped) / (flight.spent or 1.0)
         self.note(flight.pending.result(), flight.start, share * (flight.spent or 0.0), share * (flight.worked or 0.0))

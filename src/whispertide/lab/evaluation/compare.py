@@ -7,9 +7,9 @@ from whispertide.errors import OptionError
 from whispertide.lab.evaluation import bootstrap
 from whispertide.lab.evaluation.bootstrap import Difference
 from whispertide.lab.evaluation.page import Table
+from whispertide.lab.evaluation.report import is_aligned
 from whispertide.lab.evaluation.store import Cell
 from whispertide.lab.evaluation.trace import FREE
-from whispertide.lab.speech.utterance import ALIGNED
 
 MANY = 20  # utterances; with fewer a bootstrap interval is too narrow
 
@@ -80,7 +80,11 @@ class Comparison:
         parts = [_said(m, self.differences[m.key]) for m in _VERDICTS if m.key in self.differences]
         count = min((found.utterances for found in self.differences.values()), default=0)
         caveat = f" (only {count} utterances: intervals are too narrow)" if count < MANY else ""
-        aligned = " (word times by forced alignment: no claim about latency)" if _is_aligned(self.a, self.b) else ""
+        aligned = (
+            " (word times by forced alignment: no claim about latency)"
+            if any(is_aligned(cell.score) for cell in (self.a, self.b))
+            else ""
+        )
         return f"B against A: {'; '.join(parts)}{caveat}{aligned}"
 
 
@@ -115,10 +119,6 @@ def compare_all(a: Sequence[Cell], b: Sequence[Cell]) -> list[Comparison]:
     if not pairs:
         raise OptionError("expected cells that measured the same thing in both folders; none did: name two cells")
     return [compare(*pair) for pair in pairs]
-
-
-def _is_aligned(*cells: Cell) -> bool:
-    return any(ALIGNED in (cell.score.get("word_times") or "") for cell in cells)
 
 
 def _said(measure: Measure, found: Difference) -> str:

@@ -19,6 +19,7 @@ from whispertide.decoding.backward_shift import BackwardShift
 from whispertide.decoding.guards import Scene
 from whispertide.lab.evaluation import plots, report
 from whispertide.lab.evaluation.clips import ABOUT, Clip
+from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.store import Json
@@ -149,7 +150,7 @@ def outcome_figure(runner: "Runner") -> Outcome:
     exact = {name: precision_and_recall(of) for name, of in shares.items()}
     rows = [(name, *(report.percent(share) for share in (*shares[name].values(), *exact[name]))) for name in shares]
     parts = [(name, {fate: 100 * share for fate, share in of.items()}) for name, of in shares.items()]
-    points = [plots.Curve(name, (100 * recall,), (100 * precision,)) for name, (precision, recall) in exact.items()]
+    points = [Curve(name, (100 * recall,), (100 * precision,)) for name, (precision, recall) in exact.items()]
     fates, both = "What becomes of the clips", "Precision and recall of the guard"
     drawn = (
         Plot(plots.stacked(parts, x_label="clips (%)", title=fates.lower()), fates),

@@ -17,7 +17,8 @@ from typing import Any, Literal, get_args
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation.page import Table, markdown_table
-from whispertide.lab.evaluation.paper import PAPERS, Item, Paper
+from whispertide.lab.evaluation.paper import Item, Paper
+from whispertide.lab.evaluation.papers import PAPERS
 from whispertide.lab.from_json import built
 
 Verdict = Literal["confirmed", "refuted", "not decidable here", "not measured yet"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from whispertide.lab.evaluation import plots, report
 from whispertide.lab.evaluation.clips import ABOUT, Clip
+from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.guard_items import INVENTED, decode_clip
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
@@ -58,12 +59,12 @@ def length_figure(runner: "Runner") -> Outcome:
         for curve, value in zip(curves.values(), (*rates, share, time), strict=True):
             curve.append(value or 0.0)
     columns = ("padded to", "hallucinating %", *(f"{name} %" for name in _RATES), "encoding ms")
-    errors = [plots.Curve(name, LENGTHS_S, tuple(curves[name])) for name in (*_RATES, _HALLUCINATING)]
+    errors = [Curve(name, LENGTHS_S, tuple(curves[name])) for name in (*_RATES, _HALLUCINATING)]
     drawn = (
         Plot(plots.scatter(errors, x_label=_PADDED, y_label="%", title="errors by padding"), "Errors by padding"),
         Plot(
             plots.scatter(
-                [plots.Curve(_TIME, LENGTHS_S, tuple(curves[_TIME]))],
+                [Curve(_TIME, LENGTHS_S, tuple(curves[_TIME]))],
                 x_label=_PADDED,
                 y_label="encoding, median (ms)",
                 title="time of encoding by padding",

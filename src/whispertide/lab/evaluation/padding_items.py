@@ -13,6 +13,7 @@ import numpy as np
 
 from whispertide.lab.evaluation import plots
 from whispertide.lab.evaluation.clips import ABOUT, Clip
+from whispertide.lab.evaluation.drawing import Curve, Line
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.store import Json
@@ -113,15 +114,15 @@ def padding_figure(runner: "Runner") -> Outcome:
         x_label="padding (s)",
         y_label=_headings(rows)[0],
         title="errors over padding",
-        levels=[plots.Line("padded to 30 s", by_name["30 s"].rates[0])],
+        levels=[Line("padded to 30 s", by_name["30 s"].rates[0])],
     )
     return Outcome(
         plots=(Plot(drawing, "Errors over the length of paddings and hush words"),), note=_about_clips(runner)
     )
 
 
-def _curve(kind: str, members: Sequence[Padded]) -> plots.Curve:
-    return plots.Curve(kind, tuple(row.way.seconds for row in members), tuple(row.rates[0] for row in members))
+def _curve(kind: str, members: Sequence[Padded]) -> Curve:
+    return Curve(kind, tuple(row.way.seconds for row in members), tuple(row.rates[0] for row in members))
 
 
 def _headings(found: Sequence[Padded]) -> tuple[str, ...]:
@@ -204,5 +205,6 @@ def _hear(transcriber: "Transcriber", way: Way, clip: Clip) -> tuple[list[str], 
 
 def _with_noise(clip: FloatArray, length: int) -> FloatArray:
     level = float(np.sqrt(np.mean(np.square(clip)))) * 10 ** (-NOISE_BELOW_DB / 20)
+    # The same noise after every clip, and in every run.
     noise = np.random.default_rng(0).standard_normal(length) * level
     return np.concatenate([clip, noise.astype(np.float32)])

@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from whispertide.lab.evaluation.plots import Drawing
+    from whispertide.lab.evaluation.drawing import Drawing
 
 Value = str | float | int | None
 

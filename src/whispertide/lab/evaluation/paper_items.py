@@ -12,6 +12,7 @@ import numpy as np
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import charts, plots, report
+from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 
@@ -129,7 +130,7 @@ def load_figure(runner: "Runner") -> Outcome:
     )
 
 
-def load_curve(cell: "Cell") -> plots.Curve:
+def load_curve(cell: "Cell") -> Curve:
     """Processor time over the cell's longest recording, in per cent of a core."""
     trace = max(cell.traces(), key=lambda trace: trace.audio_s, default=None)
     if trace is None or not trace.rounds:
@@ -144,7 +145,7 @@ def load_curve(cell: "Cell") -> plots.Curve:
     for cost in trace.rounds:
         busy[min(int(cost.start_s // _BIN_S), count - 1)] += cost.cpu_s or 0.0
     places = tuple(_BIN_S * (n + 0.5) for n in range(count))
-    return plots.Curve(cell.spec.label, places, tuple(float(b) for b in 100 * busy / _BIN_S))
+    return Curve(cell.spec.label, places, tuple(float(b) for b in 100 * busy / _BIN_S))
 
 
 def _is_late(cell: "Cell") -> bool:

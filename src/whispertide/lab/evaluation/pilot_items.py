@@ -18,6 +18,7 @@ from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import plots, report
 from whispertide.lab.evaluation.commands import BASE, WAYS, Sentence, Way, hear, sentences
+from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.offloading import (
     LINKS,
     Both,
@@ -194,7 +195,7 @@ def trade_off(heard: Sequence[Both], about: str) -> Outcome:
     for each, scores in _choices(heard):
         delays = tuple(_delay(heard, each, scores, sent) for sent in shares)
         name = CALLED.get(each.name, each.name)
-        curves.append(plots.Curve(name, delays, tuple(100 * each.errors[sent] for sent in shares)))
+        curves.append(Curve(name, delays, tuple(100 * each.errors[sent] for sent in shares)))
         for what, sent in (("a quarter", len(heard) // 4), ("half", len(heard) // 2)):
             place = (f"{_delay(heard, each, scores, sent):.3f}", report.percent(each.errors[sent]))
             rows.append((f"{name}, {what} sent", *place))

@@ -1,66 +1,25 @@
-"""Plots: matplotlib's own drawings on white, as PNG and PDF, with the numbers as CSV (`Drawing`).
+"""The kinds of plots, each a `Drawing`: curves, cumulative distributions, bars, lines over time.
 
-Curves differ in colour, and in marker or dashes too. The colours are the eight of Petroff (2021, "Accessible Color
-Sequences for Data Visualization", arXiv 2107.02270), which people who confuse colours can tell apart. Legends stand
-below the plot. Matplotlib is imported only when something is drawn. Knows numbers and labels, no cells.
+Curves differ in colour, and in marker or dashes too. Knows numbers and labels, no cells.
 """
 
-import csv
-import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle, repeat
-from pathlib import Path
+from itertools import cycle
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from whispertide.errors import OptionError
-from whispertide.extras import how_to_install
-
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-COLOURS = ("#1845fb", "#ff5e02", "#c91f16", "#c849a9", "#adad7d", "#86c8dd", "#578dff", "#656364")
-SERIES = len(COLOURS)
+from whispertide.lab.evaluation.drawing import COLOURS, SERIES, Curve, Drawing, Line, as_text, figure_of, of_curves
+
 _MARKED = {"color": COLOURS, "marker": tuple("os^Dv<>p")}  # what tells one curve from the next
 _DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 _DASHED = {"color": COLOURS, "linestyle": 2 * _DASHES}
-_WIDTH, _HEIGHT = 5.6, 3.2  # inches, without title and legend: letters are legible on a phone's page, too
-_DPI = 160
-_ROW = 0.2  # inches: of a line of the title or the legend
-_LINE = 76  # characters that fit into a line of the title or the legend
-_HANDLE = 9  # characters as wide as the line before a label, and the gaps around it
 _BAR_HEIGHT = 0.36
 _LABEL = 32  # characters in a line of a bar's label
 _SHARES = 250  # points of a cumulative distribution
-
-# How every plot differs from matplotlib's own
-STYLE: dict[str, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
-    "grid.color": "#e1e4e8",
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "legend.handlelength": 3.0,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5.5,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Points to be joined; `notes`, one for each or none at all, stand next to them."""
-
-    label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,47 +31,6 @@ class Bar:
     low: float | None = None
     high: float | None = None
     colour: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A level to compare with, drawn across the plot."""
-
-    label: str
-    y: float
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """A plot and its numbers: rows of text, under a heading that begins with the title."""
-
-    figure: "Figure"
-    heading: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    @property
-    def title(self) -> str:
-        """What is drawn, of what."""
-        return self.heading[0]
-
-    def image(self, kind: str = "png") -> bytes:
-        """The picture as "png" or "pdf"; the same every time."""
-        buffer = io.BytesIO()
-        unknown = {"Software": None} if kind == "png" else {"CreationDate": None, "Creator": None, "Producer": None}
-        self.figure.savefig(buffer, format=kind, dpi=_DPI, metadata=unknown)
-        return buffer.getvalue()
-
-    def csv(self) -> str:
-        """The numbers."""
-        buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerows((self.heading, *self.rows))
-        return buffer.getvalue()
-
-    def save(self, stem: Path) -> None:
-        """Write STEM.png, STEM.pdf and STEM.csv. Raises `OSError`."""
-        stem.with_name(f"{stem.name}.png").write_bytes(self.image("png"))
-        stem.with_name(f"{stem.name}.pdf").write_bytes(self.image("pdf"))
-        stem.with_name(f"{stem.name}.csv").write_text(self.csv(), encoding="utf-8")
 
 
 def scatter(
@@ -133,7 +51,7 @@ def scatter(
         heights = [y for curve in curves for y in curve.y] + [level.y for level in levels]
         _from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
 
-    return _of_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
+    return of_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
 
 
 def distribution(samples: Sequence[tuple[str, Sequence[float]]], *, x_label: str, title: str) -> Drawing:
@@ -159,7 +77,7 @@ def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = 
             axes.set_xlim(min(low, 0) - margin, high + margin)
         axes.set_ylim(0, 101)
 
-    return _of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
+    return of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
 
 def _cumulative(label: str, values: Sequence[float]) -> Curve:
@@ -197,8 +115,8 @@ def bars(items: Sequence[Bar], *, x_label: str, title: str) -> Drawing:
         axes.set_xlim(min(0.0, 1.1 * low), 1.2 * reach)
 
     height = 0.7 + _BAR_HEIGHT * max(len(items), 2)
-    drawn = _figure(draw, x_label=x_label, y_label="", title=title, height=height)
-    rows = tuple((item.label, *map(_text, (item.value, item.low, item.high))) for item in items)
+    drawn = figure_of(draw, x_label=x_label, y_label="", title=title, height=height)
+    rows = tuple((item.label, *map(as_text, (item.value, item.low, item.high))) for item in items)
     return Drawing(drawn, (title, x_label, "low", "high"), rows)
 
 
@@ -229,8 +147,8 @@ def stacked(items: Sequence[tuple[str, Mapping[str, float]]], *, x_label: str, t
         axes.margins(x=0.15)
 
     height = 0.7 + _BAR_HEIGHT * max(len(items), 2)
-    drawn = _figure(draw, x_label=x_label, y_label="", title=title, height=height)
-    rows = tuple((label, *(_text(values.get(part)) for part in parts)) for label, values in items)
+    drawn = figure_of(draw, x_label=x_label, y_label="", title=title, height=height)
+    rows = tuple((label, *(as_text(values.get(part)) for part in parts)) for label, values in items)
     return Drawing(drawn, (title, *parts), rows)
 
 
@@ -255,7 +173,7 @@ def over_time(
         axes.margins(x=0.01)
         _from_zero(axes, y=zero)
 
-    return _of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
+    return of_curves(draw, curves, x_label=x_label, y_label=y_label, title=title)
 
 
 def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str, title: str) -> Drawing:
@@ -272,138 +190,7 @@ def front(tried: Curve, best: Curve, usual: Curve, *, x_label: str, y_label: str
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("{x:g}")
 
-    return _of_curves(draw, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
-
-
-# --- numbers as text -------------------------------------------------------------------------------------------------
-
-
-def read(path: Path) -> tuple[dict[str, Any], list[Curve], list[Line]]:
-    """The CSV of a plot of curves: its title and the labels of its axes as the functions here take them, the curves,
-    and the levels. Raises `OSError`, `ValueError`.
-    """
-    with path.open(encoding="utf-8", newline="") as file:
-        (title, x_label, y_label, *_), *rows = csv.reader(file)
-    points: dict[str, list[tuple[float, float, str]]] = {}
-    levels = []
-    for label, x, y, note in rows:
-        if x:
-            points.setdefault(label, []).append((float(x), float(y), note))
-        else:
-            levels.append(Line(label, float(y)))
-    curves = []
-    for label, found in points.items():
-        xs, ys, notes = zip(*found, strict=True)
-        curves.append(Curve(label, xs, ys, notes if any(notes) else ()))
-    return {"title": title, "x_label": x_label, "y_label": y_label}, curves, levels
-
-
-def _text(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
-
-
-# --- figures ---------------------------------------------------------------------------------------------------------
-
-
-def _of_curves(
-    draw: "Callable[[Axes], None]",
-    curves: Sequence[Curve],
-    levels: Sequence[Line] = (),
-    *,
-    title: str,
-    x_label: str,
-    y_label: str,
-) -> Drawing:
-    figure = _figure(draw, title=title, x_label=x_label, y_label=y_label)
-    _annotate(figure, curves, levels)
-    rows = [
-        (curve.label, _text(x), _text(y), note)
-        for curve in curves
-        for x, y, note in zip(curve.x, curve.y, curve.notes or repeat(""), strict=False)
-    ]
-    rows += [(level.label, "", _text(level.y), "") for level in levels]
-    return Drawing(figure, (title, x_label, y_label, "note"), tuple(rows))
-
-
-@contextmanager
-def drawing(**settings: Any) -> "Iterator[Figure]":
-    """An empty figure, and while entered the style of every plot. Raises `OptionError` without matplotlib."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('bench')}") from error
-    with mpl.rc_context(STYLE):
-        yield Figure(layout="constrained", **settings)
-
-
-def _figure(
-    draw: "Callable[[Axes], None]", *, x_label: str, y_label: str, title: str, height: float = _HEIGHT
-) -> "Figure":
-    heading = fill(title, _LINE)
-    with drawing() as figure:
-        axes = figure.add_subplot()
-        draw(axes)
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
-        figure.suptitle(heading, x=0.01, ha="left", fontsize=9)
-        rows = heading.count("\n") + 1 + _legend(figure, *axes.get_legend_handles_labels())
-        figure.set_size_inches(_WIDTH, height + _ROW * rows)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # everything has its place now, for notes to be put next to
-    return figure
-
-
-def _legend(figure: "Figure", handles: "Sequence[Artist]", labels: Sequence[str]) -> int:
-    """The legend below the plot, in as many columns as fit. Returns how many rows it has."""
-    if not labels:
-        return 0
-    rows = next(rows for rows in range(1, len(labels) + 1) if rows == len(labels) or _width(labels, rows) <= _LINE)
-    columns = -(-len(labels) // rows)
-    figure.legend(handles, labels, loc="outside lower left", ncols=columns)
-    return rows
-
-
-def _width(labels: Sequence[str], rows: int) -> int:
-    """Of a legend with so many rows, in characters."""
-    columns = [labels[start : start + rows] for start in range(0, len(labels), rows)]
-    return sum(max(map(len, column)) + _HANDLE for column in columns)
-
-
-def _annotate(figure: "Figure", curves: Sequence[Curve], levels: Sequence[Line]) -> None:
-    """Each point's note, where it covers no other note, point or line."""
-    noted = [
-        (x, y, note, colour)
-        for curve, colour in zip(curves, cycle(COLOURS), strict=False)
-        for x, y, note in zip(curve.x, curve.y, curve.notes, strict=False)
-        if note
-    ]
-    if not noted:
-        return
-    from textalloc import allocate
-
-    x, y, notes, colours = (list(column) for column in zip(*noted, strict=True))
-    axes = figure.axes[0]
-    axes.set_prop_cycle(None)  # the lines that lead to notes have neither markers nor dashes
-    lines = [(list(curve.x), list(curve.y)) for curve in curves if len(curve.x) > 1]
-    lines += [(list(axes.get_xlim()), [level.y, level.y]) for level in levels]
-    allocate(
-        axes,
-        x,
-        y,
-        notes,
-        x_scatter=[x for curve in curves for x in curve.x],
-        y_scatter=[y for curve in curves for y in curve.y],
-        x_lines=[x for x, _ in lines],
-        y_lines=[y for _, y in lines],
-        nbr_candidates=1000,
-        textsize=8,
-        linecolor=colours,
-        linewidth=0.6,
-        margin=0.012,
-        min_distance=0.015,
-        max_distance=0.15,
-    )
+    return of_curves(draw, (tried, best, usual), x_label=x_label, y_label=y_label, title=title)
 
 
 def _from_zero(axes: "Axes", *, x: bool = False, y: bool = False) -> None:

@@ -10,9 +10,9 @@ from itertools import chain
 
 from whispertide.lab.evaluation import charts
 from whispertide.lab.evaluation.agreement import agreement, differences
+from whispertide.lab.evaluation.drawing import Drawing
 from whispertide.lab.evaluation.grid import PEER
 from whispertide.lab.evaluation.page import Table, markdown_table
-from whispertide.lab.evaluation.plots import Drawing
 from whispertide.lab.evaluation.report import (
     COST,
     LATENCY,

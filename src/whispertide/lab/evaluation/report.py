@@ -173,7 +173,7 @@ def notes(cells: Sequence[Cell]) -> list[str]:
             "the beginning of a recording), last text (from its end) and revisions need no word times; --align makes "
             "word times by forced alignment."
         )
-    if sources := sorted({str(cell.score["word_times"]) for cell in cells if _is_aligned(cell.score)}):
+    if sources := sorted({str(cell.score["word_times"]) for cell in cells if is_aligned(cell.score)}):
         found.append(
             f"~ word times are {', '.join(sources)} (forced alignment), not exact: no claim about latency should rest "
             "on these figures."
@@ -188,7 +188,8 @@ def _untimed(cells: Iterable[Cell]) -> list[Cell]:
     ]
 
 
-def _is_aligned(score: Mapping[str, Any]) -> bool:
+def is_aligned(score: Mapping[str, Any]) -> bool:
+    """Whether some of its word times are by forced alignment."""
     return ALIGNED in (score.get("word_times") or "")
 
 
@@ -298,7 +299,7 @@ def formatted(column: Column, score: Mapping[str, Any]) -> str | None:
     if not _known(value):
         return None
     mark = UNRELIABLE_MARK if column.key == "matched" and score.get("matched_enough") is False else ""
-    return column.format(value) + mark + (ALIGNED_MARK if column.key in _TIMED_COLUMNS and _is_aligned(score) else "")
+    return column.format(value) + mark + (ALIGNED_MARK if column.key in _TIMED_COLUMNS and is_aligned(score) else "")
 
 
 def _count(number: int, noun: str) -> str:

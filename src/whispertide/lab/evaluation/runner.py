@@ -5,7 +5,6 @@ are others' affairs. Offline transcription of the same model with the same beam 
 cell of its own, because streaming is judged against it.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -25,6 +24,7 @@ from whispertide.lab.evaluation.replay import OFFLINE as OFFLINE_OPTIONS
 from whispertide.lab.evaluation.replay import Recogniser, offline, run_cell, streaming
 from whispertide.lab.evaluation.store import Cell, CellSpec, Json, Results
 from whispertide.lab.evaluation.trace import FREE, ClockName, Trace
+from whispertide.lab.evaluation.watch import Watch
 from whispertide.lab.speech.utterance import Corpus, Utterance
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import Open
@@ -45,24 +45,6 @@ class Job:
     spec: CellSpec
     corpus: Corpus
     recogniser: Callable[[], Recogniser]
-
-
-class Watch:
-    """Is told how far it is; here a line on standard error for each cell."""
-
-    def begin(self, label: str, total_s: float) -> None:
-        """A new cell of so many seconds of audio."""
-        self.say(f"{label}: {total_s:.0f} s of audio")
-
-    def advance(self, done_s: float) -> None:
-        """So many seconds more are done."""
-
-    def end(self) -> None:
-        """The cell is done, or given up."""
-
-    def say(self, message: str) -> None:
-        """A line for the user."""
-        sys.stderr.write(f"{message}\n")
 
 
 class Runner:

@@ -33,6 +33,7 @@ from whispertide.graphs.portable import PortableBuilder
 from whispertide.graphs.static_encoder import StaticEncoderGraph
 from whispertide.graphs.unrolled import UnrolledGraph
 from whispertide.lab.evaluation import plots
+from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.model.providers import thread_count
@@ -186,6 +187,7 @@ class Fixed(Decoding):
         """Greedily, until so many tokens have been fed."""
         cache = self.empty_cache(DUMMY + self.length)
         filled = np.full((1, 1, 1, DUMMY + self.length + 1), -1e30, np.float32)
+        # The new token's own place, after the cache.
         filled[..., -1] = 0.0
         tokens: list[int] = []
         self.runs = 0
@@ -327,7 +329,7 @@ def length_figure(runner: "Runner") -> Outcome:
     for way in dict.fromkeys(speed.way for speed in found):
         members = [speed for speed in found if speed.way == way]
         times = tuple(speed.milliseconds for speed in members)
-        curves.append(plots.Curve(way, tuple(float(speed.fed) for speed in members), times))
+        curves.append(Curve(way, tuple(float(speed.fed) for speed in members), times))
     rows = tuple(
         (str(fed), *(f"{speed.milliseconds:.1f}" for speed in found if speed.fed == fed))
         for fed in dict.fromkeys(speed.fed for speed in found)

@@ -44,7 +44,7 @@ _IRRELEVANT_FILES = frozenset(
     for name in (
         *("agreement", "allocation_items", "charts", "clips", "compare", "estimate", "grid", "guard_items", "named"),
         *("padding_items", "page", "paper", "paper_items", "peer_cells", "plots", "preparation", "publish", "report"),
-        *("runner", "static_decoding", "store", "sweep"),
+        *("runner", "static_decoding", "store", "sweep", "drawing", "papers", "watch"),
         *("card", "card_compare", "card_curve", "card_measure", "card_page", "card_results", "card_sets"),
     )
 )
@@ -205,6 +205,7 @@ def code_version(part: str = "", *more: str) -> str:
         is_aside = place.startswith(_EVALUATION) and path.name in _IRRELEVANT_FILES.difference(more)
         if place.startswith(_IRRELEVANT) or is_aside:
             continue
+        # Zeros in between, so that no two lists of files give the same bytes.
         digest.update(place.encode() + b"\0" + path.read_bytes() + b"\0")
     for name in _NUMERIC_PACKAGES:
         digest.update(f"{name} {_version(name)}\n".encode())
@@ -246,6 +247,7 @@ def _version(package: str) -> str:
 
 
 def _trace_path(folder: Path, utterance: str) -> Path:
+    # For people; the hash after it tells apart what is alike to here.
     slug = re.sub(r"[^A-Za-z0-9._-]+", "_", utterance)[:48]
     return folder / "traces" / f"{slug}-{hashlib.sha256(utterance.encode()).hexdigest()[:8]}.json"
 

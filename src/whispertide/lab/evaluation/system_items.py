@@ -19,6 +19,7 @@ import numpy as np
 
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.lab.evaluation import plots, report
+from whispertide.lab.evaluation.drawing import SERIES
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.paper_items import load_curve
@@ -319,7 +320,7 @@ def work_table(runner: "Runner") -> Outcome:
 def load_figure(runner: "Runner") -> Outcome:
     """NPUsper, figure 11, with processor time in place of power."""
     measured, missing = _at_step(runner)
-    curves = [replace(load_curve(one.cell), label=one.label) for one in measured][: plots.SERIES]
+    curves = [replace(load_curve(one.cell), label=one.label) for one in measured][:SERIES]
     drawing = plots.over_time(curves, y_label="processor time (% of one core)", title="load over time")
     caption = "Processor time over audio time"
     note = f"Not power: this machine has no meter we read. A round every {STEP_S:g} s.{missing}"

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.decoding.rules import log_softmax
-from whispertide.errors import OptionError
 from whispertide.features import log_mel
 from whispertide.lab.evaluation import plots
+from whispertide.lab.evaluation.clips import evenly
+from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.model.engine import DecodeRequest
@@ -64,7 +65,7 @@ def distribution_figure(runner: "Runner") -> Outcome:
     drawn = []
     for name, means in found.items():
         curves = [
-            plots.Curve(what, tuple(means), tuple(values[which] for values in means.values()))
+            Curve(what, tuple(means), tuple(values[which] for values in means.values()))
             for which, what in enumerate(_WHAT)
         ]
         title = f"what is expected as the third token: {name}"
@@ -78,11 +79,7 @@ def distribution_figure(runner: "Runner") -> Outcome:
 def _sentences(runner: "Runner", model: "WhisperModel") -> list[Sentence]:
     most = QUICK_SENTENCES if runner.quick else SENTENCES
     found = [one for utterance in runner.corpus.utterances() for one in sentences_of(utterance, model)]
-    if not found:
-        raise OptionError(
-            f"expected a corpus of sentences with exact word times, for example talks; {runner.corpus.name} has none"
-        )
-    return found[:: max(1, len(found) // most)][:most]
+    return evenly(found, most, runner.corpus)
 
 
 def sentences_of(utterance: "Utterance", model: "WhisperModel") -> Iterator[Sentence]:

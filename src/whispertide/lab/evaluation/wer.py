@@ -100,6 +100,7 @@ class Alignment:
                 last[word] = max(last.get(word, 0), self.hypothesis.spans[heard][1] - 1)
         for token in missed:
             for word in range(*self.reference.spans[token]):
+                # Half of a word is not read.
                 last.pop(word, None)
         return last
 
@@ -150,6 +151,8 @@ def align(reference: Sequence[str], hypothesis: Sequence[str], language: str = "
         if chunk.type == "equal":
             pairs = range(chunk.ref_start_idx, chunk.ref_end_idx), range(chunk.hyp_start_idx, chunk.hyp_end_idx)
             hits += zip(*pairs, strict=True)
+    # A second alignment: characters are not counted along the words', or a misheard word would be wrong in all of its
+    # letters.
     letters = jiwer.process_characters(ours.text, theirs.text)
     return Alignment(
         ours,

@@ -12,6 +12,7 @@ from whispertide.errors import OptionError
 from whispertide.lab.evaluation import plots, report
 from whispertide.lab.evaluation.aligned_errors import AlignedErrors, aligned_errors
 from whispertide.lab.evaluation.bootstrap import paired
+from whispertide.lab.evaluation.drawing import Curve
 from whispertide.lab.evaluation.page import Table
 from whispertide.lab.evaluation.paper import Outcome, Plot
 from whispertide.lab.evaluation.trace import FREE, RoundCost, Trace
@@ -99,8 +100,8 @@ def cost_figure(runner: "Runner") -> Outcome:
         rows += [(name, f"{BIN_S * n:g} to {BIN_S * (n + 1):g}", *_rates(work)) for n, work in places]
         rows.append((name, "all", *_rates(sum(by_length.values(), Work()))))
         middles = tuple(BIN_S * (n + 0.5) for n, _ in places)
-        encoding.append(plots.Curve(name, middles, tuple(work.gflop / work.seconds for _, work in places)))
-        decoding.append(plots.Curve(name, middles, tuple(work.runs / work.seconds for _, work in places)))
+        encoding.append(Curve(name, middles, tuple(work.gflop / work.seconds for _, work in places)))
+        decoding.append(Curve(name, middles, tuple(work.runs / work.seconds for _, work in places)))
     columns = ("recipe", "heard by a round (s)", "new audio (s)", *(f"{what} per s" for what in _WHAT))
     drawn = tuple(
         Plot(plots.scatter(curves, x_label="audio that a round hears (s)", y_label=f"{what} per s", title=title), title)
@@ -195,10 +196,10 @@ def _differences(found: dict[str, list[Point]]) -> Table:
     return Table(columns, tuple(rows))
 
 
-def _curve(name: str, points: Sequence[Point], rate: str) -> plots.Curve:
+def _curve(name: str, points: Sequence[Point], rate: str) -> Curve:
     values = [(point.x, getattr(point.errors, rate)) for point in points]
     known = [(x, 100 * value) for x, value in values if value is not None]
-    return plots.Curve(name, tuple(x for x, _ in known), tuple(y for _, y in known))
+    return Curve(name, tuple(x for x, _ in known), tuple(y for _, y in known))
 
 
 def _percent(rate: float | None) -> str:

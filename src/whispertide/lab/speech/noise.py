@@ -33,6 +33,11 @@ def colored(count: int, dice: Dice, exponent: float, *, low_hz: float = _LOW_HZ,
     return np.resize(block * (0.1 / max(rms(block), 1e-12)), count)
 
 
+def between(limits: tuple[float, float], dice: Dice) -> float:
+    """Anything from the first limit to the second, each as likely as the others."""
+    return float(limits[0] + (limits[1] - limits[0]) * dice.random_sample())
+
+
 def rms(sound: Sound) -> float:
     """Root mean square; 0 for no samples."""
     return float(np.sqrt(np.mean(sound**2))) if sound.size else 0.0

@@ -10,10 +10,9 @@ from itertools import pairwise
 import numpy as np
 
 from whispertide.audio.buffer import to_float
+from whispertide.lab.speech.noise import Dice, between
 from whispertide.lab.training.shards import Utterance
 from whispertide.types import SAMPLE_RATE, FloatArray
-
-Dice = np.random.RandomState
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +55,15 @@ def vary(said: Utterance, options: Augmentation, dice: Dice) -> tuple[FloatArray
     spans = said.words or _spread(texts, len(samples))
     words = [SpokenWord(text, start, end) for text, (start, end) in zip(texts, spans, strict=True)]
     if dice.random_sample() < options.speed:
-        samples, words = change_speed(samples, words, _between(options.speed_range, dice))
+        samples, words = change_speed(samples, words, between(options.speed_range, dice))
     if said.words is not None and said.exact and len(words) > 1 and dice.random_sample() < options.pause:
-        count = int(SAMPLE_RATE * _between(options.pause_s, dice))
+        count = int(SAMPLE_RATE * between(options.pause_s, dice))
         samples, words = insert_pause(samples, words, int(dice.randint(1, len(words))), count)
     if dice.random_sample() < options.room:
         samples = reverberate(samples, dice)
     low, high = options.level_db
     set_level(samples, low + (high - low) * dice.random_sample() ** 0.5)
     return samples, [SpokenWord(word.text, word.start, min(word.end, len(samples))) for word in words]
-
-
-def _between(limits: tuple[float, float], dice: Dice) -> float:
-    return float(limits[0] + (limits[1] - limits[0]) * dice.random_sample())
 
 
 def _spread(texts: list[str], count: int) -> tuple[tuple[int, int], ...]:

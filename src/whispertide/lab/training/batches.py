@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from whispertide.checkpoint.tokenizer import Tokenizer
 from whispertide.features import log_mel
-from whispertide.lab.training.augment import Dice
+from whispertide.lab.speech.noise import Dice
 from whispertide.lab.training.shards import Shards, Utterance
 from whispertide.lab.training.windows import Window, WindowOptions, compose
 from whispertide.types import CHUNK_SECONDS, HOP_LENGTH, SAMPLE_RATE, FloatArray

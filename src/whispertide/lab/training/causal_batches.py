@@ -14,7 +14,7 @@ from torch import Tensor
 
 from whispertide.errors import OptionError
 from whispertide.features import block_ends, causal_log_mel, raw_log_mel
-from whispertide.lab.training.augment import Dice
+from whispertide.lab.speech.noise import Dice
 from whispertide.lab.training.batches import SpeechBatches
 from whispertide.lab.training.causal_labels import FRAMES_PER_SECOND, Ids, Spoken, sample_points
 from whispertide.lab.training.windows import WindowOptions, compose

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.checkpoint.tokenizer import Tokenizer
-from whispertide.lab.training.augment import Dice
+from whispertide.lab.speech.noise import Dice
 from whispertide.lab.training.windows import Window
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE
 

@@ -27,7 +27,7 @@ from whispertide.checkpoint.layout import EMBEDDING
 from whispertide.decoding.recurrent import LEARNED, CellWeights
 from whispertide.errors import CheckpointError, CorpusError, OptionError
 from whispertide.features import log_mel
-from whispertide.lab.training.augment import Dice
+from whispertide.lab.speech.noise import Dice
 from whispertide.lab.training.batches import Numbered
 from whispertide.lab.training.epochs import Descent, EpochOptions, EpochTrainer, Lessons
 from whispertide.lab.training.lessons import HELD_BACK, divided, unreserved

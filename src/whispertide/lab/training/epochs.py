@@ -147,6 +147,7 @@ class EpochTrainer(Generic[B]):
     def rate(self) -> float:
         """Of the update to come."""
         gone, down = min(1.0, self.gone), self.descent
+        # A little above nothing, or the first update would change nothing.
         rising = min(1.0, (gone + 1e-3) / down.warm_up) if down.warm_up else 1.0
         falling = down.lowest + (1 - down.lowest) * 0.5 * (1 + math.cos(math.pi * gone))
         return self.settings.rate * rising * falling
@@ -206,7 +207,9 @@ class EpochTrainer(Generic[B]):
     def end_epoch(self) -> Figures:
         """Keep what is learned if it is among the best; what was measured."""
         loss = self.held_out_loss()
+        # Copies: the parameters themselves go on changing.
         self.best.append(Epoch(self.step, loss, [matrix.detach().clone() for matrix in self.parameters]))
+        # Of equal losses the earlier, so that a run that was resumed keeps the same.
         self.best = sorted(self.best, key=lambda epoch: (epoch.loss, epoch.step))[: self.settings.best]
         return {"held_out": loss}
 

@@ -205,15 +205,15 @@ def attend(model: WhisperModel, window: TimedWindow, heads: Sequence[Head], enco
 # --- speech to choose by ----------------------------------------------------------------------------------------------
 
 
-def timed_windows(per_voice: int = _PER_VOICE) -> list[TimedWindow]:
+def timed_windows() -> list[TimedWindow]:
     """Sentences in trained voices, three to a window, voices in turn. Raises `CorpusError` without synthesizers."""
-    corpus = open_sentences("grammar", TRAINED, per_voice, seed=SEED)
+    corpus = open_sentences("grammar", TRAINED, _PER_VOICE, seed=SEED)
     voices: dict[str, list[Utterance]] = {}
     for utterance in corpus.utterances():
         voices.setdefault(utterance.group, []).append(utterance)
     return [
         joined(said[at : at + _PER_WINDOW])
-        for at in range(0, per_voice - _PER_WINDOW + 1, _PER_WINDOW)
+        for at in range(0, _PER_VOICE - _PER_WINDOW + 1, _PER_WINDOW)
         for said in voices.values()
     ]
 

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from whispertide.checkpoint import Tokenizer
 from whispertide.errors import OptionError
-from whispertide.lab.training.augment import Dice
+from whispertide.lab.speech.noise import Dice
 from whispertide.lab.training.batches import SpeechBatches
 from whispertide.lab.training.epochs import Descent, EpochOptions, EpochTrainer, Lessons
 from whispertide.lab.training.hush_windows import HushWindowOptions, compose_hush, opening
@@ -137,6 +137,7 @@ class HushTrainer(EpochTrainer[HushBatch]):
         self, network: Whisper, lessons: Lessons[HushBatch], options: HushOptions, folder: Path, device: str
     ) -> None:
         self.options, self.network = options, network.to(device).eval().requires_grad_(False)
+        # A stream of its own, apart from those of the batches, whose numbers are small.
         dice = np.random.RandomState([options.seed % 2**32, 2**31])
         noise = options.start * dice.standard_normal(to_samples(options.seconds))
         self.hush = torch.tensor(noise, dtype=torch.float32, device=device, requires_grad=True)

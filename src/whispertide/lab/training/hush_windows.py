@@ -11,7 +11,8 @@ import numpy as np
 
 from whispertide.checkpoint.tokenizer import Tokenizer
 from whispertide.features import MelStream
-from whispertide.lab.training.augment import Augmentation, Dice, SpokenWord, vary
+from whispertide.lab.speech.noise import Dice
+from whispertide.lab.training.augment import Augmentation, SpokenWord, vary
 from whispertide.lab.training.noise import disturb
 from whispertide.lab.training.windows import Draw, Segment, Window, answer, is_heard
 from whispertide.types import HOP_LENGTH, N_FFT, SAMPLE_RATE, FloatArray

@@ -119,6 +119,7 @@ class Trainer:
 
     def _new_optimiser(self) -> torch.optim.Optimizer:
         options = self.options
+        # Matrices alone decay: norms and biases have no reason to be small.
         decayed = [p for p in self._parameters if p.dim() > 1]
         others = [p for p in self._parameters if p.dim() <= 1]
         groups = [{"params": decayed, "weight_decay": options.weight_decay}, {"params": others, "weight_decay": 0.0}]
@@ -163,6 +164,7 @@ class Trainer:
         if not skipped:
             self.optimiser.step()
         self.step += 1
+        # Short at first, or the averages would remember the random start for long.
         decay = min(self.options.average, (1 + self.step) / (10 + self.step))
         torch._foreach_lerp_(list(self.averages.values()), [p.detach() for p in self._trained.values()], 1 - decay)
         return {"skipped": 1.0} if skipped else figures | {"skipped": 0.0}
@@ -272,6 +274,7 @@ class Trainer:
     @contextmanager
     def _averages_in_place(self) -> Iterator[None]:
         current = [p.detach().clone() for p in self._trained.values()]
+        # They share their memory with the parameters, so that copying into them sets these.
         weights = [p.detach() for p in self._trained.values()]
         torch._foreach_copy_(weights, list(self.averages.values()))
         try:
@@ -339,6 +342,7 @@ def write_state(folder: Path, content: dict[str, Any]) -> None:
     """Keep the state of a run, whole or not at all. Raises OSError."""
     with replacing(folder / STATE) as unfinished, unfinished.open("wb") as file:
         torch.save(content, file)
+        # To the disk before it gets its name (`replacing`): a power cut must not leave an empty state.
         file.flush()
         os.fsync(file.fileno())
 

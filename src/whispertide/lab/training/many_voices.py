@@ -4,7 +4,7 @@ Left out are the voices of the quick corpora (`talks.QUICK_TALKS`), so that thes
 that it never met. Made on first use and kept in the cache; no text is needed of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -21,13 +21,13 @@ TALKS = 22  # all voices come round; some have two
 CHOICES = ("clean", "noisy", "rooms")
 
 
-def many_voices(seed: int, kinds: Sequence[str] = CHOICES) -> list[tuple[str, Callable[[], FloatArray]]]:
+def many_voices(seed: int) -> list[tuple[str, Callable[[], FloatArray]]]:
     """The voice of each talk, and what loads its audio, 16 kHz [n]. Raises `CorpusError` without synthesizers."""
     kept = {talk_plan(seed, number).voice for number in range(QUICK_TALKS)}
     numbers = [number for number in range(TALKS) if talk_plan(seed, number).voice not in kept]
     corpus = open_short_talks(seed, numbers)
     found: list[tuple[str, Callable[[], FloatArray]]] = []
-    for kind in kinds:
+    for kind in CHOICES:
         for number, reference, utterance in zip(numbers, corpus.references, corpus.utterances(), strict=True):
             load = utterance.audio if kind == "clean" else partial(_degraded, kind, utterance, reference, seed, number)
             found.append((utterance.group, load))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from whispertide.features import log_mel
-from whispertide.lab.training.augment import Dice
+from whispertide.lab.speech.noise import Dice
 from whispertide.lab.training.batches import SpeechBatches
 from whispertide.lab.training.windows import Window, WindowOptions, compose
 from whispertide.types import N_FRAMES

@@ -194,6 +194,7 @@ class Whisper(nn.Module):  # type: ignore[misc]
 
 def sinusoids(length: int, width: int) -> Tensor:
     """Whisper's fixed positions [length, width] (openai/whisper, `sinusoids`)."""
+    # One less than there are: the slowest sinusoid is to have the full 10,000 (as the original has it).
     steps = math.log(10_000) / (width // 2 - 1)
     angles = torch.arange(length)[:, None] * torch.exp(-steps * torch.arange(width // 2))
     return torch.cat([angles.sin(), angles.cos()], dim=1)
@@ -209,6 +210,7 @@ def new_network(dims: ModelDims, seed: int) -> Whisper:
     for name, parameter in network.named_parameters():
         if not parameter.requires_grad:
             continue
+        # Convolutions keep torch's own start; norms are ones and zeros already.
         if parameter.dim() > 1 and "conv" not in name:
             into_stream = name.endswith(("out_proj.weight", "fc2.weight"))
             layers = dims.n_audio_layer if name.startswith("encoder") else dims.n_text_layer

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whispertide.lab.training.augment import Augmentation, Dice
+from whispertide.lab.speech.noise import Dice
+from whispertide.lab.training.augment import Augmentation
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 Sound = npt.NDArray[np.floating[Any]]

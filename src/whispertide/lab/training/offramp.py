@@ -274,6 +274,7 @@ def _fit(
         network.eval()
         with torch.no_grad():
             found = float(functional.binary_cross_entropy_with_logits(network(held_back), expected))
+        # A copy, since `state_dict` gives the tensors that go on changing.
         if best is None or found < best[0]:
             best = found, {name: value.clone() for name, value in network.state_dict().items()}
         progress(epoch + 1, options.epochs)
@@ -307,6 +308,7 @@ def areas(offramp: TrainedOfframp, examples: Sequence[Example]) -> dict[str, flo
 def area(scores: Sequence[float], bad: Sequence[bool]) -> float:
     """The area under the ROC curve: how often a bad one has the higher score of a pair of a bad and a good one."""
     marked, values = np.asarray(bad, bool), np.asarray(scores)
+    # Every pair of a bad and a good one; ties count half.
     above = values[marked][:, None] - values[~marked][None]
     return float(np.mean((above > 0) + 0.5 * (above == 0))) if above.size else 0.5
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from whispertide.atomic import replacing
 from whispertide.errors import OptionError, OutputError
-from whispertide.lab.evaluation.plots import drawing
+from whispertide.lab.evaluation.drawing import drawing
 from whispertide.lab.training.loop import LOG, Figures, read_log
 
 if TYPE_CHECKING:

@@ -7,11 +7,7 @@ anew. Reserved test sentences are left out and counted. Knows nothing of command
 
 import hashlib
 import json
-import multiprocessing
-import os
 import shutil
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -23,6 +19,7 @@ from pathlib import Path
 from whispertide.atomic import write_text
 from whispertide.audio.file import load_audio
 from whispertide.audio.pcm import to_int16
+from whispertide.dependent import depend_on_parent
 from whispertide.errors import AudioError, CorpusError, OutputError
 from whispertide.lab.from_json import built
 from whispertide.lab.speech.manifest import Line, Problem, Spans, check_length, read_manifest
@@ -113,23 +110,11 @@ def _groups(lines: Sequence[Line]) -> Iterator[tuple[int, list[Line]]]:
         yield number, list(group)
 
 
-def _dependent() -> None:
-    """Ctrl-C is the main process's business, and a worker does not outlive it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os._exit(1)
-
-
 def _make(lines: Sequence[Line], folder: Path, workers: int, advance: Advance) -> dict[int, _Shard]:
     """Every shard of these lines that is not there yet, by several processes."""
     shards: dict[int, _Shard] = {}
     done = 0
-    with ProcessPoolExecutor(max(1, workers), initializer=_dependent) as pool:
+    with ProcessPoolExecutor(max(1, workers), initializer=depend_on_parent) as pool:
         jobs = [(len(group), number, pool.submit(_shard, group, folder, number)) for number, group in _groups(lines)]
         try:
             for count, number, job in jobs:

@@ -254,7 +254,7 @@ def report(chances: Sequence[float], stayed: Sequence[bool]) -> str:
 
 def draw(chances: Sequence[float], stayed: Sequence[bool], output: Path) -> None:
     """The predicted chances against the shares that stayed. Raises `OptionError` without matplotlib, and `OSError`."""
-    from whispertide.lab.evaluation.plots import drawing
+    from whispertide.lab.evaluation.drawing import drawing
 
     found = reliability(chances, stayed, bins=20)
     with drawing(figsize=(5, 5)) as figure:

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.checkpoint.tokenizer import N_TIMESTAMPS, TIMESTAMP_SAMPLES, Tokenizer
-from whispertide.lab.training.augment import Augmentation, Dice, SpokenWord, vary
+from whispertide.lab.speech.noise import Dice
+from whispertide.lab.training.augment import Augmentation, SpokenWord, vary
 from whispertide.lab.training.noise import disturb
 from whispertide.lab.training.shards import Utterance
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, FloatArray

@@ -46,6 +46,7 @@ class DeepgramProtocol(base.WireProtocol):
         self._tells_pauses = query.get("endpointing", "").lower() != "false"
         gap = messages.number(query, "utterance_end_ms")
         self._gap = None if gap is None else to_samples(min(max(gap, 0), 60_000) / 1000)
+        # Of the connection's name, since a protocol has no dice of its own.
         self._request = str(uuid.uuid5(uuid.NAMESPACE_OID, opening.connection))
         self._model = opening.server.models[0].name
         self._digest = hashlib.sha256()

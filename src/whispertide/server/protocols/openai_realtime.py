@@ -108,6 +108,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         before = self._session
         session = before.updated(messages.mapping(data, "session"), self.opening.server)
         actions: list[base.Action] = []
+        # What the old resampler holds belongs before the new audio.
         if (session.encoding, session.rate) != (before.encoding, before.rate):
             actions += self._rest()
             self._audio = _audio_input(session)

@@ -8,7 +8,8 @@ import pytest
 
 from whispertide.errors import OptionError
 from whispertide.lab.evaluation import pilot_items as by_whisper
-from whispertide.lab.evaluation.paper import Outcome, get_paper
+from whispertide.lab.evaluation.paper import Outcome
+from whispertide.lab.evaluation.papers import get_paper
 from whispertide.lab.speech.utterance import RefWord, Utterance
 from whispertide.lab.training.latecontext import pilot_items as items
 from whispertide.lab.training.latecontext.understood import BASE, CommandResult

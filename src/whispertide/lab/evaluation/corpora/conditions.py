@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whispertide.lab.speech.noise import Dice, Sound, convolve, decibels, microphone, rms, room, wandering_level
+from whispertide.lab.speech.noise import (
+    Dice,
+    Sound,
+    between,
+    convolve,
+    decibels,
+    microphone,
+    rms,
+    room,
+    wandering_level,
+)
 from whispertide.types import Span
 
 NOISES = ("white", "babble", "pink", "rain", "babble", "engine", "wind", "hum")
@@ -50,10 +60,6 @@ class Condition:
         return f"{self.noise} {self.ratio_db:g} dB, {rooms}, {level}{', microphone' if self.microphone else ''}"
 
 
-def _between(limits: tuple[float, float], dice: Dice) -> float:
-    return float(limits[0] + (limits[1] - limits[0]) * dice.random_sample())
-
-
 def noisy(seed: int, number: int, ratio_db: float | None = None) -> Condition:
     """That of noisy talk `number`. Neighbours, one voice known and one held out, share noise and ratio; all come round.
 
@@ -64,10 +70,10 @@ def noisy(seed: int, number: int, ratio_db: float | None = None) -> Condition:
     return Condition(
         noise=NOISES[number // 2 % len(NOISES)],
         ratio_db=usual if ratio_db is None else ratio_db,
-        decay_s=_between(_DECAY_S, dice) if number % 3 else 0.0,
-        direct_db=_between(_DIRECT_DB, dice),
-        wander_db=_between(_WANDER_DB, dice),
-        loudness_db=_between(_LOUDNESS_DB, dice),
+        decay_s=between(_DECAY_S, dice) if number % 3 else 0.0,
+        direct_db=between(_DIRECT_DB, dice),
+        wander_db=between(_WANDER_DB, dice),
+        loudness_db=between(_LOUDNESS_DB, dice),
     )
 
 
@@ -76,11 +82,11 @@ def recorded(seed: int, number: int) -> Condition:
     dice = np.random.RandomState([seed % 2**32, number, 1, 3])
     return Condition(
         noise=TONES[number // 2 % len(TONES)],
-        ratio_db=_between(_QUIET_DB, dice),
-        decay_s=_between(_DECAY_S, dice),
-        direct_db=_between(_DIRECT_DB, dice),
-        wander_db=_between(_WANDER_DB, dice),
-        loudness_db=_between(_LOUDNESS_DB, dice),
+        ratio_db=between(_QUIET_DB, dice),
+        decay_s=between(_DECAY_S, dice),
+        direct_db=between(_DIRECT_DB, dice),
+        wander_db=between(_WANDER_DB, dice),
+        loudness_db=between(_LOUDNESS_DB, dice),
         microphone=True,
     )
 

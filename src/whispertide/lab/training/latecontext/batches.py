@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from whispertide.checkpoint.latecontext import SAMPLES_PER_FRAME, LateVocabulary
-from whispertide.lab.training.augment import Augmentation, Dice, SpokenWord, vary
+from whispertide.lab.speech.noise import Dice
+from whispertide.lab.training.augment import Augmentation, SpokenWord, vary
 from whispertide.lab.training.batches import Numbered
 from whispertide.lab.training.noise import make_noise
 from whispertide.lab.training.shards import Shards, Utterance

@@ -1,0 +1,117 @@
+"""`whispertide bench paper`: the tables and figures of a paper once more, and what is missing for the others."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whispertide.cli import arguments, completion
+from whispertide.cli.bench_options import (
+    CORPORA_HELP,
+    DEFAULT_CORPORA,
+    DEFAULT_FOLDER,
+    DEFAULT_MODELS,
+    PAPER_EXCERPT_S,
+    PIECES,
+    ClockOption,
+    ExcerptOption,
+    FolderOption,
+    ModelsOption,
+    PiecesOption,
+    QuickOption,
+    SeedOption,
+    measuring,
+    names_in,
+    write_page,
+)
+from whispertide.cli.exit import ExitCode, code_for, combine, guarded
+from whispertide.errors import WhispertideError
+from whispertide.extras import require
+
+if TYPE_CHECKING:
+    from whispertide.lab.evaluation.paper import Item, Outcome, Paper
+
+
+@guarded
+@arguments.grouped
+def paper(
+    *,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="whisperflow, npusper, whisperkit, whisperrt, pilot, or all.")
+    ],
+    items: Annotated[
+        str, typer.Option("--items", metavar="A,B", help="Some of them: 'table 1,figure 11'. Default: all.")
+    ] = "",
+    models: ModelsOption = DEFAULT_MODELS,
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            "--corpus",
+            "-c",
+            metavar="NAME",
+            help=f"{CORPORA_HELP}. Default: talks, and noisy for what is about inventions.",
+            autocompletion=completion.corpora,
+        ),
+    ] = None,
+    quick: QuickOption = False,
+    excerpt: ExcerptOption = None,
+    pieces: PiecesOption = PIECES,
+    clock: ClockOption = "simulated",
+    output: FolderOption = DEFAULT_FOLDER,
+    page: Annotated[
+        Path | None, typer.Option("--page", metavar="FILE", help="The page. Default: DIR/paper-NAME.html.")
+    ] = None,
+    seed: SeedOption = 0,
+    engine: arguments.Engine,
+) -> ExitCode:
+    """Repeat the tables and figures of a paper, or of all, where that is possible. For the others say what is missing.
+
+    An item that fails says why, and the others go on.
+    """
+    require("bench", "measuring")
+    from whispertide.lab.evaluation import papers
+    from whispertide.lab.evaluation.grid import Setup
+    from whispertide.lab.evaluation.paper import Outcome
+    from whispertide.lab.evaluation.paper_page import build
+
+    wanted = papers.choose(name, names_in(items))
+    setup = Setup(clock, quick, excerpt, seed, engine, names_in(models), pieces=pieces, usual_s=PAPER_EXCERPT_S)
+    outcomes: dict[tuple[str, str], Outcome] = {}
+    codes: list[ExitCode] = []
+    with measuring(output, setup) as runner:
+        runner.use_corpus(corpus or _usual_corpus(wanted))
+        about = runner.about()
+        for one in wanted:
+            for item in one.items:
+                if measure := item.function():
+                    try:
+                        with runner.on_corpus(corpus or item.corpus):
+                            outcome = measure(runner)
+                    except WhispertideError as error:
+                        codes.append(code_for(error))
+                        outcome = Outcome(note=f"not measured: {error}")
+                    outcomes[one.name, item.id] = outcome
+                _print_item(one.name if len(wanted) > 1 else "", item, outcomes.get((one.name, item.id)))
+    write_page(page or output / f"paper-{name}.html", build(wanted, outcomes, about))
+    return combine(codes)
+
+
+def _usual_corpus(wanted: "Sequence[Paper]") -> str:
+    """The one that all items are made on, if there is one."""
+    names = {item.corpus for one in wanted for item in one.items if item.measure}
+    return names.pop() if len(names) == 1 else DEFAULT_CORPORA
+
+
+def _print_item(paper: str, item: "Item", outcome: "Outcome | None") -> None:
+    from whispertide.lab.evaluation.page import text_table
+    from whispertide.lab.evaluation.paper import missing_line
+
+    name = f"{paper}, " if paper else ""
+    if outcome is not None:
+        typer.echo(f"{name}{item.id}: {item.title}")
+        for line in (outcome.note, *(text_table(table) for table in outcome.tables)):
+            if line:
+                typer.echo(line)
+    if line := missing_line(item):
+        typer.echo(f"{name}{line}")

@@ -1,0 +1,21 @@
+"""Who is told how far a measurement is."""
+
+import sys
+
+
+class Watch:
+    """Is told how far it is; here a line on standard error for each cell."""
+
+    def begin(self, label: str, total_s: float) -> None:
+        """A new cell of so many seconds of audio."""
+        self.say(f"{label}: {total_s:.0f} s of audio")
+
+    def advance(self, done_s: float) -> None:
+        """So many seconds more are done."""
+
+    def end(self) -> None:
+        """The cell is done, or given up."""
+
+    def say(self, message: str) -> None:
+        """A line for the user."""
+        sys.stderr.write(f"{message}\n")

@@ -1,0 +1,107 @@
+"""What `whispertide bench` measures in tests: recognisers without a model, on a corpus without a synthesizer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from evaluation_cells import make_trace
+from whispertide.errors import CheckpointNotFoundError
+from whispertide.lab.evaluation import corpora, preparation, runner
+from whispertide.lab.evaluation.replay import Recogniser
+from whispertide.lab.evaluation.runner import Runner
+from whispertide.lab.evaluation.trace import Trace
+from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.short_windows import choose_framing
+from whispertide.types import SAMPLE_RATE
+
+# DESIGN, section 5: at least these
+
+
+@dataclass
+class Corpus:
+    """Talks of 40 s, a word per second."""
+
+    name: str = "talks-seed0"
+    hash: str = "0123456789ab"
+    count: int = 2
+
+    def utterances(self) -> Iterator[Utterance]:
+        words = tuple(RefWord(f"word{n}", (n - 1) * SAMPLE_RATE, n * SAMPLE_RATE) for n in range(1, 40))
+        audio = np.zeros(40 * SAMPLE_RATE, np.float32)
+        for number in range(self.count):
+            yield Utterance(f"talk/{number}", words, 40.0, lambda: audio, exact_times=True)
+
+
+@dataclass
+class Untimed(Corpus):
+    """The same, and nobody knows when the words are said."""
+
+    def utterances(self) -> Iterator[Utterance]:
+        for utterance in Corpus(count=self.count).utterances():
+            yield replace(utterance, words=tuple(RefWord(word.text) for word in utterance.words), exact_times=False)
+
+
+@dataclass
+class Heard:
+    """What the fake recognisers were asked, and samples for the estimate; which recipes were tried before anything
+    was made; `fail_after` so many utterances the user loses patience.
+    """
+
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    sampled: list[str] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)
+    fail_after: int | None = None
+
+    def recogniser(self, name: str, late_s: float) -> Recogniser:
+        def recognise(utterance: Utterance) -> Trace:
+            if utterance.id.startswith("sample of "):
+                self.sampled.append(name)
+                return make_trace(utterance.id)
+            if self.fail_after is not None and len(self.asked) >= self.fail_after:
+                raise KeyboardInterrupt
+            self.asked.append((name, utterance.id))
+            return make_trace(utterance.id, late_s=late_s, seconds=utterance.seconds)
+
+        return recognise
+
+
+def fake_recognisers(monkeypatch: pytest.MonkeyPatch) -> Heard:
+    """Recognisers that need no model, and a corpus that needs no synthesizer, wherever a runner asks for them."""
+    record = Heard()
+
+    def streaming(transcriber: object, recipe: Recipe, *, clock: str) -> Recogniser:
+        step_s = recipe.schedule.step_s
+        return record.recogniser(f"{recipe.name} {step_s:g} {recipe.framing.kind} {clock}", step_s)
+
+    def offline(transcriber: object, **_: object) -> Recogniser:
+        return record.recogniser("offline", 5.0)
+
+    def open_corpus(spec: str, *, seed: int = 0, **_: float | None) -> Corpus:
+        return Corpus(f"{spec}-seed{seed}", f"{seed:012d}")
+
+    def transcriber(self: Runner, model: str) -> SimpleNamespace:
+        return SimpleNamespace(
+            model=SimpleNamespace(checkpoint=None, content_hash="feed" * 16, options=SimpleNamespace(precision="int8")),
+            dims=SimpleNamespace(is_multilingual=False),
+            warm_up=lambda: None,
+            session=session,
+            framed=lambda recipe: choose_framing(recipe, knows_short=True, costs=None),
+        )
+
+    def session(recipe: Recipe) -> SimpleNamespace:
+        if recipe.framing.kind == "hush":
+            raise CheckpointNotFoundError("expected a hush word; there is none")
+        record.checked.append(recipe.name)
+        return SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(runner, "digest_attachments", lambda model: "nothing")
+    monkeypatch.setattr(runner, "streaming", streaming)
+    monkeypatch.setattr(runner, "offline", offline)
+    monkeypatch.setattr(corpora, "open_corpus", open_corpus)
+    monkeypatch.setattr(preparation, "check_corpus", lambda spec: None)
+    monkeypatch.setattr(Runner, "transcriber", transcriber)
+    return record
