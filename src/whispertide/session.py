@@ -39,9 +39,8 @@ from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import decode_options, get_recipe
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
-from whispertide.streaming.stages import depth_of
+from whispertide.streaming.stages import UnderWay, depth_of
 from whispertide.streaming.turns import Turns
-from whispertide.streaming.under_way import UnderWay
 from whispertide.types import FloatArray
 
 

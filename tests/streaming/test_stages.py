@@ -8,8 +8,7 @@ import pytest
 from whispertide.errors import GraphError
 from whispertide.options import DecodeOptions
 from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.streaming.stages import Pending
-from whispertide.streaming.under_way import UnderWay
+from whispertide.streaming.stages import Pending, UnderWay
 from whispertide.types import FloatArray
 
 
