@@ -14,11 +14,12 @@ from typer.testing import CliRunner
 from small_late import small_late
 from told_gate import STREAM, Told
 from wav_file import save_wav
+from whispertide.audio.vad import SpeechGate
 from whispertide.checkpoint.latecontext import save_late
 from whispertide.cli.main import app
 from whispertide.decoding.hybrid import Found, HybridOptions, Hypothesis, hybrid_search
 from whispertide.errors import AudioError, OptionError
-from whispertide.model.latecontext import LateModel
+from whispertide.model.latecontext import Contextualised, Ingested, LateModel
 from whispertide.streaming.understanding import Pilots, Understanding, Understood
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -70,6 +71,44 @@ def test_portions_change_nothing(model: LateModel, sizes: list[int]) -> None:
     for one, whole in zip(heard(model, portions), heard(model, [STREAM]), strict=True):
         assert (one.intent, one.text, one.start, one.end) == (whole.intent, whole.text, whole.start, whole.end)
         assert one.perplexity == pytest.approx(whole.perplexity, rel=1e-3)
+
+
+@pytest.mark.parametrize(("longest_s", "first_s", "at"), [(30.0, 1.5, 32_000), (30.0, 2.2, 43_200), (2.0, 1.5, 40_000)])
+def test_nothing_is_heard_that_comes_after(
+    model: LateModel, longest_s: float, first_s: float, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A portion that ends a little after a pilot, or after the end of an utterance that is cut."""
+    monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", longest_s)
+    frames = []
+
+    def noted(heard: Ingested) -> Contextualised:
+        frames.append(heard.frames)
+        return contextualise(heard)
+
+    contextualise = model.contextualise
+    monkeypatch.setattr(LateModel, "contextualise", lambda _, heard: noted(heard))
+    pilots = Pilots(first_s=first_s, pause_s=0)
+    heard(model, [STREAM], pilots)
+    whole = frames.copy()
+    for more in (240, 420, 511):
+        frames.clear()
+        heard(model, [STREAM[: at + more], STREAM[at + more :]], pilots)
+        for ours, theirs in zip(frames, whole, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_after_a_clear_an_utterance_begins_there(model: LateModel) -> None:
+    """What comes before the speech, and is kept for it, was cleared."""
+
+    class Loud:
+        def step(self, block: FloatArray, state: Any) -> tuple[float, Any]:
+            return float(np.abs(block).max() > 0), None
+
+    stream = Understanding(model, gate=SpeechGate(detector=Loud()), pilots=Pilots(every_s=0), search=SEARCH)
+    assert stream.push(np.zeros(20_000, np.float32)) == []
+    stream.clear()
+    said = stream.push(STREAM[:30_000]) + stream.finish()
+    assert [(each.start, each.end, each.final) for each in said] == [(20_000, 50_000, True)]
 
 
 def test_without_pilots_there_are_no_guesses(model: LateModel) -> None:

@@ -144,7 +144,8 @@ class Understanding:
         said: list[Understood] = []
         for event in events:
             if isinstance(event, SpeechStarted):
-                self._open = _Utterance(event.start, self.model.nothing(), self._first(event.start))
+                start = max(event.start, self._buffer.start)  # the gate knows of no clear
+                self._open = _Utterance(start, self.model.nothing(), self._first(start))
             elif self._open is not None:
                 said += self._cut(event.decided_at, began)
                 said.append(self._final(self._open, event.decided_at, began))  # no pilot is worth a wait now
@@ -158,7 +159,8 @@ class Understanding:
     def _kept(self) -> list[Understood]:
         """Hear what came of an utterance that goes on, and let go of what nobody needs. Says nothing."""
         if self._open is not None:
-            self._ingest(self._open, self._buffer.end)
+            # In whole blocks: a pilot or an end before the next one must not have heard what is after it.
+            self._ingest(self._open, self._buffer.end - self._buffer.end % BLOCK)
         needed = self.gate.needed_from if self._open is None else self._open.start
         self._buffer.drop_before(min(needed, self._buffer.end))
         return []
