@@ -1,14 +1,18 @@
 """What every journal writes of a session."""
 
-import io
+from dataclasses import make_dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from oracle import Oracle, audio_between, make_gate, speech
 from whispertide.options import DecodeOptions
-from whispertide.server.journal_values import StateLoader
-from whispertide.server.session_journal import snapshot_of
+from whispertide.server.journal_values import loaded
+from whispertide.server.protocols.base import Settings
+from whispertide.server.session_journal import About, kept_of, snapshot_of
 from whispertide.session import Session
+from whispertide.streaming import schedule
 from whispertide.streaming.recipes import get_recipe
 from whispertide.types import SAMPLE_RATE
 
@@ -24,9 +28,23 @@ def test_a_state_is_written_without_its_audio() -> None:
     found = snapshot_of(live)
     assert found is not None
     data, needed = found
-    state, kept, *_ = StateLoader(io.BytesIO(data)).load()
+    state, kept, *_ = loaded(data)
     assert needed + kept == 5 * SAMPLE_RATE
     assert kept > 4 * SAMPLE_RATE
     assert (state.buffer.start, len(state.buffer)) == (needed, 0)
     assert len(data) < 10_000
     assert session.snapshot().buffer.end == 5 * SAMPLE_RATE  # the session has it still
+
+
+def test_a_state_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values are kept by their place in the class: a setting that has gone since then would shift all after it."""
+    then: Any = make_dataclass("BestEffort", [("gone", float, 7.0), ("step_s", float, 0.5)], frozen=True, slots=True)
+    then.__module__ = schedule.__name__
+    session = Session(get_recipe("whisper-streaming"), Oracle(WORDS))
+    live: Any = SimpleNamespace(session=session, asked_recipe=then(), asked_options=DecodeOptions())
+    with monkeypatch.context() as patch:
+        patch.setattr(schedule, "BestEffort", then)
+        found = snapshot_of(live)
+    assert found is not None
+    with pytest.raises(ValueError, match="this version of the program"):
+        kept_of("one", About("", "model", "native", Settings()), [], (0, 1, found[0]), [])

@@ -1,10 +1,12 @@
 """What the journal writes of a session, as bytes: commands, and states that are read without trusting them."""
 
+import hashlib
+import io
 import json
 import pickle
 import sys
-from collections.abc import Mapping
-from dataclasses import is_dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from whispertide.types import FloatArray
 
 _SCALE = 32768
 AUDIO = ("s16", "f32")
+_LAYOUT = 8  # bytes
 _PLAIN: Mapping[str, Command] = {"flush": Flush(), "clear": Clear(), "finish": Finish()}
 
 
@@ -47,8 +50,48 @@ def samples_of(kind: str, data: bytes) -> FloatArray:
     return to_float(np.frombuffer(data, "<i2" if kind == "s16" else "<f4"))
 
 
+def dumped(state: Any) -> bytes:
+    """The state of a session. One that cannot be kept raises `PicklingError`, `TypeError` or `AttributeError`."""
+    writer = _StateWriter(file := io.BytesIO())
+    writer.dump(state)
+    return _layout(writer.classes) + file.getvalue()
+
+
+def loaded(data: bytes) -> Any:
+    """The state that was `dumped`. Raises `ValueError` for one whose classes have other fields here."""
+    loader = StateLoader(io.BytesIO(data[_LAYOUT:]))
+    state = loader.load()
+    if data[:_LAYOUT] != _layout(loader.classes):
+        raise ValueError("expected the state of a session as this version of the program writes it; got another one's")
+    return state
+
+
+def _layout(classes: Collection[type]) -> bytes:
+    """Pickle keeps the values of frozen classes by place alone; so this tells whether each still has the same place."""
+    named = sorted((each.__module__, each.__qualname__, [one.name for one in fields(each)]) for each in classes)
+    return hashlib.sha256(json.dumps(named).encode()).digest()[:_LAYOUT]
+
+
+class _StateWriter(pickle.Pickler):
+    """Notes of which classes the values are."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.classes: set[type] = set()
+
+    def reducer_override(self, value: Any) -> Any:
+        """Nothing is written in another way."""
+        if is_dataclass(type(value)):
+            self.classes.add(type(value))
+        return NotImplemented
+
+
 class StateLoader(pickle.Unpickler):
     """Reads states of sessions and nothing else: a tampered journal cannot run programs, nor import any."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.classes: set[type] = set()
 
     def find_class(self, module: str, name: str) -> Any:
         """Only the engine's values and numpy's arrays, from modules that are there already."""
@@ -56,8 +99,13 @@ class StateLoader(pickle.Unpickler):
         found = getattr(sys.modules.get(module), name, None)
         if (module, name) in _NUMPY:
             return found
-        is_value = isinstance(found, type) and is_dataclass(found) and found.__module__ == module
-        if module.startswith(_ENGINE) and is_value:
+        if (
+            module.startswith(_ENGINE)
+            and isinstance(found, type)
+            and is_dataclass(found)
+            and found.__module__ == module
+        ):
+            self.classes.add(found)
             return found
         raise pickle.UnpicklingError(f"expected the state of a session; got {module}.{name}")
 

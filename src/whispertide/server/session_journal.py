@@ -3,7 +3,6 @@
 `journal` keeps them in one SQLite file of one server, `nats_journal` in NATS JetStream for any number of servers.
 """
 
-import io
 import logging
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,7 @@ from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import OptionError
 from whispertide.events import Event, from_dict, to_dict
 from whispertide.options import DecodeOptions
-from whispertide.server.journal_values import AUDIO, StateLoader, packed, samples_of, unpacked
+from whispertide.server.journal_values import AUDIO, dumped, loaded, packed, samples_of, unpacked
 from whispertide.server.live import Command, LiveSession, Observer
 from whispertide.server.outbox import Entry, Mark
 from whispertide.server.protocols.base import Audio, Settings
@@ -169,7 +168,7 @@ def _snapshot(live: LiveSession) -> tuple[bytes, int]:
     state.forget()  # the rest is with the client
     if state.turns.utterance is not None:
         state.turns.utterance.encoder = None  # large, and computed anew from the audio
-    return pickle.dumps(data), needed
+    return dumped(data), needed
 
 
 def plain_entries(live: LiveSession, entries: Sequence[Entry]) -> list[tuple[int, Any]]:
@@ -188,7 +187,7 @@ def kept_of(
     taken, next_seq, state, recipe, options, received = 0, 0, None, None, None, 0
     if stored is not None:
         taken, next_seq, data = stored
-        state, length, recipe, options = StateLoader(io.BytesIO(data)).load()
+        state, length, recipe, options = loaded(data)
         received = state.buffer.start + length
         state.buffer = _buffer(rows, state.buffer.start, length)
     # Without a command left, all audio is in the state.
