@@ -110,6 +110,17 @@ def test_a_pilot_that_no_hypothesis_agrees_with_changes_nothing(seed: int, frame
     assert hybrid_search(ctc, pairs, options, pilot).best == alone.best
 
 
+def test_a_decoder_alone_may_say_more_than_there_are_frames() -> None:
+    """Also where a pilot did: what it says again has sums of no frame."""
+    ctc, pairs = utterance(1, 6)
+    pairs.table[:] = -1e9
+    pairs.table[[END, 1, 2], [1, 2, 1]] = 0.0  # it never ends
+    options = HybridOptions(attention=1.0, longest=9)
+    pilot = hybrid_search(ctc[:3], pairs, options)
+    assert len(pilot.best.tokens) == 9
+    assert hybrid_search(ctc, pairs, options, pilot).best.tokens == pilot.best.tokens
+
+
 def sure_of_three() -> tuple[Sums, Pairs]:
     """The decoder is nearly sure of 2 1 3 and the end, CTC of nothing."""
     ctc, pairs = utterance(3, 12, sharp=0.5)

@@ -95,8 +95,9 @@ def longer(
     start = max(prefixes.length, 1)
     if prefixes.length == 0 and frames:
         in_token[:, 0] = said[:, 0]
-    if known is not None:
-        start = max(start, min(until, known.in_token.shape[1], frames))
+    # A prefix longer than the pilot's audio, which a decoder can think of, has no frames to take over.
+    if known is not None and (taken := min(until, known.in_token.shape[1], frames)) > start:
+        start = taken
         in_token[:, :start], in_blank[:, :start] = known.in_token[:, :start], known.in_blank[:, :start]
     if start < frames:
         again = (tokens == prefixes.last[rows])[:, None]
