@@ -36,3 +36,11 @@ def test_a_folder_takes_the_place_of_an_empty_one(tmp_path: Path) -> None:
         unfinished.mkdir()
         write_text(unfinished / "file", "content")
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["x", "x/file"]
+
+
+def test_the_folder_that_one_is_in_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(OSError, match="here"):
+        write_text(Path("."), "text")
+    assert [path.name for path in tmp_path.rglob("*")] == ["here"]

@@ -12,10 +12,11 @@ def replacing(path: Path) -> Iterator[Path]:
     """A path in the same folder to write a file or a folder to. In the end it takes the name of `path`, in place of
     what was there (a folder: only an empty one); after an error it is removed. Raises OSError.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    whole = Path(os.path.abspath(path))  # "." has no name
+    unfinished = whole.with_name(f".{whole.name}.{os.getpid()}.part")
     try:
         yield unfinished
-        unfinished.replace(path)
+        unfinished.replace(whole)
     finally:
         if unfinished.is_dir():
             shutil.rmtree(unfinished, ignore_errors=True)

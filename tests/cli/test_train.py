@@ -16,6 +16,7 @@ from command_line import write_wav
 from small_training import write_speech
 from whispertide.checkpoint import load_checkpoint
 from whispertide.cli.main import app
+from whispertide.cli.train_epochs import Training
 
 pytest.importorskip("torch")
 
@@ -73,6 +74,15 @@ def test_from_a_manifest_to_a_checkpoint(manifest: Path, tmp_path: Path) -> None
     exported = run("train", "export", training, "--output", tmp_path / "model")
     assert exported.exit_code == 0, exported.output
     assert load_checkpoint(tmp_path / "model").dims == load_checkpoint("nano.en").dims
+
+
+def test_a_run_may_be_kept_in_the_folder_that_one_is_in(
+    manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    assert len(Training(data=[manifest]).speech(Path("."))) == len(TEXTS)
+    assert (tmp_path / "run-speech-0").is_dir()
 
 
 def test_every_bad_line_is_named(manifest: Path, tmp_path: Path) -> None:

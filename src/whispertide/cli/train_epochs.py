@@ -1,5 +1,6 @@
 """What the commands that train in epochs have in common: their options, and from the run to the file."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ class Training:
         """Utterances of folders of shards, of manifests, or synthetic ones; the latter two are kept next to `run`."""
         from whispertide.lab.training.shards import open_shards
 
-        folders = []
+        folders, run = [], Path(os.path.abspath(run))  # "." has no name
         for number, path in enumerate(self.data or []):
             if not path.exists():
                 raise OptionError(f"expected a manifest or a folder of shards for --data; {path} does not exist")
