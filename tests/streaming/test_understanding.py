@@ -223,6 +223,22 @@ def test_speech_without_a_pause_is_cut(model: LateModel, portion: int, monkeypat
     ]
 
 
+@pytest.mark.parametrize("cut", [52_700, 53_240, 53_500, 54_271])
+def test_a_cut_in_a_pause_leaves_nothing_to_understand(
+    model: LateModel, cut: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", (cut - 8_000) / SAMPLE_RATE)
+    said = heard(model, [STREAM], Pilots(every_s=9, pause_s=0.05))
+    finals = [(each.start, each.end) for each in said if each.final]
+    assert finals == [(8_000, cut), (60_000, 77_312)]
+    assert all(each.start in (8_000, 60_000) for each in said)
+
+
+def test_a_pilot_of_no_frame_says_nothing(model: LateModel) -> None:
+    said = heard(model, [STREAM], Pilots(first_s=0.001, every_s=9, pause_s=0))
+    assert [each.final for each in said] == [True, True]
+
+
 def test_hours_of_it_need_no_more_memory(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate that never closes, as in steady noise: audio and frames are those of one utterance."""
     monkeypatch.setattr("whispertide.streaming.understanding.LONGEST_S", 2.0)

@@ -89,13 +89,16 @@ class _Scorer:
 
 @dataclass(slots=True)
 class _Utterance:
-    """One that goes on. `rests` where a pilot heard its end, if that is one."""
+    """One that goes on. `rests` where a pilot heard its end, if that is one; `spoken` where somebody spoke in it, which
+    is not certain of what a cut leaves.
+    """
 
     start: int
     heard: Ingested
     next_pilot: int
     found: Found | None = None
     rests: bool = False
+    spoken: bool = True
 
 
 class Understanding:
@@ -148,10 +151,12 @@ class Understanding:
                 self._open = _Utterance(start, self.model.nothing(), self._first(start))
             elif self._open is not None:
                 said += self._cut(event.decided_at, began)
-                said.append(self._final(self._open, event.decided_at, began))  # no pilot is worth a wait now
+                if self._open.spoken:
+                    said.append(self._final(self._open, event.decided_at, began))  # no pilot is worth a wait now
                 self._open = None
         if self._open is not None:
             said += self._cut(until, began)
+            self._open.spoken = self._open.spoken or until - self.gate.quiet > self._open.start
             said += self._guesses(self._open, until)
             said += self._at_a_pause(self._open, until)
         return said
@@ -171,7 +176,7 @@ class Understanding:
         while self._open is not None and until - self._open.start > to_samples(LONGEST_S):
             end = self._open.start + to_samples(LONGEST_S)
             said += [*self._guesses(self._open, end), self._final(self._open, end, began)]
-            self._open = _Utterance(end, self.model.nothing(), self._first(end))
+            self._open = _Utterance(end, self.model.nothing(), self._first(end), spoken=False)
         return said
 
     def _first(self, start: int) -> int:
@@ -188,7 +193,7 @@ class Understanding:
             at = utterance.next_pilot
             utterance.next_pilot += to_samples(self.pilots.every_s)
             if not utterance.rests:
-                said.append(self._pilot(utterance, at, self._shorter(utterance)))
+                said += self._pilot(utterance, at, self._shorter(utterance))
         return said
 
     def _at_a_pause(self, utterance: _Utterance, until: int) -> list[Understood]:
@@ -197,10 +202,10 @@ class Understanding:
         """
         rests = 0 < to_samples(self.pilots.pause_s) <= self.gate.quiet
         begins, utterance.rests = rests and not utterance.rests, rests
-        if not begins or not self.pilots.every_s:
+        if not begins or not utterance.spoken or not self.pilots.every_s:
             return []
         utterance.found = None
-        return [self._pilot(utterance, until, self.search)]
+        return self._pilot(utterance, until, self.search)
 
     def _shorter(self, utterance: _Utterance) -> HybridOptions:
         """How a pilot searches that is not at a pause."""
@@ -208,10 +213,13 @@ class Understanding:
         longest = min(known + self.pilots.tokens, self.search.longest)
         return replace(self.search, beam=self.pilots.beam, longest=longest)
 
-    def _pilot(self, utterance: _Utterance, until: int, options: HybridOptions) -> Understood:
+    def _pilot(self, utterance: _Utterance, until: int, options: HybridOptions) -> list[Understood]:
+        """One guess; none where there is no whole frame yet."""
         began = time.perf_counter()
         self._ingest(utterance, until)
-        return self._decoded(utterance, until, options, began, final=False)
+        if not len(utterance.heard.frames):
+            return []
+        return [self._decoded(utterance, until, options, began, final=False)]
 
     def _final(self, utterance: _Utterance, until: int, began: float) -> Understood:
         self._ingest(utterance, until, ended=True)
