@@ -83,7 +83,9 @@ class DecodeOptions:
         if self.max_initial_timestamp is not None and not 0 <= self.max_initial_timestamp <= _WINDOW_S:
             got = self.max_initial_timestamp
             raise OptionError(f"expected max_initial_timestamp between 0 and {_WINDOW_S} seconds; got {got}")
-        if self.patience <= 0:
+        if not self.patience > 0:  # nor nan
             raise OptionError(f"expected patience > 0; got {self.patience}")
+        if self.seed < 0:
+            raise OptionError(f"expected seed >= 0; got {self.seed}")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise OptionError(f"expected max_tokens >= 1; got {self.max_tokens}")

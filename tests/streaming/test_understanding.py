@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -253,8 +254,10 @@ def test_hours_of_it_need_no_more_memory(model: LateModel, monkeypatch: pytest.M
 
 
 def test_bad_input_is_refused(model: LateModel) -> None:
-    with pytest.raises(OptionError, match="pilots"):
-        Pilots(first_s=0)
+    for bad in (-1.0, float("nan")):
+        for refused in (partial(Pilots, first_s=bad), partial(Pilots, every_s=bad), partial(Pilots, pause_s=bad)):
+            with pytest.raises(OptionError, match="pilots"):
+                refused()
     with pytest.raises(AudioError, match="mono"):
         Understanding(model, gate=Told()).push(np.zeros((2, 100), np.float32))
 

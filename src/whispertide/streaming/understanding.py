@@ -44,7 +44,8 @@ class Pilots:
     tokens: int = 15
 
     def __post_init__(self) -> None:
-        if self.first_s <= 0 or min(self.every_s, self.pause_s) < 0 or min(self.beam, self.tokens) < 1:
+        times = self.first_s > 0 and self.every_s >= 0 and self.pause_s >= 0  # not for nan
+        if not times or min(self.beam, self.tokens) < 1:
             raise OptionError(
                 "expected first_s above 0, every_s and pause_s from 0, beam and tokens from 1 for pilots; got "
                 f"{self.first_s:g}, {self.every_s:g}, {self.pause_s:g}, {self.beam} and {self.tokens}"

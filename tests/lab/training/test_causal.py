@@ -1,6 +1,8 @@
 """Training a causal adapter: nothing later is heard, nothing changes at first, a loss that falls, exact resumption."""
 
+import math
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -235,6 +237,9 @@ def test_bad_runs_are_refused(tmp_path: Path, shards: Shards, checkpoint: Checkp
         trainer(checkpoint, open_shards([untimed]), tmp_path / "other")
     with pytest.raises(OptionError, match="rank"):
         CausalOptions(rank=0)
+    for refused in (partial(CausalOptions, rate=math.nan), partial(CausalOptions, minutes=math.nan)):
+        with pytest.raises(OptionError, match="rate and minutes above 0"):
+            refused()
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

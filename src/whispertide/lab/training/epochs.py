@@ -46,7 +46,8 @@ class EpochOptions:
 
     def __post_init__(self) -> None:
         counts = (self.steps, self.epoch, self.best, self.held_out)
-        if min(counts) < 1 or self.rate <= 0 or (self.minutes is not None and self.minutes <= 0):
+        # Nothing is above nan, and nan is not below anything.
+        if min(counts) < 1 or not self.rate > 0 or not (self.minutes is None or self.minutes > 0):
             raise OptionError(
                 "expected steps, epoch, best and held_out from 1, and rate and minutes above 0; got "
                 f"{', '.join(map(str, counts))}, {self.rate:g} and {self.minutes}"
