@@ -96,8 +96,8 @@ def prepare(
         )
         if not made.utterances:
             raise CorpusError(
-                f"expected speech in {manifest}; of its {len(lines)} lines none can be used: {made.reserved} are reserved "
-                "for tests by a rule on their text, as one sentence in ten is"
+                f"expected speech in {manifest}; of its {len(lines)} lines none can be used: {made.reserved} are "
+                "reserved for tests by a rule on their text, as one sentence in ten is"
             )
         kept = {number for number, shard in shards.items() if shard.utterances}
         _finish(unfinished, output, kept, _licences(allowed, problems))
