@@ -90,6 +90,7 @@ def test_overrides_may_come_in_any_order() -> None:
     ("text", "message"),
     [
         ("stepp=1", "expected a field of a recipe; got 'stepp'; did you mean step_s"),
+        ("foo=1", "expected a field of a recipe; got 'foo'; there are: schedule"),
         ("qqq=1", "got 'qqq'; there are: schedule, framing, search, policy, executor, step_s, .*settle_s$"),
         ("step_s", "FIELD=VALUE, for example step_s=0.5; got 'step_s'"),
         ("step_s=fast", "step_s to be a number; got 'fast'"),

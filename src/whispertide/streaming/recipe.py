@@ -174,7 +174,7 @@ class _Choices:
             now = ", ".join(f"{one}={choice.kind}" for one, choice in self.by_axis.items())
             return OptionError(f"expected a field of this recipe ({now}); {name!r} belongs to {' or '.join(elsewhere)}")
         names = [*self.by_axis, *(item for choice in self.by_axis.values() for item in field_types(choice))]
-        near = get_close_matches(key, names, n=3)
+        near = get_close_matches(key, names, n=3, cutoff=0.7)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
         return OptionError(f"expected a field of a recipe; got {key!r}; {hint}")
 
