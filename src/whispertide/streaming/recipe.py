@@ -87,6 +87,12 @@ class Recipe:
                 f"expected policy=local-agreement with executor=pipelined; got policy={policy.kind}. It begins a round "
                 "with the words that the last one confirmed, so rounds cannot overlap. Use executor=serial or auto"
             )
+        if self.executor.ahead and not (policy.overlaps or policy.kind == Final.kind):
+            raise OptionError(
+                f"expected policy=final or local-agreement with executor={self.executor.kind}; got "
+                f"policy={policy.kind}. It begins a round with the words that the last one confirmed, and here a round "
+                "is planned before the last one is done. Use executor=serial or auto"
+            )
 
     @property
     def choices(self) -> dict[str, Choice]:
