@@ -1,6 +1,6 @@
 """The README's Python examples run in the checkout: they name the bundled recording, and hear a shorter one here.
 
-Those of docs/guides/coming-from.md run with the bundled model in place of theirs.
+Those of docs/guides/coming-from.md and docs/pilot.md run with the bundled model in place of theirs.
 """
 
 import re
@@ -10,6 +10,7 @@ import pytest
 
 README = Path(__file__).parents[1] / "README.md"
 COMING_FROM = README.parent / "docs" / "guides" / "coming-from.md"
+PILOT = README.parent / "docs" / "pilot.md"
 DEMO = "src/whispertide/bundled/audio/demo.flac"
 QUIET = "tests/clips/quiet.flac"  # 4 s; the recording of the demo has 40
 
@@ -19,12 +20,16 @@ def python_in(page: Path) -> list[str]:
 
 
 EXAMPLES = python_in(README)
-GUIDE = [text.replace("base.en", "nano.en").replace("talk.wav", QUIET) for text in python_in(COMING_FROM)]
+GUIDE = [
+    text.replace("base.en", "nano.en").replace("talk.wav", QUIET)
+    for page in (COMING_FROM, PILOT)
+    for text in python_in(page)
+]
 
 
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 4
-    assert len(GUIDE) >= 2
+    assert len(GUIDE) >= 3
     named = set(re.findall(r'"([^"]+\.flac)"', "".join(EXAMPLES)))
     assert named == {DEMO}
     assert (README.parent / DEMO).is_file()

@@ -120,7 +120,7 @@ def test_a_manifest_lists_recordings_relative_to_itself(tmp_path: Path) -> None:
     [
         ("{", "line 2"),
         ([1], "expected a JSON object"),
-        ({"text": "x"}, "as 'audio'; got None"),
+        ({"text": "x"}, "as 'audio'; it has none"),
         ({"audio": "a.wav", "start": 1}, "a whole recording"),
         ({"audio": "a.wav", "end": 0}, "a whole recording"),
         ({"audio": "a.wav", "output": "../x"}, "inside the folder"),
@@ -135,5 +135,5 @@ def test_a_bad_line_of_a_manifest_is_named(tmp_path: Path, line: object, reason:
 
 
 def test_a_manifest_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="expected a manifest"):
+    with pytest.raises(OptionError, match=r"none\.jsonl: expected a manifest.* there is no such file: check the path"):
         find([str(tmp_path / "none.jsonl")])

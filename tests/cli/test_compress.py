@@ -39,7 +39,7 @@ def test_a_table_and_the_folder(toy: Path, tmp_path: Path) -> None:
     [
         (("--bits", "5"), 2, "expected 1, 2, 3, 4, 6, 8 bits"),
         (("--size", "2"), 2, "at most 1"),
-        (("--size", "0.01"), 2, "the smallest choice"),
+        (("--size", "0.01"), 2, "one bit for each weight is"),
         (("--data", "missing.wav"), 3, "missing.wav"),
     ],
 )

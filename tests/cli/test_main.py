@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +117,12 @@ def test_help_breaks_no_example(run: Run, path: tuple[str, ...], monkeypatch: py
     for example in examples:
         text = " ".join(example.replace("\\[", "[").split())
         assert 0 < sum(line.count(text) for line in lines) == " ".join(lines).count(text), text
+
+
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path], ids=" ".join)
+def test_the_page_of_the_command_line_names_every_command(path: tuple[str, ...]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert " ".join(("whispertide", *path)) in page
 
 
 def test_there_are_examples_to_break() -> None:

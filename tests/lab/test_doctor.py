@@ -28,7 +28,7 @@ from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.streaming.calibration import Calibration, Pace, machine_of
 from whispertide.streaming.recipe import Recipe
-from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.recipes import get_recipe, usual_window_s
 from whispertide.types import N_FRAMES, FloatArray
 
 NANO = BUNDLED_DIR / "nano.en"
@@ -89,6 +89,17 @@ def test_a_short_window_and_a_greedy_search_cost_less(int8: WhisperModel) -> Non
 
     assert load(framing="bare", trim_s=4.0) < load(trim_s=4.0) < load()
     assert load(search="greedy") < load()
+
+
+def test_a_stream_is_encoded_block_by_block(int8: WhisperModel) -> None:
+    """whisperrt: a round encodes a tenth of a second and feeds the text in one run, however long the stream is."""
+    recipe = get_recipe("whisperrt")
+    nano = estimate_live(SPEED, int8.dims, {"whisperrt": recipe})[0]
+    tokens = 4.0 * usual_window_s(recipe)
+    assert nano.round_s < 0.006 + 0.002 + tokens / 50 * 0.004  # less than five seconds encoded anew
+    assert nano.verdict == "yes"
+    longer = estimate_live(SPEED, int8.dims, {"whisperrt": recipe.replace(stream_s=24.0)})[0]
+    assert nano.round_s < longer.round_s < 2 * nano.round_s + 0.006
 
 
 def test_what_was_tuned_is_what_is_judged(int8: WhisperModel) -> None:

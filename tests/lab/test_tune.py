@@ -180,7 +180,7 @@ def test_a_rule_that_was_fitted_before_stays_where_none_is_fitted_now() -> None:
 def test_the_report_says_what_became_of_the_rule() -> None:
     assert "0.0400 where the shipped one has 0.0450 (used)" in text(tuning(refit=BETTER))
     assert "the shipped one stays" in html(tuning(refit=replace(BETTER, error=0.046)))
-    assert "takes some minutes of speech" in text(tuning())
+    assert "takes at least a minute of speech" in text(tuning())
     assert "confirming words" not in text(tuning(short=True))
     assert tuning(refit=BETTER).calibration().report["rule"]["used"] is True
 

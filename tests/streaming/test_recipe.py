@@ -90,6 +90,7 @@ def test_overrides_may_come_in_any_order() -> None:
     ("text", "message"),
     [
         ("stepp=1", "expected a field of a recipe; got 'stepp'; did you mean step_s"),
+        ("foo=1", "expected a field of a recipe; got 'foo'; there are: schedule"),
         ("qqq=1", "got 'qqq'; there are: schedule, framing, search, policy, executor, step_s, .*settle_s$"),
         ("step_s", "FIELD=VALUE, for example step_s=0.5; got 'step_s'"),
         ("step_s=fast", "step_s to be a number; got 'fast'"),
@@ -296,6 +297,11 @@ TOGETHER = {
     ("align-att", "unrolled", "masked", "serial"): True,
     ("stable", "greedy", "masked", "serial"): False,
     ("final", "beam", "auto", "hybrid"): True,
+    ("local-agreement", "beam", "pad30", "hybrid"): True,
+    ("align-att", "verified", "auto", "hybrid"): False,
+    ("grounded", "greedy", "bare", "hybrid"): False,
+    ("stable", "greedy", "blocks", "hybrid"): False,
+    ("held-agreement", "greedy", "pad30", "hybrid"): False,
     ("final", "verified", "auto", "serial"): False,
     ("final", "beam", "auto", "pipelined"): False,
 }
@@ -336,6 +342,11 @@ def test_what_goes_together(names: tuple[str, ...], fits: bool) -> None:
             TIDE,
             "search=unrolled",
             "framing=buckets or pad30 with search=unrolled; got framing=auto. Unrolled graphs",
+        ),
+        (
+            TIDE,
+            "executor=hybrid",
+            "policy=final or local-agreement with executor=hybrid; got policy=align-att.*=serial",
         ),
         (TIDE, "executor=pipelined", "policy=local-agreement with executor=pipelined; got policy=align-att.*=serial"),
     ],

@@ -82,6 +82,7 @@ class ToyPolicy(Choice):
     kind: ClassVar[str] = "toy"
     streams: ClassVar[bool] = False
     overlaps: ClassVar[bool] = True
+    forces: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy",)
     hard_cap_s: float = setting(20.0, "windows never get longer", least=4, most=30)
     loop_guard: bool = setting(False, "cut down repetition loops")

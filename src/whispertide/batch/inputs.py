@@ -168,6 +168,10 @@ def _lines(name: str) -> list[str]:
         return content.decode("utf-8").split("\n")
     except OptionError:
         raise
+    except FileNotFoundError as error:
+        raise OptionError(
+            f"{name}: expected a manifest, one JSON object per line; there is no such file: check the path"
+        ) from error
     except Exception as error:
         raise OptionError(
             f"{name}: expected a manifest, one JSON object per line; it cannot be read: {error}"
@@ -180,7 +184,8 @@ def _listed(entry: Any, folder: str) -> Found:
         raise ValueError(f"expected a JSON object; got {entry!r:.60}")
     audio = entry.get("audio") or entry.get("file")
     if not isinstance(audio, str):
-        raise ValueError(f"expected the path or the address of a recording as 'audio'; got {audio!r:.60}")
+        got = "it has none" if audio is None else f"got {audio!r:.60}"
+        raise ValueError(f"expected the path or the address of a recording as 'audio'; {got}")
     if entry.get("start") or entry.get("end") is not None:
         raise ValueError(
             "expected a whole recording; it has 'start' or 'end', and no part of a file can be chosen here"

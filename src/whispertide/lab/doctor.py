@@ -114,8 +114,10 @@ def _feed(model: "WhisperModel", encoded: "Encoded", *, rows: int, length: int) 
 RULE = (
     f"A round = encode its window + one decoder step per token ({TOKENS_PER_S:g} tokens per second of the longest "
     f"window, at the recipe's beam) + one block pass for word times. It runs live if a round takes at most "
-    f"{COMFORTABLE:.0%} of the recipe's step. Models that were not measured are estimated from the sizes of their "
-    "matrices."
+    f"{COMFORTABLE:.0%} of the recipe's step. whisperrt, for which a model needs a causal adapter, encodes only what "
+    "is new and feeds the text so far in one block pass. whisperflow and pilot take longer steps by themselves where "
+    "the machine is slower: their words are later then. Models that were not measured are estimated from the sizes of "
+    "their matrices."
 )
 
 # Width, encoder layers, decoder layers of the published models.
@@ -166,6 +168,14 @@ class Shape:
     def encoder_flops(self, frames: int) -> float:
         """Multiply-adds twice: L (24 T d^2 + 4 T^2 d), the convolutions left out."""
         return self.encoder_layers * (24.0 * frames * self.width**2 + 4.0 * frames**2 * self.width)
+
+    def block_flops(self, frames: int, heard: int) -> float:
+        """Of `frames` new frames that attend to `heard` frames, themselves among them."""
+        return self.encoder_layers * (24.0 * frames * self.width**2 + 4.0 * frames * heard * self.width)
+
+    def encoder_weights(self) -> float:
+        """Weights that a run of the encoder reads: 12 d^2 per layer."""
+        return self.encoder_layers * 12.0 * self.width**2
 
     def decoder_weights(self) -> float:
         """Weights that one step reads: 14 d^2 per layer, and the vocabulary."""
@@ -236,9 +246,24 @@ class _Machine:
         window_s = usual_window_s(recipe)
         rows = recipe.search.hypotheses
         step = self.speed.step_1 + (self.speed.step_5 - self.speed.step_1) * (rows - 1) / (_BEAM - 1)
-        tokens = TOKENS_PER_S * window_s
-        decode_s = self.reading * (tokens * step + tokens / _BLOCK * self.speed.block_50)
+        block_s = TOKENS_PER_S * window_s / _BLOCK * self.speed.block_50
+        if recipe.framing.streams:
+            new_s = recipe.schedule.step_s
+            steps = max(1.0, TOKENS_PER_S * new_s)
+            return self.block_s(new_s, window_s) + self.reading * (steps * step + block_s)
+        decode_s = self.reading * (TOKENS_PER_S * window_s * step + block_s)
         return self.encode_s(recipe.framing.length_s(min(window_s, 30.0))) + decode_s
+
+    def block_s(self, new_s: float, window_s: float) -> float:
+        """Encoding what is new in a stream of `window_s`. So short a run takes no less than reading the weights does,
+        at the pace of a decoder step.
+        """
+        frames = SAMPLE_RATE // FRAME_SAMPLES
+        computing = self.shape.block_flops(int(new_s * frames), int(window_s * frames)) / self.own.encoder_flops(
+            5 * frames
+        )
+        reading = self.shape.encoder_weights() / self.own.decoder_weights()
+        return max(computing * self.speed.encode_5s, reading * self.speed.step_1)
 
 
 # --- parity ----------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def _rule(found: "Tuning") -> list[str]:
     if found.short:
         return []
     if found.refit is None:
-        return ["the rule for confirming words was not fitted anew: that takes some minutes of speech"]
+        return ["the rule for confirming words was not fitted anew: that takes at least a minute of speech"]
     return [found.refit.sentence]
 
 

@@ -13,9 +13,11 @@ class Where(Choice):
     """Where, and only where.
 
     overlaps  whether rounds overlap: one is planned while the one before it is decoded
+    ahead     whether a round is planned before the one before it is done, though they are computed one after the other
     """
 
     overlaps: ClassVar[bool] = False
+    ahead: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class Hybrid(Where):
     """
 
     kind: ClassVar[str] = "hybrid"
+    ahead: ClassVar[bool] = True
     offramp: Signal = setting(
         "perplexity",
         'what sends an utterance there: the newest pilot\'s "perplexity", the "entropy" of its first token, "bilstm" '

@@ -41,6 +41,7 @@ class Final(Bounded):
     kind: ClassVar[str] = "final"
     streams: ClassVar[bool] = False
     overlaps: ClassVar[bool] = False
+    forces: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
     pilot_beam: int = setting(3, "hypotheses of a pilot, at most as many as the search has", least=1, most=64)

@@ -62,6 +62,7 @@ class Grounded(Attending):
     kind: ClassVar[str] = "grounded"
     streams: ClassVar[bool] = False
     overlaps: ClassVar[bool] = False
+    forces: ClassVar[bool] = True
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "unrolled", "drafted")
 
     near_end_s: float = setting(

@@ -69,6 +69,7 @@ class LocalAgreement(Bounded):
     kind: ClassVar[str] = "local-agreement"
     streams: ClassVar[bool] = False
     overlaps: ClassVar[bool] = True
+    forces: ClassVar[bool] = False
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam", "pruned", "verified", "drafted")
 
     agreement: int = setting(2, "so many rounds must hear a word", least=2, most=10)

@@ -33,6 +33,7 @@ class Policy(Protocol[State]):
 
     streams     whether its windows are one stream that only grows, for a causal encoder
     overlaps    whether a round may be planned while the one before it is decoded
+    forces      whether a round begins with the words that the last one confirmed
     searches    the searches that can do what its plans ask for
     usual_s     how long windows usually get at most, without what is new, in seconds
     hard_cap_s  windows never get longer
@@ -42,6 +43,7 @@ class Policy(Protocol[State]):
     kind: ClassVar[str]
     streams: ClassVar[bool]
     overlaps: ClassVar[bool]
+    forces: ClassVar[bool]
     searches: ClassVar[tuple[str, ...]]
 
     @property

@@ -87,6 +87,12 @@ class Recipe:
                 f"expected policy=local-agreement with executor=pipelined; got policy={policy.kind}. It begins a round "
                 "with the words that the last one confirmed, so rounds cannot overlap. Use executor=serial or auto"
             )
+        if self.executor.ahead and policy.forces:
+            raise OptionError(
+                f"expected policy=final or local-agreement with executor={self.executor.kind}; got "
+                f"policy={policy.kind}. It begins a round with the words that the last one confirmed, and here a round "
+                "is planned before the last one is done. Use executor=serial or auto"
+            )
 
     @property
     def choices(self) -> dict[str, Choice]:
@@ -175,7 +181,7 @@ class _Choices:
             now = ", ".join(f"{one}={choice.kind}" for one, choice in self.by_axis.items())
             return OptionError(f"expected a field of this recipe ({now}); {name!r} belongs to {' or '.join(elsewhere)}")
         names = [*self.by_axis, *(item for choice in self.by_axis.values() for item in field_types(choice))]
-        near = get_close_matches(key, names, n=3)
+        near = get_close_matches(key, names, n=3, cutoff=0.7)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
         return OptionError(f"expected a field of a recipe; got {key!r}; {hint}")
 

@@ -60,6 +60,7 @@ class Stable(Choice):
     kind: ClassVar[str] = "stable"
     streams: ClassVar[bool] = True
     overlaps: ClassVar[bool] = False
+    forces: ClassVar[bool] = True
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
 
     confirm_s: float = setting(

@@ -113,11 +113,17 @@ def test_more_size_less_divergence(compressed: tuple[Path, Any], toy: WhisperMod
     assert small.divergence.kl > compressed[1].divergence.kl
 
 
-def test_refusals(toy: WhisperModel, compressed: tuple[Path, Any], tmp_path: Path) -> None:
+def test_refusals(
+    toy: WhisperModel, compressed: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(OutputError, match="new or empty"):
         compress(toy, compressed[0], OPTIONS, [])
     with pytest.raises(OptionError, match="the smallest choice"):
-        compress(toy, tmp_path / "new", replace(OPTIONS, size=0.03), [])
+        compress(toy, tmp_path / "new", replace(OPTIONS, size=0.1, way="thresholds"), [])
+    with monkeypatch.context() as patched:
+        patched.setattr(module.Compression, "sensitivities", None)  # told before anything is measured
+        with pytest.raises(OptionError, match=r"one bit for each weight is 0\.09 already"):
+            compress(toy, tmp_path / "new", replace(OPTIONS, size=0.03), [])
     with pytest.raises(CheckpointError, match="too small to compress"):
         compress(toy, tmp_path / "new", replace(OPTIONS, min_weights=10**9), [])
     assert not (tmp_path / "new").exists()

@@ -213,7 +213,8 @@ def test_licences_are_counted(tmp_path: Path) -> None:
 def test_nothing_that_can_be_used(tmp_path: Path) -> None:
     for rows in ([], [{"audio": "0.wav", "text": RESERVED[0]}]):
         write_wav(tmp_path / "0.wav", 5)
-        with pytest.raises(CorpusError, match="none can be used"):
+        told = rf"of its {len(rows)} lines none can be used: {len(rows)} are reserved for tests"
+        with pytest.raises(CorpusError, match=told):
             prepare(write_manifest(tmp_path, rows), tmp_path / "out")
     with pytest.raises(CorpusError, match="cannot be read"):
         read_manifest(tmp_path / "gone.jsonl")

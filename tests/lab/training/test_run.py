@@ -470,6 +470,8 @@ def test_plot(finished: Path, tmp_path: Path, ending: str) -> None:
 def test_what_cannot_be_plotted(finished: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="nothing in"):
         plot(tmp_path)
+    with pytest.raises(OptionError, match=r"there is no .*gone: check the path"):
+        plot(tmp_path / "gone")
     with pytest.raises(OptionError, match=r"\.svg"):
         plot(finished, tmp_path / "log.gif")
     with pytest.raises(OutputError, match="can be written"):

@@ -1,6 +1,7 @@
 """A checkpoint -> a smaller one: measure each tensor, choose its bits, write palettes, and say what it did."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -115,7 +116,7 @@ class Compression:
         """The bits of each tensor. Raises `OptionError` where no choice is small enough."""
         if options.bits is not None:
             return forced(sensitivities, options.bits)
-        budget = self._budget(sensitivities, options.size)
+        budget = self._budget([one.weights for one in sensitivities], options.size)
         found = [within(sensitivities, budget)] if options.way == "budget" else by_thresholds(sensitivities)
         fitting = [bits for bits in found if size_of(sensitivities, bits) <= budget]
         if not fitting:
@@ -127,13 +128,23 @@ class Compression:
             )
         return max(fitting, key=lambda bits: size_of(sensitivities, bits))
 
-    def _budget(self, sensitivities: Sequence[Sensitivity], size: float) -> int:
-        """Bytes for the tensors that may be palettised."""
+    def check_size(self, options: CompressOptions) -> None:
+        """Raise `OptionError` where one bit for each weight is too much already: measuring can take an hour."""
+        names = compressible(self.checkpoint, options.min_weights)
+        weights = [math.prod(self.checkpoint.tensors.shape(name)) for name in names]
+        missing = sum(weights) // 8 - self._budget(weights, options.size)
+        if options.bits is None and names and missing > 0:
+            share = options.size + missing / half_size(self.checkpoint)
+            raise OptionError(
+                f"expected a size that can be reached; {options.size:g} of fp16 cannot: one bit for each weight is "
+                f"{share:.2f} already; ask for more"
+            )
+
+    def _budget(self, weights: Sequence[int], size: float) -> int:
+        """Bytes for the tensors of so many weights each that may be palettised."""
         half = half_size(self.checkpoint)
-        others = half - sum(2 * one.weights for one in sensitivities)
-        header = _HEADER * len(sensitivities) + _HEADER // 2 * (
-            len(self.checkpoint.tensors.names()) - len(sensitivities)
-        )
+        others = half - 2 * sum(weights)
+        header = _HEADER * len(weights) + _HEADER // 2 * (len(self.checkpoint.tensors.names()) - len(weights))
         return int(size * half) - others - header
 
     def tensors(self, bits: Bits) -> dict[str, Stored]:
@@ -193,6 +204,7 @@ def compress(
     """
     check_folders(model.checkpoint, output)
     with Compression(model, recordings, progress) as compression:
+        compression.check_size(options)
         sensitivities = compression.sensitivities(options)
         if not sensitivities:
             raise CheckpointError(

@@ -30,9 +30,11 @@ def plot(run: Path, output: Path | None = None) -> Path:
     output = output or run / PICTURE
     if output.suffix not in FORMATS:
         raise OptionError(f"expected a picture that ends in {', '.join(FORMATS)}; got {output.name!r}")
+    if not run.is_dir():
+        raise OptionError(f"expected the folder of a run; there is no {run}: check the path")
     log = read_log(run / LOG)
     if not log:
-        raise OptionError(f"expected a run with a log in {run}; there is nothing in {LOG} yet")
+        raise OptionError(f"expected a run with a log in {run}; there is nothing in {LOG} yet: train on")
     with drawing(figsize=(9, 7)) as figure:
         losses, gradient, rate, speed = figure.subplots(2, 2).flat
         for name, label in _LOSSES.items():

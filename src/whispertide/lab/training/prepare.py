@@ -93,7 +93,8 @@ def prepare(
         )
         if not made.utterances:
             raise CorpusError(
-                f"expected speech in {manifest}; of its lines none can be used ({made.reserved} reserved)"
+                f"expected speech in {manifest}; of its {len(lines)} lines none can be used: {made.reserved} are "
+                "reserved for tests by a rule on their text, as one sentence in ten is"
             )
         kept = {number for number, shard in shards.items() if shard.utterances}
         _finish(unfinished, output, kept, _licences(allowed, problems))
