@@ -166,11 +166,13 @@ class Shape:
         return cls(dims.n_audio_state, dims.n_audio_layer, dims.n_text_layer, dims.n_vocab)
 
     def encoder_flops(self, frames: int) -> float:
-        """Multiply-adds twice: L (24 T d^2 + 4 T^2 d), the convolutions left out."""
-        return self.encoder_layers * (24.0 * frames * self.width**2 + 4.0 * frames**2 * self.width)
+        """Of a window, all of whose frames attend to each other."""
+        return self.block_flops(frames, frames)
 
     def block_flops(self, frames: int, heard: int) -> float:
-        """Of `frames` new frames that attend to `heard` frames, themselves among them."""
+        """Multiply-adds twice of T new `frames` that attend to H `heard` frames, themselves among them:
+        L (24 T d^2 + 4 T H d), the convolutions left out.
+        """
         return self.encoder_layers * (24.0 * frames * self.width**2 + 4.0 * frames * heard * self.width)
 
     def encoder_weights(self) -> float:
