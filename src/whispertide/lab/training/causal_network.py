@@ -41,5 +41,5 @@ def causal_loss(network: Whisper, batch: CausalBatch) -> Tensor:
     hidden, _ = network.decoder(batch.tokens[batch.rows], encoded, bias=bias, rows=batch.rows)
     counted = batch.targets >= 0
     logits = functional.linear(hidden[counted], network.decoder.embed_tokens.weight)
-    loss: Tensor = functional.cross_entropy(logits, batch.targets[counted], reduction="sum")
+    loss: Tensor = functional.cross_entropy(logits.float(), batch.targets[counted], reduction="sum")
     return loss

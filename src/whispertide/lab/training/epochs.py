@@ -8,6 +8,7 @@ machine's CPU, the run that was not. Needs torch. Knows nothing of command lines
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from whispertide.errors import CheckpointError, OptionError
 from whispertide.lab.training.batches import Numbered
+from whispertide.lab.training.device import has_bfloat16_units, mixed_precision
 from whispertide.lab.training.loop import STATE, Figures, append_log, read_state, write_state
 from whispertide.lab.training.small_run import writing
 
@@ -129,6 +131,10 @@ class EpochTrainer(Generic[B]):
         """Summed over the tokens that count."""
         raise NotImplementedError
 
+    def _precision(self) -> AbstractContextManager[object]:
+        """Products in bfloat16 where the device has units for them: the losses themselves are in float32."""
+        return mixed_precision(self.device.type, enabled=has_bfloat16_units(self.device.type))
+
     def parts(self, batch: B) -> Iterator[B]:
         """What of a batch goes into one optimiser step each: all of it."""
         yield batch
@@ -160,7 +166,8 @@ class EpochTrainer(Generic[B]):
         for part in self.parts(batch):
             self.optimiser.zero_grad(set_to_none=True)
             for piece in self.pieces(part):
-                loss = self.loss(piece.to(self.device))
+                with self._precision():
+                    loss = self.loss(piece.to(self.device))
                 (loss / max(1, part.count)).backward()
                 total += float(loss.detach())
             if float(torch.nn.utils.clip_grad_norm_(self.parameters, self.descent.clip)) < math.inf:
@@ -201,7 +208,7 @@ class EpochTrainer(Generic[B]):
 
     def held_out_loss(self) -> float:
         """Per token of what is not trained on."""
-        with torch.no_grad():
+        with torch.no_grad(), self._precision():
             total = sum(float(self.loss(batch)) for batch in self._held_out)
         return total / sum(batch.count for batch in self._held_out)
 

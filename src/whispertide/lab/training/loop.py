@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from whispertide.atomic import replacing
 from whispertide.errors import CheckpointError
 from whispertide.lab.training.batches import Batch
 from whispertide.lab.training.compact import CompactVocabulary
+from whispertide.lab.training.device import mixed_precision
 from whispertide.lab.training.losses import (
     FRAMES_PER_SECOND,
     Blur,
@@ -178,7 +179,7 @@ class Trainer:
         spoken = self._moved(_of_speech(batch, counted))
         aims, counted = self._moved(batch.targets.flatten()[counted]), self._moved(counted)
         losses = {}
-        with self._precision():
+        with mixed_precision(self.device.type, enabled=self.options.precision == "bf16"):
             encoded = self.network.encoder(mel)
             hidden, seen = self.network.decoder(
                 self._rows[tokens], encoded, options.guided if options.guide > 0 else ()
@@ -213,12 +214,6 @@ class Trainer:
 
     def _moved(self, values: Tensor) -> Tensor:
         return values.to(self.device, non_blocking=True)
-
-    def _precision(self) -> AbstractContextManager[object]:
-        if self.options.precision == "fp32":
-            return nullcontext()
-        mixed: AbstractContextManager[object] = torch.autocast(self.device.type, torch.bfloat16)
-        return mixed
 
     # --- the run ------------------------------------------------------------------------------------------------------
 

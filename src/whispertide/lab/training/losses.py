@@ -79,6 +79,7 @@ def next_tokens(logits: Tensor, targets: Tensor, smoothing: float, blur: Blur | 
 
     `smoothing` is shared by the rows, so what stands for many tokens gets one part of it.
     """
+    logits = logits.float()  # of bfloat16 the sums would keep two digits
     if blur is None:
         return functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
     shares, columns = blur.bells(targets)
@@ -93,7 +94,9 @@ def departure(logits: Tensor, known: Tensor) -> Tensor:
     Both are logits [n, rows]. So a network that learns something new keeps what it knew, without the speech that it
     knows it from (learning without forgetting, Li and Hoiem 2016).
     """
-    distance: Tensor = functional.kl_div(logits.log_softmax(1), known.log_softmax(1), reduction="sum", log_target=True)
+    distance: Tensor = functional.kl_div(
+        logits.float().log_softmax(1), known.float().log_softmax(1), reduction="sum", log_target=True
+    )
     return distance
 
 

@@ -58,7 +58,7 @@ class Attention(nn.Module):  # type: ignore[misc]
         if rows is not None:
             key, value = key[rows], value[rows]
         weights = None
-        if x.is_cuda and not watched:
+        if (x.is_cuda or not torch.is_grad_enabled()) and not watched:
             heard = attend_fused(query, key, value, bias, causal=causal)
         else:  # on a CPU the backward pass of the fused kernel is several times slower
             heard, weights = attend(query, key, value, bias, causal=causal)

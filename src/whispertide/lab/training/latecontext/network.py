@@ -99,13 +99,13 @@ class LateNetwork(nn.Module):  # type: ignore[misc]
     def forward(self, mel: Tensor, lengths: Tensor | None, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """CTC's log probabilities [b, t, n_vocab + 1], and logits [b, n, n_vocab] of what follows each token."""
         frames, mask = self.encoder(mel, lengths)
-        return self.ctc(frames).log_softmax(-1), self.decoder(tokens, frames, mask)
+        return self.ctc(frames).float().log_softmax(-1), self.decoder(tokens, frames, mask)
 
     def text_loss(self, logits: Tensor, batch: LateBatch, smoothing: float) -> Tensor:
         """The decoder's, summed over the tokens that count."""
         counted = batch.targets >= 0
         return functional.cross_entropy(
-            logits[counted], batch.targets[counted], label_smoothing=smoothing, reduction="sum"
+            logits[counted].float(), batch.targets[counted], label_smoothing=smoothing, reduction="sum"
         )
 
 

@@ -30,11 +30,11 @@ class Transducer(nn.Module):  # type: ignore[misc]
         """CTC's log probabilities [b, t, n_vocab + 1]; those of each frame after each text, [b, t, n, n_vocab + 1]."""
         frames, _ = self.encoder(mel, lengths)
         text, _ = self.text(self.dropout(self.embedding(tokens)))
-        return self.ctc(frames).log_softmax(-1), self.joined(frames[:, :, None], text[:, None])
+        return self.ctc(frames).float().log_softmax(-1), self.joined(frames[:, :, None], text[:, None])
 
     def joined(self, frames: Tensor, text: Tensor) -> Tensor:
         """Log probabilities of what a frame says after a text."""
-        return self.out(torch.tanh(frames + text)).log_softmax(-1)
+        return self.out(torch.tanh(frames + text)).float().log_softmax(-1)
 
     def text_loss(self, scores: Tensor, batch: LateBatch, smoothing: float) -> Tensor:
         """Summed over the batch; labels are not smoothed."""
