@@ -189,3 +189,23 @@ def test_sound_is_16_bit_and_not_silent() -> None:
     assert spoken is not None
     assert spoken.samples.dtype == np.int16
     assert np.abs(spoken.samples).max() > 3000
+
+
+def test_a_voice_speaks_as_before_after_another_that_shares_its_phonemes() -> None:
+    """In a process of its own: what goes wrong here ends it."""
+    program = (
+        "import sys\n"
+        "from whispertide.lab.speech.espeak import EspeakSpeaker\n"
+        "voices = sys.argv[1:]\n"
+        "for voice in voices:\n"
+        "    speaker = EspeakSpeaker(voice, rate=160, pitch=50, shared=True)\n"
+        "    said = [speaker.speak(text) for text in ('Replay please.', 'Is April fifteenth on a weekend?')]\n"
+        "print(*(abs(spoken.samples.astype(float)).sum() for spoken in said))\n"
+    )
+
+    def loudness(*voices: str) -> list[float]:
+        command = [sys.executable, "-c", program, *voices]
+        return [*map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())]
+
+    # Not to the bit: breath and echo go on from the sentence before.
+    assert loudness("en", *["en+m6", "en"] * 6) == pytest.approx(loudness("en"), rel=0.03)

@@ -16,6 +16,7 @@ import os
 import re
 from ctypes.util import find_library
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -96,6 +97,21 @@ def _loaded(file: str) -> ctypes.CDLL:
         ) from error
 
 
+@cache
+def _initialized() -> tuple[ctypes.CDLL, int]:
+    """The library and the rate of its sound in Hz, once per process.
+
+    Were it initialised again, it would free the phonemes that its voice points to; a voice with the same phonemes
+    keeps the pointer, and its next sentence is garbage or ends the process.
+    """
+    library, data = _library()
+    where = None if data is None else os.fsencode(data)
+    hertz: int = library.espeak_Initialize(_SYNCHRONOUS, 0, where, _OPTIONS)
+    if hertz <= 0:
+        raise CorpusError(_no_data(data))
+    return library, hertz
+
+
 class EspeakSpeaker:
     """A voice of espeak-ng at `rate` words per minute and `pitch` (0 to 99, 50 is the voice's own).
 
@@ -105,11 +121,7 @@ class EspeakSpeaker:
 
     def __init__(self, voice: str, *, rate: int, pitch: int, intonation: int = 50, shared: bool = False) -> None:
         self._shared = shared
-        self._library, data = _library()
-        where = None if data is None else os.fsencode(data)
-        self._hertz: int = self._library.espeak_Initialize(_SYNCHRONOUS, 0, where, _OPTIONS)
-        if self._hertz <= 0:
-            raise CorpusError(_no_data(data))
+        self._library, self._hertz = _initialized()
         self._library.espeak_ng_SetRandSeed(ctypes.c_long(0))  # the time, which it begins with, is heard as breath
         if self._library.espeak_SetVoiceByName(voice.encode()) != 0:
             raise CorpusError(
