@@ -28,10 +28,9 @@ from whispertide.events import (
 )
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
-from whispertide.streaming.bounded import Begun
 from whispertide.streaming.local_agreement import AgreementState, LocalAgreement
 from whispertide.streaming.recipes import get_recipe
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Begun, Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
 from whispertide.streaming.whole_window import HeardSegment, HeardSegments, WholeWindow
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word

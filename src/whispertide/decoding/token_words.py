@@ -12,7 +12,7 @@ do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -74,6 +74,21 @@ class Sampled:
     attention: FloatArray
     opening: int
     forced: tuple[int, ...] = ()
+
+
+def tokens_of(words: Iterable[TokenWord]) -> tuple[int, ...]:
+    """Their tokens, as a prefix."""
+    return tuple(token for word in words for token in word.tokens)
+
+
+def whole_words(words: Sequence[TokenWord], tokens: int) -> int:
+    """How many of `words` lie within the first so many tokens."""
+    count = 0
+    for place, word in enumerate(words):
+        count += len(word.tokens)
+        if count > tokens:
+            return place
+    return len(words)
 
 
 def whole_characters(tokenizer: Tokenizer, tokens: Sequence[int]) -> int:

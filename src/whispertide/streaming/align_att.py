@@ -15,9 +15,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier
-from whispertide.decoding.token_words import TokenWord
+from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.bounded import tokens_of
 from whispertide.streaming.choice import check_range, setting
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult

@@ -5,7 +5,7 @@ A greedy decode may run in static graphs of several steps; longer text is decode
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,19 @@ from whispertide.decoding.draft import Reference, in_turn
 from whispertide.decoding.end import End, SecondBest
 from whispertide.decoding.guards import Halt, Head, RepetitionGuard, SameToken, Scene, Watch, WatchingGuard
 from whispertide.decoding.longform import Cost
-from whispertide.decoding.prompt import Prompt, fit_context
+from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.search import NO_STEPS, Guard, Hypothesized, SearchResult, StopReason, run_search
 from whispertide.decoding.token_search import TokenSearch, build_search, joined, truncation
-from whispertide.decoding.token_words import Sampled, TokenWord, WordTimes, read_words, whole_characters
+from whispertide.decoding.token_words import (
+    Sampled,
+    TokenWord,
+    WordTimes,
+    read_words,
+    tokens_of,
+    whole_characters,
+    whole_words,
+)
 from whispertide.decoding.unrolled import run_unrolled
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.model.engine import LAST_LAYER
@@ -121,7 +129,7 @@ class HeardWords:
     @property
     def tokens(self) -> tuple[int, ...]:
         """Those of all words."""
-        return tuple(token for word in self.words for token in word.tokens)
+        return tokens_of(self.words)
 
 
 @dataclass(slots=True)
@@ -178,7 +186,7 @@ class AttendedDecode:
         began, words = time.perf_counter(), self._words(best, prompt, listen)
         self.job.costs.append(Cost("align", time.perf_counter() - began))
         firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
-        firm = _whole_words(words, firm_tokens)
+        firm = whole_words(words, firm_tokens)
         ended = self._word_ended(halt, firm == len(words), detector)
         return replace(heard, words=words, firm=firm, halt=halt, last_frame=last_frame, word_ended=ended)
 
@@ -366,11 +374,26 @@ class AttendedDecode:
         return detector.fires(self.encoded.taps[LAST_LAYER][: self.frames])
 
 
-def _whole_words(words: Sequence[TokenWord], tokens: int) -> int:
-    """How many of `words` lie within the first so many tokens."""
-    count = 0
-    for place, word in enumerate(words):
-        count += len(word.tokens)
-        if count > tokens:
-            return place
-    return len(words)
+def fit_context(
+    encode: Callable[[str], list[int]], prompt: str, said: str, most: int, *, static: bool, spaced: bool = True
+) -> tuple[int, ...]:
+    """Tokens of the user's prompt and of what was said, at most `most`: whole words are left out from the front.
+
+    With `static` the prompt stays as long as it fits by itself, and only what was said is shortened. Without `spaced`,
+    in a language written without spaces, characters are left out in place of words.
+    """
+    prompt, said = prompt.strip(), said.strip()
+    if most < 1:
+        return ()
+    kept = encode(" " + prompt) if static and prompt else []
+    if len(kept) > most:
+        kept = []
+    text = said if static else " ".join(part for part in (prompt, said) if part)
+    words, space = (text.split(), " ") if spaced else (list(text), "")
+    tokens = encode(" " + text) if text else []
+    while words and len(kept) + len(tokens) > most:
+        # a token is at most a few words or characters: drop several at once where there are many
+        surplus = len(kept) + len(tokens) - most
+        words = words[max(1, surplus // 8) :]
+        tokens = encode(" " + space.join(words).lstrip()) if words else []
+    return (*kept, *tokens)

@@ -13,13 +13,13 @@ from typing import ClassVar
 
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.length_cap import ALLOWANCE, expected_length
-from whispertide.decoding.token_words import TokenWord
-from whispertide.streaming.bounded import ROOM, Bounded, WindowState, commit, tokens_of
+from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.streaming.choice import setting
 from whispertide.streaming.pilot import LONGEST, HeardUtterance, Pilot
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Bounded, Commit, RoundPlan, RoundResult, commit
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import forced_cut
+from whispertide.streaming.window_state import ROOM, WindowState
 from whispertide.types import Span, align_down
 
 
@@ -115,4 +115,4 @@ class Final(Bounded):
     def _confirm(self, state: FinalState, count: int) -> list[TokenWord]:
         """Take the first words of the guess as certain."""
         words, state.guess = state.guess[:count], state.guess[count:]
-        return self.take(state, words)
+        return state.take(words, loop_guard=self.loop_guard)

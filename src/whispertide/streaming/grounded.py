@@ -17,12 +17,11 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from whispertide.decoding.guards import Halt
-from whispertide.decoding.token_words import TokenWord
+from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.bounded import commit, tokens_of
 from whispertide.streaming.choice import check_range, setting
 from whispertide.streaming.repetition import CONTEXT, normalise
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import Attending, frames
 from whispertide.streaming.trimming import MARGIN

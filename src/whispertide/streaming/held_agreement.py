@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from whispertide.decoding.early_stop import EarlyStop
-from whispertide.decoding.token_words import TokenWord
+from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.streaming.attended_decode import HeardWords
-from whispertide.streaming.bounded import ROOM, Bounded, WindowState, commit, tokens_of
 from whispertide.streaming.choice import setting
 from whispertide.streaming.repetition import normalise
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Bounded, Commit, RoundPlan, RoundResult, commit
 from whispertide.streaming.searches import Search
 from whispertide.streaming.single_pass import SinglePass
 from whispertide.streaming.trimming import MARGIN, forced_cut
+from whispertide.streaming.window_state import ROOM, WindowState
 from whispertide.types import Span, align_down
 
 Cut = Literal["cursor", "full"]
@@ -119,7 +119,7 @@ class HeldAgreement(Bounded):
         certain = (*state.held, *state.guess[:count])
         sure = max(len(certain) - hold, 0)
         words, state.held, state.guess = certain[:sure], certain[sure:], state.guess[count:]
-        return self.take(state, words)
+        return state.take(words, loop_guard=self.loop_guard)
 
     # --- which audio --------------------------------------------------------------------------------------------------
 

@@ -18,10 +18,9 @@ from typing import ClassVar, Literal
 
 from whispertide.decoding.draft import Reference
 from whispertide.streaming.boundary import first_fresh, fresh_by_time
-from whispertide.streaming.bounded import Bounded
 from whispertide.streaming.choice import check_range, setting
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops, normalise, waits
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Bounded, Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
 from whispertide.streaming.trimming import MARGIN, forced_cut, segment_cut, sentence_cut
 from whispertide.streaming.whole_window import HeardSegment, HeardSegments, WholeWindow

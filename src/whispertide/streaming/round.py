@@ -10,7 +10,7 @@ as Whisper transcribes a recording (`whole_window`), or in one decode that its a
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -20,7 +20,7 @@ from whispertide.decoding.language import DetectedLanguage, choose_language, det
 from whispertide.decoding.longform import Cost, Stage
 from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
 from whispertide.decoding.search import Guard
-from whispertide.decoding.token_words import TokenKinds
+from whispertide.decoding.token_words import TokenKinds, TokenWord
 from whispertide.decoding.word_end import WordEndDetector
 from whispertide.events import RoundStats
 from whispertide.features import Features
@@ -29,9 +29,11 @@ from whispertide.graphs.store import GraphFiles
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.static import StaticEngine
 from whispertide.options import DecodeOptions, Task
+from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.framing import Framing
+from whispertide.streaming.repetition import without_loops
 from whispertide.streaming.trained_offramp import OffloadModel
-from whispertide.types import FRAME_SAMPLES, FloatArray, Span, Word
+from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, FloatArray, Span, Word, align_down, to_samples
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
@@ -228,6 +230,52 @@ class Commit:
     hypothesis: tuple[Word, ...]
     keep_from: int
     level: int = 0
+
+
+class Begun(Protocol):
+    """A state that says where the next window begins, in samples."""
+
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded(Choice):
+    """Settings of a policy whose windows never outgrow `hard_cap_s`."""
+
+    hard_cap_s: float = setting(
+        28.0,
+        "windows never get longer; then words are confirmed whether they are certain or not",
+        least=4,
+        most=CHUNK_SECONDS,
+    )
+    no_speech: float = setting(0.9, "what is heard with a higher no-speech probability is dropped", least=0, most=1)
+    loop_guard: bool = setting(True, "cut down repetition loops before they are confirmed, and in the guess")
+
+    @property
+    def usual_s(self) -> float:
+        """How long windows usually get at most: as long as they can."""
+        return self.hard_cap_s
+
+    @property
+    def hard_cap(self) -> int:
+        """The longest window, in samples."""
+        return to_samples(self.hard_cap_s)
+
+    def limit(self, state: Begun) -> int:
+        """The end of a window of `hard_cap` samples."""
+        return state.start + self.hard_cap
+
+    def without_loops(self, said: Sequence[Word], words: Sequence[TokenWord]) -> list[TokenWord]:
+        """The words after those that were said, loops cut down if that is asked for."""
+        return without_loops(said, words) if self.loop_guard else list(words)
+
+
+def commit(
+    confirmed: Iterable[TokenWord], guess: Iterable[TokenWord], state: Begun, end: int, level: int = 0
+) -> Commit:
+    """After a window up to `end`: audio is needed from the start of the next one on, or from there."""
+    shown = tuple(word.word for word in guess)
+    return Commit(tuple(word.word for word in confirmed), shown, min(state.start, align_down(end)), level)
 
 
 def stats_of(costs: Sequence[Cost], tokens: int) -> RoundStats:

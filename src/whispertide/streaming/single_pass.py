@@ -20,10 +20,9 @@ from whispertide.features import Features
 from whispertide.model.engine import LAST_LAYER, EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.attended_decode import AttendedDecode, HeardWords, Job, Listening
-from whispertide.streaming.bounded import Bounded
 from whispertide.streaming.choice import setting
 from whispertide.streaming.framing import BARE, PAD30
-from whispertide.streaming.round import EncodedWindow, Equipment, RoundPlan, RoundResult, stats_of
+from whispertide.streaming.round import Bounded, EncodedWindow, Equipment, RoundPlan, RoundResult, stats_of
 from whispertide.streaming.searches import Search
 from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, to_samples
 

@@ -16,14 +16,14 @@ from itertools import takewhile
 from typing import ClassVar
 
 from whispertide.decoding.stable import Rule, Scored
-from whispertide.decoding.token_words import TokenWord
-from whispertide.streaming.bounded import ROOM, commit, tokens_of
+from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.repetition import CONTEXT, without_loops
-from whispertide.streaming.round import Commit, RoundPlan, RoundResult
+from whispertide.streaming.round import Commit, RoundPlan, RoundResult, commit
 from whispertide.streaming.searches import Search
 from whispertide.streaming.stable_beam import HeardStream, StableBeam
 from whispertide.streaming.trimming import MARGIN, forced_cut
+from whispertide.streaming.window_state import ROOM
 from whispertide.types import CHUNK_SECONDS, Span, align_down, to_samples
 
 
