@@ -247,6 +247,27 @@ def test_names_of_files_are_not_used() -> None:
     run(body)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status", "told"),
+    [
+        ("GET", "/v1/audio/transcriptions", 405, "expected POST for /v1/audio/transcriptions; got GET"),
+        ("POST", "/v1/models", 405, "for /v1/models; got POST"),
+        ("GET", "/v1/chat/completions", 404, "nothing is at /v1/chat/completions; got GET"),
+        ("GET", "/nothing.html", 404, "nothing is at /nothing.html; got GET"),
+        ("POST", "/index.html", 405, "for /index.html; got POST"),
+    ],
+)
+def test_what_is_not_there_is_told_in_openais_shape(method: str, path: str, status: int, told: str) -> None:
+    async def body() -> None:
+        async with rest() as client:
+            answer = await client.request(method, path)
+            assert answer.status_code == status
+            assert told in answer.json()["error"]["message"]
+            assert status != 405 or "/v1" not in path or answer.headers["allow"]
+
+    run(body)
+
+
 def test_more_files_than_there_is_room_for() -> None:
     begun, go = threading.Event(), threading.Event()
 

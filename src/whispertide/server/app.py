@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -21,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from whispertide.server.access import AccessControl, Authenticator
-from whispertide.server.http_error import HttpError, answer
+from whispertide.server.http_error import HttpError, answer, answer_plain
 from whispertide.server.hub import Hub
 from whispertide.server.openapi import document, page
 from whispertide.server.protocols import ROUTES
@@ -65,20 +66,27 @@ def make_app(hub: Hub) -> Starlette:
         Route("/metrics", _guarded(access, _metrics(hub))),
         Route("/openapi.json", _fixed(JSONResponse(description))),
         Route("/docs", _fixed(HTMLResponse(page(description)))),
-        Route("/v1/models", _guarded(access, rest.models)),
-        Route("/v1/models/{model:path}", _guarded(access, rest.models)),
-        Route("/v1/audio/transcriptions", _guarded(access, rest.transcriptions), methods=["POST"]),
-        Route("/v1/audio/translations", _guarded(access, rest.translations), methods=["POST"]),
-        Route("/v1/realtime/client_secrets", _guarded(access, keys.client_secrets), methods=["POST"]),
-        Route("/v1/realtime/transcription_sessions", _guarded(access, keys.transcription_sessions), methods=["POST"]),
         Route("/v3/token", _guarded(access, keys.token)),
         *(WebSocketRoute(path, _socket(hub, access, protocol)) for path, protocol in PROTOCOLS.items()),
     ]
     routes.append(WebSocketRoute("/{path:path}", _nothing_here))
+    # Mounted, so that another method is refused here and is not taken for a file of the page.
+    routes.append(Mount("/v1", routes=_openai(access, rest, keys)))
     if WEB.is_dir():
         routes.append(Mount("/", StaticFiles(directory=WEB, html=True)))
-    middleware, handlers = [Middleware(_Headers)], {HttpError: answer}
+    middleware, handlers = [Middleware(_Headers)], {HttpError: answer, HTTPException: answer_plain}
     return Starlette(routes=routes, lifespan=lifespan, middleware=middleware, exception_handlers=handlers)
+
+
+def _openai(access: AccessControl, rest: Rest, keys: TemporaryKeys) -> list[Route]:
+    return [
+        Route("/models", _guarded(access, rest.models)),
+        Route("/models/{model:path}", _guarded(access, rest.models)),
+        Route("/audio/transcriptions", _guarded(access, rest.transcriptions), methods=["POST"]),
+        Route("/audio/translations", _guarded(access, rest.translations), methods=["POST"]),
+        Route("/realtime/client_secrets", _guarded(access, keys.client_secrets), methods=["POST"]),
+        Route("/realtime/transcription_sessions", _guarded(access, keys.transcription_sessions), methods=["POST"]),
+    ]
 
 
 def _guarded(access: AccessControl, endpoint: Endpoint) -> Endpoint:

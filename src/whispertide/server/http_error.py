@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -29,3 +30,12 @@ async def answer(_: Request, error: Exception) -> JSONResponse:
     """The answer to a request that was refused."""
     assert isinstance(error, HttpError)
     return JSONResponse(error.body, error.status, error.headers)
+
+
+async def answer_plain(request: Request, error: Exception) -> JSONResponse:
+    """The same for what the router refuses: a path that is not there, or another method than its own."""
+    assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    known = f"expected {headers['Allow']} for" if "Allow" in headers else "expected a path that is there; nothing is at"
+    refused = HttpError(error.status_code, f"{known} {request.url.path}; got {request.method}", headers)
+    return await answer(request, refused)
