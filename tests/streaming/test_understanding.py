@@ -17,7 +17,9 @@ from told_gate import STREAM, Told
 from wav_file import save_wav
 from whispertide.audio.vad import SpeechGate
 from whispertide.checkpoint.latecontext import save_late
+from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
+from whispertide.cli.source import Source
 from whispertide.decoding.hybrid import Found, HybridOptions, Hypothesis, hybrid_search
 from whispertide.errors import AudioError, OptionError
 from whispertide.model.latecontext import Contextualised, Ingested, LateModel
@@ -277,3 +279,15 @@ def test_the_command_tells_every_utterance_of_a_file(
     bundled = CliRunner().invoke(app, ["understand", str(tmp_path / "said.wav")])
     assert bundled.exit_code == 0, bundled.output
     assert [line.split()[:2] for line in bundled.stdout.splitlines()] == [["0.50", "3.39"], ["3.75", "4.83"]]
+
+
+def test_an_interrupt_tells_what_was_heard_and_ends_all_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def blocks(_: Source) -> Iterator[np.ndarray]:
+        yield STREAM[: 60_000 + 8_000]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("whispertide.streaming.understanding.SpeechGate", Told)
+    monkeypatch.setattr(Source, "blocks", blocks)
+    ended = CliRunner().invoke(app, ["understand", "one.wav", "two.wav", "--model", str(folder)])
+    assert ended.exit_code == ExitCode.INTERRUPTED, ended.output
+    assert [line.split()[0] for line in ended.stdout.splitlines()] == ["0.50", "3.75"]

@@ -55,23 +55,26 @@ def understand(
     codes = []
     for name in files:
         try:
-            _understood(network, pilots, Source(name).blocks(), as_json=as_json)
+            if not _understood(network, pilots, Source(name).blocks(), as_json=as_json):
+                return ExitCode.INTERRUPTED
             codes.append(ExitCode.OK)
         except AudioError as error:
             codes.append(report(error, about=Source(name).label))
     return combine(codes)
 
 
-def _understood(network: "LateModel", pilots: "Pilots", blocks: Iterable["FloatArray"], *, as_json: bool) -> None:
+def _understood(network: "LateModel", pilots: "Pilots", blocks: Iterable["FloatArray"], *, as_json: bool) -> bool:
+    """Whether the blocks came to their end; after Ctrl-C what was heard is still told."""
     from whispertide.streaming.understanding import Understanding
 
-    stream = Understanding(network, pilots=pilots)
+    stream, ended = Understanding(network, pilots=pilots), True
     try:
         for block in blocks:
             _tell(stream.push(block), as_json=as_json)
     except KeyboardInterrupt:
-        pass  # the last utterance ends here
+        ended = False
     _tell(stream.finish(), as_json=as_json)
+    return ended
 
 
 def _tell(said: Iterable["Understood"], *, as_json: bool) -> None:
