@@ -98,7 +98,8 @@ def fit(
         ),
     ] = None,
     precision: Annotated[
-        Literal["auto", "bf16", "fp32"], typer.Option("--precision", help="auto: bf16 on cuda, fp32 on cpu.")
+        Literal["auto", "bf16", "fp32"],
+        typer.Option("--precision", help="auto: bf16 on a GPU and on a CPU with AMX, else fp32."),
     ] = "auto",
     seed: Annotated[int, typer.Option("--seed", help="Seed for weights, windows and masks.")] = 0,
     device: DeviceOption = "auto",
@@ -111,6 +112,7 @@ def fit(
     With --from MODEL --lora 16 only adapters are trained.
     """
     where = train_device(device)
+    from whispertide.lab.training.device import has_bfloat16_units
     from whispertide.lab.training.presets import Wish, make_options, make_start
     from whispertide.lab.training.run import begin
     from whispertide.lab.training.run_options import Speech, with_settings
@@ -128,7 +130,7 @@ def fit(
         vocabulary=vocabulary,
         language=language,
         held_out=tuple(str(folder) for folder in held_out or ()),
-        precision=("bf16" if where == "cuda" else "fp32") if precision == "auto" else precision,
+        precision=("bf16" if has_bfloat16_units(where) else "fp32") if precision == "auto" else precision,
         seed=seed,
     )
     start = make_start(wish, announce=say)

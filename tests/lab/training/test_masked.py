@@ -108,6 +108,18 @@ def test_a_batch_is_a_function_of_its_number(shards: Shards) -> None:
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
+def test_mixed_precision_comes_close(
+    tmp_path: Path, shards: Shards, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = []
+    for units in (False, True):
+        monkeypatch.setattr("whispertide.lab.training.epochs.has_bfloat16_units", lambda _, units=units: units)
+        run = trainer(checkpoint, shards, tmp_path / str(units))
+        losses.append((run.update(run.batches[0]), run.held_out_loss()))
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+
+
 def test_the_loss_falls_and_only_adapters_change(tmp_path: Path, shards: Shards, checkpoint: Checkpoint) -> None:
     run = trainer(checkpoint, shards, tmp_path / "run", steps=100)
     asked, before = run.batches[0], {name: p.clone() for name, p in run.network.state_dict().items()}

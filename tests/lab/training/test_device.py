@@ -1,0 +1,25 @@
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from whispertide.lab.training.device import has_bfloat16_units, mixed_precision  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("there", "units"), [({"amx_bf16": True}, True), ({"amx_bf16": False, "avx512_bf16": True}, False), ({}, False)]
+)
+def test_a_cpu_with_amx_has_units(monkeypatch: pytest.MonkeyPatch, there: dict[str, bool], units: bool) -> None:
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: there)
+    assert has_bfloat16_units("cpu") == units
+    assert has_bfloat16_units("cuda")
+
+
+@pytest.mark.parametrize(("enabled", "kind"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_products_alone_are_mixed(enabled: bool, kind: torch.dtype) -> None:
+    weights = torch.ones(4, 4, requires_grad=True)
+    with mixed_precision("cpu", enabled=enabled):
+        product = weights @ weights
+    product.float().sum().backward()
+    assert product.dtype == kind
+    assert weights.grad is not None
+    assert weights.grad.dtype == torch.float32
