@@ -212,7 +212,7 @@ def answer(
     for segment in segments:
         body += _said(tokenizer, segment, stamped=stamped)
     if unfinished is not None:
-        body.append((_stamp(tokenizer, unfinished.words[0].start), NOWHERE))
+        body.append(_stamp(tokenizer, unfinished.words[0].start, unfinished))
     if not segments and stamped:
         body.append((tokenizer.timestamp_begin, NOWHERE))
     body.append((tokenizer.eot, NOWHERE))
@@ -235,8 +235,10 @@ def _said(tokenizer: Tokenizer, segment: Segment, *, stamped: bool) -> list[tupl
     if not stamped:
         return said
     first, last = segment.words[0].start, segment.words[-1].end
-    return [(_stamp(tokenizer, first), NOWHERE), *said, (_stamp(tokenizer, last), NOWHERE)]
+    return [_stamp(tokenizer, first, segment), *said, _stamp(tokenizer, last, segment)]
 
 
-def _stamp(tokenizer: Tokenizer, sample: int) -> int:
-    return tokenizer.timestamp_begin + min(N_TIMESTAMPS - 1, round(sample / TIMESTAMP_SAMPLES))
+def _stamp(tokenizer: Tokenizer, sample: int, segment: Segment) -> tuple[int, tuple[float, float]]:
+    """The token for a time, and that time as the place where it is heard: only there is it told from its neighbours."""
+    place = (sample / SAMPLE_RATE, sample / SAMPLE_RATE) if segment.timed else NOWHERE
+    return tokenizer.timestamp_begin + min(N_TIMESTAMPS - 1, round(sample / TIMESTAMP_SAMPLES)), place
