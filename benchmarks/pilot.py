@@ -3,7 +3,8 @@
 The utterances are sentences of the synthetic talks of 2 to 8 s, each cut out with a quarter of a second around it; the
 end of the audio is the end of speech. Audio comes as it is spoken on a simulated clock. Computing occupies the one
 worker for the processor time that it took (one thread), so other load on the machine does not count; `--wall` counts
-wall time instead. Every way hears the same utterance before the next one is taken.
+wall time instead. With `--gate` there is silence after each, and the wait is from when the voice gate knows that speech
+is over. Every way hears the same utterance before the next one is taken.
 
 Prints, per way, the wait from the end of the audio to the final text, the word errors, how many times longer the wait
 is without pilots, and what is computed in all per second of audio; then one JSON line. The interval of the difference
@@ -18,7 +19,7 @@ import numpy as np
 
 import whispertide
 from whispertide.lab.evaluation.bootstrap import paired
-from whispertide.lab.evaluation.commands import BASE, WAYS, Way, area, hear, sentences
+from whispertide.lab.evaluation.commands import BASE, GATED, WAYS, Way, area, hear, sentences
 from whispertide.lab.evaluation.corpora import open_corpus
 from whispertide.lab.evaluation.corpora.parts import Excerpt
 from whispertide.types import SAMPLE_RATE
@@ -41,21 +42,24 @@ def main() -> None:
     parser.add_argument("--corpus", default="talks")
     parser.add_argument("--excerpt", type=float, default=300.0, help="seconds of the corpus")
     parser.add_argument("--seed", type=int, default=0, help="which talks are made")
-    parser.add_argument("--ways", default=",".join(WAYS), help="those to measure")
+    parser.add_argument("--ways", help="those to measure; default: all")
+    parser.add_argument("--gate", action="store_true", help="the voice gate finds the end of speech")
     parser.add_argument("--wall", action="store_true", help="wall time in place of processor time")
     given = parser.parse_args()
     model = whispertide.load(given.model, threads=1)
     model.warm_up()
-    chosen = list(dict.fromkeys([BASE, *(name.strip() for name in given.ways.split(","))])) if given.ways else []
+    known = GATED if given.gate else WAYS
+    asked = known if given.ways is None else [name.strip() for name in given.ways.split(",")]
+    chosen = list(dict.fromkeys([BASE, *asked]))
     corpus = open_corpus(given.corpus, seed=given.seed, length_s=given.excerpt)
     every = list(sentences(Excerpt(corpus, given.excerpt).utterances()))
     audio_s = sum(len(item.audio) for item in every) / SAMPLE_RATE
     ways = {name: Way() for name in chosen}
     for name in chosen:  # once without counting
-        hear(model, every[0], WAYS[name], given.wall, Way())
+        hear(model, every[0], known[name], given.wall, Way(), gated=given.gate)
     for sentence in every:
         for name in chosen:
-            hear(model, sentence, WAYS[name], given.wall, ways[name])
+            hear(model, sentence, known[name], given.wall, ways[name], gated=given.gate)
     base = ways[BASE]
     counted = "wall" if given.wall else "processor"
     print(

@@ -44,6 +44,7 @@ class AtWordEnds:
 
     moments: tuple[int, ...]
     recorded: ClassVar[bool] = False
+    ahead: ClassVar[bool] = False
 
     def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
         """All that has arrived, if a moment has come since the last round."""

@@ -7,6 +7,7 @@ from typing import Any
 from listening_oracle import ListeningOracle
 from whispertide.events import RoundStats
 from whispertide.options import DecodeOptions
+from whispertide.streaming.ahead import HeardAhead
 from whispertide.streaming.pilot import HeardUtterance, Pilot, Scores
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import FloatArray
@@ -17,6 +18,8 @@ class PilotOracle(ListeningOracle):
     """The executor. A pilot's text ends where it has as many tokens as it may."""
 
     def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
+        if isinstance(plan.hearing, HeardAhead):
+            return replace(plan.hearing.result, plan=plan, stats=RoundStats())
         assert isinstance(plan.hearing, Pilot)
         assert len(audio) == len(plan.window)
         self.plans.append(plan)

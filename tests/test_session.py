@@ -389,6 +389,7 @@ class ScriptedGate:
     fed: int = 0
     needed_from: int = 0
     quiet: int = 0
+    pause_end: int | None = None
 
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         self.fed += len(samples)

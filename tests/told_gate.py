@@ -22,6 +22,10 @@ class Told:
         return max(0, self.received - 4_000)
 
     @property
+    def pause_end(self) -> None:
+        return None
+
+    @property
     def quiet(self) -> int:
         if self.told % 2 == 0 or self.told == len(self.edges):
             return 0

@@ -212,7 +212,10 @@ class Session:
         audio, replaced = checked(samples)
         self._state.replaced += replaced
         self._state.buffer.append(audio)
-        self._turns.receive(len(audio), self._gate.feed(audio) if self._gate is not None else ())
+        if self._gate is None:
+            self._turns.receive(len(audio))
+        else:
+            self._turns.receive(len(audio), self._gate.feed(audio), self._gate.pause_end)
         self._release()
 
     def request_flush(self) -> None:

@@ -153,7 +153,7 @@ class SessionState:
         if change.confirmed:
             # From here on the utterance is in this language, whatever a later window sounds like.
             self.spoken = result.language
-        if plan.is_last:
+        if plan.ends_turn:
             self.spoken = None
             self.show(self.transcript.drop_hypothesis(), flight.at, stats=stats)
 

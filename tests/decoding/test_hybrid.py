@@ -157,21 +157,6 @@ def test_a_search_comes_back_to_the_pilot() -> None:
     assert again.runs < alone.runs
 
 
-def test_tokens_that_are_given_are_taken_unasked() -> None:
-    ctc, pairs = sure_of_three()
-    options = HybridOptions(longest=8, cap=False)
-    pilot = hybrid_search(ctc, pairs, options)
-    wrong = replace(pilot, best=replace(pilot.best, tokens=(3, 1, 3)), sums=())
-    assert hybrid_search(ctc, pairs, options, wrong).best.tokens == (2, 1, 3)
-    taken = hybrid_search(ctc, pairs, options, wrong, given=1)
-    assert taken.best.tokens[0] == 3
-    off = replace(options, collapse=False)
-    assert hybrid_search(ctc, pairs, off, wrong, given=1).best.tokens == (2, 1, 3)
-    ctc[:, 3] = -np.inf
-    impossible = hybrid_search(ctc, pairs, options, replace(pilot, best=replace(pilot.best, tokens=(3,))), given=1)
-    assert impossible.best.tokens[0] != 3
-
-
 def test_ctc_is_asked_about_as_many_tokens_with_a_leap_and_with_a_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 

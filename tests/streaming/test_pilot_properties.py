@@ -18,7 +18,7 @@ from whispertide.streaming.pilot import HeardUtterance
 from whispertide.streaming.recipe import Recipe
 from whispertide.streaming.recipes import get_recipe
 from whispertide.streaming.schedule import Recorded
-from whispertide.types import SAMPLE_RATE
+from whispertide.types import SAMPLE_RATE, Word
 
 PILOT = get_recipe("pilot")
 RECIPES = {
@@ -129,9 +129,11 @@ def test_windows_stay_within_the_cap_and_pilots_confirm_nothing(data: st.DataObj
 WORDS = speech(("one", 1.2, 1.6), ("two", 1.8, 2.2), ("three", 2.4, 2.9), ("four", 3.1, 3.6), ("five", 3.7, 4.1))
 
 
-def heard(executor: Any, seconds: float, recipe: Recipe = PILOT) -> tuple[Session, list[Any]]:
+def heard(
+    executor: Any, seconds: float, recipe: Recipe = PILOT, words: Sequence[Word] = WORDS
+) -> tuple[Session, list[Any]]:
     """A session after so much audio, in portions of 0.1 s."""
-    session, events = Session(recipe, executor, make_gate(WORDS)), []
+    session, events = Session(recipe, executor, make_gate(words)), []
     while session.received < seconds * SAMPLE_RATE:
         events += session.push(audio_between(session.received, session.received + SAMPLE_RATE // 10))
     return session, events
@@ -163,7 +165,7 @@ def test_each_pilot_begins_with_the_one_before_and_the_last_round_with_the_newes
 
 def test_a_pilot_under_way_is_given_up_when_speech_ends() -> None:
     slow = Slow(PilotOracle(WORDS))
-    session, events = heard(slow, 5.5)
+    session, events = heard(slow, 5.5, PILOT.replace(at_pauses=False))
     pilots = [flying for flying in slow.begun if flying.plan.provisional]
     assert [flying.cancelled for flying in pilots] == [False] * (len(pilots) - 1) + [True]
     assert slow.begun[-1].plan.is_last
@@ -227,6 +229,55 @@ def test_silence_says_nothing() -> None:
     events = [event for _ in range(60) for event in session.push(np.zeros(SAMPLE_RATE // 10, np.float32))]
     assert not any(isinstance(event, Confirmed | Hypothesis) for event in [*events, *session.finish()])
     assert oracle.plans == []
+
+
+# --- in a pause -------------------------------------------------------------------------------------------------------
+
+AFTER_A_PAUSE = (*WORDS, *speech(("six", 4.5, 4.8)))  # 0.4 s after the word before
+
+
+def test_in_a_pause_the_last_round_is_computed_ahead_and_not_again() -> None:
+    oracle = PilotOracle(WORDS)
+    session, events = heard(oracle, 4.55)  # the gate waits until 4.6 s
+    ahead = oracle.plans[-1]
+    assert ahead.is_last
+    assert ahead.provisional
+    assert ahead.window.end == pytest.approx(4.4 * SAMPLE_RATE, abs=512)
+    assert not any(isinstance(event, Confirmed) for event in events)
+    count = len(oracle.plans)
+    session.push(audio_between(session.received, 5 * SAMPLE_RATE))
+    assert len(oracle.plans) == count
+    assert said(session.transcript.words) == said(WORDS)
+    assert ahead.window.end not in session.boundaries
+
+
+def test_what_was_computed_ahead_is_dropped_where_somebody_speaks_on() -> None:
+    oracle = PilotOracle(AFTER_A_PAUSE)
+    session, _ = heard(oracle, 6.0, words=AFTER_A_PAUSE)
+    first, second = (plan for plan in oracle.plans if plan.is_last)
+    assert first.window.end < 4.5 * SAMPLE_RATE < second.window.end
+    assert said(session.transcript.words) == said(AFTER_A_PAUSE)
+
+
+def test_a_last_round_ahead_that_is_under_way_when_speech_ends_is_waited_for() -> None:
+    slow = Slow(PilotOracle(WORDS))
+    recipe = PILOT.replace(pilots_from_s=30.0)
+    session, _ = heard(slow, 4.5, recipe)
+    assert [flying.plan.is_last for flying in slow.begun] == [True]
+    session.push(audio_between(session.received, 5 * SAMPLE_RATE))
+    assert not any(flying.cancelled for flying in slow.begun)
+    assert said(session.transcript.words) == said(WORDS)
+
+
+@quick
+@given(data=st.data(), name=names)
+def test_nothing_but_the_time_changes_with_what_is_computed_ahead(data: st.DataObject, name: str) -> None:
+    talk = data.draw(talks())
+    sizes = data.draw(st.composite(portions)(talk.duration))
+    live = build(talk, RECIPES[name], gated=True)
+    happened = play(live, sizes)
+    recorded = Recorded(live.boundaries, live.loads)
+    assert said_by(play(build(talk, RECIPES[name], gated=True, schedule=recorded), sizes)) == said_by(happened)
 
 
 @pytest.mark.slow

@@ -99,6 +99,10 @@ class Gate(Protocol):
     def quiet(self) -> int:
         """Samples of silence at the end of the open utterance; 0 where somebody speaks, or none is open."""
 
+    @property
+    def pause_end(self) -> int | None:
+        """Where the open utterance ends if nobody speaks on; None where somebody speaks, or none is open."""
+
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         """Judge the next samples."""
 
@@ -186,6 +190,12 @@ class SpeechGate:
     def quiet(self) -> int:
         """Samples of silence at the end of the open utterance, up to `judged`; 0 where none is open."""
         return self._state.judged - self._state.speech_end if self._state.is_open else 0
+
+    @property
+    def pause_end(self) -> int | None:
+        """Where the open utterance ends if nobody speaks on, once that much is judged; else None."""
+        end = self._state.speech_end + self._post_pad
+        return end if self._state.is_open and end <= self._state.judged else None
 
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         """Judge the next `samples` ([n], finite, any n) and say what started or stopped."""

@@ -150,13 +150,10 @@ def hybrid_search(
     scorer: Scorer[S],
     options: HybridOptions,
     pilot: Found | None = None,
-    *,
-    given: int = 0,
 ) -> Found:
     """The best text over CTC's log probabilities `scores` [frames, tokens + 1] and the decoder.
 
-    given: so many of the pilot's first tokens are taken as they are, where it is followed at all. A search that is cut
-    off by `longest` gives the best of what has ended and what has not.
+    A search that is cut off by `longest` gives the best of what has ended and what has not.
     """
     follows = pilot is not None and options.collapse
     beam = _Beam([Hypothesis((), (), 0.0)], empty(scores), follows)
@@ -173,7 +170,7 @@ def hybrid_search(
             decoded, state = scorer.score(state, last)
             runs, rows = runs + 1, rows + len(last)
         first = first if len(first) else decoded[0]
-        parents = _step(beam, scores, decoded, options, pilot, given=length <= given)
+        parents = _step(beam, scores, decoded, options, pilot)
         over = not beam.going or _over(beam, length, _foreseen(len(scores), options, pilot))
         if over:
             break
@@ -215,9 +212,7 @@ def _candidates(
     return _Candidates(tokens, totals, said, options.weighed(before + said, heard))
 
 
-def _step(
-    beam: _Beam, scores: Sums, decoded: FloatArray, options: HybridOptions, pilot: Found | None, *, given: bool
-) -> IntArray:
+def _step(beam: _Beam, scores: Sums, decoded: FloatArray, options: HybridOptions, pilot: Found | None) -> IntArray:
     """Make every hypothesis a token longer and keep the best; returns the rows that they come from."""
     length = beam.prefixes.length
     expected = pilot.best.tokens[: length + 1] if pilot and options.collapse and length < len(pilot.best.tokens) else ()
@@ -227,10 +222,6 @@ def _step(
     row, column = places[0]
     best = (*beam.going[row].tokens, int(tokens[row, column - 1])) if column else ()
     beam.follows = len(best) > 0 and best == expected
-    if given and expected and not beam.follows:
-        forced = _candidates(beam, scores, decoded, np.array([[expected[-1]]]), options)
-        if forced.scores[0, 1] > -math.inf:
-            beam.follows, found, places = True, forced, [(0, 1)]
     known = None
     if beam.follows and pilot:  # beam collapse: while the best hypothesis says what the pilot said, no other is kept
         places = places[:1]

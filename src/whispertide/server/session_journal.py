@@ -168,6 +168,7 @@ def _snapshot(live: LiveSession) -> tuple[bytes, int]:
     state.forget()  # the rest is with the client
     if state.turns.utterance is not None:
         state.turns.utterance.encoder = None  # large, and computed anew from the audio
+        state.turns.utterance.ahead = None
     return dumped(data), needed
 
 

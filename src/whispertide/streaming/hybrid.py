@@ -26,6 +26,7 @@ from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import TokenWord
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.options import DecodeOptions
+from whispertide.streaming.ahead import HeardAhead
 from whispertide.streaming.circuit_breaker import CircuitBreaker
 from whispertide.streaming.executors import Hybrid
 from whispertide.streaming.offramp import Offramp
@@ -96,10 +97,11 @@ class HybridStages:
 
     def encode(self, plan: RoundPlan, audio: FloatArray, state: EncoderState | None) -> Opened | None:
         """The first stage here; meanwhile the audio goes to the server, if that is going to hear it."""
-        sends = isinstance(plan.hearing, Pilot) and self.offramp.sends(plan.hearing.before, plan.window)
+        hearing = plan.hearing.asked if isinstance(plan.hearing, HeardAhead) else plan.hearing
+        sends = isinstance(hearing, Pilot) and self.offramp.sends(hearing.before, plan.window)
         began = time.perf_counter()
         upload = self._upload(audio)
-        if not plan.is_last:
+        if not plan.ends_turn:
             self._go_on(upload, audio, sends and self.early and not self.breaker.is_open)
             return self.local.encode(plan, audio, state)
         answer = None

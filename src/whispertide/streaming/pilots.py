@@ -16,6 +16,8 @@ from whispertide.types import CHUNK_SECONDS, to_samples
 class Pilots(Adaptive):
     """The first pilot when an utterance has been known of for `pilots_from_s`, then one every `step_s`.
 
+    A pause may be the end, which the voice gate does not know before `vad_pause_s`. So in each pause the last round is
+    computed `at_pauses` (ours), and no other until somebody speaks on.
     Like `adaptive` it takes longer steps on a machine that is too slow for these.
     """
 
@@ -24,6 +26,13 @@ class Pilots(Adaptive):
     pilots_from_s: float = setting(
         1.5, "seconds of speech before the first pilot (30 = there are no pilots)", least=0.02, most=CHUNK_SECONDS
     )
+
+    at_pauses: bool = setting(True, "the last round is computed while the voice gate waits whether somebody speaks on")
+
+    @property
+    def ahead(self) -> bool:
+        """As `at_pauses` says."""
+        return self.at_pauses
 
     def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
         """All that has arrived, once that is enough. Where no round has looked past `known`, there was none yet."""

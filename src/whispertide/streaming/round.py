@@ -183,7 +183,8 @@ class RoundPlan:
     prefix   tokens forced at the start of the transcript of this window
     is_last  no audio follows in this utterance: margins and hold-backs are off
     level    declared steps by which quality is lowered in this round, because the machine is late
-    provisional  its result only helps a later round: if it is still under way when the utterance ends, it is given up
+    provisional  its result only helps a later round: if it is still under way when the utterance ends, it is given up;
+                 with `is_last`, it is the last round computed ahead, and given up where somebody spoke on
     """
 
     id: int
@@ -199,6 +200,11 @@ class RoundPlan:
     def __post_init__(self) -> None:
         if self.window.start % FRAME_SAMPLES:
             raise ValueError(f"expected a window that starts at a multiple of {FRAME_SAMPLES}; got {self.window.start}")
+
+    @property
+    def ends_turn(self) -> bool:
+        """Whether the utterance is over with it."""
+        return self.is_last and not self.provisional
 
 
 @dataclass(frozen=True, slots=True)

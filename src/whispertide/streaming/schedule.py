@@ -25,6 +25,10 @@ class Schedule(Protocol):
     def recorded(self) -> bool:
         """Whether the rounds are a record being replayed: all of them happen, and lateness means nothing."""
 
+    @property
+    def ahead(self) -> bool:
+        """Whether the last round is computed in a pause that may be the end, before that is known."""
+
     def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
         """The end of the next round's window, or None while no round is due."""
 
@@ -69,6 +73,11 @@ class Rounds(Choice):
     def step(self) -> int:
         """`step_s` in samples."""
         return to_samples(self.step_s)
+
+    @property
+    def ahead(self) -> bool:
+        """It is not."""
+        return False
 
     def wanted(self, spent: int, pending: bool) -> int:
         """How much new audio a round waits for; see `Schedule`."""
@@ -145,6 +154,7 @@ class Recorded:
     boundaries: tuple[int, ...]
     loads: tuple[int, ...] = ()
     recorded: ClassVar[bool] = True
+    ahead: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if any(b <= a for a, b in zip((0, *self.boundaries), self.boundaries, strict=False)):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from whispertide.audio.vad import GateEvent
 from whispertide.model.engine import EncoderState
-from whispertide.streaming.round import RoundPlan
+from whispertide.streaming.round import RoundPlan, RoundResult
 
 
 @dataclass(slots=True)
@@ -24,6 +24,7 @@ class Utterance:
     spent      how long the newest round that came back was computed, in samples; 0 where audio does not come live
     pending    whether that round guessed words that are not confirmed
     due_at     how much audio there was when its next round came due; None: it has not yet
+    ahead      its last round, as it would be if nobody spoke on: no more than a cache, too
     encoder    what the encoder carries from the newest round that came back to the next: no more than a cache, since
                the audio of the next window gives the same
     """
@@ -41,6 +42,7 @@ class Utterance:
     pending: bool = False
     due_at: int | None = None
     encoder: EncoderState | None = None
+    ahead: RoundResult[Any] | None = None
 
     def copy(self) -> "Utterance":
         """An independent copy."""
@@ -69,6 +71,7 @@ class EndRequest:
 class TurnState:
     """All that is remembered.
 
+    pause_end   where the gate ends the open utterance if nobody speaks on; None where somebody speaks
     floor       end of the last utterance: the next one begins there or later
     stale       rounds in flight whose results no longer matter
     boundaries  ends of all rounds so far but those that ended an utterance; `loads` are what computing took of the
@@ -76,6 +79,7 @@ class TurnState:
     """
 
     received: int = 0
+    pause_end: int | None = None
     floor: int = 0
     gate_events: list[GateEvent] = field(default_factory=list)
     utterance: Utterance | None = None

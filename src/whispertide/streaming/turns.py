@@ -6,11 +6,13 @@ on the gate's events and the rounds' ends, not on the portions of audio: a gate 
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Literal, Protocol
 
 from whispertide.audio.vad import GateEvent, SpeechStarted, SpeechStopped
 from whispertide.errors import SessionError
 from whispertide.events import End, Event, SpeechStart, SpeechStop, TurnEnd, Unheard
+from whispertide.streaming.ahead import HeardAhead
 from whispertide.streaming.policy import AnyPolicy
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Schedule
@@ -50,10 +52,11 @@ class Turns:
         self._live = live
         self._max_in_flight = max_in_flight
 
-    def receive(self, samples: int, gate_events: Iterable[GateEvent] = ()) -> None:
-        """That much more audio is there, and this is what the gate says about it."""
+    def receive(self, samples: int, gate_events: Iterable[GateEvent] = (), pause_end: int | None = None) -> None:
+        """That much more audio is there, and this is what the gate says about it (`audio.vad.Gate`)."""
         self.state.received += samples
         self.state.gate_events += gate_events
+        self.state.pause_end = pause_end
         utterance = self.state.utterance
         if utterance is not None and utterance.due_at is None and self._scheduled(utterance) is not None:
             # From here on the round waits for the machine and not for audio: that is load.
@@ -84,7 +87,8 @@ class Turns:
         return None
 
     def take(self, result: RoundResult[Any]) -> tuple[Flight, Commit] | None:
-        """The policy's verdict on the oldest round in flight; call `land` next. None if the round no longer matters.
+        """The policy's verdict on the oldest round in flight; call `land` next. None if the round no longer matters,
+        or if it was computed ahead and nobody knows yet whether it matters.
 
         Raises `SessionError` if another round is older.
         """
@@ -97,6 +101,10 @@ class Turns:
             raise SessionError(f"expected {expected}; got round {result.plan.id}: apply results in the order of `due`")
         utterance = state.utterance
         assert utterance is not None
+        if result.plan.provisional and result.plan.is_last:
+            utterance.ahead = result
+            state.in_flight.pop(0)
+            return None
         commit = self.policy.apply(utterance.policy, result)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
@@ -107,7 +115,7 @@ class Turns:
 
     def land(self, flight: Flight) -> None:
         """What follows from a round that was taken: the end of the utterance, if it was the last."""
-        if flight.plan.is_last and self.state.utterance is not None:
+        if flight.plan.ends_turn and self.state.utterance is not None:
             self._end_turn(self.state.utterance, flight.at)
 
     def retract(self, plan: RoundPlan) -> None:
@@ -150,7 +158,10 @@ class Turns:
         if not state.in_flight or utterance is None:
             return False
         full = utterance.last_end >= self.policy.limit(utterance.policy)
-        wanted = self.schedule.recorded or self._scheduled(utterance) is not None
+        # One ahead is not taken before it is known whether it is the last; any other is, so that one ahead may begin.
+        known = bool(state.gate_events or state.requests)
+        paused = known if state.in_flight[-1].plan.is_last else self._is_pause
+        wanted = self.schedule.recorded or self._scheduled(utterance) is not None or paused
         busy = wanted if self._is_preparing else len(state.in_flight) >= self._max_in_flight
         return full or utterance.last_planned or busy
 
@@ -171,8 +182,10 @@ class Turns:
         """Take back a provisional round whose utterance is over. A replay's rounds came back, so they do again."""
         state = self.state
         first = state.gate_events[0] if state.gate_events else None
-        stopped = isinstance(first, SpeechStopped) and first.decided_at <= self._horizon
-        if (stopped or state.requests) and self._is_preparing and not self.schedule.recorded:
+        stop = first if isinstance(first, SpeechStopped) and first.decided_at <= self._horizon else None
+        if stop is not None and self._is_preparing and _is_last(state.in_flight[-1].plan, stop.end):
+            return
+        if (stop is not None or state.requests) and self._is_preparing and not self.schedule.recorded:
             state.stale.add(state.in_flight[-1].plan.id)
             state.take_back()
 
@@ -213,6 +226,8 @@ class Turns:
                 return self._launch(utterance, frontier, at=frontier, is_last=False, record=True)
             elif self.state.requests:
                 utterance.end = utterance.closed_at = self._horizon
+            elif self._is_pause:
+                return self._launch_ahead(utterance)
         return self._closing_plan(utterance)
 
     def _frontier(self, utterance: Utterance) -> int | None:
@@ -226,6 +241,8 @@ class Turns:
         return frontier if frontier > utterance.last_end else None
 
     def _scheduled(self, utterance: Utterance) -> int | None:
+        if self._is_pause:
+            return None  # a round would hear nothing new
         last, known, spent = utterance.last_end, utterance.known, utterance.spent
         return self.schedule.frontier(last, known, self._horizon, spent, pending=utterance.pending)
 
@@ -267,6 +284,8 @@ class Turns:
             is_last=is_last,
             load=load,
         )
+        if utterance.ahead is not None and is_last and _is_last(utterance.ahead.plan, frontier):
+            plan = replace(plan, hearing=HeardAhead(plan.hearing, utterance.ahead))
         state.next_round += 1
         state.in_flight.append(Flight(plan, at, utterance.last_end, record))
         utterance.last_end = max(utterance.last_end, frontier)
@@ -275,6 +294,26 @@ class Turns:
         if record:
             state.boundaries.append(frontier)
             state.loads.append(load)
+        return plan
+
+    @property
+    def _is_pause(self) -> bool:
+        """Whether it is time to compute the last round ahead, or was, and nobody has spoken since."""
+        return self.schedule.ahead and self.state.pause_end is not None
+
+    def _launch_ahead(self, utterance: Utterance) -> RoundPlan | None:
+        """The last round, as it will be if nobody speaks on; once in a pause. It is no part of a record: the same round
+        at the end of the utterance finds the same.
+        """
+        state, end = self.state, self.state.pause_end
+        assert end is not None
+        computed = utterance.ahead is not None and _is_last(utterance.ahead.plan, end)
+        if state.in_flight or computed or end <= utterance.last_end or end > self.policy.limit(utterance.policy):
+            return None
+        plan = self.policy.plan(utterance.policy, end, search=self.search, round_id=state.next_round, is_last=True)
+        plan = replace(plan, provisional=True)
+        state.next_round += 1
+        state.in_flight.append(Flight(plan, state.received, utterance.last_end, recorded=False))
         return plan
 
     def _end_turn(self, utterance: Utterance, at: int) -> None:
@@ -304,3 +343,8 @@ class Turns:
         self.emit(End, request.at, duration=request.at)
         state.ended = True
         return False
+
+
+def _is_last(plan: RoundPlan, end: int) -> bool:
+    """Whether that is the last round of an utterance that ends there."""
+    return plan.is_last and plan.window.end == end

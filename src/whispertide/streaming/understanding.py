@@ -3,8 +3,8 @@
 The layers that stream run as audio arrives. From 1.5 s on a pilot decodes what there is so far, each going by the one
 before, and says what it thinks. At the end of speech the whole is decoded, going by the last pilot. (Pilot inference,
 sections 4 and 5; ALGORITHMS G.) A pause may be that end: so a pilot searches as at the end (ours), while the voice gate
-waits for somebody to go on. All of it is counted in samples, so the portions in which audio comes change nothing but
-when it is said.
+waits for somebody to go on, and if nobody does, that is what was said. All of it is counted in samples, so the portions
+in which audio comes change nothing but when it is said.
 """
 
 import time
@@ -32,7 +32,7 @@ class Pilots:
 
     first_s   of an utterance before the first
     every_s   seconds from one to the next; 0: there are none at all
-    pause_s   seconds of silence that another one follows, the last before somebody speaks again; 0: none
+    pause_s   seconds of silence that another one follows, which is the last word if nobody goes on; 0: none
     beam      hypotheses; at a pause as many as at the end
     tokens    that one adds to what the one before found, at most
     """
@@ -90,7 +90,7 @@ class _Scorer:
 
 @dataclass(slots=True)
 class _Utterance:
-    """One that goes on. `rests` where a pilot heard its end, if that is one; `spoken` where somebody spoke in it, which
+    """One that goes on. `rests` in a pause, whose pilot found the `answer`; `spoken` where somebody spoke in it, which
     is not certain of what a cut leaves.
     """
 
@@ -99,6 +99,7 @@ class _Utterance:
     next_pilot: int
     found: Found | None = None
     rests: bool = False
+    answer: Understood | None = None
     spoken: bool = True
 
 
@@ -199,14 +200,18 @@ class Understanding:
 
     def _at_a_pause(self, utterance: _Utterance, until: int) -> list[Understood]:
         """The pilot of a pause that is as long as that now. It searches as at the end, and without what was guessed
-        before: nobody waits for it, and what it finds is what the end is going to follow.
+        before: nobody waits for it, and what it finds is the answer if nobody speaks on.
         """
         rests = 0 < to_samples(self.pilots.pause_s) <= self.gate.quiet
         begins, utterance.rests = rests and not utterance.rests, rests
+        if not rests:
+            utterance.answer = None
         if not begins or not utterance.spoken or not self.pilots.every_s:
             return []
         utterance.found = None
-        return self._pilot(utterance, until, self.search)
+        guesses = self._pilot(utterance, until, self.search)
+        utterance.answer = guesses[0] if guesses else None
+        return guesses
 
     def _shorter(self, utterance: _Utterance) -> HybridOptions:
         """How a pilot searches that is not at a pause."""
@@ -223,6 +228,8 @@ class Understanding:
         return [self._decoded(utterance, until, options, began, final=False)]
 
     def _final(self, utterance: _Utterance, until: int, began: float) -> Understood:
+        if utterance.answer is not None:  # all that came after it is silence
+            return replace(utterance.answer, end=until, final=True, wait_s=time.perf_counter() - began)
         self._ingest(utterance, until, ended=True)
         return self._decoded(utterance, until, self.search, began, final=True)
 
@@ -233,10 +240,9 @@ class Understanding:
         scores: Sums = context.ctc.astype("float64")
         scorer, vocabulary = _Scorer(self.model, context), self.model.checkpoint.vocabulary
         pilot, intents = utterance.found, vocabulary.intent_tokens
-        # Which intent it is, is decided when the words are known. So a search that goes by the pilot of the pause takes
-        # that one's, which stands where the words are the pilot's, too.
+        found = hybrid_search(scores, scorer, options, pilot)
+        # Which intent it is, is decided when the words are known; the pilot's stands where they are the pilot's.
         named = pilot is not None and bool(np.isin(pilot.best.tokens[:1], intents).any())
-        found = hybrid_search(scores, scorer, options, pilot, given=int(named and utterance.rests))
         if not named or pilot is None or found.best.tokens != pilot.best.tokens:
             found = with_best_first(found, scores, scorer, intents, options)
         utterance.found, best = found, found.best

@@ -66,6 +66,7 @@ class AlwaysOpen:
 
     needed_from = 0
     quiet = 0
+    pause_end = None
 
     def __init__(self) -> None:
         self.fed = 0

@@ -1,9 +1,9 @@
 """Sentences as voice commands, heard by pilots: how long somebody waits after the last word (arXiv 2311.17065).
 
 The utterances are sentences of synthetic talks of 2 to 8 s, each cut out with a quarter of a second around it, or whole
-commands where a corpus has them; the end of the audio is the end of speech. Audio comes as it is spoken on a simulated
-clock. Computing occupies the one worker for the processor time that it took, so other load on the machine does not
-count; or for wall time.
+commands where a corpus has them; the end of the audio is the end of speech, or the voice gate finds it in the silence
+after that (`GATED`). Audio comes as it is spoken on a simulated clock. Computing occupies the one worker for the
+processor time that it took, so other load on the machine does not count; or for wall time.
 """
 
 import time
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.api import Transcriber
+from whispertide.audio.vad import SpeechStopped
 from whispertide.decoding.search import Guard
 from whispertide.lab.evaluation.clips import sentences_in
 from whispertide.lab.evaluation.clock import simulate
@@ -23,13 +24,15 @@ from whispertide.lab.speech.utterance import Utterance
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
+from whispertide.streaming.ahead import HeardAhead
 from whispertide.streaming.hybrid import HybridExecutor
 from whispertide.streaming.pilot import HeardUtterance, Pilot, Scores
-from whispertide.streaming.recipes import get_recipe
+from whispertide.streaming.recipe import Recipe
+from whispertide.streaming.recipes import get_recipe, make_gate
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.streaming.stages import SerialExecutor, Staged
 from whispertide.streaming.trained_offramp import OffloadModel
-from whispertide.types import SAMPLE_RATE, FloatArray
+from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 
 WAYS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -48,6 +51,17 @@ WAYS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 BASE = "no pilots"
+_NONE = WAYS[BASE]
+# Ended by the voice gate, half a second after the last word.
+GATED: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        BASE: {**_NONE, "at_pauses": False},
+        "pilots": {"executor": "hybrid", "at_pauses": False},
+        "at pauses too": {"executor": "hybrid"},
+        "at pauses alone": {**_NONE, "executor": "hybrid"},
+    }
+)
+SILENCE = np.zeros(SAMPLE_RATE, np.float32)
 AROUND = SAMPLE_RATE // 4
 SHORTEST, LONGEST = 2 * SAMPLE_RATE, 8 * SAMPLE_RATE
 
@@ -109,8 +123,9 @@ class Counted:
         encoded, decoded = self.spent, self.now() - began
         self.total += encoded + decoded
         self.heard = result.heard
-        if isinstance(plan.hearing, Pilot):
-            self.before = plan.hearing.before
+        hearing = plan.hearing.asked if isinstance(plan.hearing, HeardAhead) else plan.hearing
+        if isinstance(hearing, Pilot):
+            self.before = hearing.before
         return replace(result, stats=replace(result.stats, encode_s=encoded, decode_s=decoded, align_s=0.0))
 
 
@@ -145,19 +160,22 @@ def hear(
     wall: bool,
     way: Way,
     offload: OffloadModel | None = None,
+    *,
+    gated: bool = False,
 ) -> None:
-    """One utterance by one way; `offload` is asked about every text."""
-    recipe = get_recipe("pilot").replace(**changes, vad=False)
+    """One utterance by one way; `offload` is asked about every text. What is `gated` ends where the voice gate says."""
+    recipe = get_recipe("pilot").replace(**changes, vad=gated)
     recipe = model.framed(recipe).recipe
     executor = model.session(recipe.replace(executor="serial"), vad=False).executor
     assert isinstance(executor, SerialExecutor)
     executor.equipment.offramp = offload
     counted = Counted(executor, wall)
     where = HybridExecutor(counted) if recipe.executor.kind == "hybrid" else InPlace(counted)
-    session = Session(recipe, where, live=True)
-    trace = simulate(session, sentence.audio, compute_time=lambda result: result.stats.encode_s + result.stats.decode_s)
+    session = Session(recipe, where, make_gate(recipe), live=True)
+    audio = np.concatenate((sentence.audio, SILENCE)) if gated else sentence.audio
+    trace = simulate(session, audio, compute_time=lambda result: result.stats.encode_s + result.stats.decode_s)
     final = max((shown.at_s for shown in trace.shown if shown.confirmed), default=trace.shown[-1].at_s)
-    way.waits.append(final - trace.audio_s)
+    way.waits.append(final - (_ended_s(recipe, audio) if gated else trace.audio_s))
     counts = align(sentence.words, trace.words).words
     way.errors.append((counts.errors, counts.reference))
     way.cpu_s += counted.total
@@ -165,6 +183,14 @@ def hear(
         way.perplexities.append(counted.heard.scores.perplexity)
     if counted.before is not None:
         way.pilots.append((counted.before, counts.errors / counts.reference))
+
+
+def _ended_s(recipe: Recipe, audio: FloatArray) -> float:
+    """When the voice gate knows that speech is over."""
+    gate = make_gate(recipe)
+    assert gate is not None
+    stops = [event for event in gate.feed(audio) if isinstance(event, SpeechStopped)]
+    return seconds(stops[-1].decided_at if stops else len(audio))
 
 
 def area(scores: Sequence[float], bad: Sequence[bool]) -> float:
