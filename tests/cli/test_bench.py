@@ -171,7 +171,8 @@ def test_what_is_shorter_than_the_excerpt_is_measured_whole_and_says_so(run: Run
 def test_an_estimate_comes_before_the_first_cell(run: Run, heard: Heard) -> None:
     said = run(*ONE, "--quick").stderr.splitlines()
     assert re.fullmatch(r"about .* on this machine: 2 cells with 2 minutes of audio in all", said[0]), said
-    assert said[1].startswith("1/1 offline")
+    assert said[1].startswith("offline")
+    assert said[2].startswith("1/1 whisper-streaming")
     assert heard.sampled == ["offline", "whisper-streaming 1 pad30 simulated"]
     again = run(*ONE, "--quick")
     assert ("about" in again.stderr, len(heard.sampled)) == (False, 2), "what is measured takes no time"
