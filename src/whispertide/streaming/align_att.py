@@ -310,6 +310,7 @@ class AlignAtt(Attending):
         if self.memory == "words":
             step = max(step, self.hard_cap // 8)
         elif end - state.start >= self.hard_cap:
+            # Never more than half, or after one long step there would be no window left to hear.
             step *= 2
         return min(step, self.hard_cap // 2)
 
@@ -320,6 +321,7 @@ class AlignAtt(Attending):
         """Move the window's start to `wanted`, or before it where a word that will be needed is in the way."""
         pending = state.guess[0].start - MARGIN if state.guess else end - self.margin * FRAME_SAMPLES - UNSETTLED
         wanted = min(wanted, pending)
+        # A cut this close to the last word would take its end away, and the rest would be heard as another word.
         if state.words and wanted < state.words[-1].end + AFTER_WORD:
             wanted = min(wanted, state.words[-1].start - MARGIN)
         self._move(state, wanted)

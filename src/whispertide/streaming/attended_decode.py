@@ -124,6 +124,7 @@ class HeardWords:
     stop: StopReason = "end_of_text"
     avg_logprob: float = field(default=0.0, compare=False)
     no_speech_prob: float = field(default=0.0, compare=False)
+    # An array compared with another gives an array, which has no single truth value.
     attention: FloatArray | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -185,6 +186,7 @@ class AttendedDecode:
             return heard
         began, words = time.perf_counter(), self._words(best, prompt, listen)
         self.job.costs.append(Cost("align", time.perf_counter() - began))
+        # Only the frontier lets a decode go on after it, with a guess; every other halt has cut the text already.
         firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
         firm = whole_words(words, firm_tokens)
         ended = self._word_ended(halt, firm == len(words), detector)
@@ -196,8 +198,11 @@ class AttendedDecode:
         """Context, start sequence and forced prefix, fitted into the text context."""
         tokenizer, plan, room = self.tokenizer, self.job.plan, self.model.dims.n_text_ctx - MARGIN_TOKENS
         start = self.job.equipment.start(self.language, self.job.options.task)
+        # The end of a prefix that is too long: the text goes on right after it.
         prefix = self.prefix[-(room - len(start) - 1) :] if self.prefix else ()
+        # Guards and word times must count from what is really fed, not from what was asked for.
         self.prefix = prefix
+        # One position less, for the token that stands in front of the context.
         left = min(listen.context_tokens, room - len(start) - len(prefix) - 1)
         said = plan.prompt if self.job.options.condition_on_previous_text is not False else ""
         context = fit_context(
@@ -223,9 +228,11 @@ class AttendedDecode:
             return watchers
         again = self._attempt(listen, prompt, replace(self.job.options, beam=listen.rescue_beam))
         steps = found.steps + self.found.steps
+        # A rewind voids the whole round, so that a better score would not make up for it.
         has_lost_its_place = any(watcher.halt is not None and watcher.halt.reason == "rewind" for watcher in again)
         if self.found.best.avg_logprob > found.best.avg_logprob and not has_lost_its_place:
             found, watchers = self.found, again
+        # Both searches were paid for, whichever is kept.
         self.found = replace(found, steps=steps)
         return watchers
 
@@ -240,6 +247,7 @@ class AttendedDecode:
             # Chunks that end before the text does leave the rest to a decode step by step.
             if self.found.best.stop != "length" or len(sure) >= prompt.limit:
                 return watchers
+        # Not those of the chunks: guards remember, and they have seen the tokens already that are fed again here.
         watchers, guards = self._guards(listen, prompt)
         found = self._step_by_step(listen, prompt, options, guards, sure)
         self.found = replace(found, steps=in_chunks + found.steps)
@@ -249,6 +257,8 @@ class AttendedDecode:
         """What the guards say of the text that a beam search found; during it they saw whichever text led."""
         every = (self.found.best, *self.found.others)
         halted = any(watcher.halt is not None for watcher in watchers)
+        # A text that a guard has cut keeps the attention of the tokens that were dropped, so it has more rows than
+        # tokens.
         dropped = (text for text in every if text.stop == "guard" and len(text.attention) > len(text.tokens))
         if halted and (cut := next(dropped, None)) is not None:  # the others have not been looked at so far
             self.found = replace(self.found, best=cut)
@@ -329,6 +339,7 @@ class AttendedDecode:
     def _heads(self, listen: Listening) -> tuple[Head, ...]:
         wanted = {*self.model.alignment_heads}
         for watch in listen.watch:
+            # Sorted, because a head's place here is its row in the attention (`_words`).
             wanted.update(watch.heads(self.model))
         return tuple(sorted(wanted))
 
@@ -346,6 +357,7 @@ class AttendedDecode:
         heads = self._heads(listen)
         rows = [heads.index(head) for head in self.model.alignment_heads]
         window = self.job.plan.window
+        # With a hush word its frames stay in, so that what was heard there is timed there and can be left out below.
         frames = self.encoded.valid_frames if self.job.hushed else self.frames
         sampled = Sampled(
             best.tokens[:count],

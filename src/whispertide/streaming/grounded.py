@@ -132,6 +132,7 @@ class Grounded(Attending):
             confirmed = words or list(state.guess)
             state.guess = ()
         elif not words:
+            # A window that was too short to be heard says nothing about silence, so it waits for more audio.
             confirmed = self._carry_all(state, window.end) if heard is not None else []
         elif self._is_speculative(words, window):
             state.guess, confirmed = tuple(words), []
@@ -159,6 +160,7 @@ class Grounded(Attending):
         if len(words) == 1:
             # A pause of half of what may be carried settles a single word; else the window would grow to 30 s.
             return window.end - last.end < self.most // 2
+        # All words in one place: the alignment has found no times at all.
         return last.end - window.start < TIMED_SHARE * len(window) or words[0].start == last.end
 
     # --- which audio --------------------------------------------------------------------------------------------------

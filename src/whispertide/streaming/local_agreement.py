@@ -114,6 +114,7 @@ class LocalAgreement(Bounded):
         """The whole window again, up to `frontier`."""
         window = Span(state.start, frontier)
         reference = self.reference(state, search)
+        # Nothing is left to a next round by the last one.
         hearing = WholeWindow(reread=self.reread or is_last)
         return RoundPlan(round_id, window, hearing, self.prompt(state), reference=reference, is_last=is_last)
 
@@ -177,6 +178,7 @@ class LocalAgreement(Bounded):
             for word in segment.words
             if word.text.strip()
         ]
+        # A round that heard nothing says nothing about what the next one will hear, so the older text stays.
         if heard and result.heard is not None:
             state.heard = Reference(result.heard.tokens, result.plan.window.start, tuple(heard))
         window_start = result.plan.window.start
@@ -251,9 +253,11 @@ class LocalAgreement(Bounded):
         confirmed.
         """
         end = result.plan.window.end
+        # An eighth has to become free, or the next round would find the window full again.
         least = self.hard_cap // 8
         if state.confirmed:
             self._cut(state, segment_cut(_segments(result), state.last_time))
+            # Only where that frees too little: the end of a segment is the safer place to cut.
             if end - state.start > self.hard_cap - least:
                 self._cut(state, state.last_time)
         if end - state.start <= self.hard_cap - least:

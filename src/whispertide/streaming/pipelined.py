@@ -95,9 +95,11 @@ class PipelinedRound:
             decoding = self._decoding(stages, exchange)
             self.check()
             found = decoding.decode(self.plan, opened, self._options, self._guards)
+            # A round with nothing to hear has no state of its own, and the one that it was given is still good.
             self._outcome.set_result(replace(found, state=self.state))
         except BaseException as error:  # it belongs to whoever waits for the result
             self._outcome.set_exception(error)
+        # Whatever happened: the rounds after this one wait for both.
         finally:
             self._leave_first()
             self._second_is_free.set()
@@ -129,6 +131,7 @@ class PipelinedRound:
 
 
 class _Cancellation:
+    # A cancelled round waits, too, or the one after it would decode next to the one before.
     """A guard that truncates nothing: it breaks off the decode of a cancelled round."""
 
     def __init__(self, wanted: PipelinedRound) -> None:

@@ -154,6 +154,7 @@ class Recorded:
 
     def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
         """The next boundary, once that much has arrived. Those before the utterance was known of had no round."""
+        # A boundary at `last` is that of the round that has just been.
         at = bisect_left(self.boundaries, max(last + 1, known))
         if at == len(self.boundaries) or self.boundaries[at] > received:
             return None

@@ -130,6 +130,7 @@ class Understanding:
         said: list[Understood] = []
         for block in np.split(audio, range(BLOCK - at % BLOCK, len(audio), BLOCK)):  # as the gate judges them
             at += len(block)
+            # Only up to the last whole block: the gate has not judged the rest yet.
             said += self._after(self.gate.feed(block), at - at % BLOCK, began)
         return said + self._kept()
 
@@ -230,6 +231,7 @@ class Understanding:
         self, utterance: _Utterance, until: int, options: HybridOptions, began: float, *, final: bool
     ) -> Understood:
         context = self.model.contextualise(utterance.heard)
+        # The sums of the search add up many small probabilities, in double precision.
         scores: Sums = context.ctc.astype("float64")
         scorer, vocabulary = _Scorer(self.model, context), self.model.checkpoint.vocabulary
         pilot, intents = utterance.found, vocabulary.intent_tokens
