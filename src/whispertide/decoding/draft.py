@@ -262,6 +262,7 @@ class Follower:
     def ahead(self) -> tuple[int, ...]:
         """What follows in the text; all of it as long as nothing has been matched."""
         if self._places is None:
+            # Of several places the first: a wrong guess costs no more than a block that is fed in vain.
             return self.tokens
         return self.tokens[min(self._places) :] if self._places else ()
 

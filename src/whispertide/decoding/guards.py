@@ -215,6 +215,7 @@ class FrontierGuard(Guard):
         if self._rule.margin is None and self.last_frame is None and frame >= self._scene.frames:
             self._word_at = self._rule.last_frame  # the silence after the audio is no place to turn back from
             return None
+        # Asked of every token, also where it decides nothing, because it remembers where the last word was.
         turns_back = self._turns_back(tokens[-1], frame)
         if self.halt is None:
             self._look(tokens, frame, turns_back)

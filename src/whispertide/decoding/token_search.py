@@ -188,6 +188,7 @@ class TokenSearch:
         self._steps += Steps.run(rows)
         self._live = list(hypotheses)
         self._extend(following, attention)
+        # `_extend` counts rows among these hypotheses, but the cache is that of the run, which may have had more.
         self._live = [replace(each, parent=hypotheses[each.parent].parent) for each in self._live]
         return self._is_over()
 
@@ -230,6 +231,7 @@ class TokenSearch:
                 ended.append(Hypothesized(tokens, logprobs, total, attention=seen[row]))
                 continue
             live.append(Hypothesis((*tokens, token), (*logprobs, logprob), total, row, seen[row]))
+            # The choices come best first; worse ones are dropped, ends of text included, as in openai/whisper.
             if len(live) == width:
                 break
         self._live = live

@@ -85,6 +85,7 @@ class ComputedAhead:
         """The likeliest token after those fed now, and end of text where that was left out."""
         before = len(self._fed)
         self._fed += tuple(request.tokens[0].tolist())
+        # A forced prefix may be longer than the first chunk, and each chunk needs the cache of the one before.
         while not self.runs or self._chunks[self.runs - 1].end < len(self._fed):
             self._run_next()
         ids, logprobs = self._likeliest()
