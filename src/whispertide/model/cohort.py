@@ -16,6 +16,7 @@ from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head
 from whispertide.types import FloatArray
 
 
+# Compared by identity, because members are keys of dictionaries and their caches are arrays.
 @dataclass(eq=False)
 class Member:
     """A decoder over one window, whose cache is its own or has a place in a slab."""
@@ -96,6 +97,7 @@ class Cohort:
             (keys.numpy(), values.numpy()) for keys, values in zip(encoded.cross_k, encoded.cross_v, strict=True)
         ]
         if not self._cross:
+            # Room for as many as may ever run together, made once.
             self._cross = [
                 (np.repeat(keys, self._most, 0), np.repeat(values, self._most, 0)) for keys, values in windows
             ]

@@ -40,6 +40,7 @@ class Growing:
         end, length, held = at + new.shape[self.axis], self.room.shape[self.axis], self
         # Another state has gone on from here already, or the room is full.
         if at != self.used or end > length:
+            # There is an end to it: `_new_frames` has refused what `most` cannot hold.
             while length < end:
                 length = min(length + ROOM, most)
             shape = list(self.room.shape)

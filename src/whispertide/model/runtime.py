@@ -41,6 +41,7 @@ class GraphSession:
             for name, value in inputs.items()
         }
         try:
+            # Runtime tensors go in and come out: with `run` every cache would be copied to numpy and back.
             return list(self.session.run_with_ort_values(list(outputs), values))
         except Exception as error:  # ONNX Runtime's errors share no base class
             raise GraphError(f"the graph {self.path.name} failed: {error}") from error
