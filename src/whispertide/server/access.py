@@ -199,8 +199,10 @@ class Throttle:
         if not self.per_minute:
             return True
         now = self.clock()
+        # Taken out and put back at the end, so that the first of all is whoever came longest ago.
         tokens, before = self._seen.pop(address, (float(self.per_minute), now))
         tokens = min(tokens + (now - before) * self.per_minute / 60, self.per_minute)
+        # A request that is refused costs nothing, or whoever keeps trying would never be let in again.
         self._seen[address] = (tokens - 1 if tokens >= 1 else tokens, now)
         if len(self._seen) > _ADDRESSES:
             self._seen.popitem(last=False)
@@ -253,6 +255,7 @@ class AccessControl:
         if not known.allows_origin(origin, host):
             message = f"pages from {origin} may not connect; start the server with --origin to allow them"
             raise HttpError(403, message, code="origin")
+        # A list, because it is gone through twice.
         offered = list(offered_keys(headers, query, subprotocols))
         if protocol and self.connections >= self._limit:
             message = f"expected at most {self._limit} connections at once; all are taken. Try later"
@@ -291,4 +294,5 @@ def _is_own_name(host: str) -> bool:
 
 
 def _digest(key: str) -> bytes:
+    # A key from the environment may hold bytes that are no UTF-8: Python keeps those as lone surrogates.
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

@@ -140,6 +140,7 @@ class Journal:
         told = self._watermark.read()
         if any_session and (told is None or found < told):
             log.error("the journal is older than what clients were told; its sessions cannot go on")
+            # In one transaction, since each statement by itself would be one of its own here.
             database.executescript(f"BEGIN; {' '.join(f'DELETE FROM {table};' for table in _SESSIONS)} COMMIT;")
         self._number = max(found, told or 0)
         self._watermark.write(self._number)
@@ -156,6 +157,7 @@ class Journal:
     def opened(self, live: LiveSession, settings: Settings) -> "Journal":
         """A session begins."""
         self._known[live.id] = Known()
+        # JSON knows no mappings but dicts.
         plain = json.dumps(as_plain(settings), default=dict)
         values = (live.id, live.owner, live.model, live.protocol, plain, time.time())
         self._submit([("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)])
@@ -261,6 +263,7 @@ class Journal:
             # A COMMIT that fails, for example on a full disk, may leave its transaction open.
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
+        # Not reached where something failed, so the same number is tried again.
         self._number += 1
 
     def _succeeded(self, write: Callable[[], None]) -> bool:

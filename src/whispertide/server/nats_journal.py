@@ -125,6 +125,7 @@ class NatsJournal:
         self._stop()
 
     def _stop(self) -> None:
+        # From another thread a plain `stop` would not wake the loop.
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -270,6 +271,7 @@ class NatsJournal:
             log.exception("journal failed", extra={"session": writer.id})
             self._lose(writer, str(error))
         finally:
+            # Nothing is awaited between the last look at the jobs and this, so no job can come unseen.
             writer.task = None
 
     async def _write_next(self, writer: _Writer) -> None:
@@ -286,6 +288,7 @@ class NatsJournal:
             more = piece + 1 < len(pieces)
             writer.last = await self._until_done(partial(self._stream.append, writer.id, data, last, part, more))
         for job in jobs:
+            # Only now that they are written: until then `_fail` has to find them.
             writer.jobs.popleft()
             writer.written = max(writer.written, job.number)
             job.then()
@@ -373,6 +376,7 @@ def _told_early(writer: _Writer, job: _Job) -> None:
 
 
 def _told(job: _Job) -> None:
+    # It may have been told early already.
     if job.waits is not None and not job.waits.done():
         job.waits.set_result(None)
 

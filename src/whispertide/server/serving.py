@@ -243,6 +243,7 @@ async def running(hub: Hub, address: Address | None = None) -> AsyncIterator[Ser
     task = asyncio.create_task(server.serve(), name="server")
     while not server.started:
         if task.done():
+            # Raises what kept it from starting.
             await task
             raise RuntimeError("expected the server to start; it did not")
         await asyncio.sleep(_POLL_S)

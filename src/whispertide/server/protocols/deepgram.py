@@ -310,6 +310,7 @@ def _read_settings(opening: base.Opening) -> base.Settings:
 def _word(word: Word) -> dict[str, Any]:
     written = word.text.strip()
     return {
+        # A word of marks alone keeps them, or it would be empty.
         "word": written.strip(_EDGES).lower() or written,
         "start": _seconds(word.start),
         "end": _seconds(word.end),

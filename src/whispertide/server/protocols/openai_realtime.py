@@ -126,6 +126,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         if not isinstance(audio, str):
             raise base.ProtocolError(f"expected audio as base64 text; got {messages.shown(audio)}")
         try:
+            # Strictly: characters that are not base64 would otherwise be skipped in silence.
             raw = base64.b64decode(audio, validate=True)
         except (binascii.Error, ValueError) as error:
             raise base.ProtocolError(f"expected audio as base64 text; got something else ({error})") from error
@@ -360,6 +361,7 @@ def _audio_input(session: RealtimeSession) -> AudioInput:
 def _logprob(word: Word) -> dict[str, Any]:
     return {
         "token": word.text,
+        # A probability may be so small that it is rounded to 0, which has no logarithm.
         "logprob": round(math.log(max(word.probability, 1e-9)), 4),
         "bytes": list(word.text.encode()),
     }
