@@ -140,6 +140,7 @@ class _Capture:
 
     def __init__(self, device: InputDevice, block_ms: int) -> None:
         self._device = device
+        # Without a bound of its own: the end must always find room, whatever waits.
         self._queue: queue.Queue[FloatArray | None] = queue.Queue()  # None = the end
         self._room = max(2, QUEUE_S * 1000 // block_ms)  # blocks
         self._lost = 0  # samples; both counts only grow, so that the two threads need no lock

@@ -187,6 +187,7 @@ def build_silero(tensors: dict[str, npt.NDArray[Any]]) -> Silero:
         basis=np.ascontiguousarray(tensors["stft.forward_basis_buffer"][:, 0].T),
         convs=tuple(convs),
         gates=np.ascontiguousarray(gates.T),
+        # Torch keeps two biases, although only their sum counts.
         gates_bias=tensors["decoder.rnn.bias_ih"] + tensors["decoder.rnn.bias_hh"],
         out=tensors["decoder.decoder.2.weight"],
         out_bias=float(tensors["decoder.decoder.2.bias"]),
