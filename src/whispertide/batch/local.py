@@ -32,6 +32,7 @@ class LocalWorkers:
         process = self._context.Process(target=_work, args=(self._setup, theirs), daemon=True)
         with _environment({name: str(self._setup.engine.threads) for name in _THREADS}):
             process.start()
+        # While this process holds that end, too, the pipe would not close when the other one dies.
         theirs.close()
         self._pipes[process] = ours
         return process

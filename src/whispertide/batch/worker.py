@@ -111,6 +111,7 @@ class Worker:
     def transcribe(self, name: str) -> Outcome:
         """Transcribe the recording of that name. Raises nothing: a bad recording must not stop the others."""
         with warnings.catch_warnings(record=True) as caught:
+            # Each time, since by default Python shows a warning once, and the next recording's would be missing.
             warnings.simplefilter("always", UserWarning)
             outcome = self._transcribed(name)
         notes = tuple(str(one.message) for one in caught if issubclass(one.category, UserWarning))
