@@ -310,8 +310,8 @@ class AlignAtt(Attending):
         if self.memory == "words":
             step = max(step, self.hard_cap // 8)
         elif end - state.start >= self.hard_cap:
-            # Never more than half, or after one long step there would be no window left to hear.
             step *= 2
+        # Never more than half, or after one long step there would be no window left to hear.
         return min(step, self.hard_cap // 2)
 
     def _in_front_of(self, state: AlignAttState, carry: int) -> int:

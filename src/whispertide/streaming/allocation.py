@@ -171,8 +171,8 @@ def _file(key: dict[str, Any]) -> Path:
 
 def processor() -> str:
     """The processor's name, as far as the system tells."""
-    # On Linux `platform.processor` says little or nothing.
     with suppress(OSError):
         if found := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
             return found[1].strip()
+    # On Linux `platform.processor` says little or nothing.
     return platform.processor() or platform.machine()

@@ -257,8 +257,7 @@ class AttendedDecode:
         """What the guards say of the text that a beam search found; during it they saw whichever text led."""
         every = (self.found.best, *self.found.others)
         halted = any(watcher.halt is not None for watcher in watchers)
-        # A text that a guard has cut keeps the attention of the tokens that were dropped, so it has more rows than
-        # tokens.
+        # A text that a guard has cut keeps the attention of what was dropped: it has more pieces of that than tokens.
         dropped = (text for text in every if text.stop == "guard" and len(text.attention) > len(text.tokens))
         if halted and (cut := next(dropped, None)) is not None:  # the others have not been looked at so far
             self.found = replace(self.found, best=cut)
@@ -339,8 +338,8 @@ class AttendedDecode:
     def _heads(self, listen: Listening) -> tuple[Head, ...]:
         wanted = {*self.model.alignment_heads}
         for watch in listen.watch:
-            # Sorted, because a head's place here is its row in the attention (`_words`).
             wanted.update(watch.heads(self.model))
+        # Sorted, because a head's place here is its row in the attention (`_words`).
         return tuple(sorted(wanted))
 
     # --- what it says -------------------------------------------------------------------------------------------------

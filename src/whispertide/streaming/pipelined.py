@@ -127,11 +127,11 @@ class PipelinedRound:
         """Go from the first worker to the second one as soon as that is free."""
         self._first_is_free.set()
         if self._before is not None:
+            # A cancelled round waits, too, or the one after it would decode next to the one before.
             self._before._second_is_free.wait()
 
 
 class _Cancellation:
-    # A cancelled round waits, too, or the one after it would decode next to the one before.
     """A guard that truncates nothing: it breaks off the decode of a cancelled round."""
 
     def __init__(self, wanted: PipelinedRound) -> None:

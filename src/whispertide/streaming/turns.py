@@ -208,8 +208,7 @@ class Turns:
         if utterance.end is None:
             frontier = self._frontier(utterance)
             # A stop that was decided on after the frontier does not count yet, or the result would depend on the
-            # portions in
-            # which the audio came.
+            # portions in which the audio came.
             stop = self._next_stop(self._horizon if frontier is None else frontier)
             if stop is not None:
                 # Audio that a round has looked at stays in the utterance, whatever the gate thinks of it later.
