@@ -331,6 +331,7 @@ class Connection:
                 if isinstance(entry, Event):
                     events.append(entry)
                     continue
+                # A mark answers for the events before it, so these are told first.
                 self._tell(events)
                 events = []
                 self._perform(self.protocol.flushed() if entry == "flushed" else self.protocol.cleared())

@@ -147,6 +147,7 @@ class Rest:
         try:
             async with contextlib.aclosing(self.uploads.run(job, party)) as running:
                 async for segment in running:
+                    # Clients join the pieces as they are, so only the first loses its leading space.
                     text = segment.text if segments else segment.text.lstrip()
                     segments.append(segment)
                     yield _sse({"type": "transcript.text.delta", "delta": text})

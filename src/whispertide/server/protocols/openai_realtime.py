@@ -133,6 +133,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         actions: list[base.Action] = self._start()
         samples = self._audio.feed(raw)
         self._uncommitted += len(samples)
+        # Without detection of turns an item begins with its first audio.
         if self._session.detection is None and (not self._items or self._items[-1].announced):
             self._new_item(self._received)
         self._received += len(samples)
@@ -221,6 +222,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
     def _delta(self, words: Sequence[Word]) -> list[base.Action]:
         item = self._items[0] if self._items else self._new_item(words[0].start)
         text = "".join(word.text for word in words)
+        # Clients join the deltas as they are, so only the first loses its leading space.
         text = text if item.text else text.lstrip()
         item.text += text
         item.end = max(item.end, words[-1].end)
