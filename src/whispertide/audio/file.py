@@ -301,6 +301,7 @@ class _Track:
         rate, channels = frame.sample_rate, frame.layout.nb_channels
         current = self._resampler
         if current is None or (current.rate_in, current.channels) != (rate, channels):
+            # What the old resampler holds belongs before the new audio.
             yield self._flushed()
             try:
                 current = self._resampler = StreamingResampler(rate, channels)
