@@ -318,6 +318,7 @@ def place_words(
     for segment in segments:
         count = sum(token < eot for token in segment.tokens)
         first, taken = next_word, 0
+        # Counted in tokens: joined punctuation has left fewer words than there were.
         while next_word < len(merged) and taken < count:
             taken += len(merged[next_word].tokens)
             next_word += 1

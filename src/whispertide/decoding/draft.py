@@ -262,8 +262,8 @@ class Follower:
     def ahead(self) -> tuple[int, ...]:
         """What follows in the text; all of it as long as nothing has been matched."""
         if self._places is None:
-            # Of several places the first: a wrong guess costs no more than a block that is fed in vain.
             return self.tokens
+        # Of several places the first: a wrong guess costs no more than a block that is fed in vain.
         return self.tokens[min(self._places) :] if self._places else ()
 
     def _hear(self, tokens: Sequence[int]) -> None:

@@ -188,6 +188,7 @@ class Recurrent:
         """What is likely after `newest`, which the decoder's state `hidden` [width] predicted."""
         cell = self.cell
         unknown = len(cell.weights.tokens)
+        # numpy would warn of the logarithm of 0.
         floor = np.log(self.least) if self.least else -np.inf
         drafts: list[tuple[int, ...]] = [()]
         found: list[tuple[int, ...]] = []

@@ -248,6 +248,7 @@ class TokenSearch:
         first = None
         if self._narrow and self._draft is not None:
             likeliest = self._chosen(following, 1)[:1]
+            # Where no token is possible, none can leave the draft.
             self._narrow = not likeliest or self._draft.follow(likeliest[0].token)
             if self._narrow:
                 return 1, likeliest
