@@ -298,6 +298,7 @@ class AlignAtt(Attending):
                 self._cut(state, state.ends.pop(0), end)
         forced: list[TokenWord] = []
         if end - state.start > self.hard_cap - reserve:
+            # Still too long: neither rounds nor pauses have let go of enough.
             forced = self._make_room(state, end, max(reserve, self.hard_cap // 8))
         state.ends = [at for at in state.ends if at > state.start]
         return forced
@@ -361,6 +362,7 @@ class _Always(NamedTuple):
     checks_guess: bool
 
 
+# The values are frozen, so the same hearing need not be made anew in every round.
 @lru_cache(maxsize=64)
 def _always(policy: AlignAtt, search: Search) -> _Always:
     hearing = replace(

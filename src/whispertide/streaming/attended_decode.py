@@ -172,6 +172,7 @@ class AttendedDecode:
         watchers = self._search(listen, prompt)
         self.job.costs.append(Cost("decode", time.perf_counter() - began, steps=self.found.steps))
         best = self.found.best
+        # Several may stop at one token, since all of them are asked; then the policy's order decides.
         halt = next((watcher.halt for watcher in watchers if watcher.halt is not None), None)
         last_frame = next((watcher.last_frame for watcher in watchers if watcher.last_frame is not None), None)
         heard = HeardWords(
@@ -315,6 +316,7 @@ class AttendedDecode:
             known = None if reference is None else reference.draft(self.tokenizer, rules)
             search = build_search(prompt, rules, options, draft=in_turn(known, ahead), guards=guards)
         else:
+            # What a drafter drafts is verified by one hypothesis, and a beam has several.
             search = build_search(prompt, rules, options, guards=guards)
         return run_search(search, self.model.decoder(self.encoded, heads=self._heads(listen)))
 

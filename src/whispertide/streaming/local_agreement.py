@@ -140,6 +140,7 @@ class LocalAgreement(Bounded):
         length = 0
         for kept in reversed(state.confirmed):
             if kept.word.lies_after(state.start):
+                # What lies in the window is heard again, and would be there twice.
                 continue
             # No gaps: it begins after a word that may be part of a loop, which the decoder would go on with.
             if length >= self.prompt_chars or not kept.trusted:
@@ -191,6 +192,7 @@ class LocalAgreement(Bounded):
         if not self.loop_guard:
             return Guarded(fresh, (False,) * len(fresh))
         guarded = cut_loops([kept.word for kept in state.confirmed[-CONTEXT:]], fresh, self._key)
+        # Counted from the end: the context is only the newest part of what is confirmed.
         for i, suspect in enumerate(reversed(guarded.suspect_context), start=1):
             if suspect:
                 state.confirmed[-i] = replace(state.confirmed[-i], trusted=False)
@@ -225,6 +227,7 @@ class LocalAgreement(Bounded):
 
     def _forget(self, state: AgreementState) -> None:
         """Drop confirmed words that neither prompt nor alignment can need any more."""
+        # From the newest back: as many as loops are looked for in, then on until the prompt is long enough.
         needed = len(state.confirmed) - CONTEXT
         length = 0
         while needed > 0 and (length < self.prompt_chars or state.confirmed[needed].word.lies_after(state.start)):

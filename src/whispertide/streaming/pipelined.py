@@ -108,6 +108,7 @@ class PipelinedRound:
 
     def encoded_to(self) -> EncoderState | None:
         """What the encoder has left of it, once the first stage is done. Raises `CancelledError` where that failed."""
+        # Asked only where it is done: before that `exception` would wait.
         if self._outcome.done() and self._outcome.exception() is not None:
             raise CancelledError
         return self.state

@@ -144,6 +144,7 @@ class Remote:
     async def _answer(
         self, audio: FloatArray, within_s: float, first: "Future[Mapping[str, Any]] | None"
     ) -> Mapping[str, Any]:
+        # Told where not even one try has come to an end.
         problem = RemoteError("no answer in time")
         try:
             async with asyncio.timeout(within_s):
@@ -151,6 +152,7 @@ class Remote:
                     if attempt:
                         await asyncio.sleep(PAUSE_S)
                     try:
+                        # The try that is under way is the first.
                         if first is not None and not attempt:
                             return await asyncio.wrap_future(first)
                         return await self._post(audio)

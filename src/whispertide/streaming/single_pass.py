@@ -68,6 +68,7 @@ class SinglePass(Listening):
         heard = decode.run(listen, detector)
         if (again := self._again(heard.halt)) is not None:
             decode = self._once_more(job, features.window(0, features.frames), frames, language.language)
+            # The window was encoded again without the layer that the detector looks at.
             listen, detector = again, None
             heard = replace(decode.run(listen, None), retried=True)
         if self._stopped_short(heard, plan):

@@ -191,6 +191,7 @@ class Turns:
             return self._horizon > state.floor and self._open(state.floor, state.floor)
         while state.gate_events and state.gate_events[0].decided_at <= self._horizon:
             event = state.gate_events.pop(0)
+            # A stop without an utterance is that of one which `clear` has dropped.
             if isinstance(event, SpeechStarted):
                 # The gate knows of no flush and no clear: an utterance never reaches back over what these have ended.
                 start = min(max(event.start, state.floor), event.decided_at)
