@@ -190,6 +190,7 @@ class SpeechGate:
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         """Judge the next `samples` ([n], finite, any n) and say what started or stopped."""
         state = self._state
+        # Often nothing waits, and then the portion is not copied.
         audio = np.concatenate((state.pending, samples)) if len(state.pending) else samples
         whole = len(audio) - len(audio) % BLOCK
         events: list[GateEvent] = []

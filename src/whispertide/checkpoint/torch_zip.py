@@ -47,6 +47,7 @@ def check_bounds(pickled: bytes) -> None:
     memo: dict[int, _Value] = {}
     for step, (code, number, _) in enumerate(pickletools.genops(pickled)):
         name = code.name
+        # Python's reader stops here as well, whatever follows.
         if name == "STOP":
             return
         if step >= _STEPS:

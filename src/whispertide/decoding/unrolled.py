@@ -69,6 +69,7 @@ class ComputedAhead:
         self._prompt = prompt  # tokens
         self._without_end = without_end
         # What is forbidden at first, and afterwards: without timestamps nothing that is said changes it.
+        # Any token stands for a text that has begun.
         self._suppress = np.stack([rules.suppression([()]), rules.suppression([(0,)])])
         self._end_may_come_first = bool(np.isfinite(self._suppress[0, self._eot]))
         if without_end:

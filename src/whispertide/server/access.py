@@ -126,6 +126,7 @@ class Authenticator:
         now = self._clock()
         self._issued = {digest: one for digest, one in self._issued.items() if one.until > now}
         while len(self._issued) >= _TEMPORARY:
+            # A dictionary keeps its order, so the first is the oldest.
             del self._issued[next(iter(self._issued))]
         key = TEMPORARY_PREFIX + secrets.token_urlsafe(24)
         self._issued[_digest(key)] = _Issued(what, owner, now + valid_s)

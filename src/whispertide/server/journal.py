@@ -124,6 +124,7 @@ class Journal:
         # In WAL mode that is no sync per transaction: see above for what it survives.
         database.execute("PRAGMA synchronous = NORMAL")
         (version,) = database.execute("PRAGMA user_version").fetchone()
+        # 0 is what SQLite says of a new file.
         if version not in (0, FORMAT):
             raise OptionError(
                 f"expected a journal of format {FORMAT} in {self.folder}; got {version}. Use another folder"
@@ -142,6 +143,7 @@ class Journal:
             log.error("the journal is older than what clients were told; its sessions cannot go on")
             # In one transaction, since each statement by itself would be one of its own here.
             database.executescript(f"BEGIN; {' '.join(f'DELETE FROM {table};' for table in _SESSIONS)} COMMIT;")
+        # Never below what clients were told.
         self._number = max(found, told or 0)
         self._watermark.write(self._number)
 

@@ -183,6 +183,7 @@ class NatsJournal:
         head: dict[str, Any] = {"about": plain_about(writer.about), "entries": plain_entries(live, entries)}
         head |= {"taken": live.commands, "next_seq": live.outbox.next_seq, "needed": needed, "acked": writer.acked}
         waits: Future[None] | None = None
+        # Nobody has to wait for a state alone.
         if entries:
             waits, writer.noted = Future(), writer.noted + 1
         self._submit(live.id, _Job(Record("step", head, data), waits=waits, number=writer.noted))

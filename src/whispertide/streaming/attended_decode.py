@@ -375,6 +375,7 @@ class AttendedDecode:
             times=listen.times,
             heads_first=listen.heads_first,
         )
+        # No word goes beyond the window, so what begins at its end was heard in the hush word.
         return tuple(word for word in words if word.start < window.end) if self.job.hushed else words
 
     def _word_ended(self, halt: Halt | None, at_the_end: bool, detector: WordEndDetector | None) -> bool | None:

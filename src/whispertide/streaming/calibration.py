@@ -123,6 +123,7 @@ def machine_of(options: EngineOptions) -> str:
 
 def place(content_hash: str) -> Path:
     """Where the calibration of a checkpoint is or will be."""
+    # As many digits as the folders of its graphs have.
     return cache_dir() / "tuned" / f"{content_hash[:20]}.json"
 
 

@@ -138,6 +138,7 @@ class Grounded(Attending):
             state.guess, confirmed = tuple(words), []
         else:
             confirmed = self._carry_word(state, words, window.end)
+        # What is new comes on top of what is carried, so there must be room for both.
         if not result.plan.is_last and window.end - state.start > self.hard_cap - self.most:
             confirmed += self._carry_all(state, window.end)
         state.tail = [*state.tail, *(word.word for word in confirmed)][-CONTEXT:]

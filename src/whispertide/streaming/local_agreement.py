@@ -221,6 +221,7 @@ class LocalAgreement(Bounded):
             state.confirmed.append(Kept(word, not suspect))
         if end > start:
             state.last_time = fresh.words[end - 1].end
+        # The rounds before heard the confirmed words as well, so they go there, too.
         earlier = (*(hypothesis[end - start :] for hypothesis in state.earlier), fresh.words[end:])
         state.earlier = earlier[max(0, len(earlier) - (self.agreement - 1)) :]
         self._forget(state)

@@ -210,6 +210,7 @@ class _Form:
     """The parts of a multipart body before and after the file's bytes."""
 
     def __init__(self, model: str) -> None:
+        # Long and random, so that no audio holds it by chance.
         self.boundary = uuid4().hex
         fields = {
             # The interface requires the field, also where the server is to choose.

@@ -138,6 +138,7 @@ def _runs(keys: Sequence[str]) -> Iterator[Run]:
 
 def _run_at(keys: Sequence[str], start: int) -> Run | None:
     best: Run | None = None
+    # A phrase that is repeated is there twice, so it has at most half of the words.
     for phrase in range(1, min(MAX_PHRASE, (len(keys) - start) // 2) + 1):
         same = 0  # words after the first copy that repeat the word one phrase before them
         while start + phrase + same < len(keys) and keys[start + phrase + same] == keys[start + same]:

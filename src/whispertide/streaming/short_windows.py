@@ -119,6 +119,7 @@ def measure_costs(model: "WhisperModel") -> Costs:
 
     What is slow by far is not repeated.
     """
+    # Zeros will do, because the speed does not depend on the values.
     mel = np.zeros((model.dims.n_mels, N_FRAMES), np.float32)
     encode_s = _median_s(lambda: model.encode(mel))
     # Over 5 s, which is the usual window of a stream (`window_s`).

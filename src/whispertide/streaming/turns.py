@@ -236,6 +236,7 @@ class Turns:
         return self.schedule.frontier(last, known, self._horizon, spent, pending=utterance.pending)
 
     def _load(self, utterance: Utterance, frontier: int) -> int:
+        # What came in before the round was due was waited for, and is nobody's debt.
         waited = 0 if utterance.due_at is None else max(frontier - utterance.due_at, 0)
         return self.schedule.load(utterance.last_end, frontier, utterance.spent, waited)
 

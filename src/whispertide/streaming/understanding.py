@@ -140,6 +140,7 @@ class Understanding:
 
     def clear(self) -> None:
         """Forget an utterance that goes on. More audio may follow."""
+        # For its effect alone: the gate must not go on with the utterance.
         self.gate.finish()
         self._open = None
         self._buffer.drop_before(self._buffer.end)
