@@ -219,4 +219,5 @@ def _write(path: Path, text: str) -> None:
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
         file.write(text)
         file.flush()
+        # A power cut could otherwise leave the name without the content, and the report would call it done.
         os.fsync(file.fileno())

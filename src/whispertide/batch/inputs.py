@@ -174,6 +174,7 @@ def _lines(name: str) -> list[str]:
             f"{name}: expected a manifest, one JSON object per line; there is no such file: check the path"
         ) from error
     except Exception as error:
+        # Every store has errors of its own.
         raise OptionError(
             f"{name}: expected a manifest, one JSON object per line; it cannot be read: {error}"
         ) from error

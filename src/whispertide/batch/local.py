@@ -20,6 +20,7 @@ class LocalWorkers:
     """Implements `dispatch.Workers`; a handle is a process. `wanted` of them, or one for each core."""
 
     def __init__(self, setup: Setup, wanted: int | None = None) -> None:
+        # No more threads in all than there are cores: they would only be in each other's way.
         self.count = wanted or max(1, physical_cores() // setup.engine.threads)
         self._setup = setup
         self._pipes: dict[BaseProcess, Connection] = {}

@@ -104,6 +104,7 @@ class Worker:
         except WhispertideError as error:
             return Unfit(error)
         except Exception as error:
+            # Whatever it is, it has to be told: whoever started the workers waits for their answers.
             return Unfit(GraphError(f"a worker cannot load {setup.model} ({type(error).__name__}: {error})"))
         self._transcriber = loaded
         return Ready()

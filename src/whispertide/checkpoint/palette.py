@@ -135,6 +135,7 @@ def gaps_of(places: Places) -> Bytes:
 def places_of(gaps: Bytes) -> Places:
     """The places that `gaps_of` turned into these bytes."""
     goes_on = gaps == _FAR
+    # A gap counts the weights in between, so the outlier itself is one more.
     ends: Places = np.cumsum(np.where(goes_on, _FAR, gaps.astype(np.int64) + 1))
     found: Places = ends[~goes_on] - 1
     return found

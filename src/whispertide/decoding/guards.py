@@ -56,6 +56,7 @@ class RepetitionGuard:
             return None
         places = [place for place, token in enumerate(tokens) if token < self.text_end]
         text = [tokens[place] for place in places]
+        # The shortest first, because twelve times one token is six times two as well.
         for size in range(1, min(self.longest, len(text) // self.copies) + 1):
             copies = max(self.copies, -(-self.run // size))
             if _ends_in_copies(text, size, copies):

@@ -25,6 +25,7 @@ def with_best_first(found: Found, scores: Sums, scorer: Scorer[S], firsts: IntAr
     best = found.best
     if not best.tokens or best.tokens[0] not in firsts:
         return found
+    # Stable, so that ties fall alike everywhere.
     likely = firsts[np.argsort(-found.first[firsts], kind="stable")[:_LIKELY]]
     # Without doubles: the text's own first token may be one of the likely ones.
     chosen = np.unique([*likely, best.tokens[0]])

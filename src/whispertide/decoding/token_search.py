@@ -201,6 +201,7 @@ class TokenSearch:
     def result(self) -> SearchResult:
         """The best-ranked hypothesis; unfinished ones fill up where fewer than there are rows have finished."""
         stop: StopReason = "length" if self._is_full() else "aborted"
+        # With patience more than that may have finished.
         missing = max(self._accept.rows - len(self._finished), 0)
         unfinished = [hypothesis.close(stop) for hypothesis in self._live[:missing]]
         # Where every continuation was forbidden, there is neither.

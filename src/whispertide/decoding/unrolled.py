@@ -129,6 +129,7 @@ class ComputedAhead:
         """[heads, 1, queries, frames] of the tokens fed after the first `before` ones."""
         pieces = [
             output.attention[:, max(before - chunk.start, 0) : len(self._fed) - chunk.start]
+            # Chunks that were not run have no output yet.
             for chunk, output in zip(self._chunks, self._outputs, strict=False)
             if output.attention is not None and chunk.end > before
         ]

@@ -156,6 +156,7 @@ def _bias(first: int, room: int, frames: int, attention: FloatArray | None, mask
 
 def _encoded(state: EncoderState, dims: ModelDims, taps: Mapping[int, FloatArray]) -> Encoded:
     """All of the stream, for a decoder; what its room does not hold yet is padding."""
+    # The runtime shares this memory. What later pieces add lies after the frames that count here.
     keys, values = (
         tuple(state.tensors[f"cross_{side}.{layer}"].room for layer in range(dims.n_text_layer)) for side in "kv"
     )

@@ -89,6 +89,7 @@ def open_session(
     try:
         session = onnxruntime.InferenceSession(str(path), settings, providers=names)
     except Exception as error:
+        # Here, too, the errors share no base class.
         raise GraphError(
             f"cannot load the graph {path} ({error}): remove its folder, and it is built again at the next start"
         ) from error

@@ -48,6 +48,7 @@ def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
         if not any(found):
             raise OptionError(f"expected at least one API key in {path}; got none. Write one per line")
         keys += found
+    # Each once, in the order in which they were given.
     keys = list(dict.fromkeys(filter(None, keys)))
     if any(len(key) < MIN_KEY for key in keys):
         raise OptionError(f"expected API keys of at least {MIN_KEY} characters; got a shorter one. Choose longer keys")
@@ -64,6 +65,7 @@ def offered_keys(
         yield value.split(None, 1)[-1]
     yield from (headers[name] for name in _HEADERS if name in headers)
     yield from (query[name] for name in _PARAMETERS if name in query)
+    # Each with the one before it, which may say that it is a key.
     for before, name in zip(("", *subprotocols), subprotocols, strict=False):
         if name.startswith(_KEY_PREFIX):
             yield name.removeprefix(_KEY_PREFIX)

@@ -39,6 +39,7 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
         name = key.rpartition(".")[2]  # a field may come with its axis: "search.beam"
         if name not in _MOST:
             continue
+        # Whoever started the server may have wanted more.
         most = max(_MOST[name], started_with.get(name, 0))
         # Written with `not`, so that nan is refused as well.
         if not isinstance(value, int | float) or not value <= most:

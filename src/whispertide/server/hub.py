@@ -190,6 +190,7 @@ class Hub:
             return base.Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
         if isinstance(command, base.Audio):
             room = to_samples(live.limit_s) - live.accepted
+            # Only what is taken: the rest is cut off below.
             self.metrics.audio.inc(seconds(min(len(command.samples), room)))
             if len(command.samples) > room:
                 self._put(live, base.Audio(command.samples[:room]))

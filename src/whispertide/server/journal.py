@@ -95,6 +95,7 @@ class Journal:
             self._database = self._opened()
         except (OSError, sqlite3.Error) as error:
             raise OptionError(f"expected a folder for the journal alone; cannot use {self.folder}: {error}") from error
+        # A daemon, because it tries for ever to write what cannot be written.
         self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
         self._thread.start()
 
@@ -114,6 +115,7 @@ class Journal:
             self._prepare(database)
             self._go_on(database)
         except BaseException:
+            # Also after an interrupt: the file would stay locked.
             database.close()
             raise
         return database

@@ -55,6 +55,7 @@ class Observer(Protocol):
         """The session is over, and nobody will come back to it."""
 
 
+# Compared by identity: the scheduler looks for this very session in its queue.
 @dataclass(slots=True, eq=False)
 class LiveSession:
     """The session of one client.

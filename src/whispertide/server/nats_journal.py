@@ -135,6 +135,7 @@ class NatsJournal:
         tasks = [writer.task for writer in self._writers.values() if writer.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=_CLOSE_S)
+        # NATS may be away; then the leases end by themselves.
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 held = [writer for writer in self._writers.values() if writer.lease]

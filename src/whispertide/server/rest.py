@@ -117,6 +117,7 @@ class Rest:
             headers = {"retry-after": "60"}
             raise HttpError(507, "the server has no room for the file at present; try later", headers) from error
         except (MultiPartException, ValueError) as error:
+            # starlette's errors of forms have their text in `message`.
             reason = getattr(error, "message", error)
             raise HttpError(400, f"expected a multipart form with a file; {reason}") from error
 

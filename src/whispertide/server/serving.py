@@ -219,6 +219,7 @@ async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:
     """Refuse new sessions, let the others say what they have, and close all connections."""
     log.info("draining", extra={"sessions": len(hub.sessions)})
     hub.begin_drain()
+    # Whoever is not done by then is cut off.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(hub.options.drain_s):
             while hub.busy and not hurry():

@@ -57,6 +57,7 @@ class WebSocketTransport:
         """Send a close frame; a peer that does not answer is left alone after a moment."""
         # It is cut at bytes, and what is left of a broken character goes.
         text = reason.encode()[:_REASON].decode(errors="ignore")
+        # It may be closed already, which shows in several ways.
         with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError, TimeoutError):
             if self._socket.application_state is WebSocketState.CONNECTED:
                 async with asyncio.timeout(_CLOSE_S):

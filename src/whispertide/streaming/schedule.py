@@ -147,6 +147,7 @@ class Recorded:
     recorded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        # The 0 in front, so that the first one is positive, too.
         if any(b <= a for a, b in zip((0, *self.boundaries), self.boundaries, strict=False)):
             raise OptionError(f"expected round boundaries that are positive and rise; got {list(self.boundaries)[:20]}")
         if self.loads and len(self.loads) != len(self.boundaries):

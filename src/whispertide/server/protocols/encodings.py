@@ -93,6 +93,7 @@ def _mulaw_table() -> npt.NDArray[np.int16]:
     exponent, mantissa = (code >> 4) & 7, (code & 15).astype(np.int32)
     # 132 is the bias that the encoder has added.
     magnitude = (((mantissa << 3) + 132) << exponent) - 132
+    # In mu-law this bit is set for negative samples, in A-law for positive ones.
     return np.where(code & 128, -magnitude, magnitude).astype(np.int16)
 
 
@@ -101,6 +102,7 @@ def _alaw_table() -> npt.NDArray[np.int16]:
     # Every other bit is sent inverted.
     code = np.arange(256, dtype=np.uint8) ^ 0x55
     exponent, mantissa = ((code >> 4) & 7).astype(np.int32), (code & 15).astype(np.int32)
+    # Segment 0 has no leading one, and its steps are as fine as those of segment 1.
     magnitude = np.where(exponent == 0, 16 * mantissa + 8, (16 * mantissa + 264) << np.maximum(exponent - 1, 0))
     return np.where(code & 128, magnitude, -magnitude).astype(np.int16)
 
