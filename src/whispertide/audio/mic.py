@@ -84,6 +84,7 @@ def microphone_blocks(device: int | str | None = None, block_ms: int = 100) -> I
     capture = _Capture(chosen, block_ms)
     stream = _open_stream(sd, chosen, capture, round(chosen.sample_rate * block_ms / 1000))
     try:
+        # The stream closes before the end is queued, so that no block can come after the end.
         with stream:
             yield capture.blocks(stream)
     finally:
@@ -104,6 +105,7 @@ def _choose(devices: list[InputDevice], wanted: int | str | None) -> InputDevice
     if not devices:
         raise AudioDeviceError(_NO_MICROPHONE)
     if wanted is None:
+        # PortAudio gives -1 where it has no default.
         return next((device for device in devices if device.is_default), devices[0])
     if isinstance(wanted, int) or wanted.isdecimal():
         matches = [device for device in devices if device.index == int(wanted)]

@@ -93,11 +93,13 @@ class Batcher:
             queue.waiting.append(job)
             # The run that the others wait for may be complete now.
             self._changed.notify_all()
+        # Read without the lock: it turns true only once, after the output or the error is in place.
         while not job.done:
             with self._changed:
                 while not job.done and (job.taken or not queue.ready()):
                     # A run that ends wakes whoever waits; the end of the patience wakes nobody.
                     self._changed.wait(None if job.taken or queue.running else _PATIENCE_S)
+                # Another thread may have run it together with its own while this one waited.
                 jobs = [] if job.done else queue.take()
             if jobs:  # not always with our own among them: there may be more than fit into one run
                 self._run(queue, jobs)
