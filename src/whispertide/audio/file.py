@@ -264,6 +264,7 @@ class _Track:
             raise AudioFileError(f"{name}: this build of ffmpeg has no decoder for the file's audio; convert it to WAV")
         self._resampler: StreamingResampler | None = None
         self._replaced = 0
+        # In seconds, because the rate may change in mid-stream.
         self._decoded_s = 0.0
         self._damaged = 0  # packets that could not be decoded
         self._failure = ""  # why reading stopped before the end

@@ -209,6 +209,7 @@ class SpeechGate:
         state = self._state
         if not state.is_open:
             return []
+        # The pending samples belong to this utterance, too: the next one must not claim them again.
         state.is_open, state.onset, state.floor = False, None, self.received
         return [SpeechStopped(self.received, self.received)]
 
@@ -241,6 +242,7 @@ class SpeechGate:
             state.onset = None
             return None
         if state.onset is None:
+            # `judged` already counts this block.
             state.onset = state.judged - BLOCK
         if state.judged - state.onset < self._min_speech:
             return None
