@@ -57,6 +57,7 @@ def to_float(values: npt.NDArray[Any]) -> FloatArray:
     return (samples - full_scale if kind == "u" else samples) / full_scale
 
 
+# Not compared by value: an array has no single truth value.
 @dataclass(slots=True, eq=False)
 class AudioBuffer:
     """16 kHz mono float32 samples `start`..`end`; grows at the end, is dropped from the beginning.

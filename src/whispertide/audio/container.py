@@ -27,6 +27,7 @@ def _wav_size(head: bytes) -> int | None:
             return at + 8 + size if size else None
         if name == b"ds64" and at + 24 <= len(head):
             long_size = int.from_bytes(head[at + 16 : at + 24], "little")
+        # Chunks begin at even places.
         at += 8 + size + size % 2
     return None
 
@@ -40,8 +41,10 @@ def _mp3_size(head: bytes) -> int | None:
     frame = head[at : at + 64]
     if len(frame) < 4 or frame[0] != 0xFF or frame[1] & 0xE0 != 0xE0:
         return None
+    # A name that is not there is at -1, and there is one of them at most.
     tag = max(frame.find(b"Xing"), frame.find(b"Info"))
     if tag < 0 or tag + 16 > len(frame):
         return None
     flags, _, size = struct.unpack_from(">3I", frame, tag + 4)
+    # Flags 1 and 2: the header tells the frames, and after them the bytes.
     return at + size if flags & 3 == 3 and size else None

@@ -264,6 +264,7 @@ class _Track:
             raise AudioFileError(f"{name}: this build of ffmpeg has no decoder for the file's audio; convert it to WAV")
         self._resampler: StreamingResampler | None = None
         self._replaced = 0
+        # In seconds, because the rate may change in mid-stream.
         self._decoded_s = 0.0
         self._damaged = 0  # packets that could not be decoded
         self._failure = ""  # why reading stopped before the end
@@ -301,6 +302,7 @@ class _Track:
         rate, channels = frame.sample_rate, frame.layout.nb_channels
         current = self._resampler
         if current is None or (current.rate_in, current.channels) != (rate, channels):
+            # What the old resampler holds belongs before the new audio.
             yield self._flushed()
             try:
                 current = self._resampler = StreamingResampler(rate, channels)

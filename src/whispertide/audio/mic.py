@@ -84,6 +84,7 @@ def microphone_blocks(device: int | str | None = None, block_ms: int = 100) -> I
     capture = _Capture(chosen, block_ms)
     stream = _open_stream(sd, chosen, capture, round(chosen.sample_rate * block_ms / 1000))
     try:
+        # The stream closes before the end is queued, so that no block can come after the end.
         with stream:
             yield capture.blocks(stream)
     finally:
@@ -104,6 +105,7 @@ def _choose(devices: list[InputDevice], wanted: int | str | None) -> InputDevice
     if not devices:
         raise AudioDeviceError(_NO_MICROPHONE)
     if wanted is None:
+        # PortAudio gives -1 where it has no default.
         return next((device for device in devices if device.is_default), devices[0])
     if isinstance(wanted, int) or wanted.isdecimal():
         matches = [device for device in devices if device.index == int(wanted)]
@@ -140,6 +142,7 @@ class _Capture:
 
     def __init__(self, device: InputDevice, block_ms: int) -> None:
         self._device = device
+        # Without a bound of its own: the end must always find room, whatever waits.
         self._queue: queue.Queue[FloatArray | None] = queue.Queue()  # None = the end
         self._room = max(2, QUEUE_S * 1000 // block_ms)  # blocks
         self._lost = 0  # samples; both counts only grow, so that the two threads need no lock

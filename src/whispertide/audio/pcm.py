@@ -52,6 +52,7 @@ class StreamingResampler:
         if rate_in != SAMPLE_RATE:
             import soxr
 
+            # One channel, because they are mixed before.
             self._soxr = soxr.ResampleStream(rate_in, SAMPLE_RATE, 1, dtype="float32", quality="HQ")
 
     def push(self, samples: FloatArray) -> FloatArray:
@@ -80,6 +81,7 @@ class StreamingResampler:
 
 def to_int16(samples: FloatArray) -> npt.NDArray[np.int16]:
     """Samples with full scale at 1 -> 16-bit PCM: rounded, half to even; what is louder is clipped."""
+    # The largest number below full scale, since 32768 does not fit.
     return np.round(np.clip(samples, -1, 32767 / 32768) * 32768).astype(np.int16)
 
 

@@ -184,9 +184,11 @@ def build_silero(tensors: dict[str, npt.NDArray[Any]]) -> Silero:
         convs.append((np.ascontiguousarray(rows), tensors[f"encoder.{layer}.reparam_conv.bias"]))
     gates = np.concatenate((tensors["decoder.rnn.weight_ih"], tensors["decoder.rnn.weight_hh"]), axis=1)
     return Silero(
+        # In the order in which it is read, since every block is multiplied with it.
         basis=np.ascontiguousarray(tensors["stft.forward_basis_buffer"][:, 0].T),
         convs=tuple(convs),
         gates=np.ascontiguousarray(gates.T),
+        # Torch keeps two biases, although only their sum counts.
         gates_bias=tensors["decoder.rnn.bias_ih"] + tensors["decoder.rnn.bias_hh"],
         out=tensors["decoder.decoder.2.weight"],
         out_bias=float(tensors["decoder.decoder.2.bias"]),

@@ -200,6 +200,7 @@ class SpeechGate:
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         """Judge the next `samples` ([n], finite, any n) and say what started or stopped."""
         state = self._state
+        # Often nothing waits, and then the portion is not copied.
         audio = np.concatenate((state.pending, samples)) if len(state.pending) else samples
         whole = len(audio) - len(audio) % BLOCK
         events: list[GateEvent] = []
@@ -218,6 +219,7 @@ class SpeechGate:
         state = self._state
         if not state.is_open:
             return []
+        # The pending samples belong to this utterance, too: the next one must not claim them again.
         state.is_open, state.onset, state.floor = False, None, self.received
         return [SpeechStopped(self.received, self.received)]
 
@@ -250,6 +252,7 @@ class SpeechGate:
             state.onset = None
             return None
         if state.onset is None:
+            # `judged` already counts this block.
             state.onset = state.judged - BLOCK
         if state.judged - state.onset < self._min_speech:
             return None

@@ -131,6 +131,7 @@ def opened(folder: Path, made: Made, tasks: Sequence[Task]) -> Iterator[Archive]
 @contextmanager
 def _held(lock: FileLock, folder: Path) -> Iterator[None]:
     try:
+        # Without waiting: the other run may take days.
         lock.acquire(timeout=0)
     except Timeout:
         raise OutputError(f"another run writes into {folder}; wait for its end, or choose another --output") from None
@@ -186,6 +187,7 @@ def _read(report: Path) -> Iterator[tuple[str, Entry]]:
     """The lines of a report; one that a killed run left unfinished is no line."""
     if not report.exists():
         return
+    # A run that was killed may have left half a character.
     for line in report.read_text(encoding="utf-8", errors="replace").split("\n"):
         entry = _as_json(line)
         try:
@@ -196,6 +198,7 @@ def _read(report: Path) -> Iterator[tuple[str, Entry]]:
 
 def _end_line(path: Path, report: TextIO) -> None:
     content = path.read_bytes()[-1:]
+    # Or the next line would go on with one that a killed run left unfinished.
     if content not in (b"", b"\n"):
         report.write("\n")
 
@@ -216,4 +219,5 @@ def _write(path: Path, text: str) -> None:
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
         file.write(text)
         file.flush()
+        # A power cut could otherwise leave the name without the content, and the report would call it done.
         os.fsync(file.fileno())

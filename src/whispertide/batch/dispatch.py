@@ -74,6 +74,7 @@ def transcribe_all(tasks: Sequence[Task], workers: Workers[Handle]) -> Iterator[
             if isinstance(said, Unfit):
                 raise said.error
             if isinstance(said, Gone):
+                # One that dies while it has nothing to do has harmed no recording, nor failed to load.
                 outcome = _died(floor, task, said, count) if worker not in floor.idle else None
                 floor.idle = [other for other in floor.idle if other != worker]
             else:

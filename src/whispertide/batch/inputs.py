@@ -165,6 +165,7 @@ def _lines(name: str) -> list[str]:
             content: bytes = system.cat_file(path)
         else:
             content = Path(name).read_bytes()
+        # Not `splitlines`, which also splits at separators that a line of JSON may hold.
         return content.decode("utf-8").split("\n")
     except OptionError:
         raise
@@ -173,6 +174,7 @@ def _lines(name: str) -> list[str]:
             f"{name}: expected a manifest, one JSON object per line; there is no such file: check the path"
         ) from error
     except Exception as error:
+        # Every store has errors of its own.
         raise OptionError(
             f"{name}: expected a manifest, one JSON object per line; it cannot be read: {error}"
         ) from error
@@ -186,6 +188,7 @@ def _listed(entry: Any, folder: str) -> Found:
     if not isinstance(audio, str):
         got = "it has none" if audio is None else f"got {audio!r:.60}"
         raise ValueError(f"expected the path or the address of a recording as 'audio'; {got}")
+    # A start of 0 is the whole recording's; an end cannot be known to be.
     if entry.get("start") or entry.get("end") is not None:
         raise ValueError(
             "expected a whole recording; it has 'start' or 'end', and no part of a file can be chosen here"

@@ -20,6 +20,7 @@ class LocalWorkers:
     """Implements `dispatch.Workers`; a handle is a process. `wanted` of them, or one for each core."""
 
     def __init__(self, setup: Setup, wanted: int | None = None) -> None:
+        # No more threads in all than there are cores: they would only be in each other's way.
         self.count = wanted or max(1, physical_cores() // setup.engine.threads)
         self._setup = setup
         self._pipes: dict[BaseProcess, Connection] = {}
@@ -32,6 +33,7 @@ class LocalWorkers:
         process = self._context.Process(target=_work, args=(self._setup, theirs), daemon=True)
         with _environment({name: str(self._setup.engine.threads) for name in _THREADS}):
             process.start()
+        # While this process holds that end, too, the pipe would not close when the other one dies.
         theirs.close()
         self._pipes[process] = ours
         return process

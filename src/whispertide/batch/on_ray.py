@@ -99,5 +99,6 @@ def _signals_kept() -> Iterator[None]:
     try:
         yield
     finally:
+        # Python lets no other thread set what a signal does.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)

@@ -104,6 +104,7 @@ class Worker:
         except WhispertideError as error:
             return Unfit(error)
         except Exception as error:
+            # Whatever it is, it has to be told: whoever started the workers waits for their answers.
             return Unfit(GraphError(f"a worker cannot load {setup.model} ({type(error).__name__}: {error})"))
         self._transcriber = loaded
         return Ready()
@@ -111,6 +112,7 @@ class Worker:
     def transcribe(self, name: str) -> Outcome:
         """Transcribe the recording of that name. Raises nothing: a bad recording must not stop the others."""
         with warnings.catch_warnings(record=True) as caught:
+            # Each time, since by default Python shows a warning once, and the next recording's would be missing.
             warnings.simplefilter("always", UserWarning)
             outcome = self._transcribed(name)
         notes = tuple(str(one.message) for one in caught if issubclass(one.category, UserWarning))

@@ -64,6 +64,7 @@ def save(path: Path, attachment: Attachment) -> None:
     """Write it. Raises OSError."""
     about = {"content_hash": np.str_(attachment.content_hash), "report": np.str_(json.dumps(dict(attachment.report)))}
     content: dict[str, Any] = {"format": np.int64(FORMAT), **attachment.arrays, **about}
+    # By handle: to a path numpy adds an extension where it finds that one is missing.
     with path.open("wb") as file:
         np.savez(file, **content)
 
@@ -130,6 +131,7 @@ def carry_over(path: Path, target: Path, source_hash: str, content_hash: str) ->
         about = {name: found.pop(name) for name in _ABOUT}
         report = {**json.loads(str(about["report"])), "made_for": source_hash}
     except OSError:
+        # It is among `_DAMAGED` as well, but a file that cannot be read need not be damaged.
         raise
     except _DAMAGED:
         return False
@@ -141,6 +143,7 @@ def carry_over(path: Path, target: Path, source_hash: str, content_hash: str) ->
 
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     with path.open("rb") as file, ZipFile(file) as archive:
+        # Before numpy reads it, which would unpack whatever the file asks for.
         if unfolds(archive.infolist(), path.stat().st_size):
             raise ValueError("more than the file")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as content:

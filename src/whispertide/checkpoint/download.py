@@ -48,6 +48,7 @@ def snapshot(model: HubModel) -> Path | None:
     try:
         commit = (folder / "refs" / revision).read_text(encoding="utf-8").strip()
     except OSError:
+        # A commit has no file among the references: it is the name of its folder itself.
         commit = revision
     place = folder / "snapshots" / commit
     return place if commit and place.is_dir() else None
@@ -155,6 +156,7 @@ def _choose_weights(names: set[str]) -> tuple[list[str], list[str]]:
 
 def check_space(needed: int, directory: Path) -> None:
     """Raise `DiskSpaceError` when the disk of `directory` has no room for `needed` more bytes."""
+    # The cache may not exist yet; then its disk is that of the first folder above it that does.
     existing = next(path for path in (directory, *directory.resolve().parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if needed and needed + _SPARE_BYTES > free:
@@ -260,6 +262,7 @@ def _interrupted(model: HubModel, reason: str) -> DownloadError:
 
 
 def _is_no_space(error: BaseException | None) -> bool:
+    # Libraries wrap the system's errors, so the whole chain is looked through.
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True

@@ -51,6 +51,7 @@ class GenerationConfig:
         Raises `CheckpointError` when a value has the wrong type. Heads outside the model are no error: distilled
         checkpoints are known to keep the list of their teacher, which has more layers; such a list is ignored.
         """
+        # A null says nothing, so what `config.json` says still counts then.
         said = {name: value for name, value in (generation or {}).items() if value is not None}
         source = {**config, **said}
         heads = _checked(source, "alignment_heads", "a list of [layer, head] pairs", _are_pairs)

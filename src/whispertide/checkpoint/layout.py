@@ -108,6 +108,7 @@ def expected_shapes(dims: ModelDims, found: Mapping[str, Shape] | None = None) -
         for layer in range(layers):
             prefix = f"{part}.layers.{layer}"
             inner = (found or {}).get(f"{prefix}.fc1.bias", (4 * width,))
+            # A tensor without any dimension is told of by the check of all shapes.
             shapes |= _layer(prefix, width, inner[0] if inner else 4 * width, cross=part == "decoder")
         shapes |= _norm(f"{part}.layer_norm", width)
     return shapes

@@ -75,6 +75,7 @@ def find(name_or_path: str | Path, revision: str | None = None) -> Path | HubMod
     name, at, pinned = str(name_or_path).partition("@")
     path = Path(name_or_path).expanduser()
     if str(name_or_path) and path.exists() and (isinstance(name_or_path, Path) or not _is_known(name)):
+        # A file of weights stands for its folder, which has the configuration.
         path = path.parent if path.suffix == ".safetensors" and path.is_file() else path
         return _unversioned(path, revision)
     if at and revision is not None:

@@ -73,10 +73,12 @@ class Palettised:
         """The tensor, as float16, which is what palettes and outliers are."""
         rows, columns = self.shape[0], math.prod(self.shape[1:])
         indices = unpack(self.indices, self.bits, rows * columns).reshape(rows, columns)
+        # Where each row's palette begins, if all of them lie one after the other.
         starts = (np.arange(rows) // self.rows) << self.bits
         table = self.palettes.reshape(-1)
         found = np.empty((rows, columns), np.float16)
         step = max(1, _AT_ONCE // max(1, columns))
+        # Part by part, because index and beginning together take eight bytes for each weight.
         for at in range(0, rows, step):
             part = slice(at, at + step)
             np.take(table, indices[part] + starts[part, None], out=found[part])
@@ -133,6 +135,7 @@ def gaps_of(places: Places) -> Bytes:
 def places_of(gaps: Bytes) -> Places:
     """The places that `gaps_of` turned into these bytes."""
     goes_on = gaps == _FAR
+    # A gap counts the weights in between, so the outlier itself is one more.
     ends: Places = np.cumsum(np.where(goes_on, _FAR, gaps.astype(np.int64) + 1))
     found: Places = ends[~goes_on] - 1
     return found

@@ -135,6 +135,7 @@ def digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:
     found = hashlib.blake2b(digest_size=16)
     for array in arrays:
         found.update(f"{array.dtype.name} {array.shape} ".encode())
+        # A digest takes memory as it lies, so that must be in order.
         found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
 

@@ -170,6 +170,7 @@ class Tokenizer:
 
     def decode_with_timestamps(self, tokens: Iterable[int]) -> str:
         """The text of `tokens`, special tokens spelled out: "<|0.00|> Hello<|0.46|>"."""
+        # Bytes first, because one character may be spread over several tokens.
         return b"".join(map(self._bytes, tokens)).decode("utf-8", errors="replace")
 
     def _bytes(self, token: int) -> bytes:
@@ -328,6 +329,7 @@ class Vocabulary:
             encoder = Tokenizer(models.BPE(vocab=vocab, merges=merges))
         except Exception as error:  # the library raises bare Exception for a merge of unknown tokens
             raise self._damaged(error) from error
+        # Texts bring their leading space with them, as Whisper's do.
         encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         return encoder, {token: text for text, token in vocab.items()}
 
@@ -381,6 +383,7 @@ def _special_of_tokenizer_json(path: Path) -> dict[str, int]:
         raise CheckpointError(f"{path} cannot be read ({error}): download the model again") from error
     start = text.find('"added_tokens"')
     try:
+        # A file that broke off lacks its end, although the part that is read here may be whole.
         if not text.rstrip().endswith("}"):
             raise ValueError("it ends early")
         added, _ = json.JSONDecoder().raw_decode(text, text.index("[", start))

@@ -47,12 +47,15 @@ def check_bounds(pickled: bytes) -> None:
     memo: dict[int, _Value] = {}
     for step, (code, number, _) in enumerate(pickletools.genops(pickled)):
         name = code.name
+        # Python's reader stops here as well, whatever follows.
         if name == "STOP":
             return
         if step >= _STEPS:
             raise ValueError(f"the pickle unfolds in more than {_STEPS} steps")
         if name in ("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"):
             place = len(memo) if name == "MEMOIZE" else _number(number)
+            # No writer numbers further than it has gone, and Python's reader would make room for all the numbers
+            # before.
             if place > step:
                 raise ValueError(f"step {step} of the pickle wants to remember a value as number {place}")
             memo[place] = _top(stack)
@@ -114,6 +117,7 @@ _PICKLE_MAGIC = b"\x80"
 _STORAGE_DTYPES = {
     "FloatStorage": "f4",
     "HalfStorage": "f2",
+    # numpy has no bfloat16: its bits are read, and widened later.
     "BFloat16Storage": "u2",
     "DoubleStorage": "f8",
     "LongStorage": "i8",
@@ -144,6 +148,7 @@ class TorchTensor:
 
     def __post_init__(self) -> None:
         numbers = (self.offset, *self.shape, *self.strides)
+        # Exactly int: True is one, too, and no size.
         if len(self.shape) != len(self.strides) or not all(type(number) is int and number >= 0 for number in numbers):
             raise ValueError(f"tensor with shape {self.shape}, strides {self.strides}, offset {self.offset}")
         if self.extent > self.storage.size - self.offset:

@@ -84,6 +84,7 @@ def locate_words(
     """
     tokenizer = model.tokenizer
     start = tokenizer.sot_sequence(language, task, False)
+    # One place is for the end of text.
     text = list(text_tokens)[: model.dims.n_text_ctx - len(start) - 1]
     frames = encoded.valid_frames if frames is None else min(frames, encoded.valid_frames)
     if not text or frames < 1:
@@ -141,6 +142,7 @@ def median_filter(values: FloatArray) -> FloatArray:
         padded = np.pad(rows[first : first + _ROWS_AT_ONCE], [(0, 0), (_REACH, _REACH)], mode="reflect")
         lanes = [padded[:, shift : shift + length] for shift in range(MEDIAN_WIDTH)]
         for low, high in _MEDIAN_NETWORK:
+            # Both from the old values: assigned one after the other, the second would see the first.
             lanes[low], lanes[high] = np.minimum(lanes[low], lanes[high]), np.maximum(lanes[low], lanes[high])
         result[first : first + _ROWS_AT_ONCE] = lanes[_REACH]
     return result.reshape(values.shape)
@@ -290,6 +292,7 @@ def within(
     for segment in segments:
         tokens = []
         for token in segment.tokens:
+            # Timestamps stay, so that a segment keeps its place where its last words go.
             if token >= eot or left > 0:
                 tokens.append(token)
             left -= token < eot
@@ -315,6 +318,7 @@ def place_words(
     for segment in segments:
         count = sum(token < eot for token in segment.tokens)
         first, taken = next_word, 0
+        # Counted in tokens: joined punctuation has left fewer words than there were.
         while next_word < len(merged) and taken < count:
             taken += len(merged[next_word].tokens)
             next_word += 1

@@ -148,6 +148,7 @@ class BackwardShiftGuard(Guard):
         # Without a token before it all of the attention is new; only the distance to the end is judged by that.
         before = np.zeros_like(now) if self._before is None else self._before
         change = smooth(now - before, self._rule.median, self._rule.average)
+        # A short window may end before that frame.
         start = min(self._rule.search_from, len(change) - 1)
         return start + int(change[start:].argmax()), int(change.argmin())
 

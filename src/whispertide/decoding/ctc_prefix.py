@@ -51,6 +51,7 @@ class Prefixes:
 
 def empty(scores: Sums) -> Prefixes:
     """One prefix without any token, over CTC's log probabilities [frames, tokens + 1]; the blank is the last."""
+    # In double precision, since a long recording has thousands of summands.
     blanks = np.cumsum(scores[:, -1].astype(np.float64))[None]
     return Prefixes(0, np.array([-1]), np.full(blanks.shape, NEVER), blanks, np.zeros(1))
 
@@ -105,6 +106,7 @@ def longer(
         before = np.where(again, prefixes.in_blank[rows], either)
         blanks = np.broadcast_to(blank[start:], in_blank[:, start:].shape)
         in_token[:, start:] = _paths(said[:, start:], before[:, start - 1 : -1], in_token[:, start - 1])
+        # After the line before it: these paths enter from the ones that were just filled in.
         in_blank[:, start:] = _paths(blanks, in_token[:, start - 1 : -1], in_blank[:, start - 1])
     return Prefixes(length, tokens, in_token, in_blank, totals)
 
@@ -118,6 +120,7 @@ def _paths(said: Sums, entering: Sums, at_first: Sums) -> Sums:
     running = np.cumsum(np.maximum(said, _LEAST), axis=1)
     earlier = np.concatenate([np.zeros((len(said), 1)), running[:, :-1]], axis=1)
     terms = entering - earlier
+    # What stays from the frame before the first one enters there like any other path.
     terms[:, 0] = np.logaddexp(terms[:, 0], at_first)
     sums: Sums = np.logaddexp.accumulate(terms, axis=1) + running
     # A path with a frame that cannot say its token lies around `_LEAST`; possible ones stay far above that.

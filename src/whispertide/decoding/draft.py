@@ -83,10 +83,12 @@ class InTurn(Always):
 
     def propose(self, sampled: Sequence[int], hidden: FloatArray | None = None) -> Tree:
         """Of whichever knows."""
+        # A tree without tokens is false, so the second is asked.
         return self._first.propose(sampled, hidden) or self._second.propose(sampled, hidden)
 
     def follow(self, token: int) -> bool:
         """Both hear it."""
+        # Whichever proposed it: each has to know where the text is now.
         self._first.follow(token)
         self._second.follow(token)
         return True
@@ -263,6 +265,7 @@ class Follower:
         """What follows in the text; all of it as long as nothing has been matched."""
         if self._places is None:
             return self.tokens
+        # Of several places the first: a wrong guess costs no more than a block that is fed in vain.
         return self.tokens[min(self._places) :] if self._places else ()
 
     def _hear(self, tokens: Sequence[int]) -> None:

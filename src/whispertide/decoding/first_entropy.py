@@ -25,6 +25,7 @@ class FirstEntropy:
     def next(self) -> DecodeRequest:
         """That of the search."""
         request = self._search.next()
+        # Only the prompt's request is that long; a long draft may be, too, but by then the entropy is known.
         self._place = -1 - request.draft if request.tokens.shape[1] >= len(self.prompt.tokens) else None
         return request
 
@@ -32,6 +33,7 @@ class FirstEntropy:
         """That of the search; from the first run the entropy is taken."""
         if self._place is not None and output.logits is not None and not self.entropy:
             logprobs = log_softmax(output.logits[0, self._place]).astype(np.float64)
+            # 0 times -inf would be nan.
             possible = logprobs[np.isfinite(logprobs)]
             self.entropy = float(-(np.exp(possible) * possible).sum())
         return self._search.feed(output)

@@ -56,6 +56,7 @@ class RepetitionGuard:
             return None
         places = [place for place, token in enumerate(tokens) if token < self.text_end]
         text = [tokens[place] for place in places]
+        # The shortest first, because twelve times one token is six times two as well.
         for size in range(1, min(self.longest, len(text) // self.copies) + 1):
             copies = max(self.copies, -(-self.run // size))
             if _ends_in_copies(text, size, copies):
@@ -215,6 +216,7 @@ class FrontierGuard(Guard):
         if self._rule.margin is None and self.last_frame is None and frame >= self._scene.frames:
             self._word_at = self._rule.last_frame  # the silence after the audio is no place to turn back from
             return None
+        # Asked of every token, also where it decides nothing, because it remembers where the last word was.
         turns_back = self._turns_back(tokens[-1], frame)
         if self.halt is None:
             self._look(tokens, frame, turns_back)

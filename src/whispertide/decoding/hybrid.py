@@ -270,6 +270,7 @@ def _over(beam: _Beam, length: int, foreseen: int | None) -> bool:
 
 def _settled(beam: _Beam) -> bool:
     """No longer text can win: with each token both scores fall."""
+    # Some always go on here: else the search has ended before it asks.
     return max(each.score for each in beam.ended) >= max(each.score for each in beam.going)
 
 

@@ -146,6 +146,7 @@ class Transcription:
         began = time.perf_counter()
         hushed = mel.shape[1] > count
         spoken = self._spoken(encoded, result, count, hushed=hushed)
+        # Words are aligned in one run of the decoder, and only in these cases.
         steps = Steps.run(1) if hushed or self.options.word_timestamps else NO_STEPS
         self.costs.append(Cost("align", time.perf_counter() - began, steps=steps))
         self.seek = self._next_seek(result, spoken, count)

@@ -122,11 +122,13 @@ class Cell:
     def of(cls, checkpoint: Checkpoint, weights: CellWeights | None = None) -> Self:
         """That of a checkpoint; without `weights` the one next to it. Raises as `CellWeights.load` does."""
         weights = weights or CellWeights.of_checkpoint(checkpoint)
+        # Indexing copies these rows, so that the whole embedding need not stay in memory.
         return cls(weights, np.asarray(checkpoint.tensors.get(EMBEDDING)[weights.tokens], np.float32))
 
     @cached_property
     def inputs(self) -> FloatArray:
         """[n + 1, 3 * size] what each token adds to the gates; the last row is of all others."""
+        # The row of zeros: a token that it does not know adds the bias alone.
         known = self.embedding @ self.weights.inner
         return np.asarray(np.pad(known, [(0, 1), (0, 0)]) + self.weights.bias[0], np.float32)
 
@@ -134,6 +136,7 @@ class Cell:
     def outputs(self) -> FloatArray:
         """[size, n + 1] states to scores; the last column is of all others."""
         rows = np.concatenate([self.embedding @ self.weights.outer, self.weights.other[None]])
+        # In the order in which it is read, since every token of a draft is multiplied with it.
         return np.ascontiguousarray(rows.T)
 
     @cached_property
@@ -152,6 +155,8 @@ class Cell:
         # Clipped, so that exp cannot overflow; at 30 a gate is open or shut for all purposes.
         gates = 1.0 / (1.0 + np.exp(-np.clip(given[:, : 2 * size] + kept[:, : 2 * size], -30, 30)))
         reset, update = gates[:, :size], gates[:, size:]
+        # The reset gate also acts on the bias of the states, as in torch; so that cannot be added to the bias of the
+        # inputs.
         new = np.tanh(given[:, 2 * size :] + reset * kept[:, 2 * size :])
         return np.asarray(new + update * (states - new), np.float32)
 
@@ -183,6 +188,7 @@ class Recurrent:
         """What is likely after `newest`, which the decoder's state `hidden` [width] predicted."""
         cell = self.cell
         unknown = len(cell.weights.tokens)
+        # numpy would warn of the logarithm of 0.
         floor = np.log(self.least) if self.least else -np.inf
         drafts: list[tuple[int, ...]] = [()]
         found: list[tuple[int, ...]] = []
@@ -192,6 +198,7 @@ class Recurrent:
             scores = (totals[:, None] + cell.logprobs(states)).ravel()
             # All tokens that it does not know are one class, and that cannot be fed.
             scores[unknown :: unknown + 1] = -np.inf
+            # The place to partition at must exist, also where there are fewer scores than drafts.
             likely = np.argpartition(-scores, min(self.width, len(scores) - 1))[: self.width]
             # A partition has no order of its own, and the likeliest draft goes first (`Tree.merged`).
             likely = likely[np.argsort(-scores[likely], kind="stable")]

@@ -25,7 +25,9 @@ def with_best_first(found: Found, scores: Sums, scorer: Scorer[S], firsts: IntAr
     best = found.best
     if not best.tokens or best.tokens[0] not in firsts:
         return found
+    # Stable, so that ties fall alike everywhere.
     likely = firsts[np.argsort(-found.first[firsts], kind="stable")[:_LIKELY]]
+    # Without doubles: the text's own first token may be one of the likely ones.
     chosen = np.unique([*likely, best.tokens[0]])
     texts = np.array([(END, first, *best.tokens[1:]) for first in chosen])
     read, _ = scorer.read(texts)
@@ -43,4 +45,5 @@ def with_best_first(found: Found, scores: Sums, scorer: Scorer[S], firsts: IntAr
         said=tuple(said[at].tolist()),
         score=best.score + float(totals[at] - totals[own]),
     )
+    # CTC's sums are those of the old beginning, which no later search may take over.
     return replace(counted, best=better, sums=())

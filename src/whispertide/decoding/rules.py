@@ -90,6 +90,7 @@ def timestamp_outweighs_text(logits: FloatArray, timestamp_begin: int) -> npt.ND
     peak = times.max(axis=-1)
     # Where all timestamps are forbidden the peak is -inf, and taking it away from itself would give nan.
     safe = np.where(np.isfinite(peak), peak, 0)
+    # Where all are forbidden the sum is 0, and its logarithm -inf, as it should be.
     with np.errstate(divide="ignore"):
         mass = safe + np.log(np.exp(times - safe[:, None]).sum(axis=-1))
     # Logits will do: as log-probabilities both sides would be smaller by the same number.
@@ -127,6 +128,7 @@ class Rules:
         self._blank = tuple((token, token + 1) for token in blank)
         self._max_initial_index = max_initial_index
         self._base = np.zeros(vocabulary.size, dtype=np.float32)
+        # A list, because numpy takes a tuple for one index with several axes.
         self._base[list(suppressed)] = -np.inf
         if timestamps:
             # It belongs into the prompt; sampled, it would say that no timestamps follow (so in openai/whisper).
@@ -346,6 +348,7 @@ class Distribution:
         times = required(self.output.time_ids, "time_ids")[:, self.place]
         # among timestamps alone, probabilities are shares of their mass
         with np.errstate(invalid="ignore"):
+            # Where all timestamps are forbidden this is nan, but such a row takes its text.
             shares = required(self.output.time_logprobs, "time_logprobs")[:, self.place] - mass[:, None]
         return np.where(forced, times, ids), np.where(forced, shares, logprobs)
 

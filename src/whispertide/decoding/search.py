@@ -58,6 +58,7 @@ class Tree:
         for draft in drafts:
             parent = ROOT
             for token in draft:
+                # The place where this beginning stands already, or else the next free one.
                 parent = places.setdefault((parent, token), len(places))
         return cls(tuple(token for _, token in places), tuple(parent for parent, _ in places))
 
@@ -79,6 +80,7 @@ class Tree:
     def cut(self, depth: int) -> Tree:
         """Its first `depth` levels."""
         depths: list[int] = []
+        # Parents stand before their children, so one pass is enough.
         for parent in self.parents:
             depths.append(1 if parent == ROOT else depths[parent] + 1)
         kept = [place for place, level in enumerate(depths) if level <= depth]

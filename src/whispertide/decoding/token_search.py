@@ -188,6 +188,7 @@ class TokenSearch:
         self._steps += Steps.run(rows)
         self._live = list(hypotheses)
         self._extend(following, attention)
+        # `_extend` counts rows among these hypotheses, but the cache is that of the run, which may have had more.
         self._live = [replace(each, parent=hypotheses[each.parent].parent) for each in self._live]
         return self._is_over()
 
@@ -200,6 +201,7 @@ class TokenSearch:
     def result(self) -> SearchResult:
         """The best-ranked hypothesis; unfinished ones fill up where fewer than there are rows have finished."""
         stop: StopReason = "length" if self._is_full() else "aborted"
+        # With patience more than that may have finished.
         missing = max(self._accept.rows - len(self._finished), 0)
         unfinished = [hypothesis.close(stop) for hypothesis in self._live[:missing]]
         # Where every continuation was forbidden, there is neither.
@@ -230,6 +232,7 @@ class TokenSearch:
                 ended.append(Hypothesized(tokens, logprobs, total, attention=seen[row]))
                 continue
             live.append(Hypothesis((*tokens, token), (*logprobs, logprob), total, row, seen[row]))
+            # The choices come best first; worse ones are dropped, ends of text included, as in openai/whisper.
             if len(live) == width:
                 break
         self._live = live
@@ -246,6 +249,7 @@ class TokenSearch:
         first = None
         if self._narrow and self._draft is not None:
             likeliest = self._chosen(following, 1)[:1]
+            # Where no token is possible, none can leave the draft.
             self._narrow = not likeliest or self._draft.follow(likeliest[0].token)
             if self._narrow:
                 return 1, likeliest

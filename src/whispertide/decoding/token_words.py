@@ -195,6 +195,7 @@ class TokenKinds:
     def __init__(self, tokenizer: Tokenizer, language: str | None = None) -> None:
         self._tokenizer = tokenizer
         self._spaced = language not in UNSPACED_LANGUAGES
+        # A cache of its own in place of a cached method, which would keep every tokenizer alive.
         self._text = lru_cache(maxsize=4096)(lambda token: tokenizer.decode([token]))
 
     def is_special(self, token: int) -> bool:

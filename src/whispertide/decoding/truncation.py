@@ -33,6 +33,7 @@ def rescaled(weights: FloatArray) -> npt.NDArray[np.float64]:
     """
     scaled = weights.astype(np.float64)
     total = float(scaled.sum())
+    # Without any weight the sum rounds to 0, and the weights stay what they are.
     scaled *= round(total) / max(total, 1e-9)
     for _ in range(_PASSES):
         for place in np.flatnonzero(scaled > NEARLY_ONE):

@@ -69,6 +69,7 @@ class ComputedAhead:
         self._prompt = prompt  # tokens
         self._without_end = without_end
         # What is forbidden at first, and afterwards: without timestamps nothing that is said changes it.
+        # Any token stands for a text that has begun.
         self._suppress = np.stack([rules.suppression([()]), rules.suppression([(0,)])])
         self._end_may_come_first = bool(np.isfinite(self._suppress[0, self._eot]))
         if without_end:
@@ -85,6 +86,7 @@ class ComputedAhead:
         """The likeliest token after those fed now, and end of text where that was left out."""
         before = len(self._fed)
         self._fed += tuple(request.tokens[0].tolist())
+        # A forced prefix may be longer than the first chunk, and each chunk needs the cache of the one before.
         while not self.runs or self._chunks[self.runs - 1].end < len(self._fed):
             self._run_next()
         ids, logprobs = self._likeliest()
@@ -127,6 +129,7 @@ class ComputedAhead:
         """[heads, 1, queries, frames] of the tokens fed after the first `before` ones."""
         pieces = [
             output.attention[:, max(before - chunk.start, 0) : len(self._fed) - chunk.start]
+            # Chunks that were not run have no output yet.
             for chunk, output in zip(self._chunks, self._outputs, strict=False)
             if output.attention is not None and chunk.end > before
         ]

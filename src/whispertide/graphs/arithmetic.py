@@ -50,5 +50,6 @@ def signed_weights_saturate() -> bool:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # else it binds a thread to each core, and complains of those it may not use
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    # Ones are quantised to 255, and 2 * 255 * 127 does not fit into 16 bits.
     product = session.run(None, {"x": np.ones((1, _SIZE), np.float32)})[0]
     return bool(product.min() < 0.99 * 127 * _SIZE)

@@ -81,6 +81,7 @@ class GraphBuilder:
 
     def output(self, value: str, name: str, data_type: int, shape: Sequence[int | str]) -> None:
         """Declare graph output `name` as `value`, which has no other name yet."""
+        # Renamed when the graph is saved: until then more nodes may ask for the value by the name it has.
         self._renamed[value] = name
         self._outputs.append(helper.make_tensor_value_info(name, data_type, list(shape)))
 
@@ -122,6 +123,7 @@ class GraphBuilder:
 
     def ints(self, values: Sequence[int]) -> str:
         """A small 1-D int64 constant kept in the graph itself."""
+        # Equal constants get equal names, so each is stored once.
         name = "ints_" + "_".join(map(str, values)).replace("-", "m")
         if name not in self._initializers:
             self._initializers[name] = helper.make_tensor(name, TensorProto.INT64, [len(values)], list(values))
@@ -186,6 +188,8 @@ class GraphBuilder:
             packed = self.block_int8(name, weight, block)
             # inputs 4 and 5 (zero points, group index) stay at their defaults: symmetric, in order
             tail = ["", "", self.weight(f"{name}.bias", bias)] if bias is not None else []
+            # Accuracy level 4 multiplies in 8 bits; otherwise the weights are expanded and the product is one of
+            # floats.
             shape = {"K": weight.shape[1], "N": weight.shape[0], "bits": 8, "block_size": block, "accuracy_level": 4}
             return self.node("MatMulNBits", value, *packed, *tail, domain=CONTRIB, **shape)
         product = self.node("MatMul", value, self.weight(f"{name}.t", weight.T))
@@ -221,6 +225,7 @@ class GraphBuilder:
             graph,
             opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)],
             producer_name="whispertide",
+            # Named, because `onnx` would write its newest version, which an older ONNX Runtime refuses.
             ir_version=10,
         )
         onnx.save(model, folder / f"{self.name}.onnx")

@@ -189,6 +189,7 @@ def read_manifest(folder: Path) -> Manifest:
             "`whispertide export npu`"
         ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
+        # It is a ValueError, too: a layout in the file that is none.
         if isinstance(error, OptionError):
             raise GraphError(f"{path} is damaged ({error}): export the model again") from error
         raise GraphError(f"{path} is damaged ({type(error).__name__}: {error}): export the model again") from error

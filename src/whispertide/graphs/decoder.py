@@ -74,6 +74,7 @@ class DecoderGraph:
             hidden = self._block(hidden, layer)
         hidden = self.layers.norm(hidden, "decoder.layer_norm")
         graph.float_output(hidden, "hidden", ["rows", "length", self.dims.n_text_state])
+        # The wanted places are picked before the product with the vocabulary, which is the dearest of all.
         self._distribution(graph.node("GatherND", hidden, logits_at, batch_dims=1), suppress)
         return graph
 
@@ -131,6 +132,7 @@ class DecoderGraph:
         graph.output(graph.node("Sub", best, normaliser), "time_logprobs", TensorProto.FLOAT, ["rows", "wanted", TOP])
         ids = graph.node("Add", ids, graph.ints([begin]))
         graph.output(ids, "time_ids", TensorProto.INT64, ["rows", "wanted", TOP])
+        # Their own sum less that of all tokens: the share of the timestamps, as a logarithm.
         graph.output(graph.node("Sub", mass, normaliser), "time_mass", TensorProto.FLOAT, ["rows", "wanted", 1])
 
     def _top(self, logits: str) -> tuple[str, str, str]:
@@ -159,6 +161,7 @@ class DecoderGraph:
         past = [self._past(f"past_{which}.{layer}") for which in "kv"]
         mixed, *present = graph.nodes(
             "MultiHeadAttention",
+            # Empty names leave out optional inputs: here the bias, and the mask of padded keys.
             *(query, key, content, "", "", self.self_bias, *past),
             outputs=3,
             domain=CONTRIB,

@@ -86,6 +86,7 @@ class _Layers:
         graph = self.graph
         before = graph.float_input(f"{name}_before", [1, channels, count])
         joined = graph.node("Concat", before, value, axis=-1)
+        # A slice has no open end in ONNX: a number beyond every length stands for it.
         last = graph.node("Slice", joined, graph.ints([-count]), graph.ints([2**31 - 1]), graph.ints([2]))
         graph.float_output(last, f"{name}_after", [1, channels, count])
         return joined
@@ -136,6 +137,7 @@ def _text(layers: _Layers) -> None:
     graph, dims = layers.graph, layers.dims
     tokens = graph.input("tokens", TensorProto.INT64, ["rows", "new"])
     embedding = graph.weight("decoder.embedding.weight", layers.tensors["decoder.embedding.weight"])
+    # Scaled as in Vaswani et al. 2017, section 3.4.
     hidden = graph.node("Mul", graph.node("Gather", embedding, tokens), graph.scalar(dims.width**0.5))
     hidden = graph.node("Add", hidden, graph.float_input("positions", ["new", dims.width]))
     mask = graph.float_input("mask", ["new", "present"])

@@ -31,6 +31,7 @@ class Layers:
 
     def linear(self, value: str, name: str, scale: float = 1.0) -> str:
         """A linear layer, its result times `scale`."""
+        # Multiplied into the weights, it costs nothing when the graph runs.
         factor = np.float32(scale)
         weight = self.tensors.get(f"{name}.weight") * factor
         bias = self.tensors.get(f"{name}.bias") * factor if f"{name}.bias" in self.tensors.names() else None

@@ -67,6 +67,7 @@ class ConvolvedBuilder(PortableBuilder):
         """`value @ weight.T + bias` for `value` [1, rows, in] and a weight [out, in]; floats alone are convolved."""
         if kind != "float":
             return super().linear(value, name, weight, bias, kind, block=block)
+        # [out, in, 1]: a kernel that is one column wide.
         tensors = [self.weight(f"{name}.1x1", weight[..., None])]
         tensors += [self.weight(f"{name}.bias", bias)] if bias is not None else []
         return self.transpose(self.node("Conv", self.transpose(value, 0, 2, 1), *tensors, kernel_shape=[1]), 0, 2, 1)

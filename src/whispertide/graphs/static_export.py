@@ -64,6 +64,7 @@ def export_npu(
         (folder / README).write_text(text.replace("{model}", checkpoint.name), encoding="utf-8")
         build(checkpoint, precision, folder, layout, tokens, encoder=True)
     except OSError as error:
+        # Our own errors are builtins, too, and say more already.
         if isinstance(error, WhispertideError):
             raise
         raise OutputError(f"{folder} cannot be written: {error}; remove it, and try where there is room") from error
@@ -142,6 +143,7 @@ def _edges(path: Path) -> dict[str, Any]:
     """Name -> [type, shape] of a graph file's inputs and outputs."""
     import onnx
 
+    # The weights would be read once for every graph, and only its edges are wanted.
     graph = onnx.load(path, load_external_data=False).graph
     return {
         kind: {

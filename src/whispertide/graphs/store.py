@@ -78,6 +78,7 @@ class GraphFiles:
             # Renaming is one step: a folder under its own name is whole.
             unfinished.rename(folder)
         except BaseException:
+            # Also after an interrupt nothing half built stays.
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
 

@@ -43,6 +43,7 @@ class UnrolledGraph:
         self.graph = builder
         self.chunk = chunk
         self.frames = frames
+        # Always floats: 8 bits need calibration, which is the compiler's business.
         self.layers = Layers(checkpoint, builder, "float", block=0)
         self.heads = self.dims.n_text_head
         self.size = self.dims.n_text_state // self.heads
@@ -60,6 +61,7 @@ class UnrolledGraph:
         self.suppress = graph.float_input("suppress", [2, dims.n_vocab])
         self.cross_bias = graph.float_input("cross_bias", [1, 1, 1, self.frames])
         embedding = self.tensors.get("decoder.embed_tokens.weight")
+        # Transposed for the logits; `_run` gathers the columns, so that the table is stored once.
         self.vocabulary = graph.weight("decoder.embed_tokens.t", embedding.T)
         self._caches()
 
@@ -160,6 +162,7 @@ class UnrolledGraph:
     def _cross_attention(self, value: str, layer: int) -> str:
         graph, name = self.graph, f"decoder.layers.{layer}.encoder_attn"
         query = graph.split_heads(self.layers.linear(value, f"{name}.q_proj"), self.heads, self.size, 0, 2, 1, 3)
+        # The keys come from the encoder scaled, so the queries are not.
         mixed, weights = graph.attend(query, f"cross_k.{layer}", f"cross_v.{layer}", self.cross_bias)
         self.attention[layer].append(weights)
         return self.layers.linear(mixed, f"{name}.out_proj")
@@ -188,6 +191,7 @@ class UnrolledGraph:
         row = graph.node("Gather", self.suppress, graph.part(self.rule, step, step + 1, 0), axis=0)
         logits = graph.node("Add", raw, row)
         token = graph.cast(graph.node("ArgMax", logits, axis=-1, keepdims=0), TensorProto.INT32)
+        # The largest log-probability is that of the likeliest token, so nothing has to be gathered by its id.
         likeliest = graph.node("ReduceMax", graph.node("LogSoftmax", logits, axis=-1), graph.ints([-1]), keepdims=0)
         # After suppression, while the end is read before it: the margin says where end of text was due though it was
         # forbidden.

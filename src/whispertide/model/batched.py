@@ -82,6 +82,7 @@ class Batcher:
 
     def step(self, member: Member, request: DecodeRequest) -> DecodeOutput:
         """Run one step; returns when it is done. Raises `GraphError` if its run fails."""
+        # Before it joins a run, or its error would be that of all others in it.
         check_context(member.cache.length, 1, self.decoder.dims)
         wanted = (request.need, request.hidden, request.logits_at, member.heads)
         # What one run computes must have one shape: as many rows, the same outputs and heads, windows of one length.
@@ -90,12 +91,15 @@ class Batcher:
         with self._changed:
             queue = self._queues.setdefault(key, _Queue(Cohort(self.decoder, self._most), self._most))
             queue.waiting.append(job)
+            # The run that the others wait for may be complete now.
             self._changed.notify_all()
+        # Read without the lock: it turns true only once, after the output or the error is in place.
         while not job.done:
             with self._changed:
                 while not job.done and (job.taken or not queue.ready()):
                     # A run that ends wakes whoever waits; the end of the patience wakes nobody.
                     self._changed.wait(None if job.taken or queue.running else _PATIENCE_S)
+                # Another thread may have run it together with its own while this one waited.
                 jobs = [] if job.done else queue.take()
             if jobs:  # not always with our own among them: there may be more than fit into one run
                 self._run(queue, jobs)
@@ -141,6 +145,7 @@ class BatchedEngine:
 
     def start(self, encoded: Encoded, heads: Sequence[Head] = ()) -> "BatchedRun":
         """A fresh decoder over `encoded` that also returns the cross-attention of `heads`."""
+        # Of the decoder only its empty cache: the steps go through the batcher.
         cache = self._engine.start(encoded, heads).cache
         return BatchedRun(self.batcher, Member(self.batcher.decoder, in_runtime(encoded), tuple(heads), cache))
 

@@ -16,6 +16,7 @@ from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded, Head
 from whispertide.types import FloatArray
 
 
+# Compared by identity, because members are keys of dictionaries and their caches are arrays.
 @dataclass(eq=False)
 class Member:
     """A decoder over one window, whose cache is its own or has a place in a slab."""
@@ -27,6 +28,7 @@ class Member:
 
     def run_alone(self, request: DecodeRequest) -> DecodeOutput:
         """Feed the tokens of `request` in a run of their own."""
+        # The graph runs over whole rows of a cache, and those of a slab may belong to other searches.
         cache = self.cache.copied() if isinstance(self.cache, SlabRows) else self.cache
         state = DecoderState(self.decoder, self.encoded, self.heads, cache)
         output = state.run(request)
@@ -96,6 +98,7 @@ class Cohort:
             (keys.numpy(), values.numpy()) for keys, values in zip(encoded.cross_k, encoded.cross_v, strict=True)
         ]
         if not self._cross:
+            # Room for as many as may ever run together, made once.
             self._cross = [
                 (np.repeat(keys, self._most, 0), np.repeat(values, self._most, 0)) for keys, values in windows
             ]
@@ -118,10 +121,12 @@ class Cohort:
         parents = [row for pair in zip(requests, places, strict=True) for row in _parents(*pair)]
         fed = Rows(
             tokens=np.concatenate([request.tokens for request in requests]),
+            # Not the slab's width: its columns may hold nothing of this search, and they do not count as positions.
             first=np.repeat([place.length for place in places], rows)[:, None],
             self_bias=bias.reshape(count * rows, 1, 1, width + 1),
             cross_bias=self._bias[:count],
             suppress=self._suppression(requests, rows),
+            # Only the rows of those who step now: this is also how the rows of others leave the slab.
             cache=places[0].slab.of(parents),
             cross_keys=[keys[:count] for keys, _ in self._cross],
             cross_values=[values[:count] for _, values in self._cross],
@@ -129,6 +134,7 @@ class Cohort:
         heads = members[0].heads
         found = self._decoder.run(fed, requests[0], heads)
         for group, (member, place) in enumerate(zip(members, places, strict=True)):
+            # The token that was fed lies in the last column, however short the search's own cache is.
             member.cache = SlabRows(found.cache, group * rows, rows, np.append(place.columns, True))
         return {
             member: found.output(request, heads, member.encoded, group=group)

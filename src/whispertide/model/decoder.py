@@ -97,6 +97,7 @@ class SlabRows:
         """Cut back to its first `length` positions, and those at the places `keep` after them."""
         columns = self.columns.copy()
         after = np.flatnonzero(columns)[length:]
+        # In a slab nothing moves: the columns that go are hidden from now on.
         columns[np.delete(after, list(keep))] = False
         return replace(self, columns=columns)
 
@@ -169,6 +170,7 @@ class Found:
         rows, length = request.tokens.shape
         wanted = {name: values[group * rows : (group + 1) * rows] for name, values in self.after.items()}
         if "time_mass" in wanted:
+            # The graph keeps the axis that it has summed over.
             wanted["time_mass"] = wanted["time_mass"][..., 0]
         if not heads:
             return DecodeOutput(**wanted)
@@ -214,6 +216,7 @@ class Decoder:
             "positions": (rows.first + request.depths).astype(np.int64),
             "self_bias": rows.self_bias,
             "cross_bias": rows.cross_bias,
+            # The graph gathers by row, so every row is told the places, although they are the same for all.
             "logits_at": np.tile(np.array(request.logits_at, np.int64)[None, :, None], (count, 1, 1)),
             "suppress": rows.suppress,
         }

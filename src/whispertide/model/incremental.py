@@ -40,6 +40,7 @@ class Growing:
         end, length, held = at + new.shape[self.axis], self.room.shape[self.axis], self
         # Another state has gone on from here already, or the room is full.
         if at != self.used or end > length:
+            # There is an end to it: `_new_frames` has refused what `most` cannot hold.
             while length < end:
                 length = min(length + ROOM, most)
             shape = list(self.room.shape)
@@ -155,6 +156,7 @@ def _bias(first: int, room: int, frames: int, attention: FloatArray | None, mask
 
 def _encoded(state: EncoderState, dims: ModelDims, taps: Mapping[int, FloatArray]) -> Encoded:
     """All of the stream, for a decoder; what its room does not hold yet is padding."""
+    # The runtime shares this memory. What later pieces add lies after the frames that count here.
     keys, values = (
         tuple(state.tensors[f"cross_{side}.{layer}"].room for layer in range(dims.n_text_layer)) for side in "kv"
     )

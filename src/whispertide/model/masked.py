@@ -26,6 +26,7 @@ _EDGE = ((0, 0), (2, 1))  # columns of zeros that the convolutions hear on eithe
 Silence = MutableMapping[tuple[Mask, int], "Block"]
 
 
+# Not compared by value: an array has no single truth value, and `_known` asks for the very same object.
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """An encoded block.
@@ -129,6 +130,7 @@ class _Encoder:
             inputs["mel"] = np.ascontiguousarray(mel[None])
             found = run_encoder(self.graph, inputs, self.dims, frames=frames, valid_frames=frames, taps=(LAST_LAYER,))
             keys, values = ([each.numpy() for each in side] for side in (found.cross_k, found.cross_v))
+            # A copy, because `mel` is a view that would keep the whole padded window alive.
             return Block(mel.copy(), tuple(keys), tuple(values), found.taps[LAST_LAYER])
         past = self._past(before)
         inputs |= {f"past_{name}": tensor for name, tensor in past.items()} | self._alone(mel)

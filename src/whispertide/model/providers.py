@@ -43,6 +43,7 @@ def choose_provider(wanted: ProviderName) -> str:
         return wanted
     available = available_providers()
     if wanted == "auto":
+        # Every ONNX Runtime has the CPU provider, so there always is one.
         return next(name for name in _AUTOMATIC if name in available)
     if wanted not in available:
         raise ProviderError(
@@ -54,6 +55,7 @@ def choose_provider(wanted: ProviderName) -> str:
 
 def usable_cpus() -> list[int]:
     """The numbers of the logical processors that this process may use, hyper-threads included."""
+    # `os.cpu_count` also counts processors that this process may not use.
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 

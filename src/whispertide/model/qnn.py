@@ -68,6 +68,7 @@ class QnnOptions:
                 "htp_graph_finalization_optimization_mode": str(self.effort),
                 "enable_htp_fp16_precision": str(int(self.fp16)),
             }
+        # 0 becomes an empty text and is left out, as nothing to say is.
         named = {"soc_model": self.soc_model, "htp_arch": self.htp_arch, "vtcm_mb": str(self.vtcm_mb or "")}
         return options | {name: value for name, value in named.items() if value}
 

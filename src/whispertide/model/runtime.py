@@ -41,6 +41,7 @@ class GraphSession:
             for name, value in inputs.items()
         }
         try:
+            # Runtime tensors go in and come out: with `run` every cache would be copied to numpy and back.
             return list(self.session.run_with_ort_values(list(outputs), values))
         except Exception as error:  # ONNX Runtime's errors share no base class
             raise GraphError(f"the graph {self.path.name} failed: {error}") from error
@@ -88,6 +89,7 @@ def open_session(
     try:
         session = onnxruntime.InferenceSession(str(path), settings, providers=names)
     except Exception as error:
+        # Here, too, the errors share no base class.
         raise GraphError(
             f"cannot load the graph {path} ({error}): remove its folder, and it is built again at the next start"
         ) from error

@@ -48,6 +48,7 @@ def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
         if not any(found):
             raise OptionError(f"expected at least one API key in {path}; got none. Write one per line")
         keys += found
+    # Each once, in the order in which they were given.
     keys = list(dict.fromkeys(filter(None, keys)))
     if any(len(key) < MIN_KEY for key in keys):
         raise OptionError(f"expected API keys of at least {MIN_KEY} characters; got a shorter one. Choose longer keys")
@@ -64,6 +65,7 @@ def offered_keys(
         yield value.split(None, 1)[-1]
     yield from (headers[name] for name in _HEADERS if name in headers)
     yield from (query[name] for name in _PARAMETERS if name in query)
+    # Each with the one before it, which may say that it is a key.
     for before, name in zip(("", *subprotocols), subprotocols, strict=False):
         if name.startswith(_KEY_PREFIX):
             yield name.removeprefix(_KEY_PREFIX)
@@ -126,6 +128,7 @@ class Authenticator:
         now = self._clock()
         self._issued = {digest: one for digest, one in self._issued.items() if one.until > now}
         while len(self._issued) >= _TEMPORARY:
+            # A dictionary keeps its order, so the first is the oldest.
             del self._issued[next(iter(self._issued))]
         key = TEMPORARY_PREFIX + secrets.token_urlsafe(24)
         self._issued[_digest(key)] = _Issued(what, owner, now + valid_s)
@@ -199,8 +202,10 @@ class Throttle:
         if not self.per_minute:
             return True
         now = self.clock()
+        # Taken out and put back at the end, so that the first of all is whoever came longest ago.
         tokens, before = self._seen.pop(address, (float(self.per_minute), now))
         tokens = min(tokens + (now - before) * self.per_minute / 60, self.per_minute)
+        # A request that is refused costs nothing, or whoever keeps trying would never be let in again.
         self._seen[address] = (tokens - 1 if tokens >= 1 else tokens, now)
         if len(self._seen) > _ADDRESSES:
             self._seen.popitem(last=False)
@@ -253,6 +258,7 @@ class AccessControl:
         if not known.allows_origin(origin, host):
             message = f"pages from {origin} may not connect; start the server with --origin to allow them"
             raise HttpError(403, message, code="origin")
+        # A list, because it is gone through twice.
         offered = list(offered_keys(headers, query, subprotocols))
         if protocol and self.connections >= self._limit:
             message = f"expected at most {self._limit} connections at once; all are taken. Try later"
@@ -291,4 +297,5 @@ def _is_own_name(host: str) -> bool:
 
 
 def _digest(key: str) -> bytes:
+    # A key from the environment may hold bytes that are no UTF-8: Python keeps those as lone surrogates.
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

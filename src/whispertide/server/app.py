@@ -69,6 +69,7 @@ def make_app(hub: Hub) -> Starlette:
         Route("/v3/token", _guarded(access, keys.token)),
         *(WebSocketRoute(path, _socket(hub, access, protocol)) for path, protocol in PROTOCOLS.items()),
     ]
+    # Before the files of the page, which know no WebSockets and would fail.
     routes.append(WebSocketRoute("/{path:path}", _nothing_here))
     # Mounted, so that another method is refused here and is not taken for a file of the page.
     routes.append(Mount("/v1", routes=_openai(access, rest, keys)))
@@ -162,6 +163,7 @@ class _Headers:
 
 
 def _policy(host: bytes) -> bytes:
+    # Every byte is a character there, so this cannot fail.
     name = host.decode("latin-1")
     sockets = f" ws://{name} wss://{name}" if _HOST.fullmatch(name) else ""
     return _POLICY.format(sockets=sockets).encode()

@@ -28,6 +28,7 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
 
     `languages` are those that can be chosen; empty: this is not checked.
     """
+    # Both: it is asked for, and it is not what the server was started with.
     if changes.get("search") == "unrolled" != recipe.search.kind:
         raise OptionError(
             "expected search=greedy or beam; unrolled needs graphs that take minutes to build. Start the server with a "
@@ -38,7 +39,9 @@ def check_changes(changes: Mapping[str, Any], recipe: Recipe, languages: Sequenc
         name = key.rpartition(".")[2]  # a field may come with its axis: "search.beam"
         if name not in _MOST:
             continue
+        # Whoever started the server may have wanted more.
         most = max(_MOST[name], started_with.get(name, 0))
+        # Written with `not`, so that nan is refused as well.
         if not isinstance(value, int | float) or not value <= most:
             raise OptionError(f"expected {name} of at most {most:g} on a server; got something else")
     if not isinstance(temperatures := changes.get("temperatures", ()), list | tuple) or (

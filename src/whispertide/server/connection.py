@@ -176,6 +176,7 @@ class Connection:
         """A bucket of tokens, one a message; whoever empties it is told, and gone. Over TCP one piece can hold many."""
         now = asyncio.get_running_loop().time()
         rate = self.hub.options.limits.messages
+        # The first message has no time before it, and the bucket is full then.
         self._tokens = min(self._tokens + rate * (now - (self._tokens_at or now)), _BURST_S * rate)
         self._tokens_at = now
         self._tokens -= messages
@@ -232,6 +233,7 @@ class Connection:
     async def _found(self) -> None:
         """Nothing is read while a session is looked up."""
         if self._finding is not None:
+            # Taken before it is awaited: two places ask for it, and it counts once.
             finding, self._finding = self._finding, None
             await finding
 
@@ -293,6 +295,7 @@ class Connection:
 
     async def _write(self) -> None:
         while True:
+            # Cleared before it is looked at: whatever comes in the meantime wakes the writer again.
             self._awake.clear()
             self._hand_over()
             if not self._replies:
@@ -318,6 +321,7 @@ class Connection:
         if live is None or self._closing or self._started is not None:
             return
         self._say_whether_durable(live)
+        # With something to say anyway any progress is told, else one second of audio at a time.
         if live.safe - self._told >= (1 if live.outbox.waiting else SAMPLE_RATE):
             self._told = live.safe
             self._perform(self.protocol.accepted(live.safe))
@@ -327,6 +331,7 @@ class Connection:
                 if isinstance(entry, Event):
                     events.append(entry)
                     continue
+                # A mark answers for the events before it, so these are told first.
                 self._tell(events)
                 events = []
                 self._perform(self.protocol.flushed() if entry == "flushed" else self.protocol.cleared())
@@ -375,6 +380,7 @@ class Connection:
     def _let_go(self) -> None:
         live, self.live = self.live, None
         # Else the client has come back on another connection, which has the session now.
+        # Equal and not identical: every access makes a new bound method.
         if live is not None and live.wake == self._awake.set:
             self._leave(live)
 

@@ -68,6 +68,8 @@ class Hub:
         self.record = record
         self.understands = understands
         self.load = Load(enabled=options.work.degrade)
+        # Searches that step together each wait in a thread of their own, so there are as many threads as may be in one
+        # run.
         self.scheduler = Scheduler(max(options.work.workers, options.work.batch), self.load, self._done)
         self.info = base.ServerInfo(
             models=tuple(base.ModelInfo(name, _languages(model), model.caution) for name, model in self.models.items()),
@@ -161,6 +163,7 @@ class Hub:
                 "unknown_session", "expected the id of an open session; got another. Start a new session"
             )
         if live.parked_at is not None:
+            # Its time begins anew: a client that is refused a place may try again, and the session must be there then.
             live.parked_at = asyncio.get_running_loop().time()
             self._admit(owner)
         try:
@@ -187,6 +190,7 @@ class Hub:
             return base.Problem("bad_request", "expected nothing more for this session; it is finishing", fatal=False)
         if isinstance(command, base.Audio):
             room = to_samples(live.limit_s) - live.accepted
+            # Only what is taken: the rest is cut off below.
             self.metrics.audio.inc(seconds(min(len(command.samples), room)))
             if len(command.samples) > room:
                 self._put(live, base.Audio(command.samples[:room]))
@@ -218,6 +222,7 @@ class Hub:
 
     def detach(self, live: LiveSession) -> None:
         """Take a session away from the connection that has it."""
+        # A copy: a connection that ends takes itself out of the set.
         for connection in list(self.connections):
             connection.detach(live)
 
@@ -238,6 +243,7 @@ class Hub:
         live = self.sessions.get(identity)
         if live is None:
             return
+        # A copy: a connection that ends takes itself out of the set.
         for connection in list(self.connections):
             connection.taken_over(live)
         self.drop(live)
@@ -322,6 +328,7 @@ class Hub:
             return name
         if name is not None and settings.strict_model:
             raise self._refused("bad_setting", f"expected a model among {', '.join(self.models)}; got {name!r}")
+        # Clients of other services name models of those, so any other name means the usual one.
         return next(iter(self.models))
 
     def _choices(self, settings: base.Settings) -> tuple[Recipe, DecodeOptions]:
@@ -376,6 +383,7 @@ class Hub:
             await asyncio.sleep(_SWEEP_S)
             self.metrics.show_load(self.load.level, self.load.pressure, silent=not self.sessions)
             now = asyncio.get_running_loop().time()
+            # A copy: `drop` takes sessions out.
             for live in list(self.sessions.values()):
                 if live.parked_at is not None and now - live.parked_at > self.options.limits.resume_s:
                     self.drop(live)

@@ -95,6 +95,7 @@ class Journal:
             self._database = self._opened()
         except (OSError, sqlite3.Error) as error:
             raise OptionError(f"expected a folder for the journal alone; cannot use {self.folder}: {error}") from error
+        # A daemon, because it tries for ever to write what cannot be written.
         self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
         self._thread.start()
 
@@ -114,6 +115,7 @@ class Journal:
             self._prepare(database)
             self._go_on(database)
         except BaseException:
+            # Also after an interrupt: the file would stay locked.
             database.close()
             raise
         return database
@@ -124,6 +126,7 @@ class Journal:
         # In WAL mode that is no sync per transaction: see above for what it survives.
         database.execute("PRAGMA synchronous = NORMAL")
         (version,) = database.execute("PRAGMA user_version").fetchone()
+        # 0 is what SQLite says of a new file.
         if version not in (0, FORMAT):
             raise OptionError(
                 f"expected a journal of format {FORMAT} in {self.folder}; got {version}. Use another folder"
@@ -140,7 +143,9 @@ class Journal:
         told = self._watermark.read()
         if any_session and (told is None or found < told):
             log.error("the journal is older than what clients were told; its sessions cannot go on")
+            # In one transaction, since each statement by itself would be one of its own here.
             database.executescript(f"BEGIN; {' '.join(f'DELETE FROM {table};' for table in _SESSIONS)} COMMIT;")
+        # Never below what clients were told.
         self._number = max(found, told or 0)
         self._watermark.write(self._number)
 
@@ -156,6 +161,7 @@ class Journal:
     def opened(self, live: LiveSession, settings: Settings) -> "Journal":
         """A session begins."""
         self._known[live.id] = Known()
+        # JSON knows no mappings but dicts.
         plain = json.dumps(as_plain(settings), default=dict)
         values = (live.id, live.owner, live.model, live.protocol, plain, time.time())
         self._submit([("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)])
@@ -261,6 +267,7 @@ class Journal:
             # A COMMIT that fails, for example on a full disk, may leave its transaction open.
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
+        # Not reached where something failed, so the same number is tried again.
         self._number += 1
 
     def _succeeded(self, write: Callable[[], None]) -> bool:

@@ -48,6 +48,7 @@ class _Accepted(socket.socket):
 
     def close(self) -> None:
         super().close()
+        # Taken off first: a socket may be closed more than once.
         left, self.left = self.left, None
         if left is not None:
             left()
@@ -78,6 +79,7 @@ def listen(host: str, port: int, admission: Admission) -> list[Listener]:
     listeners: list[Listener] = []
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     missing = OSError(errno.EADDRNOTAVAIL, f"this machine has no address {host}")
+    # Each once, since a name may stand for one address twice.
     for family, kind, protocol, _, address in dict.fromkeys(found):
         # With port 0 the first address gets any free one, and the others the same.
         place = (address[0], port or (listeners[0].getsockname()[1] if listeners else 0), *address[2:])
@@ -99,6 +101,7 @@ def listen(host: str, port: int, admission: Admission) -> list[Listener]:
 
 
 def _bind(one: Listener, place: tuple[Any, ...]) -> None:
+    # Or a server that starts again would have to wait for connections that are still closing.
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if one.family == socket.AF_INET6:
         # Else it would take the IPv4 port too, and the listener for that could not be bound.
@@ -116,6 +119,7 @@ def raise_file_limit() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
+        # Some systems refuse what they say is allowed.
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted

@@ -55,6 +55,7 @@ class Observer(Protocol):
         """The session is over, and nobody will come back to it."""
 
 
+# Compared by identity: the scheduler looks for this very session in its queue.
 @dataclass(slots=True, eq=False)
 class LiveSession:
     """The session of one client.
@@ -197,11 +198,13 @@ class LiveSession:
         """Change what the client asked for; a setting that cannot be is told as an error that is not fatal."""
         try:
             check_changes(changes, self.asked_recipe, self.languages)
+            # From full quality on: what a client asks for must not be mixed with what the load has lowered.
             self.session.configure(**{**settings_at(0, self.asked_recipe, self.asked_options), **changes})
         except (WhispertideError, TypeError) as error:
             return self.session.fail(str(error), fatal=False)
         _, options = divided(self.asked_recipe, changes)
         self.asked_recipe, self.asked_options = self.session.recipe, replace(self.asked_options, **options)
+        # And lowered again as far as the load wants it.
         self.session.configure(**settings_at(self.level, self.asked_recipe, self.asked_options))
         return []
 
@@ -222,6 +225,7 @@ class LiveSession:
                 behind = 0 if plan.is_last else self.accepted - plan.window.end
                 self.session.note_lag(plan.window.end, behind, self.level)
         finally:
+            # Also where the round has failed: what was said before that is told first.
             entries += self.session.drain()
         if plan is None:
             if isinstance(self._pending, Flush):

@@ -125,6 +125,7 @@ class NatsJournal:
         self._stop()
 
     def _stop(self) -> None:
+        # From another thread a plain `stop` would not wake the loop.
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -134,6 +135,7 @@ class NatsJournal:
         tasks = [writer.task for writer in self._writers.values() if writer.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=_CLOSE_S)
+        # NATS may be away; then the leases end by themselves.
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 held = [writer for writer in self._writers.values() if writer.lease]
@@ -182,6 +184,7 @@ class NatsJournal:
         head: dict[str, Any] = {"about": plain_about(writer.about), "entries": plain_entries(live, entries)}
         head |= {"taken": live.commands, "next_seq": live.outbox.next_seq, "needed": needed, "acked": writer.acked}
         waits: Future[None] | None = None
+        # Nobody has to wait for a state alone.
         if entries:
             waits, writer.noted = Future(), writer.noted + 1
         self._submit(live.id, _Job(Record("step", head, data), waits=waits, number=writer.noted))
@@ -270,6 +273,7 @@ class NatsJournal:
             log.exception("journal failed", extra={"session": writer.id})
             self._lose(writer, str(error))
         finally:
+            # Nothing is awaited between the last look at the jobs and this, so no job can come unseen.
             writer.task = None
 
     async def _write_next(self, writer: _Writer) -> None:
@@ -286,6 +290,7 @@ class NatsJournal:
             more = piece + 1 < len(pieces)
             writer.last = await self._until_done(partial(self._stream.append, writer.id, data, last, part, more))
         for job in jobs:
+            # Only now that they are written: until then `_fail` has to find them.
             writer.jobs.popleft()
             writer.written = max(writer.written, job.number)
             job.then()
@@ -373,6 +378,7 @@ def _told_early(writer: _Writer, job: _Job) -> None:
 
 
 def _told(job: _Job) -> None:
+    # It may have been told early already.
     if job.waits is not None and not job.waits.done():
         job.waits.set_result(None)
 

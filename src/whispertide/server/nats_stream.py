@@ -121,6 +121,7 @@ class SessionStream:
     async def trim(self, session: str, before: int) -> None:
         """Let the messages of this session before this one go; if that fails, the next time does it."""
         with suppress(UnreachableError), _reached():
+            # NATS keeps the message `seq` itself.
             await self._js.purge_stream(STREAM, seq=before, subject=_SUBJECT + session)
 
     async def forget(self, session: str) -> None:
@@ -167,6 +168,7 @@ class SessionStream:
 
         Raises `UnreachableError`, or what reading damaged values raises.
         """
+        # An id becomes part of a subject, where dots, blanks and wildcards have a meaning.
         if not session or not all(letter.isalnum() or letter in "-_" for letter in session) or not session.isascii():
             return None
         for _ in range(_TRIES):

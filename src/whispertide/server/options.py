@@ -8,6 +8,7 @@ from whispertide.errors import OptionError
 
 def _at_least(least: float, **values: float) -> None:
     for name, value in values.items():
+        # Written with `not`, so that nan is refused as well.
         if not value >= least:
             raise OptionError(f"expected {name} of at least {least:g}; got {value:g}")
 

@@ -94,6 +94,7 @@ class Outbox:
         most = max(self._told, self._lost)
         if not self._lost <= last_seq + 1 <= most:
             raise EventsGoneError(f"expected last_seq from {self._lost - 1} to {most - 1}; got {last_seq}")
+        # `acknowledge` looks at what was sent alone, so for a moment all of it counts as that.
         self._sent = len(self.entries)
         self.acknowledge(last_seq)
         self._sent = 0

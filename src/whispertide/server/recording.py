@@ -127,6 +127,7 @@ class SessionRecording:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._events = (self.folder / "events.jsonl").open("w", encoding="utf-8")
         self._events.write(json.dumps(to_dict(event), ensure_ascii=False) + "\n")
+        # A server that is killed leaves what was said until then.
         self._events.flush()
 
     def _describe(self, live: LiveSession) -> None:
@@ -210,6 +211,7 @@ def read_recording(folder: Path) -> Recording:
             text=_text(events),
         )
     except AudioError:
+        # It is a ValueError, too, and says more than what follows would.
         raise
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise TranscriptError(f"expected a recording of `whispertide serve --record`; {folder}: {error}") from error
@@ -286,6 +288,7 @@ def _options(settings: Settings) -> DecodeOptions:
 
 
 def _lines(path: Path) -> Sequence[str]:
+    # Not `splitlines`: the text may hold separators that end no line here.
     return path.read_text("utf-8").removesuffix("\n").split("\n") if path.is_file() else ()
 
 

@@ -117,6 +117,7 @@ class Rest:
             headers = {"retry-after": "60"}
             raise HttpError(507, "the server has no room for the file at present; try later", headers) from error
         except (MultiPartException, ValueError) as error:
+            # starlette's errors of forms have their text in `message`.
             reason = getattr(error, "message", error)
             raise HttpError(400, f"expected a multipart form with a file; {reason}") from error
 
@@ -147,10 +148,12 @@ class Rest:
         try:
             async with contextlib.aclosing(self.uploads.run(job, party)) as running:
                 async for segment in running:
+                    # Clients join the pieces as they are, so only the first loses its leading space.
                     text = segment.text if segments else segment.text.lstrip()
                     segments.append(segment)
                     yield _sse({"type": "transcript.text.delta", "delta": text})
         except Exception as error:
+            # The answer has begun, so its status can no longer say that it failed.
             yield _sse({"type": "error", **self._failed(error).body})
             return
         self.hub.metrics.uploads.labels("done").inc()
@@ -179,6 +182,7 @@ class Rest:
             raise OptionError("expected the field `file` to be a file; got none")
         texts = {key: value for key, value in form.items() if isinstance(value, str)}
         name = texts.get("model", "")
+        # Clients name OpenAI's models, so any other name means the usual one.
         model = name if name in self.hub.models else next(iter(self.hub.models))
         format_ = texts.get("response_format", "json") or "json"
         if format_ not in FORMATS:
@@ -264,6 +268,7 @@ def _verbose(wanted: Wanted, job: Job, segments: Sequence[OfflineSegment], task:
 def _segment(item: OfflineSegment) -> dict[str, Any]:
     return {
         "id": item.id,
+        # In mel frames, as openai/whisper counts.
         "seek": item.span.start // N_SAMPLES * (N_SAMPLES // HOP_LENGTH),
         "start": seconds(item.span.start),
         "end": seconds(item.span.end),

@@ -63,6 +63,7 @@ async def look_up(hub: Hub, journal: "NatsJournal", session: str) -> None:
     """
     if hub.draining:  # it may have gone on elsewhere by now, and is not to be taken from there
         raise RefusedError("shutdown", "the server is stopping; connect again in a moment")
+    # The dictionary is weak: a lock goes by itself when nobody holds it or waits for it.
     async with _LOOKING.setdefault(session, asyncio.Lock()):
         await _have(hub, journal, session)
 

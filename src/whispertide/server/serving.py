@@ -219,6 +219,7 @@ async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:
     """Refuse new sessions, let the others say what they have, and close all connections."""
     log.info("draining", extra={"sessions": len(hub.sessions)})
     hub.begin_drain()
+    # Whoever is not done by then is cut off.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(hub.options.drain_s):
             while hub.busy and not hurry():
@@ -243,6 +244,7 @@ async def running(hub: Hub, address: Address | None = None) -> AsyncIterator[Ser
     task = asyncio.create_task(server.serve(), name="server")
     while not server.started:
         if task.done():
+            # Raises what kept it from starting.
             await task
             raise RuntimeError("expected the server to start; it did not")
         await asyncio.sleep(_POLL_S)

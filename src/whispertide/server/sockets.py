@@ -85,6 +85,7 @@ def http_with_deadlines(stall_s: float) -> type[asyncio.Protocol]:
         def pause_writing(self) -> None:
             super().pause_writing()
             if self._read_timer is None:
+                # Not `close`, which would wait until the client has read what it does not read.
                 self._read_timer = self.loop.call_later(stall_s, self.transport.abort)
 
         def resume_writing(self) -> None:

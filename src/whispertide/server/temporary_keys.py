@@ -99,6 +99,7 @@ def _for_realtime(message: dict[str, Any]) -> TemporaryKey:
 def _whole(query: Mapping[str, str], name: str, least: int, most: int) -> int:
     """The number in the address. Raises `HttpError` where it is none within these bounds."""
     text = query.get(name, "")
+    # `isdigit` alone also takes digits of other scripts, and some that `int` refuses.
     value = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
     if not least <= value <= most:
         raise HttpError(400, f"expected {name}: a whole number from {least} to {most}")

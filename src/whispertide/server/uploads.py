@@ -49,6 +49,7 @@ class Job:
         found = self.transcriber.transcribe_segments(self._blocks(), options=self._options)
         step = partial(asyncio.get_running_loop().run_in_executor, thread)
         try:
+            # With a default, because a future cannot raise StopIteration.
             while (segment := await step(next, found, None)) is not None:
                 yield segment
         finally:

@@ -38,6 +38,7 @@ class WebSocketTransport:
         message: str | bytes | None = data.get("text")
         if message is None:
             message = data.get("bytes") or b""
+        # The characters first: a text with too many of them need not be encoded.
         if len(message) > self._limit or (isinstance(message, str) and len(message.encode()) > self._limit):
             raise MessageTooLargeError
         return message
@@ -54,7 +55,9 @@ class WebSocketTransport:
 
     async def close(self, code: int, reason: str) -> None:
         """Send a close frame; a peer that does not answer is left alone after a moment."""
+        # It is cut at bytes, and what is left of a broken character goes.
         text = reason.encode()[:_REASON].decode(errors="ignore")
+        # It may be closed already, which shows in several ways.
         with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError, TimeoutError):
             if self._socket.application_state is WebSocketState.CONNECTED:
                 async with asyncio.timeout(_CLOSE_S):

@@ -298,6 +298,7 @@ class AlignAtt(Attending):
                 self._cut(state, state.ends.pop(0), end)
         forced: list[TokenWord] = []
         if end - state.start > self.hard_cap - reserve:
+            # Still too long: neither rounds nor pauses have let go of enough.
             forced = self._make_room(state, end, max(reserve, self.hard_cap // 8))
         state.ends = [at for at in state.ends if at > state.start]
         return forced
@@ -311,6 +312,7 @@ class AlignAtt(Attending):
             step = max(step, self.hard_cap // 8)
         elif end - state.start >= self.hard_cap:
             step *= 2
+        # Never more than half, or after one long step there would be no window left to hear.
         return min(step, self.hard_cap // 2)
 
     def _in_front_of(self, state: AlignAttState, carry: int) -> int:
@@ -320,6 +322,7 @@ class AlignAtt(Attending):
         """Move the window's start to `wanted`, or before it where a word that will be needed is in the way."""
         pending = state.guess[0].start - MARGIN if state.guess else end - self.margin * FRAME_SAMPLES - UNSETTLED
         wanted = min(wanted, pending)
+        # A cut this close to the last word would take its end away, and the rest would be heard as another word.
         if state.words and wanted < state.words[-1].end + AFTER_WORD:
             wanted = min(wanted, state.words[-1].start - MARGIN)
         self._move(state, wanted)
@@ -359,6 +362,7 @@ class _Always(NamedTuple):
     checks_guess: bool
 
 
+# The values are frozen, so the same hearing need not be made anew in every round.
 @lru_cache(maxsize=64)
 def _always(policy: AlignAtt, search: Search) -> _Always:
     hearing = replace(

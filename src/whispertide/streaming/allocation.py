@@ -138,6 +138,7 @@ def recall(model: "WhisperModel", recipe: str) -> list[Measured]:
     key = _key(model, recipe)
     try:
         kept = json.loads(_file(key).read_text(encoding="utf-8"))
+        # The name of the file is part of a hash, so the key in it decides.
         if {name: kept[name] for name in key} != key:
             return []
         return [_read(item) for item in kept["measured"]]
@@ -173,4 +174,5 @@ def processor() -> str:
     with suppress(OSError):
         if found := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
             return found[1].strip()
+    # On Linux `platform.processor` says little or nothing.
     return platform.processor() or platform.machine()

@@ -124,6 +124,7 @@ class HeardWords:
     stop: StopReason = "end_of_text"
     avg_logprob: float = field(default=0.0, compare=False)
     no_speech_prob: float = field(default=0.0, compare=False)
+    # An array compared with another gives an array, which has no single truth value.
     attention: FloatArray | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -171,6 +172,7 @@ class AttendedDecode:
         watchers = self._search(listen, prompt)
         self.job.costs.append(Cost("decode", time.perf_counter() - began, steps=self.found.steps))
         best = self.found.best
+        # Several may stop at one token, since all of them are asked; then the policy's order decides.
         halt = next((watcher.halt for watcher in watchers if watcher.halt is not None), None)
         last_frame = next((watcher.last_frame for watcher in watchers if watcher.last_frame is not None), None)
         heard = HeardWords(
@@ -185,6 +187,7 @@ class AttendedDecode:
             return heard
         began, words = time.perf_counter(), self._words(best, prompt, listen)
         self.job.costs.append(Cost("align", time.perf_counter() - began))
+        # Only the frontier lets a decode go on after it, with a guess; every other halt has cut the text already.
         firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
         firm = whole_words(words, firm_tokens)
         ended = self._word_ended(halt, firm == len(words), detector)
@@ -196,8 +199,11 @@ class AttendedDecode:
         """Context, start sequence and forced prefix, fitted into the text context."""
         tokenizer, plan, room = self.tokenizer, self.job.plan, self.model.dims.n_text_ctx - MARGIN_TOKENS
         start = self.job.equipment.start(self.language, self.job.options.task)
+        # The end of a prefix that is too long: the text goes on right after it.
         prefix = self.prefix[-(room - len(start) - 1) :] if self.prefix else ()
+        # Guards and word times must count from what is really fed, not from what was asked for.
         self.prefix = prefix
+        # One position less, for the token that stands in front of the context.
         left = min(listen.context_tokens, room - len(start) - len(prefix) - 1)
         said = plan.prompt if self.job.options.condition_on_previous_text is not False else ""
         context = fit_context(
@@ -223,9 +229,11 @@ class AttendedDecode:
             return watchers
         again = self._attempt(listen, prompt, replace(self.job.options, beam=listen.rescue_beam))
         steps = found.steps + self.found.steps
+        # A rewind voids the whole round, so that a better score would not make up for it.
         has_lost_its_place = any(watcher.halt is not None and watcher.halt.reason == "rewind" for watcher in again)
         if self.found.best.avg_logprob > found.best.avg_logprob and not has_lost_its_place:
             found, watchers = self.found, again
+        # Both searches were paid for, whichever is kept.
         self.found = replace(found, steps=steps)
         return watchers
 
@@ -240,6 +248,7 @@ class AttendedDecode:
             # Chunks that end before the text does leave the rest to a decode step by step.
             if self.found.best.stop != "length" or len(sure) >= prompt.limit:
                 return watchers
+        # Not those of the chunks: guards remember, and they have seen the tokens already that are fed again here.
         watchers, guards = self._guards(listen, prompt)
         found = self._step_by_step(listen, prompt, options, guards, sure)
         self.found = replace(found, steps=in_chunks + found.steps)
@@ -249,6 +258,7 @@ class AttendedDecode:
         """What the guards say of the text that a beam search found; during it they saw whichever text led."""
         every = (self.found.best, *self.found.others)
         halted = any(watcher.halt is not None for watcher in watchers)
+        # A text that a guard has cut keeps the attention of what was dropped: it has more pieces of that than tokens.
         dropped = (text for text in every if text.stop == "guard" and len(text.attention) > len(text.tokens))
         if halted and (cut := next(dropped, None)) is not None:  # the others have not been looked at so far
             self.found = replace(self.found, best=cut)
@@ -306,6 +316,7 @@ class AttendedDecode:
             known = None if reference is None else reference.draft(self.tokenizer, rules)
             search = build_search(prompt, rules, options, draft=in_turn(known, ahead), guards=guards)
         else:
+            # What a drafter drafts is verified by one hypothesis, and a beam has several.
             search = build_search(prompt, rules, options, guards=guards)
         return run_search(search, self.model.decoder(self.encoded, heads=self._heads(listen)))
 
@@ -330,6 +341,7 @@ class AttendedDecode:
         wanted = {*self.model.alignment_heads}
         for watch in listen.watch:
             wanted.update(watch.heads(self.model))
+        # Sorted, because a head's place here is its row in the attention (`_words`).
         return tuple(sorted(wanted))
 
     # --- what it says -------------------------------------------------------------------------------------------------
@@ -346,6 +358,7 @@ class AttendedDecode:
         heads = self._heads(listen)
         rows = [heads.index(head) for head in self.model.alignment_heads]
         window = self.job.plan.window
+        # With a hush word its frames stay in, so that what was heard there is timed there and can be left out below.
         frames = self.encoded.valid_frames if self.job.hushed else self.frames
         sampled = Sampled(
             best.tokens[:count],
@@ -362,6 +375,7 @@ class AttendedDecode:
             times=listen.times,
             heads_first=listen.heads_first,
         )
+        # No word goes beyond the window, so what begins at its end was heard in the hush word.
         return tuple(word for word in words if word.start < window.end) if self.job.hushed else words
 
     def _word_ended(self, halt: Halt | None, at_the_end: bool, detector: WordEndDetector | None) -> bool | None:

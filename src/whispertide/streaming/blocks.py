@@ -46,6 +46,7 @@ class Blocks(Framing):
         """Blocks are made of whole frames."""
         Framing.check(self)
         for name, value in (("block_s", self.block_s), ("first_s", self.first_s)):
+            # 0.1 / 0.02 is not exactly 5 in floating point.
             if abs(value / FRAME_S - round(value / FRAME_S)) > 1e-6:
                 raise OptionError(
                     f"expected {name} to be a multiple of {FRAME_S} s, one frame of the encoder; got {value}"
@@ -120,6 +121,7 @@ class Blocks(Framing):
         encoded = model.encode(mel, state=state, attention=bias)
         after = encoded.state
         assert after is not None
+        # The engine knows neither of these two, so they are added to its state here.
         return replace(encoded, state=replace(after, tensors={**after.tensors, "begin": begin, "peak": peak}))
 
     def _mel(self, samples: FloatArray, n_mels: int, state: EncoderState, ends: list[int]) -> tuple[FloatArray, float]:

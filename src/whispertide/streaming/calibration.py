@@ -57,6 +57,7 @@ class Calibration:
 
         Raises `OptionError` for changes that the recipe cannot have.
         """
+        # The framing first: which of the other changes the recipe can have depends on it.
         framed = recipe.replace(framing=self.changes["framing"])
         changes = {name: value for name, value in self.changes.items() if framed.has(name)}
         if _rule(recipe):  # the user's own
@@ -122,6 +123,7 @@ def machine_of(options: EngineOptions) -> str:
 
 def place(content_hash: str) -> Path:
     """Where the calibration of a checkpoint is or will be."""
+    # As many digits as the folders of its graphs have.
     return cache_dir() / "tuned" / f"{content_hash[:20]}.json"
 
 

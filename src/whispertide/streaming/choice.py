@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 def setting(default: T, about: str, *, least: float | None = None, most: float | None = None) -> T:
     """A field of a choice: its default, what it means in a sentence, and its range where it has one."""
+    # A `Field`, but declared as the type of its default, as `dataclasses.field` is: type checkers then see the field's
+    # own.
     return field(default=default, metadata={"about": about, "least": least, "most": most})
 
 
@@ -58,16 +60,19 @@ def check_value(name: str, kind: Any, value: object) -> None:
             raise OptionError(f"expected {name} to be one of {', '.join(get_args(kind))}; got {value!r}")
         return
     accepted = (int, float) if kind is float else (kind,)
+    # To Python a bool is an int, and here it is no number.
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
         raise OptionError(f"expected {name} to be of type {kind.__name__}; got {value!r}")
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:
     """Raise `OptionError` unless `value` lies between `least` and `most`."""
+    # Written with `not`, so that nan is refused: no comparison holds for it.
     if not least <= value <= most:
         raise OptionError(f"expected {name} between {least:g} and {most:g}; got {value}")
 
 
+# `get_type_hints` evaluates all annotations each time, and every change of a recipe asks for the fields.
 _KNOWN: dict[type[Any], Mapping[str, Any]] = {}
 
 

@@ -26,6 +26,7 @@ class CircuitBreaker:
     @property
     def is_open(self) -> bool:
         """Whether the server is left alone."""
+        # Without the lock: a wrong answer costs at most an upload in vain.
         return self._failed >= self.most and self.clock() < self._until
 
     def asks(self) -> bool:

@@ -153,6 +153,7 @@ class Zeros(Framing):
 
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """With zeros, but never more than 30 s."""
+        # Rounded, because 0.29 * 100 is a little less than 29 in floating point.
         frames = round(self.length_s(mel.shape[1] / MEL_PER_S) * MEL_PER_S)
         return model.encode(_padded(mel, frames + frames % 2), taps=taps)
 

@@ -132,11 +132,13 @@ class Grounded(Attending):
             confirmed = words or list(state.guess)
             state.guess = ()
         elif not words:
+            # A window that was too short to be heard says nothing about silence, so it waits for more audio.
             confirmed = self._carry_all(state, window.end) if heard is not None else []
         elif self._is_speculative(words, window):
             state.guess, confirmed = tuple(words), []
         else:
             confirmed = self._carry_word(state, words, window.end)
+        # What is new comes on top of what is carried, so there must be room for both.
         if not result.plan.is_last and window.end - state.start > self.hard_cap - self.most:
             confirmed += self._carry_all(state, window.end)
         state.tail = [*state.tail, *(word.word for word in confirmed)][-CONTEXT:]
@@ -159,6 +161,7 @@ class Grounded(Attending):
         if len(words) == 1:
             # A pause of half of what may be carried settles a single word; else the window would grow to 30 s.
             return window.end - last.end < self.most // 2
+        # All words in one place: the alignment has found no times at all.
         return last.end - window.start < TIMED_SHARE * len(window) or words[0].start == last.end
 
     # --- which audio --------------------------------------------------------------------------------------------------

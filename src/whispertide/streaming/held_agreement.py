@@ -117,6 +117,7 @@ class HeldAgreement(Bounded):
     def _confirm(self, state: HeldState, count: int, hold: int) -> list[TokenWord]:
         """Take the first words of the guess as certain; the last `hold` of what is certain wait."""
         certain = (*state.held, *state.guess[:count])
+        # Fewer words may be certain than are held back.
         sure = max(len(certain) - hold, 0)
         words, state.held, state.guess = certain[:sure], certain[sure:], state.guess[count:]
         return state.take(words, loop_guard=self.loop_guard)

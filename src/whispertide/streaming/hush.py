@@ -110,6 +110,7 @@ def suffix_for(model: "WhisperModel", hush_s: float = DEFAULT_S, given: HushWord
     word = given
     if word is None:
         word = HushWord.load(attachments.find(model.checkpoint, KIND, f"{hush_s:g}", instead="framing=bare"))
+    # A length in seconds need not be a whole number of samples.
     if abs(word.seconds - hush_s) > 1e-3:
         raise OptionError(f"expected a hush word of {hush_s:g} s (hush_s); got one of {word.seconds:g} s")
     if mismatch := word.mismatch(model):

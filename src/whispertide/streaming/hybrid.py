@@ -130,6 +130,8 @@ class HybridStages:
         if not isinstance(opened, Asked):
             return self.local.decode(plan, opened, options, guards)
         try:
+            # The deadline counts from the end of speech, and encoding here has used some of the time.
+            # With nothing left an answer that is there already is still taken.
             left_s = opened.since + self.within_s - time.perf_counter()
             words = words_of(opened.answer.result(max(left_s, 0.0)), plan.window)
             # A pilot has heard words here, so an answer without any is a failure.
@@ -143,6 +145,7 @@ class HybridStages:
             return self.local.decode(plan, opened.here, options, guards)
         self._count("there")
         self.breaker.answered()
+        # A server's words have no tokens of this model.
         heard = HeardUtterance(tuple(TokenWord(word, ()) for word in words))
         costs = (Cost("decode", time.perf_counter() - opened.since),)
         return RoundResult(plan, heard, costs=costs, stats=stats_of(costs, 0), state=opened.encoded.state)

@@ -114,6 +114,7 @@ class LocalAgreement(Bounded):
         """The whole window again, up to `frontier`."""
         window = Span(state.start, frontier)
         reference = self.reference(state, search)
+        # Nothing is left to a next round by the last one.
         hearing = WholeWindow(reread=self.reread or is_last)
         return RoundPlan(round_id, window, hearing, self.prompt(state), reference=reference, is_last=is_last)
 
@@ -139,6 +140,7 @@ class LocalAgreement(Bounded):
         length = 0
         for kept in reversed(state.confirmed):
             if kept.word.lies_after(state.start):
+                # What lies in the window is heard again, and would be there twice.
                 continue
             # No gaps: it begins after a word that may be part of a loop, which the decoder would go on with.
             if length >= self.prompt_chars or not kept.trusted:
@@ -177,6 +179,7 @@ class LocalAgreement(Bounded):
             for word in segment.words
             if word.text.strip()
         ]
+        # A round that heard nothing says nothing about what the next one will hear, so the older text stays.
         if heard and result.heard is not None:
             state.heard = Reference(result.heard.tokens, result.plan.window.start, tuple(heard))
         window_start = result.plan.window.start
@@ -189,6 +192,7 @@ class LocalAgreement(Bounded):
         if not self.loop_guard:
             return Guarded(fresh, (False,) * len(fresh))
         guarded = cut_loops([kept.word for kept in state.confirmed[-CONTEXT:]], fresh, self._key)
+        # Counted from the end: the context is only the newest part of what is confirmed.
         for i, suspect in enumerate(reversed(guarded.suspect_context), start=1):
             if suspect:
                 state.confirmed[-i] = replace(state.confirmed[-i], trusted=False)
@@ -217,12 +221,14 @@ class LocalAgreement(Bounded):
             state.confirmed.append(Kept(word, not suspect))
         if end > start:
             state.last_time = fresh.words[end - 1].end
+        # The rounds before heard the confirmed words as well, so they go there, too.
         earlier = (*(hypothesis[end - start :] for hypothesis in state.earlier), fresh.words[end:])
         state.earlier = earlier[max(0, len(earlier) - (self.agreement - 1)) :]
         self._forget(state)
 
     def _forget(self, state: AgreementState) -> None:
         """Drop confirmed words that neither prompt nor alignment can need any more."""
+        # From the newest back: as many as loops are looked for in, then on until the prompt is long enough.
         needed = len(state.confirmed) - CONTEXT
         length = 0
         while needed > 0 and (length < self.prompt_chars or state.confirmed[needed].word.lies_after(state.start)):
@@ -251,9 +257,11 @@ class LocalAgreement(Bounded):
         confirmed.
         """
         end = result.plan.window.end
+        # An eighth has to become free, or the next round would find the window full again.
         least = self.hard_cap // 8
         if state.confirmed:
             self._cut(state, segment_cut(_segments(result), state.last_time))
+            # Only where that frees too little: the end of a segment is the safer place to cut.
             if end - state.start > self.hard_cap - least:
                 self._cut(state, state.last_time)
         if end - state.start <= self.hard_cap - least:

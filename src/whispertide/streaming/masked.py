@@ -44,6 +44,7 @@ class Masked(Framing):
     ) -> "Encoded":
         """The blocks that the round before did not leave."""
         mask = Mask.parse(self.mask)
+        # Blocks under another mask have heard other audio.
         if state is None or state.tensors.get("mask") != mask:
             state = start(mask)
         return model.encode(mel, state=state, taps=taps)

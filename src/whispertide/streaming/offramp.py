@@ -35,6 +35,8 @@ class Offramp:
     def score(self, pilot: Scores, window: Span) -> float:
         """How little the pilot is to be trusted."""
         if self.signal == "random":
+            # Seeded by the window, so that a recording gives the same choices each time. As a text, because the
+            # generator takes no pair of numbers.
             return random.Random(f"{window.start} {window.end}").random()
         if is_trained(self.signal):
             return pilot.offload_probability

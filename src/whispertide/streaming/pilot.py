@@ -111,6 +111,7 @@ class Pilot:
         found = run_search(search, model.decoder(encoded, heads=model.alignment_heads))
         costs = [opened.cost, Cost("decode", time.perf_counter() - began, steps=found.steps)]
         best, heard = found.best, HeardUtterance(no_speech_prob=found.no_speech_prob, stop=found.best.stop)
+        # Written with `not`: nan is not more, so what nobody knows counts as speech.
         if not found.no_speech_prob > self.no_speech:
             began = time.perf_counter()
             words = _words(equipment, plan, best, opened, search.prompt, language.language)

@@ -95,9 +95,11 @@ class PipelinedRound:
             decoding = self._decoding(stages, exchange)
             self.check()
             found = decoding.decode(self.plan, opened, self._options, self._guards)
+            # A round with nothing to hear has no state of its own, and the one that it was given is still good.
             self._outcome.set_result(replace(found, state=self.state))
         except BaseException as error:  # it belongs to whoever waits for the result
             self._outcome.set_exception(error)
+        # Whatever happened: the rounds after this one wait for both.
         finally:
             self._leave_first()
             self._second_is_free.set()
@@ -106,6 +108,7 @@ class PipelinedRound:
 
     def encoded_to(self) -> EncoderState | None:
         """What the encoder has left of it, once the first stage is done. Raises `CancelledError` where that failed."""
+        # Asked only where it is done: before that `exception` would wait.
         if self._outcome.done() and self._outcome.exception() is not None:
             raise CancelledError
         return self.state
@@ -125,6 +128,7 @@ class PipelinedRound:
         """Go from the first worker to the second one as soon as that is free."""
         self._first_is_free.set()
         if self._before is not None:
+            # A cancelled round waits, too, or the one after it would decode next to the one before.
             self._before._second_is_free.wait()
 
 

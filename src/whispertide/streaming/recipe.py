@@ -208,6 +208,7 @@ def divided(recipe: Recipe, changes: Mapping[str, Any]) -> tuple[dict[str, Any],
     if wrong := sorted(name for name in changes if name.rpartition(".")[2] not in known):
         there = ", ".join([*recipe.settings(), *sorted(in_options)])
         raise OptionError(f"expected settings that can change: {there}; got {', '.join(wrong)}")
+    # Where both know the name it is the recipe's.
     of_options = {name: value for name, value in changes.items() if name in in_options and not recipe.has(name)}
     return {name: value for name, value in changes.items() if name not in of_options}, of_options
 
@@ -233,6 +234,7 @@ def parse_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
         if not equals:
             raise OptionError(f"expected FIELD=VALUE, for example step_s=0.5; got {setting!r}")
         texts[name.strip().replace("-", "_")] = text.strip()
+    # Choices first: the type of a field is that of the choice which the changes lead to, in whatever order they come.
     chosen = {name: text for name, text in texts.items() if name in CHOICES or name == "name"}
     among = _Choices({axis: _given(axis, chosen.get(axis), choice)[0] for axis, choice in recipe.choices.items()})
     values: dict[str, Any] = dict(chosen)

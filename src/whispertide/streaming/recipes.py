@@ -168,6 +168,7 @@ def make_gate(recipe: Recipe) -> SpeechGate | None:
     schedule = recipe.schedule
     if not schedule.vad:
         return None
+    # The gate cannot add more audio after speech than the pause that ends it.
     pad = min(GateOptions().post_pad, schedule.vad_pause_s)
     return SpeechGate(GateOptions(min_silence=schedule.vad_pause_s, pre_roll=schedule.vad_pre_roll_s, post_pad=pad))
 

@@ -81,6 +81,7 @@ class Upload:
     def add(self, audio: FloatArray) -> None:
         """All of the audio up to now, which begins with what was sent."""
         new, self.sent = audio[len(self.sent) :], audio
+        # An asyncio queue is not safe across threads: only its own loop may fill it.
         self._remote.loop.call_soon_threadsafe(self._pieces.put_nowait, new)
 
     def finish(self, within_s: float) -> "Future[Mapping[str, Any]]":
@@ -102,8 +103,10 @@ class Remote:
         self._client: httpx2.AsyncClient
         self._stop: asyncio.Event
         ready = threading.Event()
+        # A daemon, so that a program which forgets to close it still exits.
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), name="remote", daemon=True)
         self._thread.start()
+        # The loop and the client exist only when the thread has made them.
         ready.wait()
 
     def open(self, audio: FloatArray) -> Upload:
@@ -141,6 +144,7 @@ class Remote:
     async def _answer(
         self, audio: FloatArray, within_s: float, first: "Future[Mapping[str, Any]] | None"
     ) -> Mapping[str, Any]:
+        # Told where not even one try has come to an end.
         problem = RemoteError("no answer in time")
         try:
             async with asyncio.timeout(within_s):
@@ -148,6 +152,7 @@ class Remote:
                     if attempt:
                         await asyncio.sleep(PAUSE_S)
                     try:
+                        # The try that is under way is the first.
                         if first is not None and not attempt:
                             return await asyncio.wrap_future(first)
                         return await self._post(audio)
@@ -184,12 +189,14 @@ class Remote:
                 said = bytearray()
                 async for piece in response.aiter_bytes():
                     said += piece
+                    # Checked while it arrives: an endless answer would fill the memory before its end.
                     if len(said) > LONGEST_ANSWER:
                         raise RemoteError(f"the server said more than {LONGEST_ANSWER} bytes")
             answer = json.loads(said)
         # First, or the last clause would take our own errors for a broken network.
         except (RemoteError, asyncio.CancelledError):
             raise
+        # JSON that is nested deeply enough exhausts the parser's stack.
         except (ValueError, RecursionError) as error:
             raise RemoteError("the server's answer is no JSON") from error
         except Exception as error:  # whatever a network can do
@@ -203,8 +210,10 @@ class _Form:
     """The parts of a multipart body before and after the file's bytes."""
 
     def __init__(self, model: str) -> None:
+        # Long and random, so that no audio holds it by chance.
         self.boundary = uuid4().hex
         fields = {
+            # The interface requires the field, also where the server is to choose.
             "model": model or "whisper-1",
             "response_format": "verbose_json",
             "timestamp_granularities[]": "word",
@@ -220,6 +229,7 @@ class _Form:
 
 def pcm(audio: FloatArray) -> bytes:
     """Samples as 16-bit little-endian numbers."""
+    # 32767 and not 32768: a full-scale sample must not overflow into the lowest number.
     return (np.clip(audio, -1, 1) * 32767).astype("<i2").tobytes()
 
 
@@ -266,6 +276,7 @@ def _timed(words: Any, spoken: list[str], window: Span) -> list[tuple[int, int]]
     found: list[tuple[int, int]] = []
     for item in words:
         said = [item.get(name) for name in ("start", "end")] if isinstance(item, dict) else []
+        # No comparison holds for nan, so it is refused here, too.
         times = [time for time in said if isinstance(time, int | float) and -1 <= time <= LONGEST_S]
         if len(times) < 2:
             return None

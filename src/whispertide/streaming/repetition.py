@@ -29,6 +29,7 @@ CONTEXT = 64  # confirmed words in front of the new ones that a loop may have be
 def normalise(text: str) -> str:
     """What of a word counts when words are compared: letters, digits and marks, without case or width."""
     folded = unicodedata.normalize("NFKC", text).casefold()
+    # Marks count: the vowel signs of many scripts are marks, and words that differ in nothing else are different words.
     return "".join(c for c in folded if c.isalnum() or unicodedata.category(c).startswith("M"))
 
 
@@ -103,6 +104,7 @@ W = TypeVar("W", bound=Worded)
 def without_loops(said: Sequence[Word], words: Sequence[W]) -> list[W]:
     """Those of `words` that may be confirmed after what was `said`: without the surplus copies of loops."""
     kept = cut_loops(said, [one.word for one in words], normalise).words
+    # By identity, since equal words may stand in the text several times.
     ids = {id(word) for word in kept}
     return [one for one in words if id(one.word) in ids]
 
@@ -136,6 +138,7 @@ def _runs(keys: Sequence[str]) -> Iterator[Run]:
 
 def _run_at(keys: Sequence[str], start: int) -> Run | None:
     best: Run | None = None
+    # A phrase that is repeated is there twice, so it has at most half of the words.
     for phrase in range(1, min(MAX_PHRASE, (len(keys) - start) // 2) + 1):
         same = 0  # words after the first copy that repeat the word one phrase before them
         while start + phrase + same < len(keys) and keys[start + phrase + same] == keys[start + same]:

@@ -91,6 +91,7 @@ class Equipment:
 
         Raises `UnknownLanguageError` for a wanted language that the checkpoint cannot write.
         """
+        # Never kept: what is heard may be another language in the next round.
         if options.language is None and self.model.tokenizer.is_multilingual:
             return detect_language(self.model, encoded)
         if options.language not in self._languages:
@@ -117,6 +118,7 @@ class Equipment:
         began = time.perf_counter()
         encoded = (frame or self.frame).after(self.encodes, mel, state, taps=taps)
         cost = Cost("encode", time.perf_counter() - began, encoded.computed)
+        # Only a hush word makes the features longer than the window.
         return EncodedWindow(features, encoded, cost, hushed=mel.shape[1] > frames)
 
     def open_unrolled(self) -> StaticEngine:
@@ -135,6 +137,7 @@ class Equipment:
         tokenizer = self.model.tokenizer
         never = suppressed_tokens(tokenizer, suppress, self.model.generation.suppress_tokens)
         special = range(tokenizer.eot + 1, self.model.dims.n_vocab)
+        # Whisper's rule against a blank beginning forbids the end of text as the first token, too.
         options = DecodeOptions(
             timestamps=False, suppress_blank=must_speak, suppress_tokens=tuple(sorted({*never, *special}))
         )

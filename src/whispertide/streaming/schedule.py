@@ -157,6 +157,7 @@ class Recorded:
     ahead: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        # The 0 in front, so that the first one is positive, too.
         if any(b <= a for a, b in zip((0, *self.boundaries), self.boundaries, strict=False)):
             raise OptionError(f"expected round boundaries that are positive and rise; got {list(self.boundaries)[:20]}")
         if self.loads and len(self.loads) != len(self.boundaries):
@@ -164,6 +165,7 @@ class Recorded:
 
     def frontier(self, last: int, known: int, received: int, spent: int = 0, *, pending: bool = False) -> int | None:
         """The next boundary, once that much has arrived. Those before the utterance was known of had no round."""
+        # A boundary at `last` is that of the round that has just been.
         at = bisect_left(self.boundaries, max(last + 1, known))
         if at == len(self.boundaries) or self.boundaries[at] > received:
             return None

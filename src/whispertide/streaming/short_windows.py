@@ -90,6 +90,7 @@ def _careful(recipe: Recipe, costs: Costs, reason: str) -> Framed:
     """As much padding as a round has time for, guarded; never less than the least, for which the step gets longer."""
     step_s = recipe.schedule.step_s
     takes = {length: costs.round_s(recipe, length) for length in (round(CHUNK_SECONDS), *LENGTHS_S)}
+    # The longest comes first, so this is as much padding as there is time for.
     fits = next((length for length, round_s in takes.items() if round_s <= COMFORTABLE * step_s), None)
     padded_s = LENGTHS_S[-1] if fits is None else fits
     framing = Pad30() if padded_s == CHUNK_SECONDS else Zeros(whole_s=float(padded_s))
@@ -118,6 +119,7 @@ def measure_costs(model: "WhisperModel") -> Costs:
 
     What is slow by far is not repeated.
     """
+    # Zeros will do, because the speed does not depend on the values.
     mel = np.zeros((model.dims.n_mels, N_FRAMES), np.float32)
     encode_s = _median_s(lambda: model.encode(mel))
     # Over 5 s, which is the usual window of a stream (`window_s`).

@@ -57,6 +57,7 @@ class SinglePass(Listening):
         """The decode, and another where that one shifted backward or stopped short."""
         job = Job(equipment, plan, self, options, guards, hushed=opened.hushed, costs=[opened.cost])
         features, encoded, model = opened.features, opened.encoded, equipment.model
+        # From the plan's window and not from the features, which may have silence and a hush word at their end.
         frames = _encoder_frames(len(plan.window) // HOP_LENGTH)
         # What was appended so that the text may end. It is heard, but what attends to it was not said.
         job.silence = _encoder_frames(features.frames) - frames
@@ -67,6 +68,7 @@ class SinglePass(Listening):
         heard = decode.run(listen, detector)
         if (again := self._again(heard.halt)) is not None:
             decode = self._once_more(job, features.window(0, features.frames), frames, language.language)
+            # The window was encoded again without the layer that the detector looks at.
             listen, detector = again, None
             heard = replace(decode.run(listen, None), retried=True)
         if self._stopped_short(heard, plan):
@@ -116,6 +118,7 @@ class SinglePass(Listening):
         # `Features.window`, unlike `followed`, leaves the hush word out.
         job.hushed = False
         began = time.perf_counter()
+        # On the model that decodes: the one that encodes may be busy with the next round.
         encoded = frame(job.equipment.model, mel)
         job.costs.append(Cost("encode", time.perf_counter() - began, encoded.computed))
         return AttendedDecode(job, encoded, frames, language, () if is_fallback else job.plan.prefix)

@@ -130,6 +130,7 @@ class StableBeam:
         # Also the earlier text is fed again, so the forced prefix must leave room for that, too.
         said = max((len(each.tokens) for each in self.earlier), default=0)
         room = model.dims.n_text_ctx - MARGIN_TOKENS - len(start) - said
+        # With no room a slice from -0 on would be all of it.
         prefix = plan.prefix[-room:] if room > 0 else ()
         tokens = (*start, *prefix)
         return Prompt(

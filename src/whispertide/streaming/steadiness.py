@@ -243,9 +243,11 @@ def calm(
         known = next((n for n, word in enumerate(standing) if same(word, one.word)), None)
         if known is not None:
             view.append(replace(one.word, text=standing[known].text))
+            # What stood before it is no longer heard in front of this word, so it goes as well.
             del standing[: known + 1]
         elif chance >= least:
             view.append(one.word)
+            # A new word takes the place of whatever stood there.
             standing = [word for word in standing if word.lies_after(one.end)]
         else:
             break

@@ -127,6 +127,7 @@ def shapes_of(kind: Trained, width: int) -> Shapes:
 def signs(logprobs: Sequence[float]) -> FloatArray:
     """[tokens, 2] probability and log-probability of each token; one sure token for a text without any."""
     values = np.maximum(np.asarray(logprobs or (0.0,), np.float32), np.float32(_LEAST))
+    # Divided, so that it is about as large as the probability next to it.
     return np.stack([np.exp(values), values / np.float32(-_LEAST)], axis=-1)
 
 
@@ -136,6 +137,7 @@ def padded(states: FloatArray) -> FloatArray:
 
 
 def _sigmoid(value: float) -> float:
+    # Far beyond 60 `exp` would overflow, and the answer is 0 or 1 long before.
     return float(1.0 / (1.0 + np.exp(-np.clip(value, -60.0, 60.0))))
 
 
@@ -147,10 +149,12 @@ def _recurrent(weights: Arrays, inputs: FloatArray) -> float:
 
 def _lstm(weights: Arrays, inputs: FloatArray, direction: str) -> FloatArray:
     driven = inputs @ weights[f"weight_ih_l0{direction}"].T
+    # Torch keeps two biases, although only their sum counts.
     driven = driven + weights[f"bias_ih_l0{direction}"] + weights[f"bias_hh_l0{direction}"]
     hidden = np.zeros(HIDDEN, np.float32)
     cell = np.zeros(HIDDEN, np.float32)
     for row in driven:
+        # In torch's order of the gates.
         enter, forget, new, out = np.split(row + weights[f"weight_hh_l0{direction}"] @ hidden, 4)
         cell = _open(forget) * cell + _open(enter) * np.tanh(new)
         hidden = _open(out) * np.tanh(cell)

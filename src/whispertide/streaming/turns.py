@@ -82,6 +82,7 @@ class Turns:
                 return None
             assert state.utterance is not None
             plan = self._next_plan(state.utterance)
+            # With neither a plan nor an utterance, one has just ended that needed no round: look at the next.
             if plan is not None or state.utterance is not None:
                 return plan
         return None
@@ -93,6 +94,7 @@ class Turns:
         Raises `SessionError` if another round is older.
         """
         state = self.state
+        # A round that was given up was computed to its end all the same.
         if result.plan.id in state.stale:
             state.stale.remove(result.plan.id)
             return None
@@ -108,6 +110,7 @@ class Turns:
         commit = self.policy.apply(utterance.policy, result)
         utterance.keep_from, utterance.encoder = commit.keep_from, result.state
         utterance.spoken, utterance.pending = utterance.spoken or bool(commit.confirmed), bool(commit.hypothesis)
+        # Elsewhere the result must not depend on how fast the machine is.
         if self._live:
             stats = result.stats
             utterance.spent = to_samples(stats.encode_s + stats.decode_s + stats.align_s)
@@ -201,6 +204,7 @@ class Turns:
             return self._horizon > state.floor and self._open(state.floor, state.floor)
         while state.gate_events and state.gate_events[0].decided_at <= self._horizon:
             event = state.gate_events.pop(0)
+            # A stop without an utterance is that of one which `clear` has dropped.
             if isinstance(event, SpeechStarted):
                 # The gate knows of no flush and no clear: an utterance never reaches back over what these have ended.
                 start = min(max(event.start, state.floor), event.decided_at)
@@ -217,6 +221,8 @@ class Turns:
         """The next round of the open utterance: as the schedule says, or because the utterance is over."""
         if utterance.end is None:
             frontier = self._frontier(utterance)
+            # A stop that was decided on after the frontier does not count yet, or the result would depend on the
+            # portions in which the audio came.
             stop = self._next_stop(self._horizon if frontier is None else frontier)
             if stop is not None:
                 # Audio that a round has looked at stays in the utterance, whatever the gate thinks of it later.
@@ -247,6 +253,7 @@ class Turns:
         return self.schedule.frontier(last, known, self._horizon, spent, pending=utterance.pending)
 
     def _load(self, utterance: Utterance, frontier: int) -> int:
+        # What came in before the round was due was waited for, and is nobody's debt.
         waited = 0 if utterance.due_at is None else max(frontier - utterance.due_at, 0)
         return self.schedule.load(utterance.last_end, frontier, utterance.spent, waited)
 
@@ -263,6 +270,7 @@ class Turns:
         """The next of the rounds that take a closed utterance to its end: usually the only one."""
         if utterance.end is None or utterance.last_planned:
             return None
+        # A flush right where the speech begins leaves an utterance without audio.
         if utterance.end <= utterance.start:
             self._end_turn(utterance, utterance.closed_at)
             return None
@@ -271,6 +279,7 @@ class Turns:
         is_last = target == utterance.end
         if target <= utterance.last_end and not is_last:
             return None  # a round in flight has to make room first
+        # Not recorded: a replay finds these rounds by itself, from the end of the utterance.
         return self._launch(utterance, target, at=utterance.closed_at, is_last=is_last, record=False)
 
     def _launch(self, utterance: Utterance, frontier: int, *, at: int, is_last: bool, record: bool) -> RoundPlan:

@@ -131,6 +131,7 @@ class Understanding:
         said: list[Understood] = []
         for block in np.split(audio, range(BLOCK - at % BLOCK, len(audio), BLOCK)):  # as the gate judges them
             at += len(block)
+            # Only up to the last whole block: the gate has not judged the rest yet.
             said += self._after(self.gate.feed(block), at - at % BLOCK, began)
         return said + self._kept()
 
@@ -140,6 +141,7 @@ class Understanding:
 
     def clear(self) -> None:
         """Forget an utterance that goes on. More audio may follow."""
+        # For its effect alone: the gate must not go on with the utterance.
         self.gate.finish()
         self._open = None
         self._buffer.drop_before(self._buffer.end)
@@ -237,6 +239,7 @@ class Understanding:
         self, utterance: _Utterance, until: int, options: HybridOptions, began: float, *, final: bool
     ) -> Understood:
         context = self.model.contextualise(utterance.heard)
+        # The sums of the search add up many small probabilities, in double precision.
         scores: Sums = context.ctc.astype("float64")
         scorer, vocabulary = _Scorer(self.model, context), self.model.checkpoint.vocabulary
         pilot, intents = utterance.found, vocabulary.intent_tokens

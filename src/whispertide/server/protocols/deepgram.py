@@ -124,6 +124,7 @@ class DeepgramProtocol(base.WireProtocol):
 
     def events(self, events: Sequence[Event]) -> base.Actions:
         """Results. The words of a turn's last round come with its `speech_final`, not before it."""
+        # More was said, so an end of a turn that was held back was not the answer to a `Finalize`.
         actions: list[base.Action] = self._release(from_finalize=False) if events else []
         guess: tuple[Word, ...] = ()
         for event in events:
@@ -310,6 +311,7 @@ def _read_settings(opening: base.Opening) -> base.Settings:
 def _word(word: Word) -> dict[str, Any]:
     written = word.text.strip()
     return {
+        # A word of marks alone keeps them, or it would be empty.
         "word": written.strip(_EDGES).lower() or written,
         "start": _seconds(word.start),
         "end": _seconds(word.end),

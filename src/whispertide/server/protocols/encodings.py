@@ -88,16 +88,21 @@ def _make_decoder(encoding: str, channels: int) -> Decoder:
 
 def _mulaw_table() -> npt.NDArray[np.int16]:
     """The 16-bit samples of the 256 codes of ITU-T G.711, mu-law."""
+    # All bits are sent inverted.
     code = ~np.arange(256, dtype=np.uint8)
     exponent, mantissa = (code >> 4) & 7, (code & 15).astype(np.int32)
+    # 132 is the bias that the encoder has added.
     magnitude = (((mantissa << 3) + 132) << exponent) - 132
+    # In mu-law this bit is set for negative samples, in A-law for positive ones.
     return np.where(code & 128, -magnitude, magnitude).astype(np.int16)
 
 
 def _alaw_table() -> npt.NDArray[np.int16]:
     """The 16-bit samples of the 256 codes of ITU-T G.711, A-law."""
+    # Every other bit is sent inverted.
     code = np.arange(256, dtype=np.uint8) ^ 0x55
     exponent, mantissa = ((code >> 4) & 7).astype(np.int32), (code & 15).astype(np.int32)
+    # Segment 0 has no leading one, and its steps are as fine as those of segment 1.
     magnitude = np.where(exponent == 0, 16 * mantissa + 8, (16 * mantissa + 264) << np.maximum(exponent - 1, 0))
     return np.where(code & 128, magnitude, -magnitude).astype(np.int16)
 
@@ -122,7 +127,9 @@ class _OpusPackets:
             frames = self._codec.decode(self._packet(data))
         except self._errors as error:
             raise AudioError(f"expected an Opus packet; got {len(data)} other bytes ({error})") from error
+        # FFmpeg gives a row for each channel.
         samples = [np.asarray(frame.to_ndarray(), np.float32).T for frame in frames]
+        # Where no frame is whole it is empty, but has the right number of channels.
         return np.concatenate([np.zeros((0, self._channels), np.float32), *samples])
 
 
@@ -164,6 +171,7 @@ class _OggOpus:
     def _pages(self) -> Iterator[tuple[bytes, bytes]]:
         """The pages that are complete: body and lacing values. What remains is cut off once, not page by page."""
         data, at = self._waiting, 0
+        # RFC 3533: a head of 27 bytes, whose last one counts the lacing values after it.
         while len(data) - at >= 27:
             if not data.startswith(b"OggS", at):
                 raise AudioError(f"expected an Ogg page; got bytes that begin with {data[at : at + 4]!r}")

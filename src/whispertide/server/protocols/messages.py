@@ -21,6 +21,8 @@ def json_object(message: str | bytes) -> dict[str, Any]:
     try:
         value = parsed(message)
     except ValueError as error:
+        # Our own errors are plain ones and say why; those of the decoders are subclasses, whose texts quote the
+        # message.
         why = f" ({error})" if type(error) is ValueError else ""
         raise ProtocolError(f"expected a JSON object; got {shown(message)}{why}") from None
     if not isinstance(value, dict):
@@ -37,12 +39,14 @@ def parsed(message: str | bytes) -> Any:
     text = message.decode() if isinstance(message, bytes) else message
     try:
         value = json.loads(text, parse_constant=_not_json, parse_float=_real, parse_int=_integer)
+        # The check goes through the whole value, so only where there are brackets enough for it to matter.
         if text.count("[") + text.count("{") > _DEEP:
             _check_depth(value)
     except RecursionError:
         raise ValueError("too deep") from None
     if _SURROGATE.search(text):
         try:
+            # A whole pair can be encoded, half of one cannot.
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise ValueError("half of a surrogate pair is no text") from None
@@ -66,6 +70,7 @@ def _real(text: str) -> float:
 
 
 def _integer(text: str) -> int:
+    # Before it is converted: that takes longer than in proportion to the digits.
     if len(text) > _MOST_DIGITS:
         raise ValueError("a number is too large")
     return int(text)

@@ -171,6 +171,7 @@ class NativeProtocol(base.WireProtocol):
         return samples * int(self._format["rate"]) // SAMPLE_RATE
 
     def _configure_format(self, data: Mapping[str, Any]) -> None:
+        # Where the new format cannot be, the client goes on in the old one.
         before = dict(self._format)
         self._format.update({key: data[key] for key in data.keys() & _FORMAT})
         try:
@@ -226,6 +227,7 @@ def _is_whole(value: object) -> bool:
 
 def _whole(data: Mapping[str, Any], key: str, *, least: int = 0) -> int:
     value = data.get(key)
+    # Up to what the numbers of JavaScript hold exactly.
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**53:
         raise base.ProtocolError(f'expected "{key}" to be a whole number of at least {least}; got {value!r}')
     return value
@@ -244,6 +246,7 @@ def _settings(values: Mapping[str, Any]) -> base.Settings:
     if not isinstance(values.get("changes", {}), dict):
         raise base.ProtocolError(f'expected "changes": {{field: value, ...}}; got {values["changes"]!r}')
     try:
+        # Clients of this protocol mean our models, so an unknown name is a mistake.
         return base.Settings(strict_model=True, **values)
     except OptionError as error:
         raise base.ProtocolError(str(error)) from error

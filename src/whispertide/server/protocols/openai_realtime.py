@@ -126,12 +126,14 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         if not isinstance(audio, str):
             raise base.ProtocolError(f"expected audio as base64 text; got {messages.shown(audio)}")
         try:
+            # Strictly: characters that are not base64 would otherwise be skipped in silence.
             raw = base64.b64decode(audio, validate=True)
         except (binascii.Error, ValueError) as error:
             raise base.ProtocolError(f"expected audio as base64 text; got something else ({error})") from error
         actions: list[base.Action] = self._start()
         samples = self._audio.feed(raw)
         self._uncommitted += len(samples)
+        # Without detection of turns an item begins with its first audio.
         if self._session.detection is None and (not self._items or self._items[-1].announced):
             self._new_item(self._received)
         self._received += len(samples)
@@ -220,6 +222,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
     def _delta(self, words: Sequence[Word]) -> list[base.Action]:
         item = self._items[0] if self._items else self._new_item(words[0].start)
         text = "".join(word.text for word in words)
+        # Clients join the deltas as they are, so only the first loses its leading space.
         text = text if item.text else text.lstrip()
         item.text += text
         item.end = max(item.end, words[-1].end)
@@ -360,6 +363,7 @@ def _audio_input(session: RealtimeSession) -> AudioInput:
 def _logprob(word: Word) -> dict[str, Any]:
     return {
         "token": word.text,
+        # A probability may be so small that it is rounded to 0, which has no logarithm.
         "logprob": round(math.log(max(word.probability, 1e-9)), 4),
         "bytes": list(word.text.encode()),
     }

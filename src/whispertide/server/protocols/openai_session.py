@@ -58,6 +58,7 @@ class RealtimeSession:
         noise = "input_audio_noise_reduction"
         flat |= {"noise_reduction": session[noise]} if noise in session else {}
         changed = self
+        # The current shape after the older one, so that it counts where a client sends both.
         for values in (flat, audio):
             changed = _with_format(changed, values.get("format"))
             changed = _with_transcription(changed, messages.mapping(values, "transcription"))
@@ -67,6 +68,7 @@ class RealtimeSession:
                 changed = replace(changed, noise_reduction=messages.mapping(values, "noise_reduction") or None)
         if session.get("include") is not None:
             changed = replace(changed, logprobs=_LOGPROBS in messages.texts(session["include"], "include"))
+        # For its error alone: a language that cannot be must not get into the session.
         messages.language(changed.language, server)
         return changed
 

@@ -78,6 +78,7 @@ class FrameReader:
         return bool(self._waiting)
 
     def _next(self) -> Frame | None:
+        # Kept while the rest is missing, so that it is not parsed again with every piece of a long payload.
         self._header = header = self._header or self._read_header()
         if header is None or len(self._waiting) < header.stop:
             return None
@@ -120,6 +121,7 @@ def _length(header: dict[str, Any], name: str, limit: int) -> int:
     value = header.get(name)
     if value is None:
         return 0
+    # To Python True is a whole number, too.
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= limit:
         raise OptionError(f"expected {name} between 0 and {limit}; got {_short(value)}")
     return value
@@ -206,6 +208,7 @@ class WyomingProtocol(base.WireProtocol):
         if form[1] not in _WIDTHS:
             raise base.ProtocolError(f"expected audio with a width of 1, 2 or 4 bytes; got {form[1]}")
         audio = AudioInput(_WIDTHS[form[1]], rate=form[0], channels=form[2])
+        # What the old resampler holds belongs before the new audio.
         rest = self._rest()
         self._format, self._audio = form, audio
         if self._has_session:
