@@ -87,3 +87,13 @@ def test_a_text_without_such_a_token_stays() -> None:
     assert with_best_first(found, scores, decoder, np.array([ALARM]), OPTIONS) is found
     nothing = replace(found, best=replace(found.best, tokens=()))
     assert with_best_first(nothing, scores, decoder, FIRSTS, OPTIONS) is nothing
+
+
+def test_a_text_that_was_cut_off_does_not_end() -> None:
+    scores, decoder = heard(SET), Late()
+    whole = hybrid_search(scores, decoder, OPTIONS)
+    cut = replace(whole, best=replace(whole.best, said=whole.best.said[:2], ended=False))
+    found = with_best_first(cut, scores, decoder, FIRSTS, OPTIONS)
+    assert found.best.tokens == (ALARM, SET)
+    assert not found.best.ended
+    assert len(found.best.said) == 2

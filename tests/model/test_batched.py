@@ -16,7 +16,7 @@ from whispertide.errors import GraphError
 from whispertide.events import Confirmed, Event, Hypothesis
 from whispertide.model.batched import BatchedEngine, Batcher
 from whispertide.model.cohort import Cohort, Member
-from whispertide.model.engine import DecodeOutput, DecodeRequest
+from whispertide.model.engine import DecodeOutput, DecodeRequest, Encoded
 from whispertide.model.onnx_engine import of_onnx_runtime
 from whispertide.options import DecodeOptions
 from whispertide.server.serving import batched
@@ -187,3 +187,17 @@ def test_the_text_context_is_not_exceeded(model: Transcriber) -> None:
     decoder.run(DecodeRequest(np.full((1, base.dims.n_text_ctx), 5), (0,)))
     with pytest.raises(GraphError, match="text context"):
         decoder.run(request(1))
+
+
+def test_windows_of_lengths_that_nobody_has_any_more_are_let_go_of(model: Transcriber) -> None:
+    base = model.model
+    shared = BatchedEngine(base.engine, most=4, lanes=1)
+
+    def steps(window: Encoded) -> None:
+        decoder = shared.start(window)
+        for token in (50257, 1, 2):
+            decoder.run(request(token))
+
+    for columns in range(100, 200, 20):
+        steps(base.encode(np.zeros((base.dims.n_mels, columns), np.float32)))
+    assert len(shared.batcher._queues) == 1

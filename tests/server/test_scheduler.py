@@ -202,3 +202,35 @@ def test_an_overloaded_server_says_so() -> None:
             assert one.said("problem")[0]["kind"] == "overloaded"
 
     asyncio.run(run())
+
+
+def test_a_step_that_breaks_holds_up_nobody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Not even its own session, when more comes in."""
+    told: list[str] = []
+
+    async def run() -> None:
+        broken, whole = live_session(0), live_session(1)
+        scheduler = Scheduler(1, Load(), lambda done: told.append(done.live.id))
+        scheduler.start()
+        step = LiveSession.step
+
+        def breaks(live: LiveSession, *settings: Any) -> Step:
+            if live is broken and not told:
+                raise RecursionError("too deep")
+            return step(live, *settings)
+
+        monkeypatch.setattr(LiveSession, "step", breaks)
+        for live in (broken, whole):
+            live.put(audio(1))
+            scheduler.wake(live)
+        while "s1" not in told:
+            await asyncio.sleep(0.01)
+        assert not broken.running
+        broken.put(audio(1))
+        scheduler.wake(broken)
+        while "s0" not in told:
+            await asyncio.sleep(0.01)
+        await scheduler.stop()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert "s0" in caplog.text

@@ -141,6 +141,8 @@ def test_where_the_server_is() -> None:
     assert Server("http://host:8000/").endpoint == "http://host:8000/v1/audio/transcriptions"
     assert Server("https://host/v1").endpoint == "https://host/v1/audio/transcriptions"
     assert "secret" not in repr(Server("http://host", key="secret"))
+    with pytest.raises(OptionError, match="a key that can be asked with"):
+        Remote(Server("http://host", key="schlüssel"))
     for wrong in ("host:8000", "ftp://host", "http://", ""):
         with pytest.raises(OptionError, match="expected a"):
             Server(wrong)

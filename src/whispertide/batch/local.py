@@ -45,9 +45,9 @@ class LocalWorkers:
 
     def wait(self) -> Sequence[tuple[BaseProcess, Said]]:
         """What those say that have something to say."""
-        processes = {pipe: process for process, pipe in self._pipes.items()}
-        heard = (pipe for pipe in wait(list(processes)) if isinstance(pipe, Connection))
-        return [(processes[pipe], self._said(processes[pipe], pipe)) for pipe in heard]
+        # By our own list, because the pipes that `wait` gives are of another class on Windows.
+        heard = wait(list(self._pipes.values()))
+        return [(process, self._said(process, pipe)) for process, pipe in [*self._pipes.items()] if pipe in heard]
 
     def _said(self, process: BaseProcess, pipe: Connection) -> Said:
         try:

@@ -33,6 +33,8 @@ def with_best_first(found: Found, scores: Sums, scorer: Scorer[S], firsts: IntAr
     read, _ = scorer.read(texts)
     follow = np.concatenate([texts[:, 1:], np.full((len(texts), 1), END)], axis=1)
     said = np.take_along_axis(read, follow[..., None], axis=2)[..., 0].astype(np.float64)
+    if not best.ended:  # it was cut off, so nobody said that it ends
+        said = said[:, :-1]
     begun = longer_totals(scores, empty(scores), chosen[None])[0]
     totals = options.weighed(said.sum(axis=1), begun)
     at, own = int(totals.argmax()), int(np.flatnonzero(chosen == best.tokens[0])[0])

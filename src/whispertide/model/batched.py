@@ -49,6 +49,11 @@ class _Queue:
     waiting: list[_Job] = field(default_factory=list)
     running: bool = False
 
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody waits, runs, or may come back."""
+        return self.running or bool(self.waiting) or bool(self.cohort.present)
+
     def ready(self) -> bool:
         """Whether a run can start: everybody of the last one is here again, gone, or too slow."""
         if self.running or not self.waiting:
@@ -89,6 +94,9 @@ class Batcher:
         key = (len(request.tokens), *wanted, member.encoded.frames)
         job = _Job(member, request, time.monotonic())
         with self._changed:
+            # A cohort keeps room for as many windows as may run together, also when nobody has such windows any more.
+            if key not in self._queues:
+                self._queues = {shape: queue for shape, queue in self._queues.items() if queue.is_used}
             queue = self._queues.setdefault(key, _Queue(Cohort(self.decoder, self._most), self._most))
             queue.waiting.append(job)
             # The run that the others wait for may be complete now.

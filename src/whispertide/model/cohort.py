@@ -167,7 +167,7 @@ class Cohort:
             for cache in caches:
                 whole = cache.slab if isinstance(cache, SlabRows) else cache
                 if id(whole) not in arrays:
-                    arrays[id(whole)] = getattr(whole, which)[layer].numpy()  # a copy, so one for all that share it
+                    arrays[id(whole)] = getattr(whole, which)[layer].numpy()  # one for all that share it
                 array = arrays[id(whole)]
                 parts.append(cache.read(array) if isinstance(cache, SlabRows) else array)
             tensors.append(onnxruntime.OrtValue.ortvalue_from_numpy(one_below_the_other(parts, width)))

@@ -5,6 +5,7 @@ one step of everybody else. Lives in the event loop and never blocks it. Knows n
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ from functools import partial
 
 from whispertide.server.live import LiveSession, Step
 from whispertide.server.load import Load
+
+log = logging.getLogger("whispertide.server")
 
 _TICK_S = 0.5
 
@@ -82,8 +85,10 @@ class Scheduler:
 
     def _end(self, live: LiveSession, since: float, waited: float, done: "asyncio.Future[Step]") -> None:
         self.running -= 1
-        if done.cancelled():
+        if done.cancelled() or (failed := done.exception()) is not None:
             live.running = False
+            if not done.cancelled():
+                log.error("a step of session %s failed", live.id, exc_info=failed)
         elif kept := done.result().kept:
             ended, written = self._loop.time(), asyncio.gather(*map(asyncio.wrap_future, kept))
             written.add_done_callback(lambda _: self._tell(live, since, waited, done.result(), ended))

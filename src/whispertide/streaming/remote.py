@@ -98,16 +98,20 @@ class Remote:
     """A server, and the thread that talks to it; any number of sessions may share one."""
 
     def __init__(self, server: Server) -> None:
+        """Raises `OptionError` where no request could be made."""
         self.server = server
         self.loop: asyncio.AbstractEventLoop
         self._client: httpx2.AsyncClient
         self._stop: asyncio.Event
+        self._failed: Exception | None = None
         ready = threading.Event()
         # A daemon, so that a program which forgets to close it still exits.
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), name="remote", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="remote", daemon=True)
         self._thread.start()
         # The loop and the client exist only when the thread has made them.
         ready.wait()
+        if self._failed is not None:
+            raise OptionError(f"expected a server and a key that can be asked with; {server.url}: {self._failed}")
 
     def open(self, audio: FloatArray) -> Upload:
         """Begin to send an utterance whose end is not there yet."""
@@ -123,6 +127,14 @@ class Remote:
         self._thread.join()
 
     # --- in the loop --------------------------------------------------------------------------------------------------
+
+    def _run(self, ready: threading.Event) -> None:
+        try:
+            asyncio.run(self._serve(ready))
+        except Exception as error:  # such as a key that no header can hold; whoever made this waits for an answer
+            self._failed = error
+        finally:
+            ready.set()
 
     async def _serve(self, ready: threading.Event) -> None:
         self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
