@@ -44,7 +44,7 @@ def test_the_same_boundaries_give_the_same_events(name: str, seconds: int | None
     until = None if seconds is None else seconds * SAMPLE_RATE
     heard = replay(recipe, audio[:until], golden, beginning=seconds is not None)
     expected = golden.events[: len(heard)] if seconds is not None else golden.events
-    if arithmetic() == golden.arithmetic:
+    if arithmetic(recipe) == golden.arithmetic:
         assert heard == expected
         assert len(confirmed(heard)) > 20
         return

@@ -30,7 +30,8 @@ Transcribe = Callable[[Path], str]
 _FAST = [pytest.param(NANO, id="nano.en")]
 _PADDED = [pytest.param(MODELS / "micro-padded.en", id="micro-padded.en", marks=pytest.mark.slow)]
 _MICRO = [pytest.param(MODELS / "micro.en", id="micro.en", marks=pytest.mark.slow)]
-SHIPPED = pytest.mark.parametrize("folder", [*_FAST, *_MICRO, *_PADDED])
+_LONG = [pytest.param(MODELS / "micro-long.en", id="micro-long.en", marks=pytest.mark.slow)]
+SHIPPED = pytest.mark.parametrize("folder", [*_FAST, *_MICRO, *_PADDED, *_LONG])
 # micro.en has the files and shapes of micro-padded.en: for it one program is enough.
 ONE_OF_EACH_SHAPE = pytest.mark.parametrize("folder", [*_FAST, *_PADDED])
 
