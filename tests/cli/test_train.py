@@ -19,7 +19,7 @@ from whispertide.checkpoint import load_checkpoint
 from whispertide.cli.main import app
 from whispertide.cli.train_epochs import Training
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
 from whispertide.lab.training import shapes
 from whispertide.lab.training.widen import Target
@@ -176,7 +176,8 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     code = "from whispertide.lab.training import shapes, widen; from whispertide.cli.main import main;"
     code += f"shapes.SHAPES['nano.en'] = widen.{SMALL_SHAPE!r}; main()"
     program = [sys.executable, "-c", code]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}  # other sums, otherwise
+    threads = pytest.importorskip("torch").get_num_threads()
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}  # other sums, otherwise
 
     def fit(name: str, workers: int) -> list[str]:
         common = ("--shape", "nano.en", "--steps", 40, "--finish", "none", "--device", "cpu", "--workers", workers)

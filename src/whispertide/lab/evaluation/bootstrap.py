@@ -115,7 +115,7 @@ def _draws(size: int, draws: int, seed: int) -> Iterator[Floats]:
 
 @lru_cache(maxsize=32)
 def _kept(size: int, draws: int, seed: int) -> tuple[npt.NDArray[np.uint8], ...]:
-    """To draw takes far longer than to weigh, and a page asks for many figures of the same few numbers of utterances."""
+    """To draw takes far longer than to weigh, and a page asks for many figures of as many utterances."""
     return tuple(counts.astype(np.uint8) for counts in _counted(size, draws, seed))
 
 
