@@ -35,6 +35,7 @@ from random_checkpoint import random_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 
 FEW, MANY = 20, 100  # decoder steps; their difference leaves out what a call costs once
+CALLS = 3  # of which the fastest counts
 MEASURES = ("encoder_5s", "encoder_30s", "step_1", "step_5")
 
 
@@ -54,13 +55,13 @@ class Ours:
         self.model = load_model(str(folder), EngineOptions(precision="int8", threads=threads))
         self.encoded = self.model.encode(mel(5))
 
-    def encode(self, seconds: int) -> float:
+    def encode(self, seconds: int, calls: int) -> float:
         """One window."""
-        return timed(lambda: self.model.encode(mel(seconds)))
+        return timed(lambda: self.model.encode(mel(seconds)), calls)
 
-    def step(self, rows: int) -> float:
+    def step(self, rows: int, calls: int) -> float:
         """One decoder step within a whole search."""
-        return per_step(lambda count: self._decode(rows, count))
+        return per_step(lambda count: self._decode(rows, count), calls)
 
     def _decode(self, rows: int, count: int) -> int:
         from whispertide.decoding.window import decode_window
@@ -97,13 +98,13 @@ class Peer:
     def _view(self, seconds: int) -> Any:
         return self.ct2.StorageView.from_array(mel(seconds)[None])
 
-    def encode(self, seconds: int) -> float:
+    def encode(self, seconds: int, calls: int) -> float:
         """One window; CTranslate2 takes features of any length."""
-        return timed(lambda: np.array(self.model.encode(self._view(seconds))))
+        return timed(lambda: np.array(self.model.encode(self._view(seconds))), calls)
 
-    def step(self, rows: int) -> float:
+    def step(self, rows: int, calls: int) -> float:
         """One decoder step within a whole search."""
-        return per_step(lambda count: self._decode(rows, count))
+        return per_step(lambda count: self._decode(rows, count), calls)
 
     def _decode(self, rows: int, count: int) -> int:
         # it samples half of max_length
@@ -118,7 +119,7 @@ class Peer:
         return len(result[0].sequences_ids[0])
 
 
-def timed(call: Callable[[], Any], repeats: int = 3) -> float:
+def timed(call: Callable[[], Any], repeats: int = CALLS) -> float:
     """The best of a few calls."""
     best = float("inf")
     for _ in range(repeats):
@@ -128,22 +129,23 @@ def timed(call: Callable[[], Any], repeats: int = 3) -> float:
     return best
 
 
-def per_step(decode: Callable[[int], int]) -> float:
+def per_step(decode: Callable[[int], int], calls: int) -> float:
     """Seconds per decoder step; `decode(count)` returns how many tokens it really sampled."""
     counts: dict[int, int] = {}
     times: dict[int, float] = {}
     for count in (FEW, MANY):
         counts[count] = decode(count)
-        times[count] = timed(partial(decode, count))
+        times[count] = timed(partial(decode, count), calls)
     return (times[MANY] - times[FEW]) / (counts[MANY] - counts[FEW])
 
 
 def serve(engine: Ours | Peer) -> None:
-    """A worker: measure what each line on standard input names, answer with seconds."""
-    calls = (partial(engine.encode, 5), partial(engine.encode, 30), partial(engine.step, 1), partial(engine.step, 5))
+    """A worker: measure what each line on standard input names, as the best of so many calls; answer with seconds."""
+    ways = (partial(engine.encode, 5), partial(engine.encode, 30), partial(engine.step, 1), partial(engine.step, 5))
     print("ready", flush=True)
     for line in sys.stdin:
-        print(calls[MEASURES.index(line.strip())](), flush=True)
+        what, calls = line.split()
+        print(ways[MEASURES.index(what)](int(calls)), flush=True)
 
 
 def cold_start(folder: Path, threads: int) -> None:
@@ -167,10 +169,10 @@ class Worker:
     process: subprocess.Popen[str]
     seconds: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in MEASURES})
 
-    def measure(self, what: str) -> None:
+    def measure(self, what: str, calls: int) -> None:
         """Ask for one figure."""
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.write(f"{what} {calls}\n")
         self.process.stdin.flush()
         self.seconds[what].append(float(self.line()))
 
@@ -218,8 +220,8 @@ def measure_cold_start(folder: Path, threads: int, repeats: int) -> tuple[float,
     return statistics.median(seconds), max(peaks)
 
 
-def compare(folder: Path, threads: int, rounds: int) -> dict[str, float]:
-    """The figures for one thread count; prints the table."""
+def compare(folder: Path, threads: int, rounds: int, calls: int = CALLS) -> dict[str, float]:
+    """The figures for one thread count, each the best of so many calls in a round; prints the table."""
     ours = start("ours", folder, threads)
     peers = [start("peer", folder, threads), start("peer", folder, threads, CT2_FORCE_CPU_ISA="AVX512")]
     workers = [ours, *peers]
@@ -227,7 +229,7 @@ def compare(folder: Path, threads: int, rounds: int) -> dict[str, float]:
         print(f"\r{threads} thread(s): round {turn + 1} of {rounds}", end="", file=sys.stderr, flush=True)
         for what in MEASURES:
             for worker in workers:
-                worker.measure(what)
+                worker.measure(what, calls)
                 time.sleep(0.2)  # let a spinning thread pool go to sleep before the next engine's turn
     print(file=sys.stderr)
     for worker in workers:

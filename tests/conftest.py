@@ -35,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """A shell that starts the tests in the background has them ignore Ctrl-C, and so would all that they start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()  # until everything is collected: of that nothing is garbage
     share_vocabularies()
     # a command line is built of 40 functions' signatures; its runner would do so for every command
     setattr(typer.testing, "_get_command", cache(get_command))  # noqa: B010  (not exported, says mypy)
@@ -62,13 +63,32 @@ def brings_transformers(file: Path) -> bool:
     return bool(re.search(r"\b(transformers|peft|lora|random_models|small_models)\b", file.read_text()))
 
 
+@cache
+def names_slow(file: Path) -> bool:
+    """Whether a file says the word; `pytest_collection_modifyitems` sees to it that whoever has slow tests does."""
+    return "slow" in file.read_text()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Of `-m slow`, two files in three have nothing: they need not be imported."""
+    if config.option.markexpr != "slow" or not re.fullmatch(r"test_\w+\.py", collection_path.name):
+        return None
+    return not names_slow(collection_path) or None
+
+
+@pytest.hookimpl(tryfirst=True)  # before some are deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """These packages take seconds to import: the first of several processes has all tests that do."""
+    unnamed = {str(item.path) for item in items if item.get_closest_marker("slow") and not names_slow(item.path)}
+    if unnamed:
+        raise pytest.UsageError(f"expected the word slow in files with slow tests; it is not in {sorted(unnamed)}")
     items.sort(key=lambda item: not brings_transformers(item.path))
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays: the collector need not look at it after every few allocations."""
+    """What was imported stays: the collector need not look at it, and less often at what tests allocate."""
+    gc.enable()
+    gc.set_threshold(20_000, 20, 20)
     gc.collect()
     gc.freeze()
 

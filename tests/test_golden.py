@@ -12,7 +12,7 @@ from whispertide.streaming.recipes import RECIPES
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 # `make slow` replays the beginning of the recordings; `make golden` all of them, and the talks, which takes minutes.
-BEGINNING_S = 25
+BEGINNING_S = 20
 CASES = [
     pytest.param("recordings", BEGINNING_S, marks=pytest.mark.slow),
     pytest.param("recordings", None, marks=pytest.mark.golden),

@@ -153,6 +153,7 @@ class TestSegments:
             assert "".join(word.text for word in each.words) == each.text
             assert each.language == "en"
 
+    @pytest.mark.slow
     def test_come_as_their_window_is_done(self) -> None:
         windows: list[int] = []
         running = transcribe_samples(
@@ -163,6 +164,7 @@ class TestSegments:
         assert windows == []  # the next window is not decoded before it is asked for
         assert next(running).id == 1
 
+    @pytest.mark.slow
     def test_progress_rises_to_the_whole(self) -> None:
         _, calls = ours_with_progress(True)
         whole = len(long_recording()) // HOP_LENGTH * HOP_LENGTH

@@ -14,7 +14,7 @@ def test_both_engines_are_measured(tmp_path: Path, capfd: pytest.CaptureFixture[
     folder = tmp_path / "nano"
     shutil.copytree(BUNDLED_DIR / "nano.en", folder)
     with benchmark("engine") as script:
-        figures = script.compare(folder, threads=1, rounds=1)
+        figures = script.compare(folder, threads=1, rounds=1, calls=1)
     rows = {row.split("  ")[0] for row in capfd.readouterr().out.splitlines()}
     assert rows >= {"1 thread(s)", "ours", "peer", "peer CT2_FORCE_CPU_ISA=AVX512"}
     assert figures.keys() == set(script.MEASURES)

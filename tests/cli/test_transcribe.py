@@ -5,7 +5,6 @@ import sys
 import threading
 import wave
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,10 @@ from typer.testing import CliRunner
 from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber, word
 from read_transcripts import PARSERS, parse_json, parse_jsonl, parse_srt
+from wav_file import save_wav
 from whispertide import api
 from whispertide.cli import tune
+from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
 from whispertide.events import from_dict
 from whispertide.formats.files import FORMATS
@@ -425,8 +426,9 @@ def test_the_real_model_writes_every_format(talk: Path, tmp_path: Path, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [(), ("--recipe", "tide", "--pace", "max")])
-def test_next_to_a_busy_process_the_real_model_says_the_same_twice(mode: tuple[str, ...]) -> None:
-    command = ["transcribe", str(files("whispertide") / "bundled" / "audio" / "demo.flac"), "-m", "nano.en", *mode]
+def test_next_to_a_busy_process_the_real_model_says_the_same_twice(tmp_path: Path, mode: tuple[str, ...]) -> None:
+    talk = save_wav(tmp_path / "talk.wav", bundled_audio()[: 15 * SAMPLE_RATE])
+    command = ["transcribe", str(talk), "-m", "nano.en", *mode]
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
             results = [CliRunner().invoke(app, [*command, "-f", "srt"]) for _ in range(2)]

@@ -85,6 +85,7 @@ def test_a_pruned_search_runs_fewer_rows() -> None:
     assert pruned.narrow > full.narrow
 
 
+@pytest.mark.slow
 def test_blocks_find_what_the_pruned_search_finds_in_fewer_runs() -> None:
     (pruned, single), (verified, blocks) = streamed(Pruned()), streamed(Verified())
     assert [word.text for word in verified] == [word.text for word in pruned]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from whispertide.errors import OptionError
+from whispertide.lab.evaluation import bootstrap
 from whispertide.lab.evaluation.bootstrap import compare, interval, paired
 
 UTTERANCES, EXPERIMENTS = 60, 300
@@ -57,6 +58,13 @@ def test_the_same_seed_gives_the_same_interval() -> None:
     values = [(float(value % 7), 10.0) for value in range(30)]
     assert interval(values, draws=500, seed=3) == interval(values, draws=500, seed=3)
     assert interval(values, draws=500, seed=3) != interval(values, draws=500, seed=4)
+
+
+def test_draws_that_are_kept_are_those_that_would_be_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [(float(value % 7), 10.0) for value in range(40)]
+    kept = [interval(values, draws=700, seed=seed) for seed in (1, 2, 1)]
+    monkeypatch.setattr(bootstrap, "_FEW", 0)
+    assert [interval(values, draws=700, seed=seed) for seed in (1, 2, 1)] == kept
 
 
 def test_records_are_paired_by_id() -> None:

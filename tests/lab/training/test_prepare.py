@@ -118,6 +118,7 @@ def audio(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_wav(folder / "long.wav", 31)
     (folder / "notes.txt").write_text("These are notes. " * 20)
     (folder / "cut.wav").write_bytes((folder / "0.wav").read_bytes()[:30_000])
+    load_audio(folder / "0.wav")  # what decodes is imported: else every process that is forked here would import it
     return folder
 
 

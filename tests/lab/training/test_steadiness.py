@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import whispertide
 from listening_oracle import ListeningOracle
 from made_up_streams import TRUTH, made_up
 from oracle import audio_between
+from wav_file import save_wav
+from whispertide.audio.file import load_audio
+from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
 from whispertide.errors import OptionError
 from whispertide.lab.training.steadiness import (
@@ -172,7 +174,8 @@ def test_only_recipes_whose_policy_is_align_att_can_be_recorded() -> None:
 
 @pytest.mark.slow  # two recordings, one for each model, some seconds
 def test_the_command_fits_one_rule_to_recordings_that_models_hear_in_turn(tmp_path: Path) -> None:
-    recordings = (Path(whispertide.__file__).parent / "bundled/audio/demo.flac", CLIP)
+    sounds = (bundled_audio(), load_audio(CLIP))
+    recordings = [save_wav(tmp_path / f"{n}.wav", sound[: 20 * S]) for n, sound in enumerate(sounds)]
     kept, picture = tmp_path / "rule.json", tmp_path / "rule.png"
     command = ["train", "steadiness", "nano.en", "nano.en", "-o", str(kept), "--plot", str(picture)]
     command += [part for recording in recordings for part in ("--audio", str(recording))]

@@ -8,6 +8,7 @@ With fewer than about twenty utterances they are too narrow, and the caller shou
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from whispertide.errors import OptionError
 
 DRAWS = 10_000
 LEVEL = 0.95
-_AT_ONCE = 500  # draws held in memory
+_AT_ONCE = 500  # draws weighed at a time
+_FEW = 255  # utterances, of which no count exceeds a byte: 10,000 draws take 2.5 MB
 Ratio = tuple[float, float]  # one utterance's share in the numerator and in the denominator
 Floats = npt.NDArray[np.float64]
 
@@ -107,10 +109,21 @@ def _array(utterances: Sequence[Ratio]) -> Floats:
 
 def _draws(size: int, draws: int, seed: int) -> Iterator[Floats]:
     """How often each utterance is drawn, [some draws, size]; both systems of a pair see the same."""
+    drawn = _kept(size, draws, seed) if size <= _FEW else _counted(size, draws, seed)
+    return (counts.astype(np.float64) for counts in drawn)
+
+
+@lru_cache(maxsize=32)
+def _kept(size: int, draws: int, seed: int) -> tuple[npt.NDArray[np.uint8], ...]:
+    """To draw takes far longer than to weigh, and a page asks for many figures of as many utterances."""
+    return tuple(counts.astype(np.uint8) for counts in _counted(size, draws, seed))
+
+
+def _counted(size: int, draws: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
     rng = np.random.default_rng(seed)
     for begun in range(0, draws, _AT_ONCE):
         # How often each is drawn: the same as drawing numbers of utterances, and sums become one product of matrices.
-        yield rng.multinomial(size, np.full(size, 1 / size), size=min(_AT_ONCE, draws - begun)).astype(np.float64)
+        yield rng.multinomial(size, np.full(size, 1 / size), size=min(_AT_ONCE, draws - begun))
 
 
 def _ratios(sums: Floats) -> Floats:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING
@@ -116,6 +117,7 @@ def _errors_table(runner: "Runner", models: Sequence[str]) -> Table:
     return Table((*columns, "encoding after the end ms"), tuple(rows), f"Trained networks, {len(said)} commands")
 
 
+@cache
 def same_size(dims: LateDims, size: int) -> LateDims:
     """That network as wide as it takes to have about `size` weights."""
     low, high = 1, 512  # of eight channels
@@ -129,6 +131,7 @@ def _wide(dims: LateDims, eights: int) -> LateDims:
     return replace(dims, width=8 * eights, inner=32 * eights)
 
 
+@cache
 def _weights(dims: LateDims) -> int:
     import torch
 
