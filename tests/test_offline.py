@@ -29,6 +29,12 @@ def long_recording() -> FloatArray:
     return np.concatenate([by_name["river"], by_name["long"]])
 
 
+@cache
+def short_recording() -> FloatArray:
+    """One window."""
+    return load_audio(next(path for path in CLIPS if path.stem == "river"))
+
+
 def transcript(samples: FloatArray, **options: Any) -> list[OfflineSegment]:
     extra = {name: options.pop(name) for name in ("progress",) if name in options}
     return list(transcribe_samples(nano(), samples, DecodeOptions(**{**AS_OPENAI, **options}), **extra))
@@ -140,6 +146,33 @@ def test_text_before_is_shown_as_the_user_says_or_the_checkpoint(
     transcript(long_recording(), condition_on_previous_text=user, word_timestamps=False)
     assert prompts[0] == 0
     assert any(prompts) == shown
+
+
+class TestSilenceBeforeSpeech:
+    """The bundled model calls a window silent that begins with some seconds of silence."""
+
+    @pytest.mark.parametrize("lead_s", [6, 12, 29, 47])
+    def test_no_sentence_is_lost(self, lead_s: int) -> None:
+        said = short_recording()
+        quiet = np.random.RandomState(0).standard_normal(lead_s * SAMPLE_RATE).astype(np.float32) * np.float32(1e-4)
+        alone, after = transcript(said), transcript(np.concatenate([quiet, said]))
+        assert [segment.text.split()[-1] for segment in after] == [segment.text.split()[-1] for segment in alone]
+        assert after[0].span.start >= lead_s * SAMPLE_RATE - SAMPLE_RATE // 2
+
+    @pytest.mark.parametrize("pause_s", [4, 8, 14])
+    def test_nor_after_a_long_pause(self, pause_s: int) -> None:
+        said = short_recording()
+        once = transcript(said)
+        twice = transcript(np.concatenate([said, np.zeros(pause_s * SAMPLE_RATE, np.float32), said]))
+        assert [segment.text for segment in twice[: len(once)]] == [segment.text for segment in once]
+        assert [segment.text.split()[-1] for segment in twice] == [segment.text.split()[-1] for segment in once] * 2
+
+    def test_without_a_gate_the_model_is_believed(self) -> None:
+        samples = np.concatenate([np.zeros(8 * SAMPLE_RATE, np.float32), short_recording()])
+        features = Features.of([samples], nano().dims.n_mels)
+        taken = longform.Transcription(nano(), features, DecodeOptions(**AS_OPENAI), "en", seek=0, end=features.frames)
+        assert not taken.next_window()
+        assert taken.done
 
 
 class TestSegments:

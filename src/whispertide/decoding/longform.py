@@ -8,7 +8,7 @@ business. Source: the loop of `transcribe` in openai/whisper, transcribe.py, wit
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -45,10 +45,12 @@ class Cost:
         return sum(frames for frames, _ in self.pieces)
 
 
+Voice = Callable[[int, int], int | None]
+
 SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
 MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
 # Between these a text that closes before its window ends, where the recording goes on, may have left out the sentence
-# that the window cuts. After longer rests Whisper is believed: nobody speaks there.
+# that the window cuts. After longer rests Whisper is believed, unless a voice gate hears somebody there.
 CUT_SENTENCE = range(SAMPLE_RATE, 10 * SAMPLE_RATE)
 HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 
@@ -95,6 +97,8 @@ class Transcription:
                   word times; else after the window, as it does without, unless much is left or the text was cut short
     reference     the words that were heard in this audio before; every window follows those in it
     drafter       drafts ahead of greedy searches
+    voice         where somebody begins to speak between two samples, a second or more after the first: asked where the
+                  model leaves out a window or its rest; without it the model is believed, as by the original
     costs         what each stage of each window so far took
     """
 
@@ -108,6 +112,7 @@ class Transcription:
     guards: Sequence[Guard] = ()
     reference: Reference | None = None
     drafter: Drafter | None = None
+    voice: Voice | None = None
     context: list[int] = field(default_factory=list)
     context_from: int = 0
     last_speech: int = 0
@@ -141,7 +146,7 @@ class Transcription:
         self.costs.append(Cost("decode", time.perf_counter() - began, steps=result.steps))
         # Its tokens do not become context either: the model itself does not believe in them.
         if is_silence(result, self.options):
-            self.seek += count
+            self.seek = self._after_silence(count)
             return []
         began = time.perf_counter()
         hushed = mel.shape[1] > count
@@ -151,6 +156,20 @@ class Transcription:
         self.costs.append(Cost("align", time.perf_counter() - began, steps=steps))
         self.seek = self._next_seek(result, spoken, count)
         return self._written(result, spoken)
+
+    def _after_silence(self, count: int) -> int:
+        """Where to go on after a window of `count` frames that the model calls silent.
+
+        The original passes over all of it, and so over the first sentence after some seconds of silence, where a
+        checkpoint was not trained on such windows.
+        """
+        end = self.seek + count
+        return self._next_voice(self.seek * HOP_LENGTH, end * HOP_LENGTH) // HOP_LENGTH
+
+    def _next_voice(self, start: int, end: int) -> int:
+        """The sample, between two, where somebody begins to speak; the end where nobody does or no gate was given."""
+        found = self.voice and self.voice(start, end)
+        return end if found is None else found
 
     def _encode(self, mel: FloatArray) -> Encoded:
         began = time.perf_counter()
@@ -206,11 +225,15 @@ class Transcription:
         that no speech follows. Checkpoints say it of cut sentences, too, and those would be lost.
         """
         segmentation = result.segmentation
-        goes_on = self.seek + count < self.end
-        if segmentation.ends_in_speech or not segmentation.segments or not goes_on:
+        if segmentation.ends_in_speech or not segmentation.segments:
             return segmentation.consumed
-        closed = segmentation.segments[-1].end
-        return closed if count * HOP_LENGTH - closed in CUT_SENTENCE else segmentation.consumed
+        closed, end = segmentation.segments[-1].end, count * HOP_LENGTH
+        if end - closed in CUT_SENTENCE and self.seek + count < self.end:
+            return closed
+        if end - closed < CUT_SENTENCE.stop:
+            return segmentation.consumed
+        begun = self.seek * HOP_LENGTH
+        return self._next_voice(begun + closed, begun + end) - begun
 
     def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment]) -> list[OfflineSegment]:
         """Number the segments that last and say something, and remember them as context."""

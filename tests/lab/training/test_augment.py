@@ -161,3 +161,22 @@ def test_disturbed_windows_stay_within_full_scale(speech: bool) -> None:
         disturb(sound, always, np.random.RandomState(seed), speech=speech)
         assert np.abs(sound).max() <= 1
         assert np.isfinite(sound).all()
+
+
+def test_one_speaker_in_one_place() -> None:
+    """Settled once, every utterance has that speed and that level."""
+    settled = Augmentation(speed=1.0, pause=0.0, room=0.0).settled(np.random.RandomState(3))
+    assert settled.speed_range[0] == settled.speed_range[1]
+    assert settled.room == 0.0
+    dice = np.random.RandomState(4)
+    heard = [vary(spoken(number), settled, dice)[0] for number in (1, 2, 3)]
+    assert np.ptp([float(np.abs(samples).max()) for samples in heard]) < 1e-4
+    shares = [len(samples) / len(spoken(number).samples) for number, samples in zip((1, 2, 3), heard, strict=True)]
+    assert np.ptp(shares) < 1e-3
+
+
+def test_settling_draws_anew_each_time() -> None:
+    levels = {Augmentation().settled(np.random.RandomState(seed)).level_db for seed in range(20)}
+    rooms = {Augmentation(room=0.5).settled(np.random.RandomState(seed)).room for seed in range(20)}
+    assert len(levels) == 20
+    assert rooms == {0.0, 1.0}

@@ -12,6 +12,7 @@ from whispertide.features import log_mel
 
 torch = pytest.importorskip("torch")
 
+from whispertide.lab.training.augment import Augmentation  # noqa: E402
 from whispertide.lab.training.batches import Batches, BatchOptions, Phase, Source, collate, hide, padded  # noqa: E402
 from whispertide.lab.training.shards import open_shards, write_shard  # noqa: E402
 from whispertide.lab.training.windows import WindowOptions, compose  # noqa: E402
@@ -148,3 +149,28 @@ def test_hidden_stretches() -> None:
     assert np.array_equal(untouched, before)
     tiny = np.ones((4, 3), np.float32)
     hide(tiny, 12, 30, np.random.RandomState(0))
+
+
+def speakers(tmp_path: Path, *counts: int) -> Batches:
+    """Batches of windows that each have one speaker; speaker n says counts[n] sentences, as "speaker n"."""
+    said = [
+        replace(spoken(number), source=f"speaker {speaker}", text=f"{speaker}", words=None)
+        for speaker, count in enumerate(counts)
+        for number in range(count)
+    ]
+    write_shard(tmp_path, 0, said)
+    windows = WindowOptions(silent=0.0, single=0.0, prompt=0.5, cut_start=0.0, augmentation=Augmentation.none())
+    options = BatchOptions(seconds=30.0, lengths_s=(15.0,), shares=(1.0,), one_speaker=1.0, windows=windows)
+    return Batches([Source(open_shards([tmp_path]), 1.0)], nano().tokenizer, [Phase(40, options)], 0)
+
+
+def test_windows_of_one_speaker(tmp_path: Path) -> None:
+    batches = speakers(tmp_path, 30, 30)
+    texts = [text for number in range(10) for text in batches[number].texts]
+    assert {frozenset(text.split()) for text in texts} == {frozenset("0"), frozenset("1")}
+    assert max(len(text.split()) for text in texts) > 3
+
+
+def test_who_says_little_does_not_repeat_it(tmp_path: Path) -> None:
+    texts = [text for number in range(10) for text in speakers(tmp_path, 3, 3)[number].texts]
+    assert frozenset("01") in {frozenset(text.split()) for text in texts}

@@ -275,3 +275,14 @@ def test_shares_are_kept() -> None:
     assert 0.13 < 1 - len(spoken_windows) / 250 < 0.27
     assert 0.32 < sum(start_of(one) > 0 for one in spoken_windows) / len(spoken_windows) < 0.48  # 0.5 of 0.8
     assert 0.62 < sum(TOKENIZER.no_timestamps not in one.tokens for one in made) / 250 < 0.78
+
+
+def test_long_pauses() -> None:
+    """Before the first utterance too, and what is said after them is answered as elsewhere."""
+    made = [window(seed, 30.0, replace(CLEAN, long_pause=1.0, timestamps=1.0)) for seed in range(40)]
+    first = [stamps(each)[0] / RATE for each in made if each.text]
+    assert max(first) > 6.0
+    assert all(each.text for each in made)
+    assert all(
+        stamps(each)[0] / RATE < 2.1 for each in (window(seed, 30.0, CLEAN) for seed in range(40)) if stamps(each)
+    )

@@ -4,7 +4,7 @@ Everything in float32 numpy, quick enough to be done anew for each window. The t
 What lies over a whole window comes from `noise`. Knows nothing of windows or tokens.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -44,6 +44,17 @@ class Augmentation:
         """Clean speech, its loudest sample at -6 dB: for validation."""
         return cls(speed=0, pause=0, room=0, noise=0, band=0, codec=0, level_db=(-6.0, -6.0))
 
+    def settled(self, dice: Dice) -> "Augmentation":
+        """What happens to all that one person says in one place: the speed, the level, and whether it is a room."""
+        speed, level = between(self.speed_range, dice), _level(self.level_db, dice)
+        return replace(
+            self,
+            speed=float(dice.random_sample() < self.speed),
+            speed_range=(speed, speed),
+            room=float(dice.random_sample() < self.room),
+            level_db=(level, level),
+        )
+
 
 def vary(said: Utterance, options: Augmentation, dice: Dice) -> tuple[FloatArray, list[SpokenWord]]:
     """An utterance at a speed, with pauses, in a room and at a level of its own: samples, words and their spans.
@@ -61,9 +72,13 @@ def vary(said: Utterance, options: Augmentation, dice: Dice) -> tuple[FloatArray
         samples, words = insert_pause(samples, words, int(dice.randint(1, len(words))), count)
     if dice.random_sample() < options.room:
         samples = reverberate(samples, dice)
-    low, high = options.level_db
-    set_level(samples, low + (high - low) * dice.random_sample() ** 0.5)
+    set_level(samples, _level(options.level_db, dice))
     return samples, [SpokenWord(word.text, word.start, min(word.end, len(samples))) for word in words]
+
+
+def _level(level_db: tuple[float, float], dice: Dice) -> float:
+    low, high = level_db
+    return float(low + (high - low) * dice.random_sample() ** 0.5)
 
 
 def _spread(texts: list[str], count: int) -> tuple[tuple[int, int], ...]:

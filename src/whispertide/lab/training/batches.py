@@ -6,8 +6,10 @@ Windows are composed and their features computed in loader processes. Needs torc
 """
 
 import signal
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -23,6 +25,7 @@ from whispertide.lab.training.windows import Window, WindowOptions, compose
 from whispertide.types import CHUNK_SECONDS, HOP_LENGTH, SAMPLE_RATE, FloatArray
 
 _AHEAD = 8  # batches that each worker has ready
+_ENOUGH = 20  # utterances of a speaker for a window of that speaker alone: with fewer it would say the same again
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,8 @@ class BatchOptions:
     """How much there is in a batch: windows of one of `lengths_s`, drawn with `shares`, about `seconds` in all.
 
     `mask_time` and `mask_mels` are the longest stretches, in frames and bands, that SpecAugment hides (Park et al.
-    2019), two of each per window; 0 hides none.
+    2019), two of each per window; 0 hides none. `one_speaker` is the share of the windows whose utterances are all by
+    one speaker in one place, as in a talk; elsewhere each is by another.
     """
 
     seconds: float = 60.0
@@ -40,6 +44,7 @@ class BatchOptions:
     n_mels: int = 80
     mask_time: int = 30
     mask_mels: int = 12
+    one_speaker: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,6 @@ class Batches(Numbered[Batch]):
     def __init__(self, sources: Sequence[Source], tokenizer: Tokenizer, phases: Sequence[Phase], seed: int) -> None:
         super().__init__(seed)
         self._sources, self._tokenizer, self._phases = sources, tokenizer, phases
-        self._shares = tuple(source.share for source in sources)
 
     def __len__(self) -> int:
         return self._phases[-1].until
@@ -140,16 +144,39 @@ class Batches(Numbered[Batch]):
         options = next(phase.options for phase in self._phases if number < phase.until)
         seconds = options.lengths_s[_choose(options.shares, dice)]
         count = max(1, round(options.seconds / seconds))
-        windows = [compose(self._draw, self._tokenizer, seconds, dice, options.windows) for _ in range(count)]
+        windows = [self._window(seconds, options, dice) for _ in range(count)]
         mels = [log_mel(window.samples, options.n_mels) for window in windows]
         for mel in mels:
             hide(mel, options.mask_mels, options.mask_time, dice)
         return collate(windows, mels, self._tokenizer.eot)
 
+    def _window(self, seconds: float, options: BatchOptions, dice: Dice) -> Window:
+        draw, windows = self._draw, options.windows
+        if options.one_speaker and dice.random_sample() < options.one_speaker:
+            own = self._by_speaker[draw(dice).source]
+            if sum(len(source.speech) for source in own) >= _ENOUGH:
+                draw = partial(_drawn, own)
+                windows = replace(windows, augmentation=windows.augmentation.settled(dice))
+        return compose(draw, self._tokenizer, seconds, dice, windows)
+
     def _draw(self, dice: Dice) -> Utterance:
-        speech = self._sources[_choose(self._shares, dice)].speech
-        chosen: Utterance = speech[int(dice.randint(len(speech)))]
-        return chosen
+        return _drawn(self._sources, dice)
+
+    @cached_property
+    def _by_speaker(self) -> dict[str, list[Source]]:
+        """What each speaker says in each source that has some of it."""
+        found: defaultdict[str, list[Source]] = defaultdict(list)
+        for source in self._sources:
+            for speaker, speech in source.speech.by_speaker().items():
+                found[speaker].append(Source(speech, source.share * len(speech) / len(source.speech)))
+        return dict(found)
+
+
+def _drawn(sources: Sequence[Source], dice: Dice) -> Utterance:
+    """An utterance of one of the sources."""
+    speech = sources[_choose([source.share for source in sources], dice)].speech
+    chosen: Utterance = speech[int(dice.randint(len(speech)))]
+    return chosen
 
 
 def _choose(shares: Sequence[float], dice: Dice) -> int:

@@ -7,6 +7,7 @@ manifest names. Knows nothing of windows, tokens or torch.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -80,6 +81,13 @@ class Shards(Sequence[Utterance]):
     def having(self, wanted: Callable[[ShardEntry], bool]) -> "Shards":
         """Only those utterances of which `wanted` is true."""
         return Shards(tuple(filter(wanted, self.places)))
+
+    def by_speaker(self) -> dict[str, "Shards"]:
+        """The utterances of each source, a voice or a speaker."""
+        found: defaultdict[str, list[ShardEntry]] = defaultdict(list)
+        for place in self.places:
+            found[place.entry["source"]].append(place)
+        return {speaker: Shards(tuple(places)) for speaker, places in found.items()}
 
     @property
     def texts(self) -> Iterator[str]:

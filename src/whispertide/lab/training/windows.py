@@ -29,6 +29,7 @@ HEARD_SHARE = 0.85  # of a word; what is cut off further in does not count as sa
 _TURNS = 40  # utterances tried for one window
 _BEFORE = 16  # of what was said before a window there are fewer utterances than so many
 _REST = SAMPLE_RATE  # a window with less room than this is full
+_LONG_PAUSE_S = 12.0
 _TO_THE_END = 0.75  # how often speech that is cut off goes on to the very end of the window
 
 
@@ -43,6 +44,7 @@ class WindowOptions:
     cut_start: float = 0.15
     single: float = 0.4  # one utterance only
     short: float = 0.0  # the recording ends before the window, and zeros follow, as Whisper pads what is too short
+    long_pause: float = 0.0  # before an utterance, the first one included: up to `_LONG_PAUSE_S`
     prompt_tokens: int = 223  # as much as Whisper is ever shown
     language: str | None = None  # of a multilingual checkpoint; None is English
     augmentation: Augmentation = field(default_factory=Augmentation)
@@ -117,7 +119,7 @@ def _recorded(size: int, dice: Dice, options: WindowOptions) -> int:
 def _fill(sound: FloatArray, draw: Draw, dice: Dice, options: WindowOptions) -> _Filled:
     """Lay utterances into `sound`, until one is cut off, the window is full, or one is enough."""
     size = len(sound)
-    at = int(dice.random_sample() ** 2 * min(size / 4, 2 * SAMPLE_RATE))
+    at = int(dice.random_sample() ** 2 * min(size / 4, 2 * SAMPLE_RATE)) + _long_pause(size, dice, options)
     alone = dice.random_sample() < options.single
     filled = _Filled([], _something_said(draw, dice) if dice.random_sample() < options.prompt else "")
     for turn in range(_TURNS):
@@ -146,10 +148,17 @@ def _fill(sound: FloatArray, draw: Draw, dice: Dice, options: WindowOptions) -> 
             filled.segments.append(_moved(segment, at))
         if alone or cut:
             break
-        at += len(samples) + int(SAMPLE_RATE * dice.exponential(0.5))
+        at += len(samples) + int(SAMPLE_RATE * dice.exponential(0.5)) + _long_pause(size, dice, options)
         if at > size - _REST:
             break
     return filled
+
+
+def _long_pause(size: int, dice: Dice, options: WindowOptions) -> int:
+    """Samples in which nobody speaks, beyond the usual pause: mostly 0, and never more than half of the window."""
+    if options.long_pause == 0 or dice.random_sample() >= options.long_pause:
+        return 0
+    return int(dice.random_sample() * min(size / 2, _LONG_PAUSE_S * SAMPLE_RATE))
 
 
 def _something_said(draw: Draw, dice: Dice) -> str:

@@ -1,0 +1,135 @@
+"""What long windows cost a checkpoint: `python benchmarks/long_windows.py MODEL ...`.
+
+Talks are transcribed offline twice: each as one recording, in windows of 30 s one after the other, and sentence by
+sentence, each sentence cut out in the middle of the pauses around it and padded to a window of its own. Voice, words
+and sound are the same, so the difference is what long windows cost. A checkpoint that loses much there flatters every
+program that hears short windows (issue `papers`, 4).
+
+Prints the word errors of both, the difference with its 95 % interval over talks, and one JSON line. With `--silence`
+every twelfth sentence is heard after so many seconds of faint noise instead. Needs the extra bench.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from whispertide.api import Transcriber, load
+from whispertide.lab.evaluation.bootstrap import Ratio, paired
+from whispertide.lab.evaluation.clips import sentences_in
+from whispertide.lab.evaluation.corpora.parts import Excerpt, beginnings_for
+from whispertide.lab.evaluation.replay import OFFLINE
+from whispertide.lab.evaluation.wer import Counts, align
+from whispertide.lab.speech.talks import open_talks
+from whispertide.lab.speech.utterance import RefWord, Utterance
+from whispertide.types import FloatArray, seconds, to_samples
+
+
+def sentences_of(talk: Utterance) -> Iterator[tuple[tuple[RefWord, ...], FloatArray]]:
+    """The words of each sentence that is said to its end, and the sound from pause to pause."""
+    samples = talk.audio()
+    every = list(sentences_in(talk))
+    starts = [sentence[0].start or 0 for sentence in every]
+    ends = [sentence[-1].end or 0 for sentence in every]
+    cuts = [0, *((end + start) // 2 for end, start in zip(ends, starts[1:], strict=False))]
+    last = min(len(samples), ends[-1] + (starts[-1] - ends[-2]) // 2 if len(every) > 1 else len(samples))
+    for sentence, begin, end in zip(every, cuts, [*cuts[1:], last], strict=True):
+        yield sentence, samples[begin:end]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The errors in one talk, both ways, over the same words."""
+
+    whole: Counts
+    apart: Counts
+    sentences: int
+    longest_s: float
+
+
+def hear(transcriber: Transcriber, talk: Utterance) -> Heard:
+    """Both ways to hear one talk. What comes after its last whole sentence is left out of both."""
+    options = replace(OFFLINE, language=talk.language)
+    apart, said, sounds = Counts(), [], []
+    for sentence, sound in sentences_of(talk):
+        words = [word.text for word in sentence]
+        text = " ".join(segment.text for segment in transcriber.transcribe_segments(sound, options=options))
+        apart += align(words, text.split()).words
+        said += words
+        sounds.append(sound)
+    text = " ".join(
+        segment.text for segment in transcriber.transcribe_segments(np.concatenate(sounds), options=options)
+    )
+    longest = max(seconds(len(sound)) for sound in sounds)
+    return Heard(align(said, text.split()).words, apart, len(sounds), longest)
+
+
+def ratio(counts: Counts) -> Ratio:
+    """Errors and words of the reference."""
+    return counts.errors, counts.reference
+
+
+def measure(name: str, talks: list[Utterance]) -> dict[str, Any]:
+    """The row of one checkpoint."""
+    transcriber = load(name, threads=1)
+    heard = [hear(transcriber, talk) for talk in talks]
+    difference = paired([ratio(each.apart) for each in heard], [ratio(each.whole) for each in heard])
+    row: dict[str, Any] = {
+        "model": name,
+        "talks": len(heard),
+        "sentences": sum(each.sentences for each in heard),
+        "words": sum(each.whole.reference for each in heard),
+        "longest_sentence_s": round(max(each.longest_s for each in heard), 1),
+        "sentences_wer": round(100 * difference.a, 2),
+        "talks_wer": round(100 * difference.b, 2),
+        "difference": round(100 * difference.difference, 2),
+        "interval": [round(100 * difference.low, 2), round(100 * difference.high, 2)],
+    }
+    print(
+        f"{name}: {row['sentences']} sentences alone {row['sentences_wer']} %, {row['talks']} talks whole "
+        f"{row['talks_wer']} %: {row['difference']:+} points ({row['interval'][0]} to {row['interval'][1]})",
+        flush=True,
+    )
+    return row
+
+
+def after_silence(name: str, talks: list[Utterance], silence_s: float) -> dict[str, Any]:
+    """The word errors of one checkpoint in sentences that begin after a silence of -80 dB."""
+    transcriber = load(name, threads=1)
+    noise = np.random.RandomState(0).standard_normal(to_samples(silence_s)).astype(np.float32) * np.float32(1e-4)
+    counts = Counts()
+    for sentence, sound in [each for talk in talks for each in sentences_of(talk)][::12]:
+        segments = transcriber.transcribe_segments(np.concatenate([noise, sound]), options=OFFLINE)
+        text = " ".join(segment.text for segment in segments)
+        counts += align([word.text for word in sentence], text.split()).words
+    print(f"{name}: after {silence_s:g} s {100 * (counts.rate or 0):.2f} % of {counts.reference} words", flush=True)
+    return {"model": name, "silence_s": silence_s, "wer": counts.rate, "words": counts.reference}
+
+
+def main() -> None:
+    """Measure the checkpoints that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", help="names or folders of checkpoints")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[703, 704], help="of the talks")
+    parser.add_argument("--excerpt", type=float, default=1200.0, metavar="SECONDS", help="of each seed")
+    parser.add_argument("--pieces", type=int, default=4, metavar="N", help="in how many talks")
+    parser.add_argument("--silence", type=float, nargs="+", default=[], metavar="SECONDS", help="before sentences")
+    asked = parser.parse_args()
+    talks = [
+        replace(talk, id=f"{seed}-{talk.id}")
+        for seed in asked.seeds
+        for talk in Excerpt(
+            open_talks(seed=seed, beginnings=beginnings_for(asked.excerpt, asked.pieces)), asked.excerpt, asked.pieces
+        ).utterances()
+    ]
+    if asked.silence:
+        print(json.dumps([after_silence(name, talks, each) for name in asked.models for each in asked.silence]))
+    else:
+        print(json.dumps([measure(name, talks) for name in asked.models]))
+
+
+if __name__ == "__main__":
+    main()
