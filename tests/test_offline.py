@@ -69,8 +69,11 @@ def ours_in_full(words: bool) -> list[OfflineSegment]:
 class TestAgainstOpenAI:
     @pytest.fixture(autouse=True)
     def as_the_original(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It skips what is left of a window after a closed text; ours goes on there (`TestCutSentences`)."""
+        """It skips what is left of a window after a closed text; ours goes on there (`TestCutSentences`,
+        `TestSilenceBeforeSpeech`).
+        """
         monkeypatch.setattr(longform, "CUT_SENTENCE", range(0))
+        monkeypatch.setattr(longform, "LONG_REST", N_SAMPLES + 1)
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("words", "prompt"), [(True, ""), (False, "A quiet house.")])

@@ -51,7 +51,8 @@ SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
 MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
 # Between these a text that closes before its window ends, where the recording goes on, may have left out the sentence
 # that the window cuts. After longer rests Whisper is believed, unless a voice gate hears somebody there.
-CUT_SENTENCE = range(SAMPLE_RATE, 10 * SAMPLE_RATE)
+LONG_REST = 10 * SAMPLE_RATE
+CUT_SENTENCE = range(SAMPLE_RATE, LONG_REST)
 HOT = 0.5  # text sampled at a higher temperature is no context for the next window
 
 
@@ -230,7 +231,7 @@ class Transcription:
         closed, end = segmentation.segments[-1].end, count * HOP_LENGTH
         if end - closed in CUT_SENTENCE and self.seek + count < self.end:
             return closed
-        if end - closed < CUT_SENTENCE.stop:
+        if end - closed < LONG_REST:
             return segmentation.consumed
         begun = self.seek * HOP_LENGTH
         return self._next_voice(begun + closed, begun + end) - begun
