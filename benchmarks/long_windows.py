@@ -50,21 +50,23 @@ class Heard:
     longest_s: float
 
 
+def text_of(transcriber: Transcriber, sound: FloatArray, language: str) -> list[str]:
+    """The words of an offline transcript."""
+    segments = transcriber.transcribe_segments(sound, options=replace(OFFLINE, language=language))
+    return [word for segment in segments for word in segment.text.split()]
+
+
 def hear(transcriber: Transcriber, talk: Utterance) -> Heard:
     """Both ways to hear one talk. What comes after its last whole sentence is left out of both."""
-    options = replace(OFFLINE, language=talk.language)
     apart, said, sounds = Counts(), [], []
     for sentence, sound in sentences_of(talk):
         words = [word.text for word in sentence]
-        text = " ".join(segment.text for segment in transcriber.transcribe_segments(sound, options=options))
-        apart += align(words, text.split()).words
+        apart += align(words, text_of(transcriber, sound, talk.language)).words
         said += words
         sounds.append(sound)
-    text = " ".join(
-        segment.text for segment in transcriber.transcribe_segments(np.concatenate(sounds), options=options)
-    )
+    whole = align(said, text_of(transcriber, np.concatenate(sounds), talk.language)).words
     longest = max(seconds(len(sound)) for sound in sounds)
-    return Heard(align(said, text.split()).words, apart, len(sounds), longest)
+    return Heard(whole, apart, len(sounds), longest)
 
 
 def ratio(counts: Counts) -> Ratio:
@@ -72,9 +74,8 @@ def ratio(counts: Counts) -> Ratio:
     return counts.errors, counts.reference
 
 
-def measure(name: str, talks: list[Utterance]) -> dict[str, Any]:
+def measure(transcriber: Transcriber, name: str, talks: list[Utterance]) -> dict[str, Any]:
     """The row of one checkpoint."""
-    transcriber = load(name, threads=1)
     heard = [hear(transcriber, talk) for talk in talks]
     difference = paired([ratio(each.apart) for each in heard], [ratio(each.whole) for each in heard])
     row: dict[str, Any] = {
@@ -96,15 +97,13 @@ def measure(name: str, talks: list[Utterance]) -> dict[str, Any]:
     return row
 
 
-def after_silence(name: str, talks: list[Utterance], silence_s: float) -> dict[str, Any]:
+def after_silence(transcriber: Transcriber, name: str, talks: list[Utterance], silence_s: float) -> dict[str, Any]:
     """The word errors of one checkpoint in sentences that begin after a silence of -80 dB."""
-    transcriber = load(name, threads=1)
     noise = np.random.RandomState(0).standard_normal(to_samples(silence_s)).astype(np.float32) * np.float32(1e-4)
     counts = Counts()
     for sentence, sound in [each for talk in talks for each in sentences_of(talk)][::12]:
-        segments = transcriber.transcribe_segments(np.concatenate([noise, sound]), options=OFFLINE)
-        text = " ".join(segment.text for segment in segments)
-        counts += align([word.text for word in sentence], text.split()).words
+        heard = text_of(transcriber, np.concatenate([noise, sound]), "en")
+        counts += align([word.text for word in sentence], heard).words
     print(f"{name}: after {silence_s:g} s {100 * (counts.rate or 0):.2f} % of {counts.reference} words", flush=True)
     return {"model": name, "silence_s": silence_s, "wer": counts.rate, "words": counts.reference}
 
@@ -125,10 +124,13 @@ def main() -> None:
             open_talks(seed=seed, beginnings=beginnings_for(asked.excerpt, asked.pieces)), asked.excerpt, asked.pieces
         ).utterances()
     ]
-    if asked.silence:
-        print(json.dumps([after_silence(name, talks, each) for name in asked.models for each in asked.silence]))
-    else:
-        print(json.dumps([measure(name, talks) for name in asked.models]))
+    rows = []
+    for name in asked.models:
+        transcriber = load(name, threads=1)
+        rows += [after_silence(transcriber, name, talks, each) for each in asked.silence] or [
+            measure(transcriber, name, talks)
+        ]
+    print(json.dumps(rows))
 
 
 if __name__ == "__main__":
