@@ -307,7 +307,11 @@ def test_a_file_whose_client_has_left_is_not_transcribed() -> None:
                         task.cancel()
                     await asyncio.gather(*left, return_exceptions=True)
                 async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=120) as client:
-                    assert (await post(client, wav(2))).status_code == 200  # the three take 75 s
+                    async with asyncio.timeout(60):  # the three take 75 s
+                        # On a busy machine the server learns only after a moment that they have left.
+                        while (answer := await post(client, wav(2))).status_code == 429:
+                            await asyncio.sleep(0.1)
+                    assert answer.status_code == 200
 
     run(body)
 
